@@ -1,0 +1,34 @@
+# Both jobs build their own environment first. The stamp is written last, so a set-up that was killed is redone.
+PYTHON ?= python3
+STAMP := .venv/.complete
+
+.PHONY: verify test test-slow check format clean
+
+verify: $(STAMP)
+	@.venv/bin/ntkfl verify
+
+test: $(STAMP)
+	.venv/bin/python -m pytest -n 2 -m "not slow"
+
+test-slow: $(STAMP)
+	.venv/bin/python -m pytest -n 2 -m slow
+
+check: $(STAMP)
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+format: $(STAMP)
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+$(STAMP): pyproject.toml constraints.txt requirements-neural-tangents.txt
+	$(PYTHON) -c "import sys; sys.exit(0 if sys.version_info >= (3, 11) else 'Python 3.11 or later is needed; set PYTHON=...')"
+	$(PYTHON) -m venv --clear .venv
+	.venv/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	.venv/bin/python -m pip install --quiet --no-deps --requirement requirements-neural-tangents.txt
+	@touch $@
+
+clean:
+	rm -rf .venv

@@ -1,0 +1,65 @@
+"""Case: a sum of independent two-point variables, whose tail probabilities are exact rationals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import flint
+import numpy as np
+from flint import arb
+
+from ntkfl.balls import enclosure, precision
+from ntkfl.estimate import Estimate
+
+
+@dataclass(frozen=True)
+class BoundedSum:
+    """n i.i.d. X_i, mean zero: X = M with probability p <= 1/2, else -M p / (1-p); the tail at t > 0."""
+
+    count: int
+    p: Fraction
+    bound: Fraction
+    t: Fraction
+
+    @property
+    def variance(self) -> Fraction:
+        """E X^2 = M^2 p / (1-p)."""
+        return self.bound**2 * self.p / (1 - self.p)
+
+    def probability(self, above: bool) -> Estimate:
+        """Pr[sum >= t] (above) or Pr[sum <= t], exactly."""
+        low = -self.bound * self.p / (1 - self.p)
+        total = Fraction(0)
+        for k in range(self.count + 1):
+            value = k * self.bound + (self.count - k) * low
+            if value >= self.t if above else value <= self.t:
+                total += math.comb(self.count, k) * self.p**k * (1 - self.p) ** (self.count - k)
+        return exact(total)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"n": self.count, "p": str(self.p), "M": str(self.bound), "t": str(self.t)}
+
+
+def exact(value: Fraction) -> Estimate:
+    """A rational as an Estimate: the ball around its nearest float."""
+    with precision():
+        return enclosure(arb(flint.fmpq(value.numerator, value.denominator)))
+
+
+@dataclass(frozen=True)
+class BoundedSumDraw:
+    """Sums of 1 to 40 variables, every skewness, every t up to the largest value the sum can take."""
+
+    name: str = "two-point sums"
+    trials: int = 200
+    required: int = 20
+
+    def case(self, seed: int) -> BoundedSum:
+        """The sum of one seed."""
+        rng = np.random.default_rng(seed)
+        count, bound = int(rng.integers(1, 41)), Fraction(int(rng.integers(1, 9)), 4)
+        t = count * bound * Fraction(int(rng.integers(1, 33)), 32)
+        return BoundedSum(count, Fraction(int(rng.integers(1, 9)), 16), bound, t)

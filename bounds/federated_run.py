@@ -1,0 +1,223 @@
+"""The case most statements are checked on: a run of Algorithm 1, its expensive parts computed once and shared."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bounds.options import Options
+from ntkfl import data, gram
+from ntkfl.algorithm1 import checked_weights, simulate
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.reference import Arithmetic, PlainRun, plain_run
+from ntkfl.trajectory import Trajectory
+
+ORDER_SAFETY = 10  # two runs that sum in different orders differ by their rounding; ten times that is taken as its size
+EXPENSIVE = 2e8  # width * samples * local steps * rounds above which a run takes more than about a second
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedRun:
+    """A problem, a setup and a network, with the run of Algorithm 1 that they determine.
+
+    `arithmetic` None: the fast float64 simulator, whose rounding is measured by a second run that sums over the neurons
+    in the opposite order. Otherwise the plain run in that arithmetic (balls: rigorous).
+    """
+
+    problem: Problem
+    setup: Setup
+    weights: Weights
+    arithmetic: Arithmetic | None = None
+    bits: int = 256
+    linearised: bool = False  # activation patterns frozen: the network linearised in its weights
+
+    def prepare(self) -> None:
+        """Run the simulations now; they release the interpreter, so that a thread can do this while another judges."""
+        if self.arithmetic is None:
+            self.observed("residual_norm")
+
+    @cached_property
+    def trajectory(self) -> Trajectory:
+        """The simulated run, with the hidden weights kept at `snapshot_round`."""
+        return self._simulate(self.weights)
+
+    @cached_property
+    def _other_order(self) -> Trajectory:
+        reverse = Weights(self.weights.hidden[::-1], self.weights.signs[::-1])
+        return self._simulate(reverse)
+
+    def _simulate(self, weights: Weights) -> Trajectory:
+        keep = (self.snapshot_round, self.setup.rounds)
+        return simulate(self.problem, self.setup, weights, keep=keep, linearised=self.linearised)
+
+    @cached_property
+    def _plain(self) -> PlainRun:
+        assert self.arithmetic is not None
+        return plain_run(
+            self.problem, self.setup, self.weights, self.arithmetic, linearised=self.linearised, bits=self.bits
+        )
+
+    def observed(self, name: str) -> Estimate:
+        """A field of `Trajectory` (outputs, residual_norm, movement, step, ...) with its error."""
+        if self.arithmetic is not None:
+            return getattr(self._plain, name)
+        value, other = getattr(self.trajectory, name), getattr(self._other_order, name)
+        difference = np.abs(value - other)
+        if difference.ndim > 1:  # two orders may agree on one entry by chance; the worst of a round speaks for all
+            difference = np.broadcast_to(difference.max(axis=-1, keepdims=True), difference.shape)
+        difference = np.maximum.accumulate(difference, axis=0)
+        error = ORDER_SAFETY * difference + 8 * np.finfo(float).eps * np.abs(value)
+        return Estimate(value, error, "two summation orders")
+
+    def with_arithmetic(self, arithmetic: Arithmetic, bits: int = 256) -> FederatedRun:
+        """The same case computed in another arithmetic."""
+        return replace(self, arithmetic=arithmetic, bits=bits)
+
+    @property
+    def snapshot_round(self) -> int:
+        """The round whose inner life (local weights, Gram matrices) is looked at: the middle one."""
+        return self.setup.rounds // 2
+
+    @cached_property
+    def rounds(self) -> np.ndarray:
+        """0..T."""
+        return np.arange(self.setup.rounds + 1)
+
+    @cached_property
+    def initial_gram(self) -> Estimate:
+        """H(0), with the error that doubtful patterns leave."""
+        return gram.finite_estimate(self.problem.x, self.weights.hidden)
+
+    @cached_property
+    def smallest_eigenvalue(self) -> Estimate:
+        """lambda_min(H(0)), certified."""
+        return gram.smallest_eigenvalue(self.initial_gram)
+
+    @cached_property
+    def largest_eigenvalue(self) -> Estimate:
+        """|H(0)|, certified."""
+        return gram.largest_eigenvalue(self.initial_gram)
+
+    @property
+    def initial_residual(self) -> Estimate:
+        """r_0 = |y - y(0)|."""
+        return self.observed("residual_norm")[0]
+
+    @property
+    def rho(self) -> Estimate:
+        """eta_g eta_l K / N, exactly rounded inputs, three roundings."""
+        s = self.setup
+        value = s.eta_global * s.eta_local * s.local_steps / self.problem.n_clients
+        return Estimate(value, 4 * np.finfo(float).eps * value, "rounding bound")
+
+    def residual_part(self, c: int) -> tuple[Estimate, Estimate]:
+        """Client c's |y_c - y_c(t)|, (T,), and |y_c - y_c^{(k)}(t)|, (T, K+1)."""
+        members = self.problem.clients()[c]
+        global_part = distance(self.observed("outputs")[:-1, members], self.problem.y[members])
+        return global_part, distance(self.observed("local_outputs")[:, :, members], self.problem.y[members])
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        return {
+            "problem": self.problem.name,
+            "n": self.problem.n,
+            "d": self.problem.d,
+            "N": self.problem.n_clients,
+        } | asdict(self.setup)
+
+
+def federated_run(problem: Problem, setup: Setup, weights: Weights | None = None) -> FederatedRun:
+    """The case of a problem and a setup; the network is drawn from the setup's seed unless it is given."""
+    return FederatedRun(problem, setup, checked_weights(problem, setup, weights))
+
+
+def distance(outputs: Estimate, target: np.ndarray) -> Estimate:
+    """|outputs - target| over the last axis, with the outputs' errors carried along."""
+    value = np.linalg.norm(outputs.value - target, axis=-1)
+    size = np.abs(outputs.value) + np.abs(target)
+    error = np.linalg.norm(outputs.error + 4 * np.finfo(float).eps * size, axis=-1)
+    return Estimate(value, error + (size.shape[-1] + 4) * np.finfo(float).eps * value, outputs.method)
+
+
+@dataclass(frozen=True)
+class FederatedDraw:
+    """Runs of Algorithm 1 on one kind of data: the seed draws samples, labels, partition and network anew."""
+
+    name: str
+    setup: Setup
+    clients: int | None
+    partition: str | None
+    n: int | None
+    unit: bool = False
+    options_data: str | None = None
+    trials: int = 200
+    linearised: bool = False
+
+    @property
+    def required(self) -> int:
+        """Cases a verdict needs: 20, or 5 where they are expensive."""
+        return 5 if self.trials <= 20 else 20
+
+    def problem(self, seed: int) -> Problem:
+        """The data of one seed; a user's file is the same for every seed."""
+        if self.options_data is not None:
+            return _user_problem(self.options_data, self.unit, self.clients, self.partition, self.n, seed)
+        name = "digits" if self.name.startswith("digits") else "sphere"
+        return data.named(name, n=self.n, seed=seed, clients=self.clients, partition=self.partition)
+
+    def case(self, seed: int) -> FederatedRun:
+        """The run of one seed."""
+        run = federated_run(self.problem(seed), replace(self.setup, seed=seed))
+        return replace(run, linearised=self.linearised)
+
+
+@cache
+def _user_file(path: str, unit: bool, clients: int | None, partition: str | None) -> Problem:
+    return data.named(path, unit=unit, clients=clients, partition=partition)
+
+
+def _user_problem(spec: str, unit, clients, partition, n, seed) -> Problem:
+    if Path(spec).suffix:
+        return _user_file(spec, unit, clients, partition)
+    return data.named(spec, n=n, seed=seed, unit=unit, clients=clients, partition=partition)
+
+
+OWN_TRIALS = 50  # seeds for the families that a statement brings beside the default ones
+
+
+def federated_draws(
+    options: Options, label: str = "", *, linearised: bool = False, **defaults
+) -> tuple[FederatedDraw, ...]:
+    """The default families, digits (n=20, N=4) and sphere (n=8, d=8, N=2), or the user's data.
+
+    Args:
+        options: what the user chose. defaults: fields of Setup that a statement wants otherwise than the default;
+            `label` names that choice in reports.
+    """
+    setup = options.setup(**defaults)
+    families = (("digits", 20, 4), ("sphere", 8, 2)) if options.data is None else ((options.data, 20, 4),)
+    draws = []
+    for name, n, clients in families:
+        n = options.n or n
+        user = options.data
+        size = _user_problem(user, options.unit, options.clients, options.partition, n, 0).n if user else n
+        cost = size * setup.width * setup.local_steps * setup.rounds
+        draws.append(
+            FederatedDraw(
+                name=f"{name} ({label})" if label else name,
+                setup=setup,
+                clients=options.clients or (clients if user is None else None),
+                partition=options.partition or ("iid" if user is None else None),
+                n=n,
+                unit=options.unit,
+                options_data=user,
+                trials=options.trials or (20 if cost > EXPENSIVE else OWN_TRIALS if label else 200),
+                linearised=linearised,
+            )
+        )
+    return tuple(draws)

@@ -1,0 +1,42 @@
+"""Lemma A.1 (Bernstein): as printed it bounds the wrong tail."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import sympy as sp
+
+from bounds.bounded_sum import BoundedSum, BoundedSumDraw, exact
+from bounds.formula import Formula, Nature
+from bounds.mutants import replaced, scaled
+from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+
+V, M, t = sp.symbols("V M t", positive=True)
+TAIL = sp.exp(-(t**2 / 2) / (V + M * t / 3))
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/A.1",
+        title="Bernstein's inequality for bounded independent sums",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FL_NTK,
+            "Lemma A.1",
+            note="prints Pr[sum <= t]; every use (B.5, B.8, B.11, C.7) is of Pr[sum >= t], the classical form",
+        ),
+        hypotheses=(Hypothesis("positive-t", "t > 0", lambda case: float(case.t)),),
+        forms={
+            Form.STATED: Formula(TAIL, nature=Nature.MISPRINT, note="the left side is Pr[sum <= t], as printed"),
+            Form.REPAIRED: Formula(TAIL),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: lambda: BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(1))},
+        constants=lambda case: {V: exact(case.count * case.variance), M: exact(case.bound), t: exact(case.t)},
+        measure=lambda case: case.probability(above=True),
+        measures={Form.STATED: lambda case: case.probability(above=False)},
+        says_left="the exact binomial tail, as a rational number",
+        draws=lambda options: (BoundedSumDraw(trials=options.trials or 200),),
+        necessity={"positive-t": lambda: BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(-1))},
+        mutants=(scaled(sp.Rational(1, 4)), replaced(V, 0, "variance dropped"), replaced(t, 2 * t, "t doubled")),
+    ),
+)

@@ -1,0 +1,42 @@
+"""Lemma A.2: two-sided anti-concentration of a Gaussian."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.formula import Formula
+from bounds.gaussian_tail import GaussianTail, GaussianTailDraw
+from bounds.mutants import power, scaled
+from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import sigma
+
+t = sp.Symbol("t", positive=True)
+UPPER = sp.sqrt(2 / sp.pi) * t / sigma
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/A.2",
+        title="Anti-concentration of a Gaussian",
+        kind=Kind.TWO_SIDED,
+        source=Source(
+            FL_NTK,
+            "Lemma A.2",
+            note="the proof writes N(0, delta^2) for N(0, sigma^2); only the upper side is used, in Eq (11), "
+            "and it is true for all t > 0",
+        ),
+        hypotheses=(Hypothesis("t-at-most-sigma", "0 < t <= sigma", lambda case: min(case.t, case.sigma - case.t)),),
+        forms={
+            Form.STATED: Formula(UPPER, lower=2 * t / (3 * sigma)),
+            Form.REPAIRED: Formula(
+                UPPER, lower=sp.erf(1 / sp.sqrt(2)) * t / sigma, note="the best lower constant, reached at t = sigma"
+            ),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=lambda case: {t: case.t, sigma: case.sigma},
+        measure=GaussianTail.probability,
+        says_left="erf(t / (sigma sqrt 2)) in ball arithmetic",
+        draws=lambda options: (GaussianTailDraw(trials=options.trials or 200),),
+        mutants=(scaled(sp.Rational(3, 4)), scaled(sp.Rational(5, 4)), power(sigma, 2)),
+        necessity={"t-at-most-sigma": lambda: GaussianTail(1.2)},
+    ),
+)

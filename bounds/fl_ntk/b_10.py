@@ -1,0 +1,77 @@
+"""Lemma B.10: how far local outputs and the averaged update go within a round."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun, distance
+from bounds.fl_ntk.aligned import long_row, overshooting_clients
+from bounds.fl_ntk.b_7 import run_constants, small_step_draws
+from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
+from bounds.formula import Formula
+from bounds.mutants import power, scaled
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, eta_local, m, n, r_client, r_t
+from ntkfl.estimate import Estimate
+
+ALOC = 2 * eta_local * n * K
+DRIFT = ALOC * r_client
+UPDATE = eta_local * K * (1 + ALOC) * sp.sqrt(n) * r_t / (N * sp.sqrt(m))
+
+
+def _constants(case: FederatedRun) -> dict:
+    parts = [case.residual_part(c)[0] for c in range(case.problem.n_clients)]
+    steps = case.setup.local_steps
+    value, error = (
+        np.repeat(np.stack([getattr(p, name) for p in parts])[:, :, None], steps, 2) for name in ("value", "error")
+    )
+    return run_constants(case) | {m: case.setup.width, r_client: Estimate(value, error, parts[0].method)}
+
+
+def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
+    """|y_c(t) - y_c^{(k)}(t)| for every client, round and k = 1..K; max_r |Delta u_r(t)| for every round."""
+    outputs, local = case.observed("outputs"), case.observed("local_outputs")
+    drifts = []
+    for members in case.problem.clients():
+        start = outputs[:-1, None, members]
+        moved = Estimate(local.value[:, 1:, members], local.error[:, 1:, members] + start.error, local.method)
+        drifts.append(distance(moved, start.value))
+    drift = Estimate(np.stack([d.value for d in drifts]), np.stack([d.error for d in drifts]), local.method)
+    return drift, case.observed("step")
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/B.10",
+        title="Drift of local outputs, and size of the averaged update",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Lemma B.10",
+            note="'the choice of eta_local' is eta_l n K <= 1.2564, enough for every K; exactly, (1 + x/K)^K <= "
+            "1 + 2x with x = eta_l n K: "
+            "x <= inf, 4, 2.374, 1.953, 1.762 for K = 1..5",
+        ),
+        hypotheses=(UNIT_ROWS,),
+        form_hypotheses={Form.STATED: (SMALL_LOCAL_STEPS,), Form.REPAIRED: (SMALL_FOR_K,)},
+        forms={
+            Form.STATED: Formula((DRIFT, 2 * UPDATE)),
+            Form.REPAIRED: Formula(
+                (DRIFT, UPDATE), note="the factor 2 of the second bound falls with the sqrt 2 of Eq (16)"
+            ),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        says_left="distances of recorded local outputs, every client, round and local step; the largest |Delta u_r(t)|",
+        draws=small_step_draws,
+        mutants=(scaled(sp.Rational(1, 4)), power(n, sp.Rational(1, 2)), power(K, sp.Rational(1, 4))),
+        necessity={
+            "unit-rows": long_row,
+            "small-local-steps": overshooting_clients,
+            "small-for-K": overshooting_clients,
+        },
+        uses=("fl-ntk/Eq16",),
+    ),
+)

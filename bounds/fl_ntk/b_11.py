@@ -1,0 +1,58 @@
+"""Lemma B.11: perturbations of the weights within R change the Gram matrix by at most 2 n R."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.fl_ntk.premises import UNIT_ROWS
+from bounds.formula import Formula, Nature
+from bounds.initial_network import InitialNetwork, initial_network_draws
+from bounds.mutants import power, scaled
+from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import R, m, n
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem
+
+
+def _one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
+    """One sample, R = .05: a long row makes every entry of H large, a small sigma lets every pattern flip."""
+    problem = Problem(length * np.eye(2)[:1], np.ones(1), name="one point")
+    return InitialNetwork(problem, draw(4096, 2, 0, sigma), sigma, radius=0.05)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/B.11",
+        title="Perturbed Gram matrices stay near H(0), uniformly in the perturbation",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FL_NTK,
+            "Lemma B.11",
+            note="the proof gives 3R an entry, needs both tails, and treats sums that depend on all of W as "
+            "independent; counting "
+            "only one-directional flips (D_ij and U_ij, binomial, at most .798 R each) proves the stated 2nR, "
+            "uniformly",
+        ),
+        hypotheses=(
+            UNIT_ROWS,
+            Hypothesis("unit-sigma", "sigma = 1", lambda case: -abs(case.sigma - 1)),
+            Hypothesis("radius-below-1", "0 < R < 1", lambda case: min(case.radius, 1 - case.radius)),
+        ),
+        forms={
+            Form.STATED: Formula(2 * n * R, failure=n**2 * sp.exp(-m * R / 10), nature=Nature.PROOF_GAP),
+            Form.PROVED: Formula(3 * n * R, failure=2 * n**2 * sp.exp(-3 * m * R / 14)),
+            Form.REPAIRED: Formula(2 * n * R, failure=n * (n + 1) * sp.exp(-sp.Rational(3, 5) * m * R)),
+        },
+        recorded={form: Outcome.HOLDS for form in Form},
+        constants=lambda case: {n: case.problem.n, m: case.width, R: case.radius},
+        measure=lambda case: case.reachable_deviation,
+        says_left="sup |H(w~, w^) - H(0)|_F: between a perturbation that was found and a rigorous bound on all of them",
+        draws=initial_network_draws,
+        necessity={
+            "unit-rows": lambda: _one_point(length=20.0),
+            "unit-sigma": lambda: _one_point(sigma=0.01),
+        },
+        mutants=(scaled(sp.Rational(1, 100)), power(n, -1), power(R, 4)),
+    ),
+)

@@ -1,0 +1,67 @@
+"""Lemma B.12: while the residual contracts, no neuron of the global model moves far."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.federated_run import FederatedRun, federated_draws
+from bounds.fl_ntk.aligned import long_row_converging, overshooting_server
+from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, POSITIVE_SPECTRUM, SMALL_LOCAL_STEPS, UNIT_ROWS
+from bounds.fl_ntk.wedge import WedgeDraw, one_neuron_wedge
+from bounds.formula import Formula, Nature
+from bounds.mutants import power, scaled
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, eta_local, lam, m, n, r0
+
+REACH = sp.sqrt(n) * r0 / (sp.sqrt(m) * lam)
+
+
+def constants(case: FederatedRun) -> dict:
+    """n, m, K, eta_l, r_0 and lambda_min(H(0)) of a run."""
+    return {
+        n: case.problem.n,
+        m: case.setup.width,
+        K: case.setup.local_steps,
+        eta_local: case.setup.eta_local,
+        r0: case.initial_residual,
+        lam: case.smallest_eigenvalue,
+    }
+
+
+def draws(options) -> tuple:
+    """Default families at eta_l = .03, and wedges, where the bound's power of lambda matters."""
+    wedges = (WedgeDraw(),) if options.data is None else ()
+    return federated_draws(options, label="eta_l=.03", eta_local=0.03) + wedges
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/B.12",
+        title="Movement of the global weights",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Lemma B.12",
+            note="prints sqrt(m lambda); Lemma 6.1, Eq (14), the last line of its own proof and R in C.11 have "
+            "sqrt(m) lambda",
+        ),
+        hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS),
+        forms={
+            Form.STATED: Formula(8 * sp.sqrt(n) * r0 / sp.sqrt(m * lam), nature=Nature.MISPRINT),
+            Form.PROVED: Formula(
+                8 * (1 + 2 * eta_local * n * K) * REACH,
+                note="the proof's last line with its sum of square roots done right",
+            ),
+            Form.REPAIRED: Formula(4 * (1 + 2 * eta_local * n * K) * REACH),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.PROVED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: one_neuron_wedge},
+        constants=constants,
+        measure=lambda case: case.observed("movement"),
+        says_left="max_r |u_r(t) - u_r(0)| of the simulated run, every round",
+        draws=draws,
+        mutants=(scaled(sp.Rational(1, 16)), power(lam, sp.Rational(1, 2)), power(m, 2)),
+        necessity={"unit-rows": long_row_converging, "contracts-so-far": overshooting_server},
+        uses=("fl-ntk/B.3", "fl-ntk/B.10"),
+    ),
+)

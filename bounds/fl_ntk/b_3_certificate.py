@@ -1,0 +1,90 @@
+"""B.3', the a-priori certificate as a statement: a certified network converges and stays where the certificate says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import sympy as sp
+
+from bounds.federated_run import FederatedRun, federated_draws, federated_run
+from bounds.fl_ntk.certificate import a_priori_certificate
+from bounds.fl_ntk.certificate_record import Certificate
+from bounds.fl_ntk.eq1 import squared
+from bounds.formula import Formula
+from bounds.mutants import Mutant, scaled
+from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import R, r0, t
+from ntkfl import data
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Setup
+
+rate = sp.Symbol("q", positive=True)  # 1 - beta rho lambda
+
+
+@cache
+def _certificate(case: FederatedRun) -> Certificate:
+    return a_priori_certificate(case.problem, case.setup, case.weights)
+
+
+@dataclass(frozen=True)
+class CertifiableDraw:
+    """Random unit data at sizes where most draws certify: (n=8, d=64, m=16000), (6, 24, 32000), (4, 8, 64000)."""
+
+    rounds: int = 60
+    name: str = "sphere, small steps, wide"
+    trials: int = 12
+    required: int = 5
+
+    def case(self, seed: int) -> FederatedRun:
+        """The run of one seed; the three sizes take turns, and labels are +-1 or uniform in (-1, 1)."""
+        n, d, width = ((8, 64, 16000), (6, 24, 32000), (4, 8, 64000))[seed % 3]
+        problem = data.sphere(n, d, seed=seed, labels=("sign", "uniform")[seed // 3 % 2], clients=2)
+        return federated_run(problem, Setup(width, eta_local=0.02, local_steps=2, rounds=self.rounds, seed=seed))
+
+
+def _draws(options) -> tuple:
+    if options.data is not None:
+        return federated_draws(options, label="eta_l=.02", eta_local=0.02)
+    return (CertifiableDraw(trials=options.trials or 12),)
+
+
+def _constants(case: FederatedRun) -> dict:
+    found = _certificate(case)
+    return {rate: found.rate, r0: case.initial_residual, t: case.rounds[1:], R: found.radius}
+
+
+def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
+    """|y - y(t)|^2 for t >= 1; the movement of all global and local weight vectors."""
+    return squared(case.observed("residual_norm")[1:]), case.observed("local_movement")
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/B.3-certificate",
+        title="A certified network contracts in every round and no neuron leaves its ball",
+        kind=Kind.UPPER,
+        source=Source(
+            BEYOND,
+            "repairs Theorem B.3 (B.3' of the ledger)",
+            note="no probability, no sets Q_i and no width beyond what the numbers of the network at hand "
+            "require; the derivation is in "
+            "bounds/fl_ntk/certificate.py",
+        ),
+        hypotheses=(
+            Hypothesis(
+                "certified",
+                "the certificate's three conditions hold, in balls",
+                lambda case: 0.0 if _certificate(case).certified else -1.0,
+            ),
+        ),
+        forms={Form.REPAIRED: Formula((rate**t * r0**2, R))},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        says_left="the simulated residual, every round, and the largest movement of any global or local weight vector",
+        draws=_draws,
+        mutants=(scaled(sp.Rational(1, 16)), Mutant("rate q^8", lambda part: part.subs(rate, rate**8))),
+        uses=("fl-ntk/mean-slope",),
+    ),
+)

@@ -1,0 +1,51 @@
+"""Lemma C.6: the initial Gram matrix concentrates around its infinite-width limit."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.formula import Formula
+from bounds.initial_network import InitialNetwork, initial_network_draws
+from bounds.mutants import power, scaled
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import delta, m, n
+from ntkfl.estimate import Estimate
+
+gram_norm = sp.Symbol("G_F", positive=True)  # |X X^T|_F
+
+
+def _constants(case: InitialNetwork) -> dict:
+    norm = np.linalg.norm(case.problem.x @ case.problem.x.T)
+    return {
+        n: case.problem.n,
+        m: case.width,
+        delta: case.delta,
+        gram_norm: Estimate(norm, 1e-13 * norm, "rounding bound"),
+    }
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/C.6",
+        title="Concentration of H(0) around H_inf",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FL_NTK,
+            "Lemma C.6",
+            note="as extracted the root covers sqrt m as well, weaker than what C.8 uses; the O-constant is "
+            "taken as 1. Repaired: "
+            "Hoeffding for each of the n(n+1)/2 entries",
+        ),
+        forms={
+            Form.STATED: Formula(n * sp.sqrt(sp.log(n / delta) / sp.sqrt(m)), failure=delta),
+            Form.REPAIRED: Formula(gram_norm * sp.sqrt(sp.log(n * (n + 1) / delta) / (2 * m)), failure=delta),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=lambda case: case.gram_deviation,
+        says_left="|H(0) - H_inf|_F from exact pattern counts and the arc-cosine kernel",
+        draws=initial_network_draws,
+        mutants=(scaled(sp.Rational(1, 12)), power(m, sp.Rational(3, 2))),
+    ),
+)

@@ -1,0 +1,52 @@
+"""Eq (1): how the squared residual changes in a round."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun, federated_draws
+from bounds.formula import Formula
+from bounds.mutants import scaled, without
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import r_t
+from ntkfl.estimate import Estimate
+
+inner, change = sp.symbols("c s", real=True)  # (y - y(t)).(y(t+1) - y(t)) and |y(t+1) - y(t)|^2
+
+
+def _constants(case: FederatedRun) -> dict:
+    outputs, y = case.observed("outputs"), case.problem.y
+    residual, step = y - outputs.value[:-1], np.diff(outputs.value, axis=0)
+    step_error = outputs.error[1:] + outputs.error[:-1]
+    rounding = 4 * (case.problem.n + 2) * np.finfo(float).eps
+    dot, dot_size = (residual * step).sum(axis=1), np.abs(residual * step).sum(axis=1)
+    dot_error = (np.abs(residual) * step_error + outputs.error[:-1] * (np.abs(step) + step_error)).sum(axis=1)
+    square, square_error = (step**2).sum(axis=1), (2 * np.abs(step) * step_error + step_error**2).sum(axis=1)
+    return {
+        r_t: case.observed("residual_norm")[:-1],
+        inner: Estimate(dot, dot_error + rounding * dot_size, outputs.method),
+        change: Estimate(square, square_error + rounding * square, outputs.method),
+    }
+
+
+def squared(x: Estimate) -> Estimate:
+    """x^2 with the error carried along."""
+    return Estimate(x.value**2, 2 * np.abs(x.value) * x.error + x.error**2 + 4e-16 * x.value**2, x.method)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/Eq1",
+        title="Expansion of the squared residual over one round",
+        kind=Kind.EQUALITY,
+        source=Source(FL_NTK, "Eq (1), printed again as Eq (6)"),
+        forms={Form.STATED: Formula(r_t**2 - 2 * inner + change)},
+        recorded={Form.STATED: Outcome.HOLDS},
+        constants=_constants,
+        measure=lambda case: squared(case.observed("residual_norm")[1:]),
+        says_left="|y - y(t+1)|^2 of the simulated run, every round",
+        draws=federated_draws,
+        mutants=(scaled(sp.Rational(1001, 1000)), without(change)),
+    ),
+)

@@ -1,0 +1,66 @@
+"""Eq (11): how likely a pattern is to change when the weight moves by R; and its uniform repair for a random R."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.formula import Formula
+from bounds.gaussian_tail import GaussianTail, GaussianTailDraw
+from bounds.initial_network import InitialNetwork, initial_network_draws
+from bounds.mutants import power, scaled
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import R, delta, m, n, sigma
+from ntkfl.estimate import Estimate
+
+
+def _constants(case):
+    if isinstance(case, GaussianTail):
+        return {R: case.t}
+    radius, _ = case.most_crowded
+    return {
+        R: Estimate(radius, 1e-12, "rounding bound"),
+        sigma: case.sigma,
+        delta: case.delta,
+        n: case.problem.n,
+        m: case.width,
+    }
+
+
+def _measure(case):
+    if isinstance(case, GaussianTail):
+        return case.probability()  # the pattern can change exactly if -R <= w.x < R
+    assert isinstance(case, InitialNetwork)
+    _, share = case.most_crowded
+    return Estimate(share, 1e-12, "count")
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/Eq11",
+        title="Probability that a pattern can change within distance R",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FL_NTK,
+            "Eq (11)",
+            note="section 6 and C.7 put the measured movement, which depends on w, for R; the repaired form is "
+            "uniform in R "
+            "(Dvoretzky-Kiefer-Wolfowitz, one side, union over the samples)",
+        ),
+        forms={
+            Form.STATED: Formula(2 * R / sp.sqrt(2 * sp.pi)),
+            Form.REPAIRED: Formula(
+                sp.sqrt(2 / sp.pi) * R / sigma + sp.sqrt(sp.log(2 * n / delta) / (2 * m)),
+                failure=delta,
+                note="for all R > 0 and all samples at once, at the radius where the share of neurons exceeds "
+                "the first term most",
+            ),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        says_left="erf(R / sqrt 2) in balls; repaired: the largest counted excess over all radii and samples",
+        draws=lambda options: (GaussianTailDraw(largest=8.0, unit_sigma=True, trials=options.trials or 200),),
+        form_draws={Form.REPAIRED: initial_network_draws},
+        mutants=(scaled(sp.Rational(1, 2)), power(m, 3)),
+    ),
+)

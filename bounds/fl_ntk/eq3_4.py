@@ -1,0 +1,57 @@
+"""Eqs (3) and (4): the part of a round's change that certified neurons make, through H(t,k) and its complement part."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.federated_run import FederatedRun, federated_draws
+from bounds.formula import Formula
+from bounds.mutants import scaled, without
+from bounds.snapshot import snapshot
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, eta_global, eta_local, n
+from ntkfl.estimate import Estimate
+
+H = sp.MatrixSymbol("H", n, n * K)
+H_perp = sp.MatrixSymbol("H_perp", n, n * K)
+residual = sp.MatrixSymbol("r", n * K, 1)
+
+
+def _constants(case: FederatedRun) -> dict:
+    inside = snapshot(case)
+    setup = case.setup
+    return {
+        H: inside.grams(),
+        H_perp: inside.grams(~inside.safe),
+        residual: inside.stacked_residual,
+        eta_global: setup.eta_global,
+        eta_local: setup.eta_local,
+        N: case.problem.n_clients,
+    }
+
+
+def _measure(case: FederatedRun) -> Estimate:
+    inside = snapshot(case)
+    return inside.change(inside.safe)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/Eq3-4",
+        title="Closed form of v_1, the change made by certified neurons",
+        kind=Kind.EQUALITY,
+        source=Source(
+            FL_NTK,
+            "Eqs (3), (4) and the closed form of v_1",
+            note="holds where u(t) and u(t+1) are within R of u(0) for all neurons; the local weights need not be. "
+            "R is the movement of the run, so the condition is met by construction",
+        ),
+        forms={Form.STATED: Formula(eta_global * eta_local / N * (H - H_perp) * residual)},
+        recorded={Form.STATED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        says_left="v_1 by direct summation over the neurons of Q_i, at the middle round",
+        draws=federated_draws,
+        mutants=(scaled(sp.Rational(1001, 1000)), without(N)),
+    ),
+)

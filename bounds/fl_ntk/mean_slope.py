@@ -1,0 +1,49 @@
+"""The mean-slope identity: a round's whole change in closed form, with no sets Q_i and no remainder."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.federated_run import FederatedRun, federated_draws
+from bounds.formula import Formula
+from bounds.mutants import scaled, without
+from bounds.snapshot import snapshot
+from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, eta_global, eta_local, n
+
+G = sp.MatrixSymbol("G", n, n * K)
+residual = sp.MatrixSymbol("r", n * K, 1)
+
+
+def _constants(case: FederatedRun) -> dict:
+    inside = snapshot(case)
+    return {
+        G: inside.mean_slope_grams,
+        residual: inside.stacked_residual,
+        eta_global: case.setup.eta_global,
+        eta_local: case.setup.eta_local,
+        N: case.problem.n_clients,
+    }
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/mean-slope",
+        title="A round's change through the mean slopes of relu",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "sharpens Eqs (3), (4) of FL-NTK",
+            note="1{u(t).x_i >= 0} is replaced by the mean slope of relu between u(t).x_i and u(t+1).x_i; C_2 "
+            "and C_3 disappear",
+        ),
+        forms={Form.REPAIRED: Formula(eta_global * eta_local / N * G * residual)},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=lambda case: snapshot(case).change(),
+        says_left="y(t+1) - y(t) by direct summation over all neurons, at the middle round",
+        draws=federated_draws,
+        mutants=(scaled(sp.Rational(1001, 1000)), without(N)),
+        uses=("fl-ntk/Eq3-4",),
+    ),
+)

@@ -1,0 +1,64 @@
+"""Hypotheses that several statements of FL-NTK share, as predicates with margins."""
+
+from __future__ import annotations
+
+import numpy as np
+from flint import arb
+
+from bounds.federated_run import FederatedRun
+from bounds.statement import Hypothesis
+from ntkfl.balls import enclosure, precision
+from ntkfl.estimate import Estimate
+from ntkfl.problem import UNIT_TOLERANCE
+
+TINY = 1e-300  # "> 0" as ">= the least number that matters"
+
+UNIT_ROWS = Hypothesis("unit-rows", "|x_i| = 1 to 1e-12", lambda case: UNIT_TOLERANCE - case.problem.unit_deviation)
+
+
+POSITIVE_SPECTRUM = Hypothesis(
+    "positive-spectrum", "lambda_min(H(0)) > 0, certified", lambda case: float(case.smallest_eigenvalue.lo) - TINY
+)
+
+
+def growth_limit() -> Estimate:
+    """x* = 1.2564..., the positive root of e^x - 1 = 2x: -1/2 - W_{-1}(-e^{-1/2}/2)."""
+    with precision():
+        half = arb(1) / 2
+        return enclosure(-half - (-(-half).exp() * half).lambertw(-1))
+
+
+def _small_local_steps(case: FederatedRun) -> Estimate:
+    s = case.setup
+    limit = growth_limit()
+    return Estimate(limit.value - s.eta_local * case.problem.n * s.local_steps, limit.error + 1e-12, "rounding bound")
+
+
+def _small_for_these_steps(case: FederatedRun) -> float:
+    steps = case.setup.local_steps
+    x = case.setup.eta_local * case.problem.n * steps
+    return (1 + 2 * x) * (1 - 1e-12) - (1 + x / steps) ** steps
+
+
+SMALL_LOCAL_STEPS = Hypothesis(
+    "small-local-steps", "eta_l n K <= 1.2564..., the root of e^x - 1 = 2x; it suffices for every K", _small_local_steps
+)
+SMALL_FOR_K = Hypothesis(
+    "small-for-K", "(1 + x/K)^K <= 1 + 2x with x = eta_l n K: exact for the K at hand", _small_for_these_steps
+)
+
+
+def _contracts(case: FederatedRun) -> Estimate:
+    """(1 - rho lambda/2)^t r_0^2 - r(t)^2 for t >= 1, with the errors of both."""
+    r, lam, rho = case.observed("residual_norm"), case.smallest_eigenvalue, case.rho
+    factor = 1 - rho.value * lam.value / 2
+    t = case.rounds[1:]
+    bound = np.sign(factor) * np.abs(factor) ** t * r.value[0] ** 2
+    slack = t * np.abs(factor) ** (t - 1) * (rho.value * lam.error + rho.error * lam.value) / 2 * r.value[0] ** 2
+    error = slack + 2 * np.abs(bound) * (r.error[0] / r.value[0]) + 2 * r.value[1:] * r.error[1:] + r.error[1:] ** 2
+    return Estimate(bound - r.value[1:] ** 2, error + 1e-14 * np.abs(bound), "rounding bound")
+
+
+CONTRACTS_SO_FAR = Hypothesis(
+    "contracts-so-far", "Eq (7) held in every round before: r(t)^2 <= (1 - rho lambda/2)^t r_0^2", _contracts
+)

@@ -1,0 +1,65 @@
+"""X.1: one round of FedAvg in the kernel regime is a linear map of the residual, exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun, federated_draws
+from bounds.formula import Formula
+from bounds.mutants import power, replaced, scaled
+from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, T, eta_global, eta_local, n
+from ntkfl.estimate import Estimate
+
+H = sp.MatrixSymbol("H", n, n)
+D = sp.MatrixSymbol("D", n, n)  # the clients' blocks of H
+r = sp.MatrixSymbol("r", n, T)  # y(t) - y, one column a round
+IDENTITY = sp.Identity(n)
+RESPONSE = D**-1 * (IDENTITY - (IDENTITY - eta_local * D) ** K)  # P
+ROUND_MAP = IDENTITY - eta_global / N * H * RESPONSE  # M
+
+
+def map_constants(case: FederatedRun) -> dict:
+    """The symbols of the round map: H = H(0), its client blocks, steps and counts."""
+    h, owner = case.initial_gram, case.problem.owner
+    same = owner[:, None] == owner
+    return {
+        H: h,
+        D: Estimate(h.value * same, h.error * same, h.method),
+        eta_local: case.setup.eta_local,
+        eta_global: case.setup.eta_global,
+        N: case.problem.n_clients,
+        K: case.setup.local_steps,
+    }
+
+
+def residuals(case: FederatedRun) -> Estimate:
+    """y(t) - y for t = 0..T, (n, T+1)."""
+    outputs, y = case.observed("outputs"), case.problem.y
+    value = (outputs.value - y).T
+    return Estimate(value, outputs.error.T + 2e-16 * np.abs(value), outputs.method)
+
+
+def linearised_draws(options) -> tuple:
+    """Networks linearised in their weights, trained in parameter space; fewer, their rounds are many columns each."""
+    return federated_draws(options, label="linearised", linearised=True, rounds=40)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/X.1",
+        title="The exact round map M = I - (eta_g/N) H P",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND, "section 6 of the ledger", note="P = blockdiag f_K(H_cc), f_K(q) = (1 - (1 - eta_l q)^K)/q"
+        ),
+        forms={Form.REPAIRED: Formula(ROUND_MAP * r)},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=lambda case: map_constants(case) | {r: residuals(case)[:, :-1]},
+        measure=lambda case: residuals(case)[:, 1:],
+        says_left="y(t+1) - y of the linearised network trained in parameter space, every round",
+        draws=linearised_draws,
+        mutants=(scaled(sp.Rational(1001, 1000)), power(N, 2), replaced(K, K + 1, "one local step more")),
+    ),
+)

@@ -1,0 +1,46 @@
+"""X.2: the round map is not symmetric, but its spectrum is real, whatever the local step."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.formula import Formula
+from bounds.kernel_case import KernelCase, kernel_draws
+from bounds.mutants import power, replaced
+from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import N, eta_global
+from ntkfl import gram
+
+nu = sp.Symbol("nu", real=True)
+
+POSITIVE_LIMIT = Hypothesis(
+    "positive-limit", "H_inf > 0: no parallel rows, antipodal families independent",
+    lambda case: float(gram.smallest_eigenvalue(gram.infinite_estimate(case.problem.x)).lo) - 1e-300,
+)  # fmt: skip
+
+
+def _constants(case: KernelCase) -> dict:
+    return {nu: case.nu, eta_global: case.setup.eta_global, N: case.problem.n_clients}
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/X.2",
+        title="The round map has a real spectrum",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "section 6 of the ledger",
+            note="H = L L^T makes H P similar to the symmetric L^T P L, for any eta_l, also where P is indefinite",
+        ),
+        hypotheses=(POSITIVE_LIMIT,),
+        forms={Form.REPAIRED: Formula(1 - eta_global / N * nu)},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=lambda case: case.map_eigenvalues,
+        says_left="the eigenvalues of M itself, enclosed by a general solver in balls; imaginary parts count as error",
+        draws=lambda options: kernel_draws(options, reach=4),
+        mutants=(power(eta_global, 2), replaced(nu, sp.Rational(1001, 1000) * nu, "nu times 1.001")),
+        uses=("fl-ntk/X.1",),
+    ),
+)

@@ -1,0 +1,78 @@
+"""X.3: which steps are stable; with eta_g <= 1, all that are stable on every client alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.formula import Formula
+from bounds.kernel_case import KernelCase, kernel_draws
+from bounds.mutants import power, scaled
+from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, eta_local
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Setup
+
+q = sp.Symbol("q", positive=True)
+
+
+def _constants(case: KernelCase) -> dict:
+    eta, steps = case.setup.eta_local, case.setup.local_steps
+    values = case.block_eigenvalues
+    largest = values[np.argmax(1 - (1 - eta * values) ** steps)]
+    error = 1e-12 * values.max()
+    return {N: case.problem.n_clients, K: steps, eta_local: eta, q: Estimate(largest, error, "rounding bound")}
+
+
+def _measure(case: KernelCase) -> tuple[Estimate, Estimate]:
+    eigenvalues = case.map_eigenvalues
+    size = np.abs(eigenvalues.value)
+    top = int(np.argmax(size + eigenvalues.error))
+    return case.nu[-1], Estimate(size[top], eigenvalues.error.max(), eigenvalues.method)
+
+
+def _alternating() -> KernelCase:
+    """Two local steps at eta_l q = 2.5: every client overshoots twice, which is no step towards the labels at all."""
+    problem = Problem(np.eye(2), np.ones(2), name="two orthogonal points")
+    return KernelCase(problem, Setup(eta_local=5.0, local_steps=2))
+
+
+def _eager_server() -> KernelCase:
+    """One client whose step is stable alone (eta_l q = 1.9), and a server that steps half as far again."""
+    problem = Problem(np.eye(2), np.ones(2), name="two orthogonal points")
+    return KernelCase(problem, Setup(eta_local=3.8, eta_global=1.5, local_steps=1))
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/X.3",
+        title="Stability: nu <= N max_q (1 - (1 - eta_l q)^K), and eta_g <= 1 is stable",
+        kind=Kind.UPPER,
+        source=Source(
+            BEYOND,
+            "section 6 of the ledger",
+            note="q runs over the eigenvalues of the clients' blocks; the second part is the spectral radius of "
+            "M against 1. "
+            "From H <= N blockdiag(H_cc)",
+        ),
+        hypotheses=(
+            POSITIVE_LIMIT,
+            Hypothesis(
+                "locally-stable",
+                "0 < eta_l q < 2 for every eigenvalue q of every client block",
+                lambda case: 2 - 1e-9 - case.setup.eta_local * case.block_eigenvalues.max(),
+            ),
+            Hypothesis("eta_g-at-most-1", "eta_g <= 1", lambda case: 1 - case.setup.eta_global),
+        ),
+        forms={Form.REPAIRED: Formula((N * (1 - (1 - eta_local * q) ** K), sp.Integer(1)))},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        says_left="the largest eigenvalue of H P, and the spectral radius of M, both in balls",
+        draws=lambda options: kernel_draws(options, reach=1.99),
+        mutants=(scaled(sp.Rational(1, 2)), power(N, sp.Rational(1, 4))),
+        necessity={"locally-stable": _alternating, "eta_g-at-most-1": _eager_server},
+        uses=("fl-ntk/X.2",),
+    ),
+)

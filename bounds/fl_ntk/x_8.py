@@ -1,0 +1,92 @@
+"""X.8: what the trained network says at a test point, and how far its weights moved, in the kernel regime."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.x_1 import ROUND_MAP, H, linearised_draws, map_constants, residuals
+from bounds.formula import Formula
+from bounds.mutants import replaced, scaled
+from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import T, n
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+
+p = sp.Symbol("p", positive=True)  # number of test points
+h = sp.MatrixSymbol("h", p, n)  # h(x)_j = H(x, x_j)
+f0 = sp.MatrixSymbol("f_0", p, 1)
+start = sp.MatrixSymbol("r_0", n, 1)  # y - y(0)
+COEFFICIENTS = H**-1 * (sp.Identity(n) - ROUND_MAP**T) * start  # c_T
+
+
+class _Test:
+    """Test points of a run and the linearised network's values there, before and after training."""
+
+    def __init__(self, case: FederatedRun):
+        self.case = case
+        rng = np.random.default_rng([case.setup.seed, 2])
+        x = rng.normal(size=(5, case.problem.d))
+        self.x = x / np.linalg.norm(x, axis=1, keepdims=True)
+
+    @cached_property
+    def active(self) -> np.ndarray:
+        """Initial patterns, (p, m)."""
+        return self.x @ self.case.weights.hidden.T >= 0
+
+    def output(self, hidden: np.ndarray) -> Estimate:
+        """The linearised network with these hidden weights: patterns stay those of the initial weights."""
+        z = (self.x @ hidden.T) * self.active
+        m, eps = len(hidden), np.finfo(float).eps
+        norms = np.linalg.norm(hidden, axis=1).sum() / np.sqrt(m)
+        error = (self.case.problem.d + self.case.setup.rounds + 8) * eps * norms + m * eps * np.abs(z).sum(
+            axis=1
+        ) / np.sqrt(m)
+        return Estimate(z @ self.case.weights.signs / np.sqrt(m), error, "rounding bound")
+
+
+def _constants(case: FederatedRun) -> dict:
+    test = _Test(case)
+    cross = gram.finite(test.x, case.weights.hidden, z=case.problem.x)
+    first = residuals(case)[:, 0]
+    return map_constants(case) | {
+        T: case.setup.rounds,
+        h: Estimate(cross, np.full(cross.shape, 1e-15), "counts, rounding bound"),
+        f0: test.output(case.weights.hidden),
+        start: Estimate(-first.value, first.error, first.method),
+    }
+
+
+def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
+    moved = case.observed("total_movement")[-1:]
+    trained = case.trajectory.weights[case.setup.rounds]
+    square = Estimate(moved.value**2, 2 * moved.value * moved.error + 1e-15 * moved.value**2, moved.method)
+    return _Test(case).output(trained), square
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/X.8",
+        title="Predictions and movement of the trained network in the kernel regime",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "section 6 of the ledger",
+            note="f(x,T) = f(x,0) + h(x)^T H^-1 (I - M^T)(y - y(0)), |U(T) - U(0)|_F^2 = c_T^T H c_T; as T "
+            "grows the first no longer "
+            "depends on N, K, the steps or the partition",
+        ),
+        forms={Form.REPAIRED: Formula((f0 + h * COEFFICIENTS, COEFFICIENTS.T * H * COEFFICIENTS))},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        says_left="the linearised network's output at five random test points, and |U(T) - U(0)|_F^2, after "
+        "training in parameter space",
+        draws=linearised_draws,
+        mutants=(scaled(sp.Rational(1001, 1000)), replaced(T, T + 1, "one round more")),
+        uses=("fl-ntk/X.1",),
+    ),
+)

@@ -1,0 +1,233 @@
+"""A formula is written once, in sympy, and evaluated in balls: its value always comes with a rigorous enclosure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import reduce
+from operator import add, mul
+from typing import Any
+
+import flint
+import numpy as np
+import sympy as sp
+from flint import arb, arb_mat
+
+from ntkfl.balls import PRECISION, ball, ball_matrix, enclosure, precision
+from ntkfl.estimate import Estimate
+
+Constants = Mapping[Any, Any]  # sympy symbol -> float, array or Estimate
+
+
+class Nature(StrEnum):
+    """In what way a form differs from what holds."""
+
+    MISPRINT = "misprint"
+    MISSING_HYPOTHESIS = "missing hypothesis"
+    PROOF_GAP = "proof gap"
+    OUT_OF_REACH = "out of reach"
+    READING = "reading"
+    SUBSTANCE = "substance"
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The right side of a statement.
+
+    Args:
+        expression: a sympy expression, or a matrix expression in MatrixSymbols, of the statement's symbols; a tuple of
+            them where the statement has parts.
+        lower: the lower end, for a two-sided statement.
+        failure: probability with which the statement may fail (an expression); None: it may not.
+        nature: how this form differs from what holds; None: it does not.
+        premise: what the theorem asks for before it applies, by symbol (say, the width m), where nobody can meet it.
+        note: said beside the formula.
+    """
+
+    expression: Any
+    lower: Any = None
+    failure: sp.Expr | None = None
+    nature: Nature | None = None
+    premise: Mapping[sp.Symbol, sp.Expr] | None = None
+    note: str = ""
+
+    @property
+    def parts(self) -> tuple:
+        """The expressions of the parts; one where the statement has no parts."""
+        return self.expression if isinstance(self.expression, tuple) else (self.expression,)
+
+    def evaluate(self, constants: Constants, *, bits: int = PRECISION) -> tuple[Estimate, ...]:
+        """The enclosure of each part; array-valued scalar symbols are run through together, elementwise.
+
+        Raises:
+            KeyError: a symbol of the expression has no value. ValueError: the result is not finite.
+        """
+        return tuple(evaluate(part, constants, bits=bits) for part in self.parts)
+
+    def evaluate_lower(self, constants: Constants, *, bits: int = PRECISION) -> Estimate:
+        """The enclosure of the lower end of a two-sided statement."""
+        return evaluate(self.lower, constants, bits=bits)
+
+    def failure_at(self, constants: Constants) -> float:
+        """The largest failure probability the form allows on a case."""
+        return float(np.max(evaluate(self.failure, constants).hi))
+
+    def premise_at(self, constants: Constants) -> dict[str, float]:
+        """What the premise asks for on a case, by symbol."""
+        return {str(s): float(evaluate(needed, constants).value.max()) for s, needed in (self.premise or {}).items()}
+
+    def latex(self) -> str:
+        """The formula as LaTeX; parts are separated by a semicolon."""
+        return r" ;\quad ".join(sp.latex(part) for part in self.parts)
+
+    def solve_for(self, symbol: sp.Symbol, value: float, constants: Constants) -> list[float]:
+        """The positive values of `symbol` at which the last part equals `value`, the other symbols given."""
+        expression = self.parts[-1]
+        numbers = {s: float(_estimate(constants[s]).value) for s in expression.free_symbols - {symbol}}
+        unknown = sp.Symbol("unknown", positive=True)
+        equation = expression.subs(numbers).subs(symbol, unknown) - value
+        return sorted(float(root) for root in sp.solve(sp.nsimplify(equation), unknown) if root.is_real)
+
+    def mutated(self, change: Callable[[Any], Any]) -> Formula:
+        """The same formula with every part (and the lower end) changed: what a mutant is."""
+        lower = None if self.lower is None else change(self.lower)
+        return replace(self, expression=tuple(change(part) for part in self.parts), lower=lower)
+
+
+def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) -> Estimate:
+    """Enclosure of a sympy (matrix) expression; see `Formula.evaluate`."""
+    expression = sp.sympify(expression)
+    matrices = {s for s in expression.free_symbols if isinstance(s, sp.MatrixSymbol)}
+    scalars = expression.free_symbols - matrices - _dimensions(matrices)
+    missing = sorted(str(s) for s in (scalars | matrices) if s not in constants)
+    if missing:
+        raise KeyError(f"no value for {', '.join(missing)} in the formula {expression}")
+    values = {s: _estimate(constants[s]) for s in scalars}
+    shape = np.broadcast_shapes(*(v.value.shape for v in values.values()))
+    with precision(bits):
+        environment: dict[Any, Any] = {s: ball_matrix(*_parts(_estimate(constants[s]))) for s in matrices}
+        method = _method([*values.values(), *(_estimate(constants[s]) for s in matrices)])
+        if not shape:
+            environment |= {s: ball(float(v.value), float(v.error)) for s, v in values.items()}
+            found = _read(_ball(expression, environment))
+            return Estimate(found.value, found.error, method)
+        if matrices:
+            raise ValueError("a matrix formula takes scalar constants, one case at a time")
+        flat = {s: [np.broadcast_to(part, shape).ravel().tolist() for part in _parts(v)] for s, v in values.items()}
+        results = []
+        for i in range(int(np.prod(shape))):
+            environment = {s: ball(value[i], error[i]) for s, (value, error) in flat.items()}
+            results.append(_ball(expression, environment))
+        result = enclosure(results) if results else Estimate(np.empty(0), np.empty(0), "ball")
+        return Estimate(result.value.reshape(shape), result.error.reshape(shape), method)
+
+
+def _method(inputs: list[Estimate]) -> str:
+    """A ball is as good as its inputs: how these are known is said too."""
+    others = sorted({v.method for v in inputs} - {"exact", "ball"})
+    return f"ball, inputs known by {', '.join(others)}" if others else "ball"
+
+
+def _estimate(value: Any) -> Estimate:
+    return value if isinstance(value, Estimate) else Estimate.exact(value)
+
+
+def _parts(value: Estimate) -> tuple[np.ndarray, np.ndarray]:
+    return value.value, value.error
+
+
+def _dimensions(matrices: set) -> set:
+    return {s for matrix in matrices for size in matrix.shape for s in sp.sympify(size).free_symbols}
+
+
+def _read(result: arb | arb_mat) -> Estimate:
+    found = enclosure(result)
+    return (
+        Estimate(found.value[:, 0], found.error[:, 0], "ball")
+        if found.value.ndim == 2 and found.value.shape[1] == 1
+        else found
+    )
+
+
+_FUNCTIONS: dict[type, Callable[..., arb]] = {
+    sp.exp: arb.exp,
+    sp.log: arb.log,
+    sp.erf: arb.erf,
+    sp.Abs: abs,
+    sp.cosh: arb.cosh,
+    sp.sinh: arb.sinh,
+    sp.atan: arb.atan,
+    sp.Max: lambda *balls: reduce(arb.max, balls),
+    sp.Min: lambda *balls: reduce(arb.min, balls),
+}
+
+
+def _ball(node: Any, environment: Mapping) -> Any:
+    """The value of a sympy node as a ball or a matrix of balls."""
+    if node in environment:
+        return environment[node]
+    if node.is_Rational:
+        return arb(flint.fmpq(int(node.p), int(node.q)))
+    if node is sp.pi:
+        return arb.pi()
+    if node is sp.E:
+        return arb.const_e()
+    if isinstance(node, sp.Identity):
+        return _Identity()
+    arguments = [_ball(argument, environment) for argument in node.args]
+    if isinstance(node, sp.Transpose):
+        return arguments[0].transpose()
+    if isinstance(node, sp.Inverse):
+        return arguments[0].inv()
+    if isinstance(node, sp.Trace):
+        return arguments[0].trace()
+    if isinstance(node, sp.MatAdd):
+        return _matrix_sum(arguments)
+    if node.is_Add:
+        return reduce(add, arguments)
+    if node.is_Mul or isinstance(node, sp.MatMul):
+        return reduce(_product, arguments)
+    if isinstance(node, sp.MatPow):
+        exponent = arguments[1].unique_fmpz() if arguments[1].is_exact() else None
+        if exponent is None:
+            raise ValueError(f"a matrix has whole powers only; the exponent of {node} is {arguments[1]}")
+        return arguments[0] ** int(exponent)
+    if node.is_Pow:
+        return _power(*arguments)
+    if type(node) in _FUNCTIONS:
+        return _FUNCTIONS[type(node)](*arguments)
+    raise TypeError(f"a formula may not contain {type(node).__name__}: {node}")
+
+
+def _power(base: arb, exponent: arb) -> arb:
+    if exponent == arb(1) / 2:
+        return base.sqrt()
+    whole = exponent.unique_fmpz() if exponent.is_exact() and exponent.is_integer() else None
+    return base ** int(whole) if whole is not None and abs(whole) < 2**31 else base**exponent
+
+
+class _Identity:
+    """An identity matrix whose size is that of what it is added to; scaled by `factor`."""
+
+    def __init__(self, factor: arb | int = 1):
+        self.factor = factor
+
+
+def _product(left: Any, right: Any) -> Any:
+    if isinstance(right, _Identity):
+        left, right = right, left
+    if isinstance(left, _Identity):
+        return _Identity(left.factor * right) if isinstance(right, arb) else right * left.factor
+    return mul(left, right)
+
+
+def _matrix_sum(terms: list) -> arb_mat:
+    matrices = [term for term in terms if not isinstance(term, _Identity)]
+    total = reduce(add, matrices)
+    for identity in (term for term in terms if isinstance(term, _Identity)):
+        size = total.nrows()
+        total = total + arb_mat(
+            [[arb(identity.factor) if i == j else arb(0) for j in range(size)] for i in range(size)]
+        )
+    return total

@@ -1,0 +1,125 @@
+"""Case: a network at initialisation, a radius, and the Gram matrices that perturbations within the radius can reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from bounds.federated_run import FederatedDraw, federated_draws
+from bounds.options import Options
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem, Weights
+
+
+@dataclass(frozen=True, eq=False)
+class InitialNetwork:
+    """Data, Gaussian weights, a radius R that does not depend on them, and a failure probability."""
+
+    problem: Problem
+    weights: Weights
+    sigma: float
+    radius: float
+    delta: float = 0.1
+
+    @property
+    def width(self) -> int:
+        """m."""
+        return len(self.weights.hidden)
+
+    @cached_property
+    def preactivations(self) -> np.ndarray:
+        """w_r . x_i, (n, m)."""
+        return self.problem.x @ self.weights.hidden.T
+
+    @cached_property
+    def initial_gram(self) -> Estimate:
+        """H(0) with the error that doubtful patterns leave."""
+        return gram.finite_estimate(self.problem.x, self.weights.hidden)
+
+    @cached_property
+    def infinite_gram(self) -> Estimate:
+        """H_inf with its rounding bound."""
+        return gram.infinite_estimate(self.problem.x)
+
+    @cached_property
+    def gram_deviation(self) -> Estimate:
+        """|H(0) - H_inf|_F."""
+        difference = self.initial_gram.value - self.infinite_gram.value
+        error = self.initial_gram.error + self.infinite_gram.error + 1e-15
+        return Estimate(np.linalg.norm(difference), np.linalg.norm(error), "counts, rounding bound")
+
+    @cached_property
+    def reachable_deviation(self) -> Estimate:
+        """sup |H(w~, w^) - H(0)|_F over all perturbations within R: between one that was found and a bound on all.
+
+        Only neurons active on both samples can be lost (if one pre-activation is within R of 0), and only those not
+        active on both but within R of it be gained, so entry (i, j) moves by at most |x_i.x_j| max(D_ij, U_ij) / m.
+        Moving every neuron by R along one direction is a perturbation that can be carried out.
+        """
+        z, x, m = self.preactivations, self.problem.x, self.width
+        reach = self.radius * np.linalg.norm(x, axis=1, keepdims=True) + 1e-12  # rounding counts against the bound
+        on, sure, maybe = ((z >= limit).astype(float) for limit in (0.0, reach, -reach))
+        both = on @ on.T
+        inner = np.abs(x @ x.T)
+        most = np.linalg.norm(inner * np.maximum(both - sure @ sure.T, maybe @ maybe.T - both)) / m
+        found = 0.0
+        for direction in (*x, x.sum(axis=0), np.linalg.eigh(x.T @ x)[1][:, -1]):
+            length = np.linalg.norm(direction)
+            if length == 0:
+                continue
+            for sign in (1 - 1e-9, -1 + 1e-9):
+                moved = (z + (sign * self.radius / length) * (x @ direction)[:, None] >= 0).astype(float)
+                found = max(found, np.linalg.norm(inner * (moved @ moved.T - both)) / m)
+        return Estimate.between(found * (1 - 1e-12), most * (1 + 1e-12), "a perturbation found, and a bound on all")
+
+    @cached_property
+    def most_crowded(self) -> tuple[float, float]:
+        """The radius at which the share of neurons within it exceeds sqrt(2/pi) R/sigma the most, and that share."""
+        distances = np.sort(np.abs(self.preactivations) / np.linalg.norm(self.problem.x, axis=1, keepdims=True), axis=1)
+        shares = np.arange(1, self.width + 1) / self.width
+        i, r = np.unravel_index(np.argmax(shares - np.sqrt(2 / np.pi) * distances / self.sigma), distances.shape)
+        return float(distances[i, r]), float(shares[r])
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"problem": self.problem.name, "n": self.problem.n, "width": self.width, "R": self.radius}
+
+
+@dataclass(frozen=True)
+class InitialNetworkDraw:
+    """Networks on the data of a FederatedDraw, with R log-uniform in .02..0.5 (drawn from another stream than W)."""
+
+    base: FederatedDraw
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return f"{self.base.name}, at initialisation"
+
+    @property
+    def trials(self) -> int:
+        """Seeds."""
+        return self.base.trials
+
+    @property
+    def required(self) -> int:
+        """Cases a verdict needs."""
+        return self.base.required
+
+    def case(self, seed: int) -> InitialNetwork:
+        """The network of one seed."""
+        problem, setup = self.base.problem(seed), self.base.setup
+        radius = float(np.exp(np.random.default_rng([seed, 1]).uniform(np.log(0.02), np.log(0.5))))
+        return InitialNetwork(
+            problem, draw(setup.width, problem.d, seed, setup.sigma), setup.sigma, radius * setup.sigma
+        )
+
+
+def initial_network_draws(options: Options) -> tuple[InitialNetworkDraw, ...]:
+    """The default families, or the user's data, looked at before training."""
+    draws = (replace(base, trials=options.trials or 200) for base in federated_draws(options))
+    return tuple(InitialNetworkDraw(base) for base in draws)

@@ -1,0 +1,39 @@
+"""What the user may choose for a run of the verifier; whatever is left out keeps the statement's own default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ntkfl.problem import Setup
+
+
+@dataclass(frozen=True)
+class Options:
+    """Data and sizes of the cases that statements are checked on.
+
+    Args:
+        data: None (digits and sphere), a data set's name, or a .npz or .csv file. unit: normalise the rows.
+        clients, partition: how the samples are split. n: how many samples are drawn from a named data set.
+        trials: seeds a family of cases is run with. seed: the first of them.
+        The others replace the fields of `Setup` of the same name.
+    """
+
+    data: str | None = None
+    unit: bool = False
+    clients: int | None = None
+    partition: str | None = None
+    n: int | None = None
+    width: int | None = None
+    eta_local: float | None = None
+    eta_global: float | None = None
+    local_steps: int | None = None
+    rounds: int | None = None
+    sigma: float | None = None
+    seed: int = 0
+    trials: int | None = None
+
+    def setup(self, **defaults) -> Setup:
+        """The Setup with these defaults, where the user chose nothing else."""
+        names = ("width", "eta_local", "eta_global", "local_steps", "rounds", "sigma")
+        chosen = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return Setup(**(defaults | chosen))

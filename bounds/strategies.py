@@ -1,0 +1,293 @@
+"""Hypothesis strategies for data, partitions, labels, problems and setups.
+
+Every range is a pair (lowest, highest), both ends included, and every argument is keyword-only except the number of
+samples that a partition or labels belong to. Directions are drawn as small integer vectors and normalised, so that
+examples shrink to the likes of (1, 0), and so that equal, opposite and dependent rows are decided exactly.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import gcd, isqrt, log10
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from ntkfl.problem import Problem, Setup
+
+Range = tuple[int, int]
+Interval = tuple[float, float]
+Direction = tuple[int, ...]
+
+
+class AntipodalFamily(NamedTuple):
+    """Unit rows x (n, d) with pairs x, -x among them, and whether lambda_min(H_inf) > 0."""
+
+    x: np.ndarray
+    positive: bool
+
+
+def unit_data(*, n: Range = (1, 6), d: Range = (1, 5), distinct: bool = False) -> SearchStrategy[np.ndarray]:
+    """Data sets (n, d) with rows of unit norm to rounding: on a coarse grid, spread, nearly orthogonal or clustered.
+
+    Args:
+        n, d: range of the number of rows, and of features.
+        distinct: no two rows share a direction (in one dimension there are two directions).
+
+    Raises:
+        ValueError: a range that is empty or starts below 1, or distinct rows that do not fit.
+    """
+    _check_range("n", n)
+    _check_range("d", d)
+    if distinct and d[0] == 1 and n[0] > 2:
+        raise ValueError(f"n is {n} and d is {d}: in one dimension at most 2 rows are distinct; let d start at 2")
+    return _unit_data(n, d, distinct)
+
+
+def nearly_parallel(
+    *, angle: Interval = (1e-11, 1e-1), n: Range = (2, 6), d: Range = (2, 5), antipodal: bool = False
+) -> SearchStrategy[np.ndarray]:
+    """Unit data (n, d) whose rows 0 and 1 enclose an angle in this range (log-uniform), to within 1e-15 of rounding.
+
+    Rows 2 and 3, 4 and 5, ... are further such pairs or single rows. Rows of different pairs are well apart
+    (about .02 rad or more by default), and so is each from the opposite of any other, so that the smallest eigenvalue
+    of the two-layer ReLU kernel is of the order of the smallest angle.
+
+    Args:
+        angle: range of the angle, radians, within (0, 0.1].
+        n, d: range of the number of rows, and of features; both start at 2.
+        antipodal: turn the second row of each pair around, so that the angle is pi minus one in the range.
+
+    Raises:
+        ValueError: a range that is empty or reaches outside what is said above.
+    """
+    _check_range("n", n, lowest=2)
+    _check_range("d", d, lowest=2)
+    if not 0 < angle[0] <= angle[1] <= 0.1:
+        raise ValueError(f"angle is {angle}; it must be (lowest, highest) with 0 < lowest <= highest <= 0.1 rad")
+    return _nearly_parallel(angle, n, d, antipodal)
+
+
+def antipodal_families(*, d: Range = (2, 5)) -> SearchStrategy[AntipodalFamily]:
+    """Unit data with antipodal pairs, and whether lambda_min(H_inf) > 0 there.
+
+    It is positive exactly when one row of each pair can be chosen so that the chosen rows are linearly independent:
+    f_x - f_{-x} = x for the features f_x(w) = x 1{w.x >= 0}, so that a dependence of the x is one of the features.
+    Up to three further rows belong to no pair; no two rows are equal.
+
+    Args:
+        d: range of the number of features; it starts at 2, for one pair alone is always independent.
+
+    Raises:
+        ValueError: a range that is empty or starts below 2.
+    """
+    _check_range("d", d, lowest=2)
+    return _antipodal_families(d)
+
+
+def partitions(n: int, *, clients: Range = (1, 4)) -> SearchStrategy[np.ndarray]:
+    """Owner arrays (n,): every client 0..N-1 owns at least one of the n samples.
+
+    Raises:
+        ValueError: no sample, an empty range, or more clients than samples.
+    """
+    _check_range("clients", clients)
+    if n < clients[0]:
+        raise ValueError(
+            f"n is {n} and clients {clients}: every client needs a sample, so n must be {clients[0]} or more"
+        )
+    return _partitions(n, clients)
+
+
+def labels(n: int, *, bound: float = 1.0) -> SearchStrategy[np.ndarray]:
+    """Labels (n,): all of them ± bound, or anywhere in [-bound, bound].
+
+    Raises:
+        ValueError: no sample, or a bound that is not positive and finite.
+    """
+    if n < 1:
+        raise ValueError(f"n is {n}; it must be 1 or more")
+    if not 0 < bound < np.inf:
+        raise ValueError(f"bound is {bound}; it must be positive and finite")
+    entries = st.sampled_from([bound, -bound]), st.floats(-bound, bound, allow_subnormal=False)
+    return st.one_of([st.lists(entry, min_size=n, max_size=n).map(np.array) for entry in entries])
+
+
+def problems(
+    *, x: SearchStrategy[np.ndarray] | None = None, clients: Range = (1, 4), bound: float = 1.0
+) -> SearchStrategy[Problem]:
+    """Problems: data drawn from x (default: unit_data()), a partition of it, and labels.
+
+    Raises:
+        ValueError: as partitions and labels, whose arguments the others are; where x draws fewer rows than the
+            smallest number of clients, when that happens.
+    """
+    _check_range("clients", clients)
+    labels(1, bound=bound)
+    return _problems(unit_data() if x is None else x, clients, bound)
+
+
+def setups(
+    *,
+    width: Range = (1, 64),
+    sigma: Interval = (0.5, 2.0),
+    eta_local: Interval = (0.01, 0.3),
+    eta_global: Interval = (0.5, 1.5),
+    local_steps: Range = (1, 3),
+    rounds: Range = (1, 5),
+    seed: Range = (0, 2**16),
+) -> SearchStrategy[Setup]:
+    """Setups of Algorithm 1 with each field in its range; the defaults are quick to run.
+
+    Raises:
+        ValueError: a range that is empty or reaches what Setup refuses.
+    """
+    integers = {"width": width, "local_steps": local_steps, "rounds": rounds}
+    floats = {"sigma": sigma, "eta_local": eta_local, "eta_global": eta_global}
+    for name, bounds in integers.items():
+        _check_range(name, bounds)
+    _check_range("seed", seed, lowest=0)
+    for name, (low, high) in floats.items():
+        if not 0 < low <= high < np.inf:
+            raise ValueError(f"{name} is {(low, high)}; it must be (lowest, highest), positive, finite and not empty")
+    drawn = {name: st.integers(*bounds) for name, bounds in (integers | {"seed": seed}).items()}
+    return st.builds(Setup, **drawn, **{name: st.floats(*bounds) for name, bounds in floats.items()})
+
+
+def _check_range(name: str, bounds: Range, lowest: int = 1) -> None:
+    if not (isinstance(bounds, tuple) and len(bounds) == 2 and all(isinstance(b, int | np.integer) for b in bounds)):
+        raise ValueError(f"{name} is {bounds!r}; it must be a pair of integers (lowest, highest)")
+    if not lowest <= bounds[0] <= bounds[1]:
+        raise ValueError(f"{name} is {bounds}; it must be (lowest, highest) with {lowest} <= lowest <= highest")
+
+
+def _normalised(rows) -> np.ndarray:
+    x = np.asarray(rows, float)
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def _primitive(row: Direction) -> Direction:
+    """The shortest integer vector of this direction: equal exactly for parallel rows."""
+    return tuple(entry // gcd(*row) for entry in row)
+
+
+def _axis(row: Direction) -> Direction:
+    """The same up to sign: equal exactly for parallel and for antipodal rows."""
+    return max(_primitive(row), _primitive(tuple(-entry for entry in row)))
+
+
+@lru_cache  # a strategy made anew at each draw is validated anew: most of the time of a draw
+def _grid(d: int, size: int, longest: int) -> SearchStrategy[Direction]:
+    """Nonzero integer vectors (d,) with entries up to size; (1, 0, ..., 0) stands in for zero.
+
+    The longest number of entries is drawn whatever d is and the last are kept, so that an example can shrink to fewer
+    features: Hypothesis holds (0, 0, 1) simpler than (1, 0, 0).
+    """
+    entries = st.tuples(*[st.integers(-size, size)] * longest)
+    return entries.map(lambda row: row[-d:] if any(row[-d:]) else (1,) + (0,) * (d - 1))
+
+
+def _grid_size(n: int) -> int:
+    """Entries up to this leave room for n directions in the plane, and keep those well apart."""
+    return max(3, isqrt(2 * n))
+
+
+@lru_cache
+def _around(centre: Direction, size: int, longest: int) -> SearchStrategy[Direction]:
+    """Integer vectors within size of a centre that is longer than that."""
+    offset = st.tuples(*[st.integers(-size, size)] * longest)
+    return offset.map(lambda step: tuple(a + b for a, b in zip(centre, step[-len(centre) :], strict=True)))
+
+
+def _scaled(row: Direction, factor: int) -> Direction:
+    return tuple(factor * entry for entry in row)
+
+
+def _drawn_from(draw: DrawFn, kind: str, d: int, size: int, longest: int) -> SearchStrategy[Direction]:
+    """The strategy of one row; a cluster's centre is drawn here, once for all its rows."""
+    match kind:
+        case "grid":
+            return _grid(d, size, longest)
+        case "spread":
+            return _grid(d, 10**6, longest)
+        case "nearly orthogonal":
+            axes = [_scaled(tuple(int(j == k) for j in range(d)), sign * 1000) for k in range(d) for sign in (1, -1)]
+            return st.sampled_from(axes).flatmap(lambda axis: _around(axis, 10, longest))
+        case _:
+            return _around(_scaled(draw(_grid(d, 2, longest)), 10 ** draw(st.integers(2, 6))), size, longest)
+
+
+@st.composite
+def _unit_data(draw: DrawFn, n: Range, d: Range, distinct: bool) -> np.ndarray:
+    features = draw(st.integers(*d))
+    if distinct and features == 1:
+        return np.array(draw(st.sampled_from([[[1.0]], [[1.0], [-1.0]]][n[0] - 1 : n[1]])))
+    kind = draw(st.sampled_from(["grid", "spread", "nearly orthogonal", "clustered"]))
+    row = _drawn_from(draw, kind, features, _grid_size(n[1]), d[1])
+    return _normalised(draw(st.lists(row, min_size=n[0], max_size=n[1], unique_by=_primitive if distinct else None)))
+
+
+@st.composite
+def _nearly_parallel(draw: DrawFn, angle: Interval, n: Range, d: Range, antipodal: bool) -> np.ndarray:
+    features, size = draw(st.integers(*d)), draw(st.integers(*n))
+    pairs = draw(st.integers(1, size // 2))
+    grid = _grid(features, _grid_size(size), d[1])
+    base = draw(st.lists(grid, min_size=size - pairs, max_size=size - pairs, unique_by=_axis))
+    angles = st.floats(log10(angle[0]), log10(angle[1])).map(lambda power: min(max(10**power, angle[0]), angle[1]))
+    rows: list[np.ndarray] = []
+    for direction in base[:pairs]:
+        x, across = _normalised([direction, draw(_orthogonal_to(direction))])
+        small = draw(angles)
+        partner = np.cos(small) * x + np.sin(small) * across
+        rows += [x, -partner if antipodal else partner]
+    return np.array(rows + [_normalised([row])[0] for row in base[pairs:]])
+
+
+@lru_cache
+def _orthogonal_to(row: Direction) -> SearchStrategy[Direction]:
+    """Integer vectors orthogonal to this one, exactly: in the plane of its largest entry and another."""
+    largest = max(range(len(row)), key=lambda j: abs(row[j]))
+
+    def turned(other: int, sign: int) -> Direction:
+        entries = [0] * len(row)
+        entries[other], entries[largest] = sign * row[largest], -sign * row[other]
+        return tuple(entries)
+
+    return st.builds(turned, st.sampled_from([j for j in range(len(row)) if j != largest]), st.sampled_from([1, -1]))
+
+
+@st.composite
+def _antipodal_families(draw: DrawFn, d: Range) -> AntipodalFamily:
+    features, positive = draw(st.integers(*d)), draw(st.booleans())
+    count = draw(st.integers(1 if positive else 2, features))
+    # rows of a unit triangular matrix, its columns permuted, are independent whatever the other entries are
+    below = [draw(st.lists(st.integers(-2, 2), min_size=i, max_size=i)) for i in range(count)]
+    columns = [j for j in draw(st.permutations(range(d[1]))) if j < features]
+    triangular = [[*row, 1, *[0] * (features - len(row) - 1)] for row in below]
+    chosen = [tuple(row[j] for j in columns) for row in triangular]
+    if not positive:
+        terms = draw(st.integers(2, count))  # of two or more independent rows: parallel to none of them
+        factors = draw(st.lists(st.sampled_from([1, -1, 2, -2]), min_size=terms, max_size=terms))
+        parts = [_scaled(row, factor) for row, factor in zip(chosen, factors, strict=False)]
+        chosen.append(tuple(sum(column) for column in zip(*parts, strict=True)))
+    taken = {_axis(row) for row in chosen}
+    others = draw(st.lists(_grid(features, 3, d[1]), max_size=3, unique_by=_axis))
+    paired = [row for one in chosen for row in (one, _scaled(one, -1))]
+    return AntipodalFamily(_normalised(paired + [row for row in others if _axis(row) not in taken]), positive)
+
+
+@st.composite
+def _partitions(draw: DrawFn, n: int, clients: Range) -> np.ndarray:
+    count = draw(st.integers(clients[0], min(clients[1], n)))
+    owner = np.array(draw(st.lists(st.integers(0, count - 1), min_size=n, max_size=n)))
+    owner[draw(st.permutations(range(n)))[:count]] = range(count)  # as many draws whatever the count: 1 is simplest
+    return owner
+
+
+@st.composite
+def _problems(draw: DrawFn, x: SearchStrategy[np.ndarray], clients: Range, bound: float) -> Problem:
+    rows = draw(x)
+    owner = draw(partitions(len(rows), clients=clients))
+    return Problem(x=rows, y=draw(labels(len(rows), bound=bound)), owner=owner, name="drawn")

@@ -1,0 +1,40 @@
+"""The command line `ntkfl`: verify, list, show, certify, rate."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import typer
+
+from experiments.commands.catalogue_pages import list_statements, show
+from experiments.commands.certificate import certify
+from experiments.commands.convergence import rate
+from experiments.commands.verification_run import verify
+
+app = typer.Typer(
+    name="ntkfl",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def main() -> None:
+    """Check the theorems of federated learning on wide networks, with an error bound on every number."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters shows "?" instead of failing
+
+
+COMMANDS: dict[str, tuple[Callable, str]] = {
+    "verify": (verify, "Check statements on real and synthetic data."),
+    "list": (list_statements, "List the statements."),
+    "show": (show, "Show one statement in full."),
+    "certify": (certify, "Certify that a network converges."),
+    "rate": (rate, "Rate and stability limits at infinite width."),
+}
+for name, (command, short_help) in COMMANDS.items():
+    app.command(name, short_help=short_help)(command)

@@ -1,0 +1,47 @@
+"""What the user did wrong becomes one line and exit status 2; warnings become one line each."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+STATUS = 2
+
+
+@contextmanager
+def bad_input(*kinds: type[Exception]) -> Iterator[None]:
+    """Within it, what our validators raise ends the program with "error: ..."; keep computations outside of it.
+
+    kinds: the exceptions that are the user's doing here. Default: ValueError, KeyError, OSError.
+    """
+    caught = kinds or (ValueError, KeyError, OSError)
+    try:
+        yield
+    except caught as error:
+        message = error.args[0] if isinstance(error, KeyError) and error.args else error
+        typer.echo(f"error: {message}", err=True)
+        raise typer.Exit(STATUS) from None
+
+
+@contextmanager
+def shown_warnings() -> Iterator[None]:
+    """Within it, the first warning from each place is printed as "warning: ...", and how many more came from there."""
+    seen: dict[tuple[str, int], int] = {}
+
+    def show(message, category, filename, lineno, file=None, line=None) -> None:
+        seen[filename, lineno] = seen.get((filename, lineno), 0) + 1
+        if seen[filename, lineno] == 1:
+            typer.echo(f"warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        try:
+            yield
+        finally:
+            more = sum(seen.values()) - len(seen)
+            if more:
+                typer.echo(f"warning: {more} more like it", err=True)

@@ -1,0 +1,101 @@
+"""`ntkfl list` and `ntkfl show`: the statements, without running anything."""
+
+import shutil
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from experiments.commands.bad_input import bad_input
+
+if TYPE_CHECKING:
+    from bounds.statement import Form, Statement
+
+WIDEST = 100
+
+
+def list_statements(
+    paper: Annotated[str | None, typer.Option(help="only the statements of this paper, such as fl-ntk")] = None,
+) -> None:
+    """List the statements: id, kind, title, and each form with its recorded outcome."""
+    from bounds.catalogue import PAPERS, catalogue
+
+    with bad_input():
+        if paper is not None and paper not in PAPERS:
+            raise ValueError(f"there is no paper {paper!r}; it is one of {', '.join(PAPERS)}")
+    statements = [s for s in catalogue().values() if paper is None or s.id.startswith(f"{paper}/")]
+    id_width = max(len(statement.id) for statement in statements) + 2
+    kind_width = max(len(statement.kind) for statement in statements) + 2
+    for statement in statements:
+        typer.echo(f"{statement.id:<{id_width}}{statement.kind.value:<{kind_width}}{statement.title}")
+        typer.echo(
+            " " * (id_width) + ", ".join(f"{form.value} {_recorded(statement, form)}" for form in statement.forms)
+        )
+    forms = sum(len(statement.forms) for statement in statements)
+    typer.echo(f"{len(statements)} statements in {forms} forms, each with its recorded outcome")
+
+
+def show(
+    identifier: Annotated[str, typer.Argument(metavar="ID", help="a statement, as `ntkfl list` names it")],
+    latex: Annotated[bool, typer.Option("--latex", help="the formulas as LaTeX too")] = False,
+) -> None:
+    """Show one statement: claim, hypotheses, formulas, source, how each side is measured, mutants, symbols."""
+    from bounds.catalogue import get
+    from verification.page import LABEL, entry, wrapped
+    from verification.plain_text import claim_lines
+
+    with bad_input():
+        statement = get(identifier)
+    width = max(60, min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST))
+    hypotheses = {h.name: h.says for h in statement.hypotheses}
+    lines = wrapped(f"{statement.id}  {statement.title}", width)
+    lines += entry("kind", [statement.kind.value], width)
+    lines += entry("source", [str(statement.source), statement.source.note], width)
+    lines += entry("needs", [f"{name}: {says}" for name, says in hypotheses.items()] or ["no hypothesis"], width)
+    for form, formula in statement.forms.items():
+        nature = [f"differs from what holds by: {formula.nature.value}"] if formula.nature else []
+        more = [f"needs also {h.name}: {h.says}" for h in statement.form_hypotheses.get(form, ())]
+        lines += ["", *entry(form.value, claim_lines(statement, form), width)]
+        if latex:  # to be copied, so not wrapped
+            lines += [" " * (LABEL + 1) + part for part in formula.latex().split(r" ;\quad ")]
+        lines += entry("", [*more, formula.note], width)
+        lines += entry("", [f"recorded: {statement.recorded[form].value}", *nature], width)
+        if form in statement.witness:
+            lines += entry("", ["a stored case shows the violation"], width)
+    mutants = ", ".join(mutant.name for mutant in statement.mutants)
+    meanings = [f"{symbol}: {meaning}" for symbol, meaning in _symbols(statement)]
+    lines += ["", *entry("left is", [statement.says_left], width)]
+    lines += entry("right is", ["the formula above, in ball arithmetic, from quantities of the case"], width)
+    lines += entry("mutants", [f"{mutants} (of the {statement.mutated_form.value} form)" if mutants else "none"], width)
+    lines += entry("necessity", [f"a stored case shows that {name} is needed" for name in statement.necessity], width)
+    lines += entry("uses", [", ".join(statement.uses)], width)
+    lines += ["", *entry("symbols", meanings, width)]
+    lines += entry("check it", [f"ntkfl verify {statement.id}"], width)
+    typer.echo("\n".join(lines))
+
+
+def _recorded(statement: "Statement", form: "Form") -> str:
+    nature = statement.forms[form].nature
+    return statement.recorded[form].value + (f" ({nature.value})" if nature else "")
+
+
+def _symbols(statement: "Statement") -> list[tuple[str, str]]:
+    """The symbols of all formulas with their meanings, in alphabetical order; those without one last, together."""
+    import sympy as sp
+
+    from bounds.symbols import GLOSSARY
+    from verification.plain_text import symbol_text
+
+    found: set[Any] = set()
+    for formula in statement.forms.values():
+        premises = [side for pair in (formula.premise or {}).items() for side in pair]
+        for expression in (*formula.parts, formula.lower, formula.failure, *premises):
+            if expression is not None:
+                found |= sp.sympify(expression).free_symbols
+    meanings = {symbol: said for symbol, (_, said) in GLOSSARY.items()} | dict(statement.symbols)
+    known = [(symbol_text(s), meanings[s]) for s in sorted(found & meanings.keys(), key=_name)]
+    own = ", ".join(symbol_text(s) for s in sorted(found - meanings.keys(), key=_name))
+    return known + ([(own, "of this statement alone; see its note and its file")] if own else [])
+
+
+def _name(symbol: Any) -> str:
+    return symbol.name.lower()

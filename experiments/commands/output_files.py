@@ -1,0 +1,57 @@
+"""Result files that are known to be writable before the work starts and appear only when they are complete."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+Write = Callable[[str], None]
+
+
+@contextmanager
+def reserved(*paths: Path | None) -> Iterator[tuple[Write | None, ...]]:
+    """A function for each path that puts text there at once; None for None.
+
+    The text goes to a temporary file beside the path, made on entry, and replaces the path when it is written. What
+    stood there stays until then; without a call nothing changes.
+
+    Raises:
+        OSError: a path that cannot be written, and why. ValueError: the same path twice.
+    """
+    given = [path.resolve() for path in paths if path is not None]
+    if len(set(given)) < len(given):
+        raise ValueError(f"{given[0]} is named for two outputs; each needs its own file")
+    with ExitStack() as stack:
+        yield tuple(None if path is None else stack.enter_context(_reserved(path)) for path in paths)
+
+
+@contextmanager
+def _reserved(path: Path) -> Iterator[Write]:
+    target = path.resolve()
+    if target.is_dir():
+        raise OSError(f"cannot write {path}: it is a folder; name a file")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise OSError(f"cannot write {path}: no permission")
+    if target.exists() and not target.is_file():
+        yield lambda text: _write(target, text)  # a pipe or a device, which must not be replaced
+        return
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.touch(exist_ok=False)
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror}; name a file in a folder that can be written") from error
+
+    def replace(text: str) -> None:
+        _write(part, text)
+        os.replace(part, target)
+
+    try:
+        yield replace
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

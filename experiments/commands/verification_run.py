@@ -1,0 +1,162 @@
+"""`ntkfl verify`: check statements and report what was found, worst first."""
+
+import json
+import os
+import sys
+import warnings
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from experiments.commands.bad_input import bad_input
+from experiments.commands.case_progress import CaseProgress
+from experiments.commands.choices import chosen_problem, one_output, takes_options
+from experiments.commands.output_files import reserved
+
+if TYPE_CHECKING:
+    from bounds.options import Options
+    from bounds.statement import Form, Statement
+    from ntkfl.problem import Problem
+    from verification.verdict import Verdict
+
+DIFFERS, INTERRUPTED = 1, 130
+PIPED_WIDTH = 120
+STABILITY = "eta_(local|global) = "  # how the simulator's warnings of steps beyond the stability limit begin
+
+
+@takes_options
+def verify(
+    options: "Options",
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="statements, as `ntkfl list` names them; all unless given")
+    ] = None,
+    form: Annotated[Literal["stated", "proved", "repaired"] | None, typer.Option(help="only this form")] = None,
+    trials: Annotated[int | None, typer.Option(help="cases a family (200, or 20 where one is expensive)")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write the verdicts as JSON to this file")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="write a Markdown report to this file")] = None,
+) -> None:
+    """Check statements on real and synthetic data, or on data of your own.
+
+    Exit status: 0 as expected; 1 when a verdict differs from the recorded outcome (with --data: when a form recorded to
+    hold is violated); 2 for bad input; 130 when interrupted.
+    """
+    with ExitStack() as stack:
+        with bad_input():
+            if trials is not None and trials < 1:
+                raise ValueError(f"trials is {trials}; it must be a positive integer")
+            options = replace(options, trials=trials)
+            statements, forms = _wanted(ids, form)
+            write_json, write_markdown = stack.enter_context(reserved(json_file, markdown))
+            _check_data(options)
+        verdicts, complete = _run(statements, forms, options)
+        own_data = options.data is not None
+        _print(verdicts, own_data, pages=len(statements) == 1)
+        if write_json:
+            write_json(_json(verdicts, options, complete))
+        if write_markdown:
+            from verification.report import as_markdown
+
+            write_markdown(as_markdown(verdicts, own_data))
+    if not complete:
+        typer.echo("interrupted: what was counted until then is reported", err=True)
+        raise typer.Exit(INTERRUPTED)
+    if _differing(verdicts, own_data):
+        raise typer.Exit(DIFFERS)
+
+
+def _wanted(ids: list[str] | None, form: str | None) -> "tuple[list[Statement], list[Form]]":
+    """The statements and forms asked for.
+
+    Raises:
+        KeyError: an unknown id. ValueError: a form that none of the statements has.
+    """
+    from bounds.catalogue import catalogue, get
+    from bounds.statement import Form
+
+    statements = [get(name) for name in dict.fromkeys(ids)] if ids else list(catalogue().values())
+    forms = list(Form) if form is None else [Form(form)]
+    if not any(wanted in statement.forms for statement in statements for wanted in forms):
+        names = ", ".join(statement.id for statement in statements)
+        has = ", ".join(sorted({found.value for statement in statements for found in statement.forms}))
+        raise ValueError(f"{names} has no form {form!r}; it has: {has}")
+    return statements, forms
+
+
+def _check_data(options: "Options") -> None:
+    """Load the data once, so that what is wrong with them, or with steps chosen for them, is said before the work.
+
+    Raises:
+        ValueError, OSError: what the data, or their partition, are refused for.
+    """
+    chosen = (options.n, options.clients, options.partition, options.eta_local, options.eta_global, options.local_steps)
+    if options.data is None and all(choice is None for choice in chosen):
+        return
+    from bounds.federated_run import federated_draws
+    from ntkfl.exact_dynamics import warn_if_unstable
+
+    if options.data is not None:
+        _warn_of_rows(one_output(chosen_problem(options, options.data)))
+    for family in federated_draws(options):
+        warn_if_unstable(family.problem(options.seed), family.setup)
+
+
+def _warn_of_rows(problem: "Problem") -> None:
+    from ntkfl.problem import UNIT_TOLERANCE
+
+    if problem.unit_deviation > UNIT_TOLERANCE:
+        warnings.warn(
+            f"the rows of {problem.name} are not of unit norm, they are off by up to {problem.unit_deviation:.3g}; "
+            "statements that need unit rows reject them all. --unit divides each row by its norm",
+            stacklevel=2,
+        )
+
+
+def _run(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> "tuple[list[Verdict], bool]":
+    """The verdicts, and whether they are all that were asked for and on all cases."""
+    from verification.engine import verify_all
+
+    wanted = sum(form in statement.forms for statement in statements for form in forms)
+    with bad_input(FloatingPointError), warnings.catch_warnings(), CaseProgress() as progress:
+        warnings.filterwarnings(
+            "ignore", STABILITY
+        )  # said of the user's steps already; stored cases pass it on purpose
+        verdicts = verify_all(statements, options, forms, progress)
+    return verdicts, progress.complete and len(verdicts) == wanted
+
+
+def _differing(verdicts: "list[Verdict]", own_data: bool) -> "list[Verdict]":
+    from verification.report import contradicts_record
+
+    return [verdict for verdict in verdicts if contradicts_record(verdict, own_data)]
+
+
+def _print(verdicts: "list[Verdict]", own_data: bool, pages: bool) -> None:
+    """The pages or the table, then in one line each what differs from the record and its replay, then the totals."""
+    from rich.console import Console
+
+    from verification.page import headline
+    from verification.report import as_text, table, totals, worst_first
+
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    console = Console(width=PIPED_WIDTH if piped else None)
+    if pages:
+        for verdict in worst_first(verdicts, own_data):
+            typer.echo(as_text(verdict, width=max(60, min(console.width, PIPED_WIDTH))) + "\n")
+    elif verdicts:
+        with console.capture() as captured:
+            console.print(table(verdicts, own_data))
+        typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n")
+        for verdict in _differing(verdicts, own_data):
+            typer.echo(f"{headline(verdict)}\n  {verdict.replay}\n")
+    typer.echo(totals(verdicts, own_data))
+
+
+def _json(verdicts: "list[Verdict]", options: "Options", complete: bool) -> str:
+    from ntkfl.trajectory import provenance
+    from verification.report import as_json
+
+    run: dict[str, Any] = provenance(first_seed=options.seed) | {"options": asdict(options), "complete": complete}
+    return json.dumps(as_json(verdicts, run), indent=1, allow_nan=False, ensure_ascii=False) + "\n"

@@ -1,0 +1,14 @@
+"""Federated training of wide two-layer ReLU networks, their Gram matrices and their exact infinite-width dynamics."""
+
+import jax
+
+jax.config.update("jax_enable_x64", True)  # float64 in everything that feeds a verdict
+
+from ntkfl import data, gram  # noqa: E402
+from ntkfl.algorithm1 import simulate  # noqa: E402
+from ntkfl.estimate import Estimate  # noqa: E402
+from ntkfl.exact_dynamics import kernel_regime  # noqa: E402
+from ntkfl.problem import Problem, Setup, Weights  # noqa: E402
+from ntkfl.trajectory import Trajectory  # noqa: E402
+
+__all__ = ["Estimate", "Problem", "Setup", "Trajectory", "Weights", "data", "gram", "kernel_regime", "simulate"]

@@ -1,0 +1,107 @@
+"""Ball arithmetic (python-flint): rigorous enclosures of scalars, matrices and symmetric spectra.
+
+A ball is a midpoint and a radius; every operation returns a ball that contains the exact result. Floats are exactly
+representable, so a ball made from one has radius 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cmp_to_key, reduce
+
+import flint
+import numpy as np
+from flint import arb, arb_mat
+
+from ntkfl.estimate import Estimate
+
+PRECISION = 128  # bits; enough that a right side's own rounding never decides a comparison
+
+
+@contextmanager
+def precision(bits: int = PRECISION) -> Iterator[None]:
+    """Run a block with balls of this many bits (flint keeps its precision globally; this restores it)."""
+    before = flint.ctx.prec
+    flint.ctx.prec = bits
+    try:
+        yield
+    finally:
+        flint.ctx.prec = before
+
+
+def ball(value: float, error: float = 0.0) -> arb:
+    """The ball value ± error of two floats, exactly."""
+    return arb(float(value), float(error)) if error else arb(float(value))
+
+
+def ball_matrix(value: np.ndarray, error: np.ndarray | float = 0.0) -> arb_mat:
+    """The matrix of balls value ± error; a vector becomes a column."""
+    value = np.atleast_2d(np.asarray(value, float).T).T
+    error = np.broadcast_to(np.atleast_2d(np.asarray(error, float).T).T, value.shape)
+    if not error.any():
+        return arb_mat([[arb(v) for v in row] for row in value.tolist()])
+    rows = zip(value.tolist(), error.tolist(), strict=True)
+    return arb_mat([[arb(v, e) for v, e in zip(*row, strict=True)] for row in rows])
+
+
+def enclosure(x: arb | list[arb] | arb_mat) -> Estimate:
+    """The Estimate (float64, rounded outward) that contains a ball, a list of balls or a matrix of balls.
+
+    Raises:
+        ValueError: a ball that is not finite: the formula could not be evaluated on its inputs.
+    """
+    if isinstance(x, arb):
+        middle, radius = _midpoint_and_radius(x)
+        return Estimate(np.array(middle), np.array(radius), "ball")
+    rows = np.array([[_midpoint_and_radius(b) for b in row] for row in ([x] if isinstance(x, list) else x.tolist())])
+    if isinstance(x, list):
+        rows = rows[0]
+    return Estimate(rows[..., 0], rows[..., 1], "ball")
+
+
+def _midpoint_and_radius(x: arb) -> tuple[float, float]:
+    if not x.is_finite():
+        raise ValueError(f"a ball is not finite ({x}): a division by zero or a root of a negative number")
+    middle = float(x)
+    radius = (x - arb(middle)).abs_upper()
+    return middle, 0.0 if radius == 0 else float(np.nextafter(float(radius), np.inf))
+
+
+@cmp_to_key
+def _exact_order(a: arb, b: arb) -> int:
+    """The order of midpoints, which are exact, so that < and > decide."""
+    return -1 if a < b else int(a > b)
+
+
+def norm_inf(matrix: arb_mat) -> arb:
+    """Largest absolute row sum, an upper bound of the spectral norm of a symmetric matrix."""
+    return reduce(arb.max, (sum((abs(b) for b in row), arb(0)).upper() for row in matrix.tolist()))
+
+
+def symmetric_eigenvalues(matrix: arb_mat) -> list[arb]:
+    """Rigorous enclosures of all eigenvalues of a symmetric matrix of balls, in ascending order.
+
+    With Q the float eigenvectors, Q^T A Q = D + E and Q^T Q = I + F in balls. Weyl bounds the eigenvalues of Q^T A Q
+    by D ± |E|, and Ostrowski turns them into those of A by a factor within 1 ± |F|.
+
+    Raises:
+        ValueError: an entry that is not finite.
+    """
+    if not all(b.is_finite() for row in matrix.tolist() for b in row):
+        raise ValueError("the matrix has an entry that is not finite: it has no eigenvalues")
+    middle = np.array([[float(b) for b in row] for row in matrix.mid().tolist()])
+    _, vectors = np.linalg.eigh((middle + middle.T) / 2)
+    q = ball_matrix(vectors)
+    congruent, gram = q.transpose() * matrix * q, q.transpose() * q
+    n = matrix.nrows()
+    diagonal = [congruent[i, i] for i in range(n)]
+    for i in range(n):
+        congruent[i, i], gram[i, i] = arb(0), gram[i, i] - 1
+    widest = reduce(arb.max, (b.rad() for b in diagonal))  # one radius for all, so that sorting midpoints is sound
+    weyl, skew = norm_inf(congruent) + widest, norm_inf(gram)
+    if not skew < 1:
+        raise ValueError("the float eigenvectors are not independent: the entries are beyond the range of float64")
+    spread, factor = arb(0, weyl.upper()), 1 / (1 + arb(0, skew.upper()))
+    middles = sorted((b.mid() for b in diagonal), key=_exact_order)
+    return [(middle + spread) * factor for middle in middles]

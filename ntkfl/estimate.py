@@ -1,0 +1,95 @@
+"""A number, or an array of numbers, with an error bound: what every side of every comparison is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A value known to lie within `error` of `value`, elementwise, and how that is known.
+
+    Args:
+        value: a number or an array.
+        error: half-width of the enclosure, not negative; a number or an array of value's shape.
+        method: how the error was obtained: "exact", "ball", "rounding bound", "two summation orders",
+            "Clopper-Pearson 95%", ...
+
+    Raises:
+        ValueError: a NaN value, a NaN or negative error, or shapes that do not agree.
+    """
+
+    value: np.ndarray
+    error: np.ndarray
+    method: str = "exact"
+
+    if TYPE_CHECKING:  # numbers and lists are accepted; the fields are arrays
+
+        def __init__(self, value: ArrayLike, error: ArrayLike, method: str = ...) -> None: ...
+
+    def __post_init__(self) -> None:
+        value, error = np.asarray(self.value, float), np.asarray(self.error, float)
+        if error.ndim and error.shape != value.shape:
+            raise ValueError(f"an Estimate's error has shape {error.shape}, its value {value.shape}: they must agree")
+        if np.isnan(value).any():
+            raise ValueError(
+                f"an Estimate's value is NaN ({self.method}): a computation failed and must say so instead"
+            )
+        if not (error >= 0).all():
+            raise ValueError(f"an Estimate's error is {error.min()} ({self.method}): it must be 0 or more")
+        error = np.broadcast_to(error, value.shape)
+        for name, array in (("value", value), ("error", error)):
+            array = np.array(array)  # the caller may go on writing to its own
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @property
+    def lo(self) -> np.ndarray:
+        """Lower end of the enclosure, rounded down."""
+        return _end(self.value, -self.error, -np.inf)
+
+    @property
+    def hi(self) -> np.ndarray:
+        """Upper end of the enclosure, rounded up."""
+        return _end(self.value, self.error, np.inf)
+
+    @classmethod
+    def exact(cls, value) -> Estimate:
+        """A value that carries no error: an input, or an integer count."""
+        return cls(value, np.zeros(()), "exact")
+
+    @classmethod
+    def between(cls, lo, hi, method: str) -> Estimate:
+        """The enclosure with these ends (widened by rounding); an infinite end makes the error infinite.
+
+        Raises:
+            ValueError: a NaN end, or a lower end above the upper one.
+        """
+        lo, hi = np.broadcast_arrays(np.asarray(lo, float), np.asarray(hi, float))
+        bad = ~(lo <= hi)
+        if bad.any():
+            raise ValueError(f"an enclosure from {lo[bad][0]} to {hi[bad][0]} ({method}): its ends must be in order")
+        with np.errstate(over="ignore", invalid="ignore"):
+            middle = lo / 2 + hi / 2
+            middle = np.where(lo == hi, lo, np.where(np.isfinite(middle), middle, 0.0))
+            radius = np.nextafter(np.maximum(hi - middle, middle - lo), np.inf)
+        return cls(middle, np.where(lo == hi, 0.0, radius), method)
+
+    def __getitem__(self, index) -> Estimate:
+        return Estimate(self.value[index], self.error[index], self.method)
+
+    def __str__(self) -> str:
+        if self.value.ndim:
+            return f"array of shape {self.value.shape} ± {self.error.max(initial=0.0):.1e}"
+        return f"{self.value:.6g}" + (f" ± {self.error:.1e}" if self.error else "")
+
+
+def _end(value: np.ndarray, error: np.ndarray, outward: float) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        end = np.nextafter(value + error, outward)
+    end = np.where(np.isnan(end), outward, end)  # infinity minus infinity: nothing is known
+    return np.where(error == 0, value, end)

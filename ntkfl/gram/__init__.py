@@ -1,0 +1,26 @@
+"""Gram matrices of two-layer ReLU networks: infinite width, finite width, activation patterns, spectra."""
+
+from ntkfl.gram.degeneracy import Degeneracy, degenerate_pairs, require_positive
+from ntkfl.gram.finite_width import finite, finite_estimate, initial, jacobian_gram, local_gram
+from ntkfl.gram.limit import angles, infinite, infinite_estimate
+from ntkfl.gram.patterns import activations, doubtful, safe_neurons
+from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
+
+__all__ = [
+    "Degeneracy",
+    "activations",
+    "angles",
+    "degenerate_pairs",
+    "doubtful",
+    "finite",
+    "finite_estimate",
+    "infinite",
+    "infinite_estimate",
+    "initial",
+    "jacobian_gram",
+    "largest_eigenvalue",
+    "local_gram",
+    "require_positive",
+    "safe_neurons",
+    "smallest_eigenvalue",
+]

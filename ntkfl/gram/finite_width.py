@@ -1,0 +1,145 @@
+"""Gram matrices of finite networks, from exact integer counts of neurons; the Jacobian is never built.
+
+Only blocks of neurons are held at a time. The counts are products of 0/1 matrices, exact in float32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ntkfl.estimate import Estimate
+from ntkfl.gram.patterns import EPSILON, activations, checked_network, doubtful, neuron_blocks
+from ntkfl.initialisation import blocks
+from ntkfl.problem import checked_inputs
+
+
+def finite(
+    x: Float[np.ndarray, "n d"],
+    u: Float[np.ndarray, "m d"],
+    w: Float[np.ndarray, "m d"] | None = None,
+    z: Float[np.ndarray, "p d"] | None = None,
+) -> Float[np.ndarray, "n p"]:
+    """H_ij = x_i.z_j (1/m) sum_r 1{u_r.x_i >= 0} 1{w_r.z_j >= 0}, with w = u and z = x where they are not given.
+
+    Exactly symmetric when neither is given, asymmetric in general otherwise.
+
+    Raises:
+        ValueError: input that is not finite, a zero row, or shapes that do not agree.
+    Source: FL-NTK, Definition 3.2 (with one client).
+    """
+    counts = _counts(x, u, w, z)
+    return _inner_products(x, z) * (counts / len(u))
+
+
+def jacobian_gram(
+    x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"], w: Float[np.ndarray, "m d"] | None = None
+) -> Float[np.ndarray, "n n"]:
+    """J(u)^T J(w), J (m d, n) the Jacobian of all outputs in the hidden weights, relu'(0) = 1, signs +-1.
+
+    The squares of the signs are 1, so this is `finite(x, u, w)`: m n^2 operations where J alone has m n d entries.
+
+    Raises:
+        ValueError: as `finite`.
+    Source: FL-NTK, Appendix C (the display of J).
+    """
+    return finite(x, u, w)
+
+
+def finite_estimate(
+    x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"], error: float | Float[np.ndarray, " m"] = 0.0
+) -> Estimate:
+    """`finite(x, u)` with a bound on its error, shape (n, n).
+
+    The patterns of the float64 numbers given are exact. Where the weights are only known to within `error` (Euclidean
+    norm per neuron), every neuron that is `doubtful` for x_i or x_j may change entry ij by |x_i.x_j| / m.
+
+    Raises:
+        ValueError: as `finite`, or a negative or NaN error.
+    """
+    fraction = _counts(x, u, None, None) / len(u)
+    inner, norms = _inner_products(x, None), np.linalg.norm(np.asarray(x, float), axis=1)
+    dot_error = (np.shape(x)[1] + 2) * EPSILON * np.outer(norms, norms)
+    doubt = np.zeros_like(fraction)
+    if np.any(np.asarray(error) != 0):
+        count = doubtful(x, u, error)
+        doubt = np.minimum(1, (count[:, None] + count) / len(u))
+    bound = dot_error * fraction + (np.abs(inner) + dot_error) * doubt + 2 * EPSILON * np.abs(inner)
+    return Estimate(inner * fraction, bound * (1 + 4 * EPSILON), "rounding bound")
+
+
+def initial(
+    x: Float[np.ndarray, "n d"], width: int, seed: int, sigma: float = 1.0, block: int = 16
+) -> Float[np.ndarray, "n n"]:
+    """H(0) of the network that `initialisation.draw` gives for this seed, of any width; the weights are never held.
+
+    Bit for bit `finite(x, draw(width, d, seed).hidden)`, whatever the `block` (chunks of 1024 neurons drawn at a
+    time). Memory O(n^2 + block). It does not depend on sigma but for rounding.
+
+    Raises:
+        ValueError: as `finite` and `draw`.
+    """
+    x = checked_inputs("x", x)
+    counts = np.zeros((len(x), len(x)))
+    for weights in blocks(width, x.shape[1], seed, sigma, block):
+        counts += _counts(x, weights.hidden, None, None)
+    return _inner_products(x, None) * (counts / width)
+
+
+def local_gram(
+    x: Float[np.ndarray, "n d"],
+    owner: Int[np.ndarray, " n"],
+    u: Float[np.ndarray, "m d"],
+    w: Float[np.ndarray, "N m d"],
+    neurons: Bool[np.ndarray, "n m"] | None = None,
+) -> Float[np.ndarray, "n n"]:
+    """H(t,k)_ij = x_i.x_j (1/m) sum_{r in neurons_i} 1{u_r.x_i >= 0} 1{w_{c(j),r}.x_j >= 0}, c(j) the owner of j.
+
+    Args:
+        u: the global hidden weights u(t). w: those of each client after k local steps.
+        neurons: the sets the sum runs over, all by default; with ~safe_neurons(...) the result is H(t,k)^perp.
+
+    Raises:
+        ValueError: as `finite`, or an owner without weights, or neurons of another shape or type.
+    Source: FL-NTK, Definition 3.2 and Eq (3)-(4).
+    """
+    (x, u), w, owner = checked_network(x, u), np.asarray(w, float), np.asarray(owner)
+    n, m = len(x), len(u)
+    if owner.shape != (n,) or owner.dtype.kind not in "iu":
+        raise ValueError(f"owner is {owner.dtype} of shape {owner.shape}; it must be one integer per sample, ({n},)")
+    if w.ndim != 3 or w.shape[1:] != u.shape or owner.min() < 0 or owner.max() >= len(w):
+        clients = f"clients {owner.min()}..{owner.max()}"
+        raise ValueError(f"w has shape {w.shape}; it must be (N, *{u.shape}), a network for each of {clients}")
+    if neurons is not None and (np.shape(neurons) != (n, m) or np.asarray(neurons).dtype != bool):
+        raise ValueError(f"neurons has shape {np.shape(neurons)}; it must be a boolean array of shape {(n, m)}")
+    counts = np.zeros((n, n))
+    for block in neuron_blocks(n, m):
+        rows, columns = activations(x, u[block]), np.empty((n, len(u[block])), bool)
+        if neurons is not None:
+            rows &= neurons[:, block]
+        for c in np.unique(owner):
+            columns[owner == c] = activations(x[owner == c], w[c, block])
+        counts += rows.astype(np.float32) @ columns.astype(np.float32).T
+    return _inner_products(x, None) * (counts / m)
+
+
+def _counts(x, u, w, z) -> np.ndarray:
+    """Number of neurons active on both x_i (under u) and z_j (under w): integers held in float64."""
+    x, u = checked_network(x, u)
+    w, z = (u if w is None else np.asarray(w, float)), (x if z is None else np.asarray(z, float))
+    if w.shape != u.shape:
+        raise ValueError(f"w has shape {w.shape}, u has {u.shape}: they must be weights of one network, (m, d)")
+    counts = np.zeros((len(x), len(z)))
+    for block in neuron_blocks(max(len(x), len(z)), len(u)):
+        rows = activations(x, u[block]).astype(np.float32)
+        columns = rows if w is u and z is x else activations(z, w[block]).astype(np.float32)
+        counts += rows @ columns.T
+    return counts
+
+
+def _inner_products(x, z) -> np.ndarray:
+    x = np.asarray(x, float)
+    if z is not None:
+        return x @ np.asarray(z, float).T
+    inner = x @ x.T
+    return np.triu(inner) + np.triu(inner, 1).T

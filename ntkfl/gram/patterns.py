@@ -1,0 +1,98 @@
+"""Which neurons are active on which samples: 1{u_r . x_i >= 0}, decided exactly for the float64 numbers given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ntkfl.gram.error_free import dot_product, scaled_rows
+from ntkfl.problem import checked_inputs
+
+EPSILON = 2.0**-52
+_ENTRIES = 2**22  # of a block of pre-activations (32 MiB)
+
+
+def activations(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> Bool[np.ndarray, "n m"]:
+    """The pattern 1{u_r . x_i >= 0}.
+
+    A dot product too close to zero for float64 to settle its sign is summed exactly. So the pattern depends on
+    nothing but the numbers: not on blocks, nor on the order of the neurons or samples.
+
+    Raises:
+        ValueError: x or u not finite, or of different numbers of features.
+    """
+    x, u = checked_network(x, u)
+    out = np.empty((len(x), len(u)), bool)
+    x = scaled_rows(x)  # a positive scale changes no sign, and nothing can overflow or vanish
+    for block in neuron_blocks(len(x), len(u)):
+        dot, bound = _dots(x, scaled_rows(u[block]))
+        out[:, block] = dot >= 0
+        for i, r in zip(*np.nonzero(np.abs(dot) <= bound), strict=True):
+            out[i, block.start + r] = dot_product(x[i], u[block.start + r]) >= 0
+    return out
+
+
+def doubtful(
+    x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"], error: float | Float[np.ndarray, " m"] = 0.0
+) -> Int[np.ndarray, " n"]:
+    """How many neurons have, on each sample, a pre-activation within its uncertainty of 0, shape (n,).
+
+    The uncertainty is the rounding bound (d + 2) eps |u_r| |x_i| of the float64 dot product plus error |x_i|, where
+    the weights are known to within `error` (Euclidean norm per neuron, a number or shape (m,)).
+
+    Raises:
+        ValueError: as `activations`, or a negative or NaN error.
+    """
+    x, u = checked_network(x, u)
+    error = np.broadcast_to(np.asarray(error, float), len(u))
+    if not (error >= 0).all():
+        raise ValueError(f"error is {error.min()}; the radius within which weights are known must be 0 or more")
+    norms, count = np.linalg.norm(x, axis=1)[:, None], np.zeros(len(x), int)
+    for block in neuron_blocks(len(x), len(u)):
+        dot, bound = _dots(x, u[block])
+        count += (np.abs(dot) <= bound + error[block] * norms * (1 + EPSILON)).sum(axis=1)
+    return count
+
+
+def safe_neurons(x: Float[np.ndarray, "n d"], u0: Float[np.ndarray, "m d"], radius: float) -> Bool[np.ndarray, "n m"]:
+    """The sets Q_i: neurons whose pattern on x_i cannot change while |u_r - u0_r| <= radius.
+
+    The complement is A_ir: -R |x_i| <= u0_r . x_i < R |x_i|. A neuron that float64 cannot place on either side of
+    these ends counts as unsafe, so that every neuron listed is safe.
+
+    Raises:
+        ValueError: as `activations`, or a negative or NaN radius.
+    Source: FL-NTK, Definition of Q_i and Eq (11).
+    """
+    x, u0 = checked_network(x, u0)
+    if not radius >= 0:
+        raise ValueError(f"radius is {radius!r}; it must be 0 or more")
+    reach, out = radius * np.linalg.norm(x, axis=1)[:, None], np.empty((len(x), len(u0)), bool)
+    for block in neuron_blocks(len(x), len(u0)):
+        dot, bound = _dots(x, u0[block])
+        out[:, block] = (dot >= reach + bound) | (dot < -reach - bound)
+    return out
+
+
+def neuron_blocks(n: int, width: int) -> Iterator[slice]:
+    """Consecutive slices of the neurons, so small that n pre-activations of each stay within 32 MiB."""
+    step = min(max(1, _ENTRIES // n), 2**20)  # counts within a block are exact in float32 up to 2^24
+    return (slice(start, min(start + step, width)) for start in range(0, width, step))
+
+
+def checked_network(x, u) -> tuple[np.ndarray, np.ndarray]:
+    """Data (n, d) and hidden weights (m, d) as float64; ValueError unless they are finite and fit together."""
+    x, u = checked_inputs("x", x), np.asarray(u, float)
+    if u.ndim != 2 or u.shape[1] != x.shape[1] or not len(u):
+        raise ValueError(f"the hidden weights have shape {u.shape}; they must be (m, {x.shape[1]}), as x is {x.shape}")
+    if not np.isfinite(u).all():
+        raise ValueError(f"the hidden weights of neuron {np.argwhere(~np.isfinite(u))[0][0]} are not finite")
+    return x, u
+
+
+def _dots(x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """x_i . u_r and the bound on its rounding error, (n, m) both; the bound holds for every order of summation."""
+    scale = (x.shape[1] + 2) * EPSILON
+    return x @ u.T, scale * np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(u, axis=1)

@@ -1,0 +1,271 @@
+"""Federated training at infinite width: outputs, predictions and movement at any round for one eigendecomposition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ntkfl.first_round import first_round_within
+from ntkfl.gram import infinite
+from ntkfl.problem import Problem, Setup
+from ntkfl.round_modes import EXACT_INTEGERS, ClientModes, RoundModes, geometric_sum
+from ntkfl.trajectory import Trajectory, provenance
+
+
+class StepLimits(NamedTuple):
+    """The steps below which the dynamics are stable.
+
+    eta_global: 2N / nu_max at this eta_local and K; 0 if some nu <= 0, when no server step contracts every residual.
+    eta_local: 2 / max_c |H_cc|; below it every eta_global <= 1 is stable, whatever N, K and the partition.
+    """
+
+    eta_global: float
+    eta_local: float
+
+
+@dataclass(frozen=True, eq=False)
+class KernelRegime:
+    """Federated training at infinite width; made by `kernel_regime`, which validates. Source: ledger X.1 to X.4, X.8.
+
+    The residual r(t) = y - y(t) follows r(t+1) = M r(t), M = I - (eta_g/N) H P, P = blockdiag_c f_K(H_cc),
+    f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k. `initial_outputs`, y(0), is 0 unless given: the value that a wide network
+    has in the mean. Everything is float64: rounding enters at the eigendecomposition, about n eps.
+
+    Args:
+        problem: data; y (n,) or (n, C). setup: eta_local, eta_global, local_steps and rounds are used.
+        gram: H, (n, n), symmetric and positive semi-definite.
+        own_gram: whether H was the user's, so that kernel values at other points must come from the user too.
+    """
+
+    problem: Problem
+    setup: Setup
+    gram: Float[np.ndarray, "n n"]
+    own_gram: bool = False
+
+    @cached_property
+    def round_map(self) -> Float[np.ndarray, "n n"]:
+        """M, which takes the residual of one round to that of the next."""
+        return np.eye(self.problem.n) - self._rho * self.gram @ self._clients.function(self._response)
+
+    @cached_property
+    def nu(self) -> Float[np.ndarray, " n"]:
+        """Eigenvalues of H P, ascending. Real: those of a symmetric matrix. Source: ledger X.2."""
+        return np.sort(np.append(self._modes.nu, np.zeros(self.problem.n - len(self._modes.nu))))
+
+    @property
+    def spectrum(self) -> Float[np.ndarray, " n"]:
+        """Eigenvalues of M, ascending: 1 - (eta_g/N) nu."""
+        return 1 - self._rho * self.nu[::-1]
+
+    @property
+    def rate(self) -> float:
+        """Spectral radius of M: the contraction per round of r^T H^{-1} r (its root; the Euclidean norm may grow)."""
+        return float(np.abs(self.spectrum).max())
+
+    @property
+    def stable(self) -> bool:
+        """Whether 0 < (eta_g/N) nu < 2 for every nu: the residual contracts to 0 from any start. Source: ledger X.3."""
+        return bool(self.nu[0] > 0 and self._rho * self.nu[-1] < 2)
+
+    @property
+    def step_limits(self) -> StepLimits:
+        """The largest stable server and client steps."""
+        slowest, fastest = self.nu[0], self.nu[-1]
+        return StepLimits(float(2 / fastest * self.problem.n_clients) if slowest > 0 else 0.0, self._local_limit)
+
+    @cached_property
+    def step_warning(self) -> str | None:
+        """The sentence that says how the steps pass the stability limit and what the limits are; None if they do not.
+
+        A residual that stays for ever because H is singular is no matter of the steps.
+        """
+        setup, below = self.setup, self._local_limit
+        if setup.eta_local < below and setup.eta_global <= 1:  # enough for any H, by X.3: no decomposition needed
+            return None
+        remedy = f"eta_local < {below:.6g} keeps every eta_global <= 1 stable"
+        found = f"eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
+        if not np.isfinite(self._response).all():
+            return f"{found} overflows float64 within one round; {remedy}"
+        if self.nu[0] < 0:
+            return f"{found} is unstable for every eta_global; {remedy}"
+        if self._rho * self.nu[-1] < 2:
+            return None
+        limit = 2 * self.problem.n_clients / self.nu[-1]
+        return (
+            f"eta_global = {setup.eta_global:g} is beyond the stability limit: at {found} the rounds are stable for "
+            f"eta_global < {limit:.6g}; {remedy}"
+        )
+
+    def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None) -> int:
+        """First t with |r(t)|_2 <= eps |r(0)|_2. The norm may rise on the way; no round is passed over unseen.
+
+        Raises:
+            ValueError: eps not positive, a step beyond the stability limit, or a residual that never falls so far
+                because part of it lies where H is zero.
+        """
+        if not eps > 0:
+            raise ValueError(f"eps is {eps!r}; it must be positive")
+        initial = self._initial_residual(initial_outputs)
+        norm = float(np.linalg.norm(initial))
+        if eps >= 1 or norm == 0:
+            return 0
+        message = self.step_warning
+        if message:
+            raise ValueError(f"no number of rounds brings every residual to {eps:g} of its start: {message}")
+        return first_round_within(self._modes, initial, eps * norm)
+
+    def outputs(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
+        """y(t) at the given rounds, (len(rounds), n[, C]); for one integer, (n[, C]).
+
+        Raises:
+            ValueError: rounds that are not integers from 0 to 2^53, initial outputs of the wrong shape.
+            OverflowError: the outputs pass the largest float64, which only a step beyond the limit makes them do.
+        """
+        t = _checked_rounds(rounds)
+        result = self._labels - self._residual(t, initial_outputs)
+        return self._shaped(result, np.shape(rounds))
+
+    def local_outputs(self, t: int, initial_outputs: ArrayLike | None = None) -> np.ndarray:
+        """y^{(k)}(t), k = 0..K: each sample as its own client sees it, (K+1, n[, C]). Source: ledger X.1.
+
+        Raises: as `outputs`.
+        """
+        residual = self._residual(_checked_rounds(t), initial_outputs)
+        return self._shaped(self._local_outputs(residual)[0], (self.setup.local_steps + 1,))
+
+    def predict(
+        self,
+        x: ArrayLike | None,
+        rounds: ArrayLike,
+        initial_outputs: ArrayLike | None = None,
+        initial_prediction: ArrayLike | None = None,
+        cross_gram: ArrayLike | None = None,
+    ) -> np.ndarray:
+        """f(x, t) = f(x, 0) + h(x)^T H^{-1} (y(t) - y(0)), (len(rounds), n'[, C]). Source: ledger X.8.
+
+        H is not inverted: H^{-1} (I - M^t) = (eta_g/N) P sum_{s<t} M^s holds for a singular H too.
+
+        Args:
+            x: points, (n', d). initial_prediction: f(x, 0), (n'[, C]), 0 unless given.
+            cross_gram: h, the kernel between x and the training points, (n', n). Default: the infinite-width kernel;
+                needed where the Gram matrix is the user's own (x is then not used and may be None).
+
+        Raises:
+            ValueError: as `outputs`; a cross_gram that is missing or of the wrong shape.
+            OverflowError: as `outputs`.
+        """
+        t = _checked_rounds(rounds)
+        if cross_gram is None:
+            if self.own_gram or x is None:
+                raise ValueError(
+                    "cross_gram is missing: with x absent or a Gram matrix of your own, give the kernel's "
+                    f"values between the new and the training points, shape (n', {self.problem.n})"
+                )
+            cross_gram = infinite(np.asarray(x, float), self.problem.x)
+        h = np.asarray(cross_gram, float)
+        if h.ndim != 2 or h.shape[1] != self.problem.n:
+            raise ValueError(f"cross_gram has shape {h.shape}; it must be (n', {self.problem.n})")
+        initial = self._initial_residual(initial_outputs)
+        start = self._columns("initial_prediction", initial_prediction, len(h))
+        change = np.tensordot(self._modes.coefficients_at(initial, t), h, axes=(1, 1)).swapaxes(1, 2)
+        return self._shaped(start + self._finite(change), np.shape(rounds))
+
+    def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
+        """|U(t) - U(0)|_F at infinite width, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0).
+
+        Raises: as `outputs`. Source: ledger X.8.
+        """
+        squared = self._modes.squared_movement(self._initial_residual(initial_outputs), _checked_rounds(rounds))
+        return np.sqrt(self._finite(squared)).reshape(np.shape(rounds))
+
+    def trajectory(self, initial_outputs: ArrayLike | None = None) -> Trajectory:
+        """The whole run of setup.rounds rounds, in the form that a simulated network returns.
+
+        Raises: as `outputs`.
+        """
+        t = np.arange(self.setup.rounds + 1)
+        residual = self._residual(t, initial_outputs)
+        local = self._local_outputs(residual[:-1])
+        return Trajectory(
+            y=self.problem.y,
+            n_clients=self.problem.n_clients,
+            outputs=self._shaped(self._labels - residual, t.shape),
+            local_outputs=self._shaped(local, local.shape[:2]),
+            total_movement=self.movement(t, initial_outputs),
+            provenance=provenance(),
+        )
+
+    @property
+    def _rho(self) -> float:
+        return self.setup.eta_global / self.problem.n_clients
+
+    @property
+    def _local_limit(self) -> float:
+        largest = float(self._clients.values.max())
+        return 2 / largest if largest else np.inf
+
+    @property
+    def _labels(self) -> Float[np.ndarray, "n C"]:
+        return self.problem.y.reshape(self.problem.n, -1)
+
+    @cached_property
+    def _clients(self) -> ClientModes:
+        return ClientModes.of(self.gram, self.problem.clients())
+
+    @cached_property
+    def _response(self) -> Float[np.ndarray, " n"]:
+        """f_K at the clients' eigenvalues: the eigenvalues of P."""
+        return geometric_sum(self._clients.values, self.setup.eta_local, self.setup.local_steps)
+
+    @cached_property
+    def _modes(self) -> RoundModes:
+        if not np.isfinite(self._response).all():
+            raise OverflowError(self.step_warning)
+        return RoundModes.of(self.gram, self._clients, self._response, self.setup.eta_local, self._rho)
+
+    def _residual(self, t: np.ndarray, initial_outputs: ArrayLike | None) -> Float[np.ndarray, "T n C"]:
+        initial = self._initial_residual(initial_outputs)
+        residual = self._finite(self._modes.residual(initial, t))
+        residual[t == 0] = initial  # the eigenbasis returns it only up to rounding
+        return residual
+
+    def _local_outputs(self, residual: Float[np.ndarray, "T n C"]) -> Float[np.ndarray, "T k n C"]:
+        local = self._clients.local_residuals(residual, self.setup.eta_local, self.setup.local_steps)
+        return self._labels - self._finite(local)
+
+    def _initial_residual(self, initial_outputs: ArrayLike | None) -> Float[np.ndarray, "n C"]:
+        return self._labels - self._columns("initial_outputs", initial_outputs, self.problem.n)
+
+    def _columns(self, name: str, array: ArrayLike | None, rows: int) -> np.ndarray:
+        """An optional start as (rows, C), zeros if absent."""
+        shape = (rows, *self.problem.y.shape[1:])
+        values = np.zeros(shape) if array is None else np.asarray(array, float)
+        if values.shape != shape:
+            raise ValueError(f"{name} has shape {values.shape}; it must be {shape}")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} contains NaN or infinity; every entry must be finite")
+        return values.reshape(rows, -1)
+
+    def _shaped(self, values: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
+        """(..., n', C) with the given leading axes, and without the last one where y has none."""
+        return values.reshape(*leading, values.shape[-2], *self.problem.y.shape[1:])
+
+    def _finite(self, values: np.ndarray) -> np.ndarray:
+        if not np.isfinite(values).all():
+            raise OverflowError(f"the run overflows float64: {self.step_warning or 'the inputs are too large'}")
+        return values
+
+
+def _checked_rounds(rounds: ArrayLike) -> np.ndarray:
+    """Rounds as a vector of float64 integers."""
+    t = np.asarray(rounds)
+    if t.ndim > 1 or not (np.issubdtype(t.dtype, np.integer) or t.size == 0):
+        raise ValueError(f"rounds has dtype {t.dtype} and shape {t.shape}; it must be an integer or a list of integers")
+    if t.size and not 0 <= t.min() <= t.max() <= EXACT_INTEGERS:
+        raise ValueError(f"rounds contains {t.min() if t.min() < 0 else t.max()}; rounds run from 0 to 2^53")
+    return np.atleast_1d(t).astype(np.int64)

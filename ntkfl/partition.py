@@ -1,0 +1,132 @@
+"""Which client owns which sample: iid, Dirichlet per class, label shards; a pure function of kind, labels and seed."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+import numpy as np
+from jaxtyping import Int
+
+KINDS = ("iid", "dirichlet:ALPHA", "shards:S", "given")
+CLASS_LIMIT = 100  # more distinct labels than this are a regression target, not classes
+ALPHA_LIMIT = 1e100  # beyond it the gamma draws behind a Dirichlet overflow
+
+Owner = Int[np.ndarray, " n"]
+
+
+def assign_owners(kind: str, y: np.ndarray, clients: int, seed: int = 0) -> Owner:
+    """The owner of each sample, shape (n,), integers 0..clients-1, every client with at least one sample.
+
+    Args:
+        kind: "iid": a uniformly random split whose sizes differ by at most one.
+            "dirichlet:ALPHA": each class draws client probabilities from the symmetric Dirichlet(ALPHA) distribution
+            and each of its samples a client from those. While some client is empty, the lowest-numbered empty one
+            takes the first sample of the largest one (the lowest-numbered, where several are).
+            "shards:S": the samples, in random order within each class, are lined up by class and cut into S * clients
+            shards whose sizes differ by at most one; every client is dealt S of them at random.
+            "given" is for data that bring their owners, and is refused here.
+        y: labels, shape (n,), or one-hot (n, C). Only Dirichlet and shards look at them: they need classes, that is
+            at most 100 distinct values, not all different where there are more than two samples.
+        clients: number N of clients, at most n.
+        seed: of numpy's PCG64, in a stream that no other draw of this package uses.
+
+    Raises:
+        ValueError: with what was wrong, the value found and what would be right.
+
+    Source: Dirichlet: Hsu, Qi, Brown 2019, but per class; shards: McMahan et al. 2017, section 3.
+    """
+    y = np.asarray(y)
+    name, parameter = _parsed(kind)
+    if isinstance(clients, bool) or not isinstance(clients, int | np.integer) or clients < 1:
+        raise ValueError(f"clients is {clients!r}; it must be a positive integer")
+    if clients > len(y):
+        raise ValueError(f"{clients} clients cannot share {len(y)} samples: every client needs at least one")
+    rng = generator(seed, stream=0)
+    if name == "iid":
+        return _dealt(rng.permutation(len(y)), clients, 1, rng)
+    classes = _classes(y, kind)
+    if name == "dirichlet":
+        return _dirichlet(classes, clients, parameter, rng)
+    if clients * parameter > len(y):
+        raise ValueError(
+            f"partition {kind!r} cuts {clients} x {parameter:g} shards from {len(y)} samples; "
+            f"S must be at most {len(y) // clients}"
+        )
+    shuffled = rng.permutation(len(y))
+    return _dealt(shuffled[np.argsort(classes[shuffled], kind="stable")], clients, int(parameter), rng)
+
+
+def generator(seed: int, stream: int) -> np.random.Generator:
+    """numpy's PCG64 at this seed; different streams of one seed are independent.
+
+    Raises:
+        ValueError: a seed that is not a non-negative integer.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed is {seed!r}; it must be an integer, 0 or more")
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(int(seed), spawn_key=(stream,))))
+
+
+def _parsed(kind: str) -> tuple[str, float]:
+    name, colon, text = kind.partition(":")
+    kinds = {k.partition(":")[0]: k for k in KINDS}
+    if name not in kinds:
+        near = get_close_matches(name.lower(), kinds, n=1)
+        hint = f" Did you mean {kinds[near[0]]!r}?" if near else ""
+        raise ValueError(f"there is no partition {kind!r}.{hint} It is one of {', '.join(KINDS)}")
+    if name == "given":
+        raise ValueError("partition 'given' is for a file with an array or column named owner; these data have none")
+    if name == "iid":
+        if colon:
+            raise ValueError(f"partition {kind!r}: 'iid' takes no parameter")
+        return name, 1
+    try:
+        value = float(text)
+    except ValueError:
+        example = "dirichlet:0.5" if name == "dirichlet" else "shards:2"
+        raise ValueError(f"partition {kind!r}: {text!r} is not a number; write {example!r}, say") from None
+    if name == "dirichlet" and not 0 < value <= ALPHA_LIMIT:
+        raise ValueError(f"partition {kind!r}: alpha is {value:g}; it must be positive and at most {ALPHA_LIMIT:g}")
+    if name == "shards" and not (value >= 1 and value.is_integer()):
+        raise ValueError(f"partition {kind!r}: S is {value:g}; it must be a positive integer")
+    return name, value
+
+
+def _dealt(order: np.ndarray, clients: int, each: int, rng: np.random.Generator) -> Owner:
+    """Cut `order` into clients * each nearly equal runs and deal every client `each` of them at random."""
+    owner = np.empty(len(order), int)
+    hands = rng.permutation(np.repeat(np.arange(clients), each))
+    for client, shard in zip(hands, np.array_split(order, len(hands)), strict=True):
+        owner[shard] = client
+    return owner
+
+
+def _dirichlet(classes: np.ndarray, clients: int, alpha: float, rng: np.random.Generator) -> Owner:
+    owner = np.empty(len(classes), int)
+    for c in range(classes.max() + 1):
+        members = np.flatnonzero(classes == c)
+        owner[members] = rng.choice(clients, size=len(members), p=rng.dirichlet(np.full(clients, alpha)))
+    sizes = np.bincount(owner, minlength=clients)
+    while not sizes.all():
+        empty, largest = sizes.argmin(), sizes.argmax()
+        owner[np.flatnonzero(owner == largest)[0]] = empty
+        sizes = np.bincount(owner, minlength=clients)
+    return owner
+
+
+def _classes(y: np.ndarray, kind: str) -> np.ndarray:
+    """Each sample's class as an integer 0..C-1."""
+    if y.ndim == 2 and y.shape[1] > 1:
+        hot = (y == 1).sum(axis=1) == 1
+        hot &= (y != 0).sum(axis=1) == 1
+        if not hot.all():
+            row = int(np.flatnonzero(~hot)[0])
+            raise ValueError(f"partition {kind!r} needs classes; row {row} of y is {y[row].tolist()}, not one-hot")
+        return y.argmax(axis=1)
+    values, classes = np.unique(y, return_inverse=True)
+    if len(values) > CLASS_LIMIT or len(values) == len(y) > 2:
+        raise ValueError(
+            f"partition {kind!r} needs classes; y has {len(values)} distinct values on {len(y)} samples (at most "
+            f"{CLASS_LIMIT}, and not all different). Use 'iid', or give an owner array"
+        )
+    return classes.ravel()

@@ -1,0 +1,172 @@
+"""What is trained on (`Problem`) and how (`Setup`); both are validated once, here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+UNIT_TOLERANCE = 1e-12  # |norm - 1| below this counts as a unit row: the ledger's predicate `unit`
+
+
+class Weights(NamedTuple):
+    """A two-layer network f(x) = signs . relu(hidden x) / sqrt(width): hidden (width, d), signs (width,) of +-1."""
+
+    hidden: Float[np.ndarray, "m d"]
+    signs: Float[np.ndarray, " m"]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Data split over clients.
+
+    Args:
+        x: inputs, one row each, shape (n, d), finite, no zero row. Statements that need unit rows say so.
+        y: labels, shape (n,), or (n, C) for several outputs (kernel regime only).
+        owner: client of each sample, shape (n,), the integers 0..N-1, every one of them used. Default: one client.
+        x_test, y_test: optional test data, shapes (n', d) and (n',) or (n', C).
+        name: what reports call these data.
+
+    Raises:
+        ValueError: with what was wrong, the value found and what would be right.
+    """
+
+    x: Float[np.ndarray, "n d"]
+    y: np.ndarray
+    owner: Int[np.ndarray, " n"] = None  # type: ignore[assignment]
+    x_test: np.ndarray | None = None
+    y_test: np.ndarray | None = None
+    name: str = "data"
+
+    def __post_init__(self) -> None:
+        x, y = checked_inputs("x", self.x), _finite("y", self.y)
+        owner = np.zeros(len(x), int) if self.owner is None else np.asarray(self.owner)
+        if y.ndim not in (1, 2) or len(y) != len(x):
+            raise ValueError(f"y has shape {y.shape}; it must be ({len(x)},) or ({len(x)}, C), one label per row of x")
+        if owner.shape != (len(x),):
+            raise ValueError(f"owner has shape {owner.shape}; it must name one client per sample, shape ({len(x)},)")
+        if not np.issubdtype(owner.dtype, np.integer):
+            if owner.dtype.kind not in "bf" or not (np.isfinite(owner).all() and (np.mod(owner, 1) == 0).all()):
+                raise ValueError(f"owner has dtype {owner.dtype}; it must hold the integers 0..N-1")
+            owner = owner.astype(int)
+        if owner.min() < 0:
+            raise ValueError(f"owner contains {owner.min()}; clients are numbered from 0")
+        used = np.unique(owner)
+        empty = np.flatnonzero(used != np.arange(len(used)))
+        if len(empty):
+            raise ValueError(f"client {empty[0]} owns no sample; every client 0..{owner.max()} must own at least one")
+        fields = {"x": x, "y": y, "owner": owner}
+        if (self.x_test is None) != (self.y_test is None):
+            raise ValueError("x_test and y_test come together: one of them is missing")
+        if self.x_test is not None:
+            x_test, y_test = checked_inputs("x_test", self.x_test), _finite("y_test", self.y_test)
+            if x_test.shape[1] != x.shape[1]:
+                raise ValueError(f"x_test has {x_test.shape[1]} features, x has {x.shape[1]}: they must agree")
+            if y_test.shape != (len(x_test), *y.shape[1:]):
+                raise ValueError(f"y_test has shape {y_test.shape}; it must be {(len(x_test), *y.shape[1:])}")
+            fields |= {"x_test": x_test, "y_test": y_test}
+        for name, array in fields.items():
+            array = np.array(array)
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @property
+    def n(self) -> int:
+        """Number of training samples."""
+        return len(self.x)
+
+    @property
+    def d(self) -> int:
+        """Number of input features."""
+        return self.x.shape[1]
+
+    @property
+    def n_clients(self) -> int:
+        """Number N of clients."""
+        return int(self.owner.max()) + 1
+
+    def clients(self) -> tuple[np.ndarray, ...]:
+        """The index sets S_0..S_{N-1}: which samples each client owns."""
+        return tuple(np.flatnonzero(self.owner == c) for c in range(self.n_clients))
+
+    def unit(self) -> Problem:
+        """The same problem with every row of x (and x_test) divided by its norm."""
+        x_test = None if self.x_test is None else _normalised(self.x_test)
+        return replace(self, x=_normalised(self.x), x_test=x_test)
+
+    @property
+    def unit_deviation(self) -> float:
+        """Largest | |x_i| - 1 | over the rows."""
+        return float(np.abs(np.linalg.norm(self.x, axis=1) - 1).max())
+
+    def require_unit(self) -> None:
+        """Raise unless the rows are of unit norm to 1e-12; the message says by how much and names the remedy."""
+        if self.unit_deviation > UNIT_TOLERANCE:
+            raise ValueError(
+                f"the rows of x must have unit norm; they are off by up to {self.unit_deviation:.3g}. "
+                "Problem.unit() (on the command line: --unit) divides each row by its norm"
+            )
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One run of Algorithm 1.
+
+    Args:
+        width: number m of hidden neurons.
+        sigma: standard deviation of the initial hidden weights.
+        eta_local, eta_global: step sizes of the clients and of the server. The local loss is a SUM over the client's
+            samples and the server average is unweighted, as in the paper.
+        local_steps: K. rounds: T. seed: of the initial weights.
+
+    Raises:
+        ValueError: a size that is not a positive integer, or a step or sigma that is not positive and finite.
+    """
+
+    width: int = 4096
+    sigma: float = 1.0
+    eta_local: float = 0.3
+    eta_global: float = 1.0
+    local_steps: int = 2
+    rounds: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("width", "local_steps", "rounds"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} is {value!r}; it must be a positive integer")
+        for name in ("sigma", "eta_local", "eta_global"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value > 0):
+                raise ValueError(f"{name} is {value!r}; it must be a positive finite number")
+        if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed is {self.seed!r}; it must be an integer from 0 to 2^63 - 1")
+
+
+def _finite(name: str, array) -> np.ndarray:
+    if np.iscomplexobj(array):
+        raise ValueError(f"{name} is complex; every entry must be a real number")
+    array = np.asarray(array, float)
+    if not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise ValueError(f"{name}{list(where)} is {array[where]}; every entry must be finite")
+    return array
+
+
+def checked_inputs(name: str, array) -> np.ndarray:
+    """The array as float64 (n, d); ValueError unless it is finite, has n and d at least 1, and no zero row."""
+    array = _finite(name, array)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(f"{name} has shape {array.shape}; it must be (n, d) with n and d at least 1")
+    zero = np.flatnonzero(~array.any(axis=1))
+    if len(zero):
+        raise ValueError(f"row {zero[0]} of {name} is zero: it has no direction, so it has no kernel; remove it")
+    return array
+
+
+def _normalised(x: np.ndarray) -> np.ndarray:
+    x = x / np.abs(x).max(axis=1, keepdims=True)  # no overflow or underflow in the squares
+    return x / np.linalg.norm(x, axis=1, keepdims=True)

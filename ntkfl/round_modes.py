@@ -1,0 +1,180 @@
+"""The spectral form of a federated round at infinite width: what makes any number of rounds cost one decomposition.
+
+With H the Gram matrix and P = blockdiag_c f_K(H_cc), f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k, one round multiplies the
+residual by M = I - rho H P, rho = eta_g / N. M is not symmetric, but H P has the eigenvalues nu of a symmetric matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+SAFELY_POSITIVE = 1e-6  # of eta_local; f_K >= eta_local for eta_local q <= 1, and tends to 0 at 2 when K is even
+EXACT_INTEGERS = 2**53  # rounds beyond this are no float64 integers
+
+
+def decay(x: np.ndarray, terms: np.ndarray | int) -> np.ndarray:
+    """(1 - x)^terms for integer terms >= 0, broadcast; accurate for tiny x, near x = 2 and when it underflows."""
+    x, terms = np.asarray(x, float), np.asarray(terms)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        size = np.exp(terms * _log_modulus(x))
+    return np.where(terms == 0, 1.0, np.where((x > 1) & (terms % 2 == 1), -size, size))
+
+
+def geometric_sum(q: np.ndarray, step: float, terms: np.ndarray | int) -> np.ndarray:
+    """step * sum_{s<terms} (1 - step q)^s = (1 - (1 - step q)^terms) / q, broadcast; q = 0 and q < 0 included."""
+    q, terms = np.asarray(q, float), np.asarray(terms)
+    x = step * q
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        power = np.expm1(terms * _log_modulus(x))  # |1 - x|^terms - 1, without cancellation near x = 0 and x = 2
+        quotient = np.where((x > 1) & (terms % 2 == 1), 2 + power, -power) / q
+    linear = np.abs(x) * terms <= 1e-17  # the next term of the series is below rounding; x = 0 is here
+    return np.where(terms == 0, 0.0, np.where(linear, step * terms, quotient))
+
+
+def _log_modulus(x: np.ndarray) -> np.ndarray:
+    return np.log1p(np.where(x <= 1, -x, x - 2))  # log |1 - x|
+
+
+@dataclass(frozen=True, eq=False)
+class ClientModes:
+    """Every client's own block H_cc = V_c diag(q) V_c^T: the basis in which its local steps are diagonal.
+
+    Args:
+        members: the index set S_c of each client.
+        vectors: V_c of each client, (n_c, n_c).
+        values: the eigenvalues q, (n,), those of client c at the positions S_c; negative ones, which only rounding
+            makes in a positive semi-definite H, are set to 0.
+    """
+
+    members: tuple[np.ndarray, ...]
+    vectors: tuple[np.ndarray, ...]
+    values: Float[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, gram: Float[np.ndarray, "n n"], members: tuple[np.ndarray, ...]) -> ClientModes:
+        """Diagonalise the clients' blocks of a Gram matrix."""
+        values, vectors = np.empty(len(gram)), []
+        for owned in members:
+            values[owned], basis = np.linalg.eigh(gram[np.ix_(owned, owned)])
+            vectors.append(basis)
+        return cls(members, tuple(vectors), np.maximum(values, 0.0))
+
+    def function(self, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n n"]:
+        """blockdiag_c V_c diag(values_c) V_c^T: a function of the blocks, given by its values at the eigenvalues."""
+        matrix = np.zeros((len(values), len(values)))
+        for owned, basis in zip(self.members, self.vectors, strict=True):
+            matrix[np.ix_(owned, owned)] = (basis * values[owned]) @ basis.T
+        return matrix
+
+    def local_residuals(self, residual: Float[np.ndarray, "T n C"], eta_local: float, steps: int) -> np.ndarray:
+        """(I - eta_l H_cc)^k r_c for k = 0..steps, on each client's own samples, (T, steps+1, n, C).
+
+        Source: ledger X.1.
+        """
+        powers = decay(eta_local * self.values, np.arange(steps + 1)[:, None])
+        result = np.empty((len(residual), steps + 1, *residual.shape[1:]))
+        for owned, basis in zip(self.members, self.vectors, strict=True):
+            modes = np.einsum("ij,tic->tjc", basis, residual[:, owned], optimize=True)
+            result[:, :, owned] = np.einsum("ij,kj,tjc->tkic", basis, powers[:, owned], modes, optimize=True)
+        result[:, 0] = residual
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class RoundModes:
+    """The modes of a round, from which residuals, coefficients and movements of any round t follow.
+
+    With d = 1 - rho nu, g_t = geometric_sum(nu, rho, t) and w = drive @ r(0), H c_t = y(t) - y(0) and
+    c_t = coefficients (g_t w),   y(t) - y(0) = outward (energy g_t w),   c_t^T H c_t = sum energy (g_t w)^2;
+    where `start` exists also r(t) = outward (d^t start w), which keeps its relative accuracy as r(t) -> 0.
+
+    Args:
+        nu: eigenvalues of H P that belong to the modes, (r,), ascending; the other n - r are 0.
+        outward: modes of the residual, (n, r). coefficients: modes of c_t, (n, r). drive: (r, n).
+        energy: c^T H c of each mode, (r,). start: (r,), or None where the modes do not span the residual.
+        gain: smallest and largest singular value that `outward` can have.
+        rho: eta_global / N.
+    """
+
+    nu: Float[np.ndarray, " r"]
+    outward: Float[np.ndarray, "n r"]
+    coefficients: Float[np.ndarray, "n r"]
+    drive: Float[np.ndarray, "r n"]
+    energy: Float[np.ndarray, " r"]
+    start: Float[np.ndarray, " r"] | None
+    gain: tuple[float, float]
+    rho: float
+
+    @classmethod
+    def of(
+        cls, gram: Float[np.ndarray, "n n"], clients: ClientModes, response: Float[np.ndarray, " n"], eta_local, rho
+    ) -> RoundModes:
+        """Diagonalise a round; `response` holds f_K at the clients' eigenvalues (the eigenvalues of P).
+
+        Eigenvalues within n eps of the largest count as 0, and so do negative ones where P is positive.
+        Source: ledger X.2.
+        """
+        if response.min() >= SAFELY_POSITIVE * eta_local:
+            return cls._of_positive_p(gram, clients, response, rho)
+        return cls._of_any_p(gram, clients.function(response), rho)
+
+    @classmethod
+    def _of_positive_p(cls, gram, clients, response, rho) -> RoundModes:
+        """Through P^{1/2} H P^{1/2}: H may be singular, and nothing is divided by its eigenvalues."""
+        root, inverse = clients.function(np.sqrt(response)), clients.function(1 / np.sqrt(response))
+        nu, q = np.linalg.eigh(_symmetric(root @ gram @ root))
+        nu = np.where(nu > _rounding(nu), nu, 0.0)
+        basis = np.where(nu > 0, root @ q, 0.0)  # where nu = 0 they lie in the kernel of H and would only grow with t
+        gain = float(1 / np.sqrt(response.max())), float(1 / np.sqrt(response.min()))
+        return cls(nu, inverse @ q, basis, (root @ q).T, nu, np.ones_like(nu), gain, rho)
+
+    @classmethod
+    def _of_any_p(cls, gram, p, rho) -> RoundModes:
+        """Through L^T P L with H = L L^T of full column rank: P may be indefinite or nearly singular."""
+        size, u = np.linalg.eigh(gram)
+        kept = size > _rounding(size)
+        root = np.sqrt(size[kept])
+        factor = u[:, kept] * root
+        nu, q = np.linalg.eigh(_symmetric(factor.T @ p @ factor))
+        nu = np.where(np.abs(nu) > _rounding(nu), nu, 0.0)
+        start = 1 / nu if kept.all() and nu.all() else None
+        drive = q.T @ factor.T @ p
+        gain = (float(root.min()), float(root.max())) if len(root) else (0.0, 0.0)
+        return cls(nu, factor @ q, (u[:, kept] / root) @ q, drive, np.ones_like(nu), start, gain, rho)
+
+    def residual(self, initial: Float[np.ndarray, "n C"], rounds: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        """r(t) at the given rounds (T,), for r(0) = initial."""
+        w = self.drive @ initial
+        if self.start is None:
+            return initial - _spread(self.outward, self.energy * self._sums(rounds), w)
+        return _spread(self.outward, decay(self.rho * self.nu, rounds[:, None]), self.start[:, None] * w)
+
+    def coefficients_at(self, initial: Float[np.ndarray, "n C"], rounds: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        """c_t, with which f(x, t) = f(x, 0) + h(x)^T c_t, up to the kernel of H (where h(x)^T vanishes)."""
+        return _spread(self.coefficients, self._sums(rounds), self.drive @ initial)
+
+    def squared_movement(self, initial: Float[np.ndarray, "n C"], rounds: np.ndarray) -> Float[np.ndarray, " T"]:
+        """c_t^T H c_t, summed over the outputs, at the given rounds."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._sums(rounds) ** 2 @ (self.energy * ((self.drive @ initial) ** 2).sum(axis=1))
+
+    def _sums(self, rounds: np.ndarray) -> Float[np.ndarray, "T r"]:
+        return geometric_sum(self.nu, self.rho, rounds[:, None])
+
+
+def _symmetric(matrix: np.ndarray) -> np.ndarray:
+    return (matrix + matrix.T) / 2
+
+
+def _rounding(eigenvalues: np.ndarray) -> float:
+    return len(eigenvalues) * np.finfo(float).eps * np.abs(eigenvalues).max(initial=0.0)
+
+
+def _spread(modes: np.ndarray, scale: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """modes @ (scale_t * w) for every t: modes (n, r), scale (T, r), w (r, C) -> (T, n, C)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = np.where(w.T == 0, 0.0, scale[:, None, :] * w.T)  # a mode that is absent stays so when it overflows
+        return np.tensordot(scaled, modes, axes=(2, 1)).swapaxes(1, 2)

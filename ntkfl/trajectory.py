@@ -1,0 +1,82 @@
+"""What a run leaves behind: outputs of every round and local step, movements, flips, and where it all came from."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """A run of T rounds with K local steps each; the finite network, the linearised one and the limit all return it.
+
+    Args:
+        y: the labels, (n,) or (n, C).
+        n_clients: N, which the loss divides by.
+        outputs: y(t), the global model's outputs on the training data, (T+1, n) or (T+1, n, C).
+        local_outputs: y^{(k)}(t): sample i as seen by its own client's model after k local steps, (T, K+1, n[, C]).
+        movement: max_r |u_r(t) - u_r(0)|, (T+1,).
+        local_movement: max over clients and neurons of |w_{k,c,r}(t) - u_r(0)|, (T, K+1).
+        step: max_r |Delta u_r(t)|, the averaged client update before eta_global, (T,).
+        total_movement: |U(t) - U(0)|_F, (T+1,).
+        flips: fraction of pairs (neuron, sample) whose activation differs from the one at u(0), (T+1,).
+        weights: hidden weights u(t), (m, d), at the rounds that were asked for.
+        provenance: seeds, versions, dtype, device.
+
+    The limit has no neurons: there `movement`, `local_movement`, `step`, `flips` are None.
+    """
+
+    y: np.ndarray
+    n_clients: int
+    outputs: np.ndarray
+    local_outputs: np.ndarray
+    total_movement: np.ndarray
+    movement: np.ndarray | None = None
+    local_movement: np.ndarray | None = None
+    step: np.ndarray | None = None
+    flips: np.ndarray | None = None
+    weights: Mapping[int, np.ndarray] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def rounds(self) -> int:
+        """T, the number of rounds run."""
+        return len(self.outputs) - 1
+
+    @property
+    def residual_norm(self) -> np.ndarray:
+        """|y - y(t)|_2, (T+1,)."""
+        return np.sqrt(((self.y - self.outputs) ** 2).sum(axis=tuple(range(1, self.outputs.ndim))))
+
+    @property
+    def loss(self) -> np.ndarray:
+        """L = |y - y(t)|^2 / (2N), the paper's training loss, (T+1,)."""
+        return self.residual_norm**2 / (2 * self.n_clients)
+
+
+def provenance(**seeds: Any) -> dict[str, Any]:
+    """Versions, dtype and device of this process, with the seeds that the caller names."""
+    import jax
+
+    return {
+        "seeds": seeds,
+        "versions": {"python": platform.python_version()}
+        | {name: _version(name) for name in ("ntkfl", "numpy", "scipy", "jax", "jaxlib", "sympy", "python-flint")},
+        "dtype": "float64",
+        "device": str(jax.devices()[0]),
+        "machine": platform.machine(),
+    }
+
+
+@cache
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "run from a checkout"

@@ -1,0 +1,70 @@
+"""Tails of two-point sums against enumeration of every outcome, and Bernstein's hypotheses on every draw."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bounds.bounded_sum import BoundedSum, BoundedSumDraw, exact
+
+SUMS = st.builds(
+    BoundedSum,
+    st.integers(1, 7),
+    st.fractions(Fraction(1, 16), Fraction(1, 2), max_denominator=16),
+    st.fractions(Fraction(1, 4), 4, max_denominator=8),
+    st.fractions(0, 30, max_denominator=8),
+)
+
+
+def enclosed(value, estimate):
+    return abs(value - Fraction(float(estimate.value))) <= Fraction(float(estimate.error))
+
+
+def outcomes(case):
+    """(sum, probability) of all 2^n outcomes."""
+    high, low = case.bound, -case.bound * case.p / (1 - case.p)
+    for signs in itertools.product((True, False), repeat=case.count):
+        chance = math.prod((case.p if up else 1 - case.p) for up in signs)
+        yield sum(high if up else low for up in signs), chance
+
+
+@settings(deadline=None, max_examples=60)
+@given(case=SUMS)
+def test_probabilities_are_those_of_all_outcomes(case):
+    law = list(outcomes(case))
+    assert sum(chance for _, chance in law) == 1
+    assert sum(value * chance for value, chance in law) == 0  # mean zero
+    assert sum(value**2 * chance for value, chance in law) == case.count * case.variance
+    above = sum((chance for value, chance in law if value >= case.t), Fraction(0))
+    below = sum((chance for value, chance in law if value <= case.t), Fraction(0))
+    assert enclosed(above, case.probability(above=True))
+    assert enclosed(below, case.probability(above=False))
+
+
+@settings(deadline=None, max_examples=40)
+@given(case=SUMS)
+def test_the_two_tails_overlap_in_their_atom(case):
+    atom = sum((chance for value, chance in outcomes(case) if value == case.t), Fraction(0))
+    together = float(case.probability(True).value) + float(case.probability(False).value)
+    assert abs(together - 1 - float(atom)) < 1e-14
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 3), Fraction(1), Fraction(0), Fraction(1, 3**700), Fraction(2, 7**5)])
+def test_a_rational_lies_in_its_enclosure(value):
+    found = exact(value)
+    assert enclosed(value, found)
+    assert found.error <= 2**-52 * found.value + 1e-320
+
+
+def test_every_draw_meets_the_hypotheses_of_bernstein_and_can_be_told_apart():
+    cases = [BoundedSumDraw().case(seed) for seed in range(300)]
+    for case in cases:
+        assert case.bound * case.p / (1 - case.p) <= case.bound  # |X| <= M
+        assert 0 < case.t <= case.count * case.bound
+    assert len(set(cases)) > 290
+    assert cases[7] == BoundedSumDraw().case(7)
+    assert {case.count for case in cases} >= {1, 40}
+    assert cases[0].describe().keys() == {"n", "p", "M", "t"}

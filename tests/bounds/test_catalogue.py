@@ -1,0 +1,152 @@
+"""The catalogue: what the project promised is there, under its name, of its kind and with its settled outcome."""
+
+import pkgutil
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+import bounds.fl_ntk
+from bounds.catalogue import PAPERS, catalogue, get, slug
+from bounds.formula import Nature
+from bounds.statement import Form, Kind, Outcome
+
+# id, form, kind, outcome found, nature of the difference: rows of the project's list of statements, which is the
+# authority on names and outcomes and is not part of the repository
+PROMISED = """
+fl-ntk/A.1,stated,probability,violated,misprint
+fl-ntk/A.1,repaired,probability,holds,
+fl-ntk/A.2,stated,two-sided,holds,
+fl-ntk/A.2,repaired,two-sided,holds,
+fl-ntk/Eq11,stated,probability,holds,
+fl-ntk/Eq11,repaired,probability,holds,
+fl-ntk/Eq1,stated,equality,holds,
+fl-ntk/Eq3-4,stated,equality,holds,
+fl-ntk/mean-slope,repaired,equality,holds,
+fl-ntk/lazy-patterns,stated,rate,holds,
+fl-ntk/L6.1,stated,order,holds,
+fl-ntk/L6.1,repaired,order,holds,
+fl-ntk/B.3,stated,upper,holds,out of reach
+fl-ntk/B.3,proved,upper,holds,out of reach
+fl-ntk/B.3-certificate,repaired,upper,holds,
+fl-ntk/B.7,stated,upper,holds,
+fl-ntk/B.10,stated,upper,holds,
+fl-ntk/B.10,repaired,upper,holds,
+fl-ntk/Eq16,stated,upper,holds,
+fl-ntk/Eq16,repaired,upper,holds,
+fl-ntk/B.11,stated,probability,holds,proof gap
+fl-ntk/B.11,proved,probability,holds,
+fl-ntk/B.11,repaired,probability,holds,
+fl-ntk/B.12,stated,upper,violated,misprint
+fl-ntk/B.12,proved,upper,holds,
+fl-ntk/B.12,repaired,upper,holds,
+fl-ntk/C.6,stated,probability,holds,
+fl-ntk/C.6,repaired,probability,holds,
+fl-ntk/X.1,repaired,equality,holds,
+fl-ntk/X.2,repaired,equality,holds,
+fl-ntk/X.3,repaired,upper,holds,
+fl-ntk/X.8,repaired,equality,holds,
+"""
+ROWS = [tuple(line.split(",")) for line in PROMISED.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("identifier", "form", "kind", "outcome", "nature"), ROWS)
+def test_every_promised_form_is_there(identifier, form, kind, outcome, nature):
+    statement = catalogue()[identifier]
+    assert Form(form) in statement.forms
+    assert statement.kind is Kind(kind)
+    assert statement.recorded[Form(form)] is Outcome(outcome)
+    found = statement.forms[Form(form)].nature
+    assert found is (Nature(nature) if nature else None)
+
+
+def test_forms_that_are_there_and_forms_that_are_promised_are_the_same():
+    there = {(identifier, form.value) for identifier, s in catalogue().items() for form in s.forms}
+    promised = {row[:2] for row in ROWS}
+    assert {pair for pair in there if pair[0] in {row[0] for row in ROWS}} == promised
+
+
+def test_every_statement_is_in_the_file_of_its_name():
+    names = {info.name for info in pkgutil.iter_modules(bounds.fl_ntk.__path__)}
+    for identifier in catalogue():
+        expected = slug(identifier.removeprefix("fl-ntk/"))
+        assert any(f"{expected}_".startswith(name + "_") for name in names), identifier
+    assert slug("B.12") == "b_12"
+    assert slug("B.3-certificate") == "b_3_certificate"
+
+
+@pytest.mark.parametrize("identifier", list(catalogue()))
+def test_every_statement_says_what_it_needs_to(identifier):
+    statement = catalogue()[identifier]
+    assert statement.id == identifier
+    assert statement.title
+    assert statement.says_left
+    assert statement.source.label
+    assert statement.mutants, "a statement without a mutant is not tested"
+    for form, outcome in statement.recorded.items():
+        if outcome is Outcome.VIOLATED:
+            assert statement.forms[form].nature is not None, "what differs must be named"
+            assert form in statement.witness, "a violated form is shown by a stored case"
+    for hypothesis in (h for form in statement.forms for h in statement.required(form)):
+        assert hypothesis.says
+
+
+def test_statements_rest_on_statements():
+    known = set(catalogue()) | {row[0] for row in ROWS}
+    for statement in catalogue().values():
+        assert set(statement.uses) <= known, statement.id
+        assert statement.id not in statement.uses
+
+
+def test_ids_are_looked_up():
+    assert get("fl-ntk/B.12") is catalogue()["fl-ntk/B.12"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "nearest"), [("fl-ntk/B.21", "fl-ntk/B.12"), ("B.12", "fl-ntk/B.12"), ("FL-NTK/b.7", "fl-ntk/B.7")]
+)
+def test_an_unknown_id_names_the_nearest(wrong, nearest):
+    with pytest.raises(KeyError) as caught:
+        get(wrong)
+    message = caught.value.args[0]
+    assert message.startswith(f"no statement {wrong!r}; nearest: ")
+    assert nearest in message
+    assert message.endswith("(ntkfl list shows all)")
+
+
+def test_an_id_like_no_other_still_gets_an_answer():
+    with pytest.raises(KeyError, match="no statement 'qqqqqqqqqqqqqqq'; nearest: fl-ntk/"):
+        get("qqqqqqqqqqqqqqq")
+
+
+def catalogue_of(monkeypatch, *modules):
+    """The catalogue of a paper whose folder holds these modules: (name, ids)."""
+    infos = [SimpleNamespace(name=name) for name, _ in modules]
+    folder = {
+        f"papers.{name}": SimpleNamespace(STATEMENTS=[SimpleNamespace(id=i) for i in ids]) for name, ids in modules
+    }
+    folder["papers"] = SimpleNamespace(__path__=[])
+    module = sys.modules["bounds.catalogue"]  # `bounds.catalogue` may be the function
+    monkeypatch.setattr(module, "PAPERS", {"p": "papers"})
+    monkeypatch.setattr(module.pkgutil, "iter_modules", lambda path: infos)
+    monkeypatch.setattr(module.importlib, "import_module", folder.__getitem__)
+    return catalogue.__wrapped__()
+
+
+def test_files_are_ordered_as_people_count(monkeypatch):
+    found = catalogue_of(monkeypatch, ("b_10", ["p/B.10"]), ("b_9", ["p/B.9-13", "p/B.9-14"]), ("x_1", ["p/X.1"]))
+    assert list(found) == ["p/B.9-13", "p/B.9-14", "p/B.10", "p/X.1"]
+
+
+def test_a_statement_in_a_file_of_another_name_is_refused(monkeypatch):
+    with pytest.raises(ValueError, match=r"papers.b_1 holds p/B.12; its file would be b_12.py"):
+        catalogue_of(monkeypatch, ("b_1", ["p/B.12"]))
+
+
+def test_an_id_given_twice_is_refused(monkeypatch):
+    with pytest.raises(ValueError, match=r"two statements have the id p/B.12"):
+        catalogue_of(monkeypatch, ("b_12", ["p/B.12", "p/B.12"]))
+
+
+def test_papers_are_those_of_the_folders():
+    assert PAPERS["fl-ntk"] == bounds.fl_ntk.__name__

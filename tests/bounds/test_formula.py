@@ -1,0 +1,278 @@
+"""Formulas: every enclosure contains the value that 50 digits give, whatever the expression and its inputs' errors."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from bounds.formula import Formula, evaluate
+from bounds.symbols import K, delta, eta_local, lam, m, n, r0
+from ntkfl.estimate import Estimate
+
+SYMBOLS = sp.symbols("x y z", positive=True)
+DIGITS = 50
+
+# name: (sympy function, the same in mpmath); arguments are kept where both are defined
+UNARY = {
+    "exp": (lambda e: sp.exp(-sp.Abs(e)), lambda v: mpmath.exp(-abs(v))),
+    "log": (lambda e: sp.log(1 + sp.Abs(e)), lambda v: mpmath.log(1 + abs(v))),
+    "sqrt": (lambda e: sp.sqrt(sp.Abs(e)), lambda v: mpmath.sqrt(abs(v))),
+    "root": (lambda e: (1 + sp.Abs(e)) ** sp.Rational(-2, 3), lambda v: (1 + abs(v)) ** (-mpmath.mpf(2) / 3)),
+    "erf": (sp.erf, mpmath.erf),
+    "atan": (sp.atan, mpmath.atan),
+    "square": (lambda e: e**2, lambda v: v**2),
+    "inverse": (lambda e: 1 / (1 + e**2), lambda v: 1 / (1 + v**2)),
+    "cosh": (lambda e: sp.cosh(sp.atan(e)), lambda v: mpmath.cosh(mpmath.atan(v))),
+}
+BINARY = {
+    "add": (lambda a, b: a + b, lambda a, b: a + b),
+    "subtract": (lambda a, b: a - b, lambda a, b: a - b),
+    "multiply": (lambda a, b: a * b, lambda a, b: a * b),
+    "max": (sp.Max, max),
+    "min": (sp.Min, min),
+}
+LEAVES = st.one_of(
+    st.sampled_from(SYMBOLS).map(lambda s: (s, lambda env: env[s])),
+    st.fractions(-4, 4, max_denominator=12).map(
+        lambda f: (sp.Rational(f.numerator, f.denominator), lambda env: mpmath.mpf(f.numerator) / f.denominator)
+    ),
+    st.just((sp.pi, lambda env: +mpmath.pi)),
+)
+
+
+def _one(child):
+    def build(name, inner):
+        symbolic, numeric = UNARY[name]
+        return symbolic(inner[0]), lambda env: numeric(inner[1](env))
+
+    return st.builds(build, st.sampled_from(sorted(UNARY)), child)
+
+
+def _two(child):
+    def build(name, left, right):
+        symbolic, numeric = BINARY[name]
+        return symbolic(left[0], right[0]), lambda env: numeric(left[1](env), right[1](env))
+
+    return st.builds(build, st.sampled_from(sorted(BINARY)), child, child)
+
+
+EXPRESSIONS = st.recursive(LEAVES, lambda child: _one(child) | _two(child), max_leaves=6)
+POSITIVE = st.floats(1e-6, 1e4)
+
+
+def fifty_digits(function, values):
+    with mpmath.workdps(DIGITS):
+        return function({s: mpmath.mpf(v) for s, v in zip(SYMBOLS, values, strict=True)})
+
+
+def contains(estimate, value):
+    """Whether the enclosure contains a value known to about 40 digits."""
+    with mpmath.workdps(DIGITS):
+        distance = abs(mpmath.mpf(float(estimate.value)) - value)
+        return distance <= mpmath.mpf(float(estimate.error)) + mpmath.mpf(10) ** -38 * (1 + abs(value))
+
+
+@settings(deadline=None, max_examples=120)
+@given(expression=EXPRESSIONS, values=st.tuples(POSITIVE, POSITIVE, POSITIVE))
+def test_scalar_expressions(expression, values):
+    symbolic, numeric = expression
+    found = evaluate(symbolic, dict(zip(SYMBOLS, values, strict=True)))
+    value = fifty_digits(numeric, values)
+    assume(abs(value) < 1e200)
+    assert contains(found, value)
+    finer = evaluate(symbolic, dict(zip(SYMBOLS, values, strict=True)), bits=1024)
+    assert contains(finer, value)
+    if abs(value) > 1e-30:  # with bits enough nothing but the rounding to float64 is left
+        assert finer.error <= 2**-52 * abs(finer.value)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    expression=EXPRESSIONS,
+    values=st.tuples(*[st.floats(0.5, 2)] * 3),
+    errors=st.tuples(*[st.floats(0, 0.3)] * 3),
+    seed=st.integers(0, 2**20),
+)
+def test_errors_of_inputs_are_carried(expression, values, errors, seed):
+    symbolic, numeric = expression
+    inputs = {s: Estimate(v, e, "test") for s, v, e in zip(SYMBOLS, values, errors, strict=True)}
+    found = evaluate(symbolic, inputs)
+    corners = [[v + sign * e for v, e in zip(values, errors, strict=True)] for sign in (-0.999999, 0, 0.999999)]
+    inside = np.random.default_rng(seed).uniform(-1, 1, (10, 3)) * errors + values
+    for point in corners + inside.tolist():
+        assert contains(found, fifty_digits(numeric, point)), point
+
+
+def test_how_inputs_are_known_is_said():
+    assert evaluate(lam**2, {lam: 0.5}).method == "ball"
+    mixed = {lam: Estimate(0.5, 1e-9, "two summation orders"), r0: Estimate(1.0, 0.0, "ball")}
+    assert evaluate(lam * r0, mixed).method == "ball, inputs known by two summation orders"
+
+
+H, D, R = sp.MatrixSymbol("H", n, n), sp.MatrixSymbol("D", n, n), sp.MatrixSymbol("r", n, 1)
+eta = sp.Symbol("eta", positive=True)
+IDENTITY = sp.Identity(n)
+
+
+def positive_definite(size, seed):
+    factor = np.random.default_rng(seed).standard_normal((size, size))
+    return factor @ factor.T / size + np.eye(size)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_a_matrix_expression_against_50_digits_and_numpy(steps):
+    h, d, r = positive_definite(4, 0), positive_definite(4, 1), np.arange(4.0)[:, None] - 1.3
+    expression = (IDENTITY - eta / 3 * H * D**-1 * (IDENTITY - (IDENTITY - eta * D) ** K)) * R
+    found = evaluate(expression, {H: h, D: d, R: r, eta: 0.3, K: steps})
+    assert found.value.shape == (4,)
+    with mpmath.workdps(DIGITS):
+        one, big, block = mpmath.eye(4), mpmath.matrix(h.tolist()), mpmath.matrix(d.tolist())
+        step, column = mpmath.mpf(0.3), mpmath.matrix(r.tolist())
+        exact = (one - step / 3 * big * block**-1 * (one - (one - step * block) ** steps)) * column
+        for i in range(4):
+            assert contains(found[i], exact[i])
+    power = np.linalg.matrix_power(np.eye(4) - 0.3 * d, steps)
+    assert np.allclose(found.value, (r - 0.1 * h @ np.linalg.solve(d, r - power @ r))[:, 0], atol=1e-13, rtol=0)
+    assert found.error.max() < 1e-14
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 2**20), error=st.floats(1e-12, 1e-2))
+def test_errors_of_matrices_are_carried(seed, error):
+    rng = np.random.default_rng(seed)
+    h, r = positive_definite(3, seed), rng.standard_normal((3, 1))
+    expression, quadratic = H * (IDENTITY + H * 2) * R, R.T * H * R
+    inputs = {H: Estimate(h, np.full((3, 3), error), "test"), R: Estimate(r, np.full((3, 1), error), "test")}
+    vector, number = evaluate(expression, inputs), evaluate(quadratic, inputs)
+    for _ in range(20):
+        a, b = h + rng.uniform(-1, 1, (3, 3)) * error, r + rng.uniform(-1, 1, (3, 1)) * error
+        exact = (a @ (np.eye(3) + 2 * a) @ b)[:, 0]
+        assert (np.abs(exact - vector.value) <= vector.error + 1e-12).all()
+        assert (np.abs((b.T @ a @ b)[0, 0] - number.value) <= number.error + 1e-12).all()
+    assert vector.error.max() < 200 * error * (1 + np.abs(h).max()) ** 2 * (1 + np.abs(r).max())
+
+
+def test_transpose_and_trace():
+    h = np.array([[1.0, 2.0], [3.0, 5.0]])
+    assert evaluate(sp.Trace(H), {H: h}).value == 6
+    assert evaluate(H.T * H, {H: h}).value.tolist() == (h.T @ h).tolist()
+
+
+def test_arrays_are_run_through_elementwise():
+    t = sp.Symbol("t", positive=True)
+    expression = (1 - lam / 2) ** t * r0**2
+    times, starts = np.arange(1.0, 6.0), Estimate(np.array([[1.0], [3.0]]), np.array([[0.0], [0.1]]), "test")
+    found = evaluate(expression, {lam: 0.3, t: times, r0: starts})
+    assert found.value.shape == (2, 5)
+    for i in range(2):
+        for j in range(5):
+            alone = evaluate(expression, {lam: 0.3, t: times[j], r0: starts[i, 0]})
+            assert (found.value[i, j], found.error[i, j]) == (alone.value, alone.error)
+    assert evaluate(expression, {lam: 5.0, t: np.array([1.0, 2.0]), r0: 1.0}).value.tolist() == [-1.5, 2.25]
+
+
+def test_a_symbol_without_a_value_is_named():
+    with pytest.raises(KeyError, match=r"no value for lambda, m in the formula"):
+        evaluate(r0 / sp.sqrt(m * lam), {r0: 1.0})
+    with pytest.raises(KeyError, match="no value for r in the formula"):
+        evaluate(H * R, {H: np.eye(2)})
+
+
+@pytest.mark.parametrize(
+    ("expression", "constants"),
+    [
+        (1 / lam, {lam: 0.0}),
+        (1 / lam, {lam: Estimate(0.1, 0.2, "test")}),
+        (sp.sqrt(lam), {lam: -1.0}),
+        (sp.log(lam), {lam: 0.0}),
+        (1 / lam, {lam: np.array([1.0, 0.0])}),
+    ],
+)
+def test_a_result_that_is_not_finite_is_an_error_never_nan(expression, constants):
+    with pytest.raises(ValueError, match=r"not finite .*: a division by zero or a root of a negative number"):
+        evaluate(expression, constants)
+
+
+def test_a_singular_matrix_is_an_error():
+    with pytest.raises((ValueError, ZeroDivisionError)):
+        evaluate(H**-1 * R, {H: np.ones((2, 2)), R: np.ones((2, 1))})
+
+
+def test_what_a_formula_may_not_contain():
+    with pytest.raises(TypeError, match=r"a formula may not contain Float: 0\.1"):
+        evaluate(lam * 0.1, {lam: 1.0})  # a decimal fraction is not the number it looks like
+    with pytest.raises(TypeError, match="a formula may not contain sin"):
+        evaluate(sp.sin(lam), {lam: 1.0})
+    with pytest.raises(ValueError, match="a matrix has whole powers only"):
+        evaluate(H**K, {H: np.eye(2), K: 0.5})
+    with pytest.raises(ValueError, match="a matrix formula takes scalar constants"):
+        evaluate(eta * H * R, {eta: np.ones(3), H: np.eye(2), R: np.ones((2, 1))})
+
+
+BOUND = Formula(
+    (4 * r0, 4 * (1 + 2 * eta_local * n * K) * sp.sqrt(n) * r0 / (sp.sqrt(m) * lam)),
+    lower=r0 / 2,
+    failure=n**2 * sp.exp(-m * lam),
+    premise={m: n**4 / lam**4, eta_local: lam / 1000},
+)
+VALUES = {n: 8, K: 2, eta_local: 0.1, r0: 3.0, lam: 0.2, m: 100}
+
+
+def test_parts_and_lower_end():
+    first, second = BOUND.evaluate(VALUES)
+    assert first.value == 12
+    assert abs(second.value - 4 * (1 + 3.2) * math.sqrt(8) * 3 / (10 * 0.2)) < 1e-13
+    assert BOUND.evaluate_lower(VALUES).value == 1.5
+    assert len(Formula(r0).evaluate(VALUES)) == 1
+
+
+def test_failure_probability_is_the_largest_one_rounded_up():
+    at = BOUND.failure_at(VALUES | {m: np.array([100.0, 50.0])})
+    with mpmath.workdps(DIGITS):
+        exact = 64 * mpmath.exp(-50 * mpmath.mpf(0.2))
+        assert exact <= mpmath.mpf(at) <= exact * (1 + mpmath.mpf(10) ** -14)
+
+
+def test_premise_gives_its_numbers_by_symbol():
+    found = BOUND.premise_at(VALUES)
+    assert set(found) == {"m", "eta_l"}
+    assert abs(found["m"] / (8**4 / 0.2**4) - 1) < 1e-14
+    assert abs(found["eta_l"] - 2e-4) < 1e-18
+    assert Formula(r0).premise_at(VALUES) == {}
+
+
+@settings(deadline=None, max_examples=15)
+@given(value=st.floats(1e-3, 1e3), symbol=st.sampled_from([m, r0, lam]))
+def test_solving_for_a_symbol_gives_what_makes_the_last_part_equal(value, symbol):
+    solutions = BOUND.solve_for(symbol, value, {s: v for s, v in VALUES.items() if s is not symbol})
+    assert len(solutions) == 1
+    assert abs(float(BOUND.evaluate(VALUES | {symbol: solutions[0]})[1].value) / value - 1) < 1e-9
+
+
+def test_solving_finds_every_positive_solution_in_order_and_none_where_there_is_none():
+    assert Formula((r0 - 1) * (r0 - 3)).solve_for(r0, 0.0, {}) == [1.0, 3.0]
+    assert Formula(r0**2 + 2).solve_for(r0, 1.0, {}) == []
+
+
+def test_mutants_change_every_part_and_the_lower_end():
+    doubled = BOUND.mutated(lambda part: 2 * part)
+    assert doubled.evaluate(VALUES)[0].value == 24
+    assert doubled.evaluate_lower(VALUES).value == 3
+    assert doubled.failure == BOUND.failure
+    assert Formula(r0).mutated(lambda part: part + 1).lower is None
+
+
+def test_latex_separates_parts():
+    assert Formula(r0**2).latex() == "r_{0}^{2}"
+    first, second = BOUND.latex().split(r" ;\quad ")
+    assert first == "4 r_{0}"
+    assert r"\sqrt{m}" in second
+    assert r"\lambda" in second
+
+
+def test_failure_symbols_are_evaluated_in_balls():
+    assert Formula(r0, failure=delta).failure_at({delta: 0.1}) == 0.1

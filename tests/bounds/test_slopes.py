@@ -1,0 +1,92 @@
+"""Exponents: exact powers are found exactly, the interval admits bias, and the slope ignores units and order."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from bounds.slopes import slope
+
+SIZES = 2.0 ** np.arange(8, 15)
+
+
+@settings(deadline=None, max_examples=60)
+@given(exponent=st.floats(-3, 3), scale=st.floats(1e-100, 1e100))
+def test_an_exact_power_is_found_with_hardly_any_error(exponent, scale):
+    found = slope(SIZES, scale * SIZES**exponent)
+    assert found.lo <= exponent <= found.hi  # rounding is covered
+    assert found.error < 1e-9
+
+
+def test_a_constant_has_slope_zero():
+    found = slope(SIZES, np.full(7, 3.0))
+    assert found.value == 0
+    assert found.error < 1e-14
+
+
+@settings(deadline=None, max_examples=40)
+@given(data=st.data(), unit=st.floats(1e-6, 1e6))
+def test_units_order_and_inversion(data, unit):
+    values = np.array(data.draw(st.lists(st.floats(0.1, 10), min_size=7, max_size=7)))
+    order = np.array(data.draw(st.permutations(range(7))))
+    here = slope(SIZES, values)
+    for there, sign in (
+        (slope(unit * SIZES, values), 1),
+        (slope(SIZES, unit * values), 1),
+        (slope(SIZES[order], values[order]), 1),
+        (slope(SIZES, 1 / values), -1),
+    ):
+        assert abs(there.value - sign * here.value) < 1e-9
+        assert abs(there.error - here.error) < 1e-9
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(4, 9))
+def test_least_squares_against_scipy(seed, count):
+    rng = np.random.default_rng(seed)
+    sizes, values = np.sort(rng.uniform(1, 1e4, count)), np.exp(rng.standard_normal(count))
+    fit = stats.linregress(np.log(sizes), np.log(values))
+    tail = stats.linregress(np.log(sizes[2:]), np.log(values[2:]))
+    found = slope(sizes, values)
+    half = stats.t.ppf(0.995, count - 2) * fit.stderr + abs(fit.slope - tail.slope)
+    assert abs(found.value - fit.slope) < 1e-9 * (1 + abs(fit.slope))
+    assert abs(found.error - half) < 1e-9 * (1 + half)
+
+
+@settings(deadline=None, max_examples=40)
+@given(bias=st.floats(-0.8, 1), exponent=st.floats(-1, 1))
+def test_a_leading_power_with_a_correction_lies_inside(bias, exponent):
+    """value = size^e (1 + b smallest / size): the exponent that holds in the limit is not excluded."""
+    found = slope(SIZES, SIZES**exponent * (1 + bias * SIZES[0] / SIZES))
+    assert found.lo <= exponent <= found.hi
+
+
+def test_noise_is_covered_about_as_often_as_claimed():
+    rng = np.random.default_rng(0)
+    covered = [
+        float(found.lo) <= -0.5 <= float(found.hi)
+        for found in (slope(SIZES, SIZES**-0.5 * np.exp(0.2 * rng.standard_normal(7))) for _ in range(400))
+    ]
+    assert np.mean(covered) > 0.98
+
+
+def test_over_seeds_the_root_mean_square_is_fitted():
+    rng = np.random.default_rng(1)
+    values = np.abs(rng.standard_normal((7, 5)))
+    together = slope(SIZES, values)
+    assert together.value == slope(SIZES, np.sqrt((values**2).mean(axis=1))).value
+
+
+@pytest.mark.parametrize(
+    ("sizes", "values", "message"),
+    [
+        ([1, 2, 4], [1, 1, 1], "a slope needs at least 4 different sizes, got 3"),
+        ([1, 2, 4, 4], [1, 1, 1, 1], "a slope needs at least 4 different sizes, got 3"),
+        ([1, 2, 4, 8], [1, 0, 1, 1], "a slope needs positive values; size 2 has 0"),
+        ([1, 2, 4, 8], [1, 1, -3, 1], "a slope needs positive values; size 4 has -3"),
+    ],
+)
+def test_bad_ladders_are_refused(sizes, values, message):
+    with pytest.raises(ValueError, match=message):
+        slope(np.array(sizes), np.array(values))

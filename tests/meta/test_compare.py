@@ -1,0 +1,210 @@
+"""The comparison: where two enclosures lie decides, nothing else; it errs in neither direction."""
+
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from bounds.formula import Formula
+from bounds.statement import Form, Kind, Outcome, Source, Statement
+from ntkfl.estimate import Estimate
+from verification.compare import FINE, compare, judge
+
+H, T, U, V = Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNRESOLVED, Outcome.VIOLATED
+
+
+def estimate(value, error=0.0):
+    return Estimate(np.array(value, float), np.broadcast_to(np.array(error, float), np.shape(value)), "test")
+
+
+TABLE = [
+    # kind, left value and error, right value and error, outcome
+    (Kind.UPPER, 1, 0.4, 2, 0.4, H),
+    (Kind.UPPER, 2, 0.4, 1, 0.4, V),
+    (Kind.UPPER, 1, 0.4, 1.5, 0.4, U),
+    (Kind.UPPER, 1.5, 0.4, 1, 0.4, U),
+    (Kind.UPPER, 1, 1e-9, 1, 1e-9, T),
+    (Kind.UPPER, 1 + 1e-9, 1e-9, 1, 1e-9, T),
+    (Kind.UPPER, 1, 0, 1, 0, H),
+    (Kind.UPPER, 0, 0, 0, 0, H),
+    (Kind.UPPER, -3, 0.5, -1, 0.5, H),
+    (Kind.UPPER, -1, 0.5, -3, 0.5, V),
+    (Kind.UPPER, 0, 1, 0, 1, U),
+    (Kind.UPPER, 5, np.inf, 1, 0, U),
+    (Kind.UPPER, 1, 0, 5, np.inf, U),
+    (Kind.LOWER, 2, 0.4, 1, 0.4, H),
+    (Kind.LOWER, 1, 0.4, 2, 0.4, V),
+    (Kind.LOWER, 1, 0.4, 1.5, 0.4, U),
+    (Kind.LOWER, 1, 1e-9, 1, 1e-9, T),
+    (Kind.LOWER, 0, 0, 0, 0, H),
+    (Kind.PROBABILITY, 0.2, 1e-9, 0.1, 1e-9, V),
+    (Kind.EQUALITY, 1, 1e-9, 1, 1e-9, H),
+    (Kind.EQUALITY, 1, 1e-9, 1 + 1e-8, 1e-9, V),
+    (Kind.EQUALITY, 1, 1e-3, 1, 1e-3, U),
+    (Kind.EQUALITY, 1, 0.4, 2, 0.4, V),
+    (Kind.EQUALITY, 0, 0, 0, 0, H),
+    (Kind.EQUALITY, 0, 1e-30, 0, 0, U),  # nothing to measure the error against
+    (Kind.DEFINITION, 1, 0, 1, 1e-12, H),
+    (Kind.EXISTENCE, 1, 0, 2, 0, V),
+    (Kind.RATE, -0.52, 0.05, -0.5, 0, H),
+    (Kind.RATE, -0.52, 0.01, -0.5, 0, V),
+]
+
+
+@pytest.mark.parametrize(("kind", "left", "left_error", "right", "right_error", "outcome"), TABLE)
+def test_table(kind, left, left_error, right, right_error, outcome):
+    found = compare(kind, estimate(left, left_error), estimate(right, right_error))
+    assert found.outcome is outcome
+    assert (float(found.left.value), float(found.right.value)) == (left, right)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "outcome"),
+    [(1.5, 0.1, H), (2.5, 0.1, V), (0.5, 0.1, V), (1.95, 0.1, U), (1.05, 0.1, U), (2, 1e-9, T), (1, 1e-9, T)],
+)
+def test_two_sided_lies_between(value, error, outcome):
+    found = compare(Kind.TWO_SIDED, estimate(value, error), estimate(2, error), estimate(1, error))
+    assert found.outcome is outcome
+
+
+def test_touching_needs_both_sides_fine_on_their_own_scale():
+    for scale in (1e-200, 1.0, 1e200):
+        fine, coarse = 0.4 * FINE * scale, 0.6 * FINE * scale
+        assert compare(Kind.UPPER, estimate(scale, fine), estimate(scale, fine)).outcome is T
+        assert compare(Kind.UPPER, estimate(scale, coarse), estimate(scale, coarse)).outcome is U
+        assert compare(Kind.EQUALITY, estimate(scale, fine), estimate(scale, fine)).outcome is H
+
+
+SATISFIED = {
+    Kind.UPPER: lambda left, right, lower: left <= right,
+    Kind.LOWER: lambda left, right, lower: left >= right,
+    Kind.EQUALITY: lambda left, right, lower: left == right,
+    Kind.TWO_SIDED: lambda left, right, lower: lower <= left <= right,
+}
+NUMBER = st.one_of(
+    st.floats(-10, 10),
+    st.integers(-3, 3).map(float),
+    st.floats(-1e-9, 1e-9).map(lambda small: 1 + small),
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+)
+
+
+@st.composite
+def known_to_within(draw, truth):
+    """An enclosure of a true value: its middle is off by at most the error."""
+    error = draw(st.one_of(st.just(0.0), st.floats(0, 1e-7), st.floats(0, 5)))
+    middle = truth + draw(st.floats(-1, 1)) * error
+    found = Estimate(np.array(middle), np.array(error), "test")
+    assume(found.lo <= truth <= found.hi)
+    return found
+
+
+@settings(deadline=None, max_examples=400)
+@given(data=st.data(), kind=st.sampled_from(list(SATISFIED)), left=NUMBER, right=NUMBER, width=st.floats(0, 3))
+def test_the_truth_is_never_contradicted(data, kind, left, right, width):
+    lower = right - width
+    if data.draw(st.booleans(), label="make it tight"):
+        left = right
+    sides = [data.draw(known_to_within(truth)) for truth in (left, right, lower)]
+    found = compare(kind, *sides) if kind is Kind.TWO_SIDED else compare(kind, *sides[:2])
+    if SATISFIED[kind](left, right, lower):
+        assert found.outcome is not V
+    elif kind is Kind.EQUALITY:  # holds means: known to 1e-6 of the scale, and not seen to differ
+        assert found.outcome is not H or abs(left - right) <= 4 * FINE * max(abs(left), abs(right))
+    else:
+        assert found.outcome is not H
+    assert not np.isnan([found.tightness, found.margin_in_errors]).any()
+
+
+@settings(deadline=None, max_examples=100)
+@given(data=st.data(), kind=st.sampled_from([Kind.UPPER, Kind.LOWER, Kind.RATE]), size=st.integers(1, 6))
+def test_of_an_array_the_worst_entry_decides(data, kind, size):
+    values = st.lists(st.sampled_from([0.0, 0.5, 1.0, 1 + 1e-8, 2.0]), min_size=size, max_size=size)
+    errors = st.lists(st.sampled_from([0.0, 1e-9, 0.3]), min_size=size, max_size=size)
+    left, right = (estimate(data.draw(values), data.draw(errors)) for _ in range(2))
+    order = [H, T, U, V]
+    single = [compare(kind, left[i], right[i]) for i in range(size)]
+    worst = max(order.index(one.outcome) for one in single)
+    found = compare(kind, left, right)
+    assert found.outcome is order[worst]
+    assert found.tightness == max(one.tightness for one in single)
+    assert found.margin_in_errors == min(one.margin_in_errors for one in single)
+    deciding = [one for one in single if order.index(one.outcome) == worst]
+    assert (found.left.value, found.right.value) in [(one.left.value, one.right.value) for one in deciding]
+
+
+def test_one_bad_entry_of_a_matrix_is_found_and_shown():
+    left, right = np.ones((4, 5)), np.full((4, 5), 2.0)
+    left[2, 3] = 7.0
+    found = compare(Kind.UPPER, estimate(left, 1e-9), estimate(right, 1e-9))
+    assert (found.outcome, float(found.left.value), float(found.right.value)) == (V, 7.0, 2.0)
+    assert found.tightness == 3.5
+    broadcast = compare(Kind.UPPER, estimate(left, 1e-9), estimate(2.0))
+    assert (broadcast.outcome, float(broadcast.left.value)) == (V, 7.0)
+
+
+def test_entries_of_an_equality_share_the_scale_of_the_largest():
+    left, right = estimate([1.0, 1e-12], 1e-10), estimate([1.0, 2e-12], 1e-10)
+    assert compare(Kind.EQUALITY, left, right).outcome is H
+    assert compare(Kind.EQUALITY, left[1], right[1]).outcome is U
+    apart = compare(Kind.EQUALITY, estimate([1.0, 1e-12], 1e-13), estimate([1.0, 2e-12], 1e-13))
+    assert (apart.outcome, float(apart.right.value)) == (V, 2e-12)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_tightness_is_never_nan(kind):
+    if kind is Kind.ORDER:
+        return  # judged along a ladder, below
+    for left in (0.0, -1.0, 1.0, np.inf):
+        for right in (0.0, -1.0, 1.0):
+            for error in (0.0, 1e-9, np.inf):
+                if kind is Kind.TWO_SIDED:
+                    found = compare(kind, estimate(left, error), estimate(right, error), estimate(right, error))
+                else:
+                    found = compare(kind, estimate(left, error), estimate(right, error))
+                assert not np.isnan([found.tightness, found.margin_in_errors]).any(), (left, right, error)
+
+
+def statement(kind, measure, *parts, lower=None):
+    return Statement(
+        id="test/S",
+        title="a test",
+        kind=kind,
+        source=Source("tests", "S"),
+        forms={Form.STATED: Formula(parts if len(parts) > 1 else parts[0], lower=lower)},
+        recorded={Form.STATED: H},
+        constants=lambda case: {},
+        measure=measure,
+        draws=lambda options: (),
+        says_left="given",
+    )
+
+
+def test_of_several_parts_the_worst_decides_and_their_number_must_agree():
+    two = statement(Kind.UPPER, lambda case: (estimate(1.0), estimate(3.0)), sp.Integer(2), sp.Integer(2))
+    found = judge(two, Form.STATED, None)
+    assert (found.outcome, float(found.left.value)) == (V, 3.0)
+    one = statement(Kind.UPPER, lambda case: estimate(1.0), sp.Integer(2), sp.Integer(2))
+    with pytest.raises(ValueError, match="test/S measures 1 parts, its stated formula has 2"):
+        judge(one, Form.STATED, None)
+
+
+def test_a_two_sided_statement_is_held_against_both_ends():
+    for value, outcome in ((1.5, H), (0.5, V), (2.5, V)):
+        found = statement(Kind.TWO_SIDED, lambda case, v=value: estimate(v), sp.Integer(2), lower=sp.Integer(1))
+        assert judge(found, Form.STATED, None).outcome is outcome
+
+
+class Ladder:
+    """Sizes 1, 2, 4, ... with a left side that grows like a power of them."""
+
+    sizes = 2.0 ** np.arange(8)
+
+
+@pytest.mark.parametrize(("exponent", "outcome"), [(-0.5, H), (0.0, H), (0.2, V), (1.0, V)])
+def test_an_order_claim_fails_where_the_ratio_grows(exponent, outcome):
+    claim = statement(Kind.ORDER, lambda ladder: estimate(100 * ladder.sizes**exponent), sp.Integer(1))
+    found = judge(claim, Form.STATED, Ladder())
+    assert found.outcome is outcome  # whatever the constant
+    assert abs(found.left.value - exponent) < 1e-12

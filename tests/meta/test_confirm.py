@@ -1,0 +1,168 @@
+"""Violations are redone before they are believed: false ones fall, true ones stand, and how is said truthfully."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sympy as sp
+
+from bounds.federated_run import FederatedRun, federated_run
+from bounds.formula import Formula
+from bounds.statement import Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import r0
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Setup
+from verification import confirm as module
+from verification.compare import judge
+from verification.confirm import confirm, refined
+
+RNG = np.random.default_rng(0)
+PROBLEM = Problem(RNG.standard_normal((3, 4)), RNG.uniform(-1, 1, 3), np.array([0, 1, 0])).unit()
+RUN = federated_run(PROBLEM, Setup(width=16, eta_local=0.1, rounds=4, seed=1))
+STATED, VIOLATED, HOLDS = Form.STATED, Outcome.VIOLATED, Outcome.HOLDS
+
+
+def claim(formula, measure, hypotheses=(), constants=lambda case: {r0: case.initial_residual}):
+    return Statement(
+        id="test/C",
+        title="a claim about the first residual",
+        kind=Kind.UPPER,
+        source=Source("tests", "C"),
+        forms={STATED: Formula(formula)},
+        recorded={STATED: HOLDS},
+        constants=constants,
+        measure=measure,
+        draws=lambda options: (),
+        says_left="the last residual",
+        hypotheses=hypotheses,
+    )
+
+
+def last(case):
+    return case.observed("residual_norm")[-1]
+
+
+def understated(case):
+    """The last residual; from floats a millionth too large, and claimed to be exact."""
+    if case.arithmetic is None:
+        return Estimate.exact(last(case).value * (1 + 1e-6))
+    return last(case)
+
+
+RATIO = sp.Rational(float(RUN.trajectory.residual_norm[-1] / RUN.trajectory.residual_norm[0]) * (1 + 1e-7))
+
+
+def test_the_case_contracts():
+    assert 0.5 < RATIO < 1
+
+
+def test_a_false_violation_is_not_confirmed_in_balls():
+    false = claim(RATIO * r0, understated)
+    seen = judge(false, STATED, RUN)
+    assert seen.outcome is VIOLATED
+    found = confirm(false, STATED, RUN, seen)
+    assert not found.confirmed
+    assert found.how.startswith("run in balls of ")
+
+
+def test_a_true_violation_is_confirmed_in_balls():
+    for factor in (sp.Rational(1, 2), RATIO * (1 - sp.Rational(1, 10**6))):
+        true = claim(factor * r0, last)
+        found = confirm(true, STATED, RUN, judge(true, STATED, RUN))
+        assert found.confirmed
+        assert found.how == "run in balls of 144 bits"
+
+
+def test_balls_around_floats_are_not_called_balls():
+    def from_weights(case):
+        moved = case.trajectory.weights[case.setup.rounds] - case.weights.hidden
+        return Estimate(np.linalg.norm(moved), 1e-9, "rounding bound")
+
+    looks_inside = claim(r0 / 1000, from_weights)
+    found = confirm(looks_inside, STATED, RUN, judge(looks_inside, STATED, RUN))
+    assert found.confirmed
+    assert found.how == "run in balls of 144 bits; sides known by: rounding bound; ball"
+
+
+def test_a_hypothesis_that_fails_in_balls_withdraws_the_violation():
+    only_in_floats = Hypothesis(
+        "floats", "arithmetic is float64", lambda case: 0.0 if case.arithmetic is None else -1.0
+    )
+    false = claim(r0 / 2, last, (only_in_floats,))
+    for limit in ("BALL_BUDGET", None):
+        with pytest.MonkeyPatch.context() as patch:
+            if limit:
+                patch.setattr(module, limit, 0)
+            found = confirm(false, STATED, RUN, judge(false, STATED, RUN))
+        assert not found.confirmed
+        assert "does not meet floats" in found.how if limit else found.how == "balls of 576 bits do not decide it"
+
+
+@pytest.fixture
+def too_large_for_balls(monkeypatch):
+    monkeypatch.setattr(module, "BALL_BUDGET", 0)
+
+
+@pytest.mark.usefixtures("too_large_for_balls")
+def test_extended_precision_needs_a_wide_margin():
+    wide, false = claim(r0 / 2, last), claim(RATIO * r0, understated)
+    found = confirm(wide, STATED, RUN, judge(wide, STATED, RUN))
+    assert found.confirmed
+    assert found.how.startswith("float64 and extended precision differ by ")
+    assert not confirm(false, STATED, RUN, judge(false, STATED, RUN)).confirmed
+
+    def slightly_off(case):  # violated in both, but by a margin that their difference does not warrant
+        shift = 2e-5 if case.arithmetic is None else 1e-5
+        return Estimate.exact(last(case).value * (1 + shift))
+
+    thin = claim(RATIO * r0, slightly_off)
+    assert judge(thin, STATED, RUN).outcome is VIOLATED
+    assert not confirm(thin, STATED, RUN, judge(thin, STATED, RUN)).confirmed
+
+
+@pytest.mark.usefixtures("too_large_for_balls")
+def test_a_run_too_large_to_repeat_confirms_nothing(monkeypatch):
+    monkeypatch.setattr(module, "EXTENDED_BUDGET", 0)
+    wide = claim(r0 / 2, last)
+    found = confirm(wide, STATED, RUN, judge(wide, STATED, RUN))
+    assert not found.confirmed
+    assert "seen in float64 only: 1.5e+03 operations are too many" in found.how
+
+
+def test_the_run_in_balls_is_a_run_of_its_own():
+    exact = RUN.with_arithmetic(module.BALL, 200)
+    assert isinstance(exact, FederatedRun)
+    assert exact.observed("outputs").error.max() < 1e-15
+    assert exact.observed("outputs").method == "ball"
+    assert RUN.observed("outputs").method == "two summation orders"
+    inside = np.abs(exact.observed("outputs").value - RUN.trajectory.outputs) <= RUN.observed("outputs").error
+    assert inside.all()
+
+
+def test_a_close_comparison_is_redone_in_balls():
+    tight = RATIO / (1 + sp.Rational(1, 10**7)) * (1 + sp.Rational(1, 10**15))
+    close = claim(tight * r0, lambda case: replace_error(last(case), 1e-12 if case.arithmetic is None else 0))
+    seen = judge(close, STATED, RUN)
+    assert seen.outcome is Outcome.TOUCHES
+    better = refined(close, STATED, RUN, seen)
+    assert better.outcome in (HOLDS, VIOLATED)
+    assert better.left.error < 1e-15
+    far = claim(r0, last)
+    seen = judge(far, STATED, RUN)
+    assert refined(far, STATED, RUN, seen) is seen
+
+
+def replace_error(estimate, more):
+    return replace(estimate, error=estimate.error + more)
+
+
+def test_sides_that_are_balls_already_need_no_second_run():
+    def ball_side(case):
+        return Estimate(2.0, 1e-12, "ball")
+
+    true = claim(sp.Integer(1), ball_side, constants=lambda case: {})
+    case = object()
+    assert confirm(true, STATED, case, judge(true, STATED, case)).how == "both sides are balls"
+    counted = claim(r0, ball_side, constants=lambda case: {r0: Estimate(1.0, 1e-3, "count")})
+    how = confirm(counted, STATED, case, judge(counted, STATED, case)).how
+    assert how == "sides known by: ball; ball, inputs known by count"

@@ -1,0 +1,236 @@
+"""The engine: cases shared, trials counted exactly, mutants killed, interruptions survived, commands that replay."""
+
+import json
+import shlex
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bounds.formula import Formula
+from bounds.mutants import scaled
+from bounds.options import Options
+from bounds.statement import Form, Hypothesis, Kind, Outcome, Source, Statement
+from ntkfl.estimate import Estimate
+from verification.engine import replay_command, verify, verify_all
+from verification.verdict import Verdict
+
+X = sp.Symbol("x", positive=True)
+built: Counter = Counter()
+
+
+@dataclass(frozen=True)
+class Number:
+    """A case that is a number."""
+
+    value: float
+
+    def describe(self):
+        return {"value": self.value}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The numbers 1, 2, 3, ... of the seeds; `stop` interrupts the building of one of them."""
+
+    name: str = "numbers"
+    trials: int = 30
+    required: int = 20
+    stop: int | None = field(default=None, compare=False)
+
+    def case(self, seed):
+        if seed == self.stop:
+            raise KeyboardInterrupt
+        built[self.name, seed] += 1
+        return Number(1.0 + seed)
+
+
+def claim(identifier="test/E", formula=X, recorded=Outcome.HOLDS, draws=(Numbers(),), **changes):
+    """x <= formula, for a case x; every form is recorded alike."""
+    forms = changes.pop("forms", {Form.STATED: Formula(formula)})
+    standard = Statement(
+        id=identifier,
+        title="a number against a formula",
+        kind=Kind.UPPER,
+        source=Source("tests", "E"),
+        forms=forms,
+        recorded=dict.fromkeys(forms, recorded),
+        constants=lambda case: {X: case.value},
+        measure=lambda case: Estimate.exact(case.value),
+        draws=lambda options: tuple(replace(d, trials=options.trials or d.trials) for d in draws),
+        says_left="the number",
+    )
+    return replace(standard, **changes)
+
+
+SMALL = Hypothesis("small", "x <= 25", lambda case: 25 - case.value)
+
+
+@pytest.fixture(autouse=True)
+def nothing_built():
+    built.clear()
+
+
+def test_draws_that_are_equal_share_their_cases():
+    both_forms = claim(
+        "test/two",
+        forms={Form.STATED: Formula(X), Form.REPAIRED: Formula(2 * X)},
+    )
+    statements = [claim("test/one"), both_forms, claim("test/more", draws=(Numbers(), Numbers("others", 20)))]
+    seen = []
+    verdicts = verify_all(statements, Options(), progress=lambda *step: seen.append(step))
+    assert built == Counter([("numbers", s) for s in range(30)] + [("others", s) for s in range(20)])
+    assert [v.trials for v in verdicts] == [30, 30, 30, 50]
+    assert seen[-1] == ("others", 50, 50)
+    assert [done for _, done, _ in seen] == list(range(1, 51))
+
+
+def test_forms_can_be_chosen_and_seeds_start_where_they_are_told():
+    two = claim(
+        forms={Form.STATED: Formula(X), Form.REPAIRED: Formula(2 * X)},
+    )
+    (verdict,) = verify(two, Form.REPAIRED, Options(seed=100, trials=20))
+    assert verdict.form is Form.REPAIRED
+    assert set(built) == {("numbers", seed) for seed in range(100, 120)}
+    assert verdict.worst_case == {"cases": "numbers", "case_seed": 100, "value": 101.0}
+    assert verdict.provenance["seeds"] == {"first_seed": 100}
+
+
+def test_every_case_is_counted_once():
+    (verdict,) = verify(claim(formula=sp.Integer(10), recorded=Outcome.VIOLATED, hypotheses=(SMALL,)))
+    assert (verdict.trials, verdict.holds, verdict.violated) == (25, 10, 15)
+    assert verdict.rejected == {"small": 5}
+    assert verdict.outcome is Outcome.VIOLATED
+    assert verdict.as_recorded
+    assert (verdict.lhs.value, verdict.rhs.value, verdict.tightness["sharpest"]) == (25.0, 10.0, 2.5)
+    assert verdict.worst_case["case_seed"] == 24
+
+
+def test_too_few_admitted_cases_are_untested_and_say_why():
+    (verdict,) = verify(claim(hypotheses=(Hypothesis("tiny", "x <= 7", lambda case: 7 - case.value),)))
+    assert verdict.outcome is Outcome.UNTESTED
+    assert not verdict.as_recorded
+    assert verdict.notes[0] == "7 admitted cases of 20 required; hypothesis 'tiny' rejected 23"
+
+
+def test_mutants_are_judged_on_the_same_cases():
+    (verdict,) = verify(claim(formula=2 * X, mutants=(scaled(sp.Rational(1, 4)), scaled(sp.Rational(3, 4)))))
+    assert verdict.mutants == {"times 1/4": "violated", "times 3/4": "holds"}
+    assert (verdict.mutants_killed, verdict.mutants_total) == (1, 2)
+    assert max(built.values()) == 1
+    violated = claim(formula=X / 2, recorded=Outcome.VIOLATED, mutants=(scaled(2),))
+    assert verify(violated)[0].mutants_total == 0  # nothing to mutate where nothing holds
+
+
+def test_necessity_needs_a_case_that_breaks_the_claim_and_this_hypothesis_alone():
+    other = Hypothesis("odd", "x is odd", lambda case: 0.0 if case.value % 2 else -1.0)
+
+    def said(case, **changes):
+        needs = claim(formula=sp.Integer(25), hypotheses=(SMALL, other), necessity={"small": lambda: case}, **changes)
+        (verdict,) = verify(needs, options=Options(trials=60))
+        assert verdict.necessity["odd"] == "no case found that needs it"
+        return verdict.necessity["small"]
+
+    assert said(Number(27.0)) == "needed: without it a stored case violates the claim"
+    assert said(Number(28.0)) == "the stored case does not show it"  # not odd either
+    assert said(Number(3.0)) == "the stored case does not show it"  # violates nothing
+
+
+def test_a_witness_decides_where_the_everyday_cases_do_not():
+    corner = claim(formula=sp.Integer(31), recorded=Outcome.VIOLATED, witness={Form.STATED: lambda: Number(62.0)})
+    (verdict,) = verify(corner)
+    assert (verdict.violated, verdict.holds, verdict.outcome) == (0, 30, Outcome.VIOLATED)
+    assert verdict.witness == "the stored case violates it, left/right 2"
+    assert (verdict.lhs.value, verdict.rhs.value) == (62.0, 31.0)
+    weak = replace(corner, witness={Form.STATED: lambda: Number(5.0)})
+    assert verify(weak)[0].outcome is Outcome.HOLDS
+    assert "does not violate it (holds" in verify(weak)[0].witness
+    barred = replace(corner, hypotheses=(SMALL,))
+    assert verify(barred)[0].witness == "the stored case does not meet small"
+
+
+def test_an_interruption_reports_what_was_counted():
+    statements = [
+        claim("test/done", draws=(Numbers("first", 22),)),
+        claim("test/half", draws=(Numbers("second", 30, stop=21),)),
+        claim("test/both", draws=(Numbers("first", 22), Numbers("second", 30, stop=21))),
+        claim("test/never", draws=(Numbers("third", 30),)),
+    ]
+    verdicts = {v.id: v for v in verify_all(statements, Options())}
+    assert verdicts["test/done"].outcome is Outcome.HOLDS
+    assert not any("interrupted" in note for note in verdicts["test/done"].notes)
+    note = "interrupted: the cases of second were not all run"
+    assert (verdicts["test/half"].trials, verdicts["test/half"].notes[0]) == (21, note)
+    assert (verdicts["test/both"].trials, verdicts["test/both"].notes[0]) == (43, note)
+    assert "test/never" not in verdicts
+    assert not any(name == "third" for name, _ in built)
+
+
+def test_an_interruption_while_verdicts_are_settled_keeps_the_settled_ones():
+    def interrupted():
+        raise KeyboardInterrupt
+
+    statements = [claim("test/kept"), claim("test/lost", hypotheses=(SMALL,), necessity={"small": interrupted})]
+    assert [v.id for v in verify_all(statements, Options())] == ["test/kept"]
+
+
+def test_a_premise_out_of_reach_is_vacuous_and_gives_its_number():
+    width, step = sp.symbols("m eta_l", positive=True)
+    premise = {width: 10**12 * X, step: X / 10**9}
+    (verdict,) = verify(claim(forms={Form.STATED: Formula(X, premise=premise)}))
+    assert verdict.vacuous == "its own premise asks for m >= 1e+12, eta_l <= 1e-09"
+    assert verify(claim(forms={Form.STATED: Formula(X, premise={width: X})}))[0].vacuous is None
+
+
+def test_a_bound_that_may_fail_is_counted_like_a_probability():
+    mostly = claim(forms={Form.STATED: Formula(sp.Integer(190), failure=sp.Rational(1, 10))})
+    (verdict,) = verify(mostly, options=Options(trials=200))
+    assert (verdict.violated, verdict.outcome) == (10, Outcome.HOLDS)
+    rarely = claim(forms={Form.STATED: Formula(sp.Integer(100), failure=sp.Rational(1, 10))})
+    assert verify(rarely, options=Options(trials=200))[0].outcome is Outcome.VIOLATED
+
+
+def test_a_verdict_survives_json():
+    infinite = claim(formula=X - 40, recorded=Outcome.VIOLATED)  # left/right has no meaning below zero
+    (verdict,) = verify(infinite)
+    assert verdict.tightness["sharpest"] == np.inf
+    again = Verdict.from_json(json.loads(json.dumps(verdict.to_json(), allow_nan=False)))
+    assert again == verdict
+
+
+FLAGS = {
+    "clients": int, "n": int, "width": int, "local_steps": int, "rounds": int, "trials": int, "seed": int,
+    "eta_local": float, "eta_global": float, "sigma": float, "data": str, "partition": str,
+}  # fmt: skip
+NUMBERS = {name: kind for name, kind in FLAGS.items() if kind is not str}
+
+
+@st.composite
+def options(draw):
+    chosen = {}
+    for name, kind in NUMBERS.items():
+        values = st.integers(1, 10**9) if kind is int else st.floats(1e-9, 1e9)
+        if name == "seed" or draw(st.booleans()):
+            chosen[name] = draw(values)
+    if draw(st.booleans()):
+        chosen["data"] = draw(st.sampled_from(["digits", "sphere", "my file.npz", "a'b;c.csv", "../x y/$HOME.csv"]))
+        chosen["unit"] = draw(st.booleans())
+    if draw(st.booleans()):
+        chosen["partition"] = draw(st.sampled_from(["iid", "dirichlet:0.3", "shards:2"]))
+    return Options(**chosen)
+
+
+@settings(deadline=None, max_examples=100)
+@given(chosen=options(), form=st.sampled_from(list(Form)))
+def test_the_replay_command_parses_back_to_the_same_options(chosen, form):
+    words = shlex.split(replay_command(claim(), form, chosen))
+    assert words[:5] == ["ntkfl", "verify", "test/E", "--form", form.value]
+    found, rest = {}, words[5:]
+    while rest:
+        name = rest.pop(0).removeprefix("--").replace("-", "_")
+        found[name] = True if name == "unit" else FLAGS[name](rest.pop(0))
+    assert Options(**found) == chosen

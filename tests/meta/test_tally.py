@@ -1,0 +1,151 @@
+"""From trials to one outcome: binomial rules, too few cases, unresolved trials; and the limits themselves."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bounds.statement import Kind, Outcome
+from ntkfl.estimate import Estimate
+from verification.compare import Comparison
+from verification.intervals import lower_limit, upper_limit
+from verification.tally import Tally
+
+H, T, U, V = Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNRESOLVED, Outcome.VIOLATED
+
+
+def tally(counts, failure=None, rejected=None, weight=1):
+    found = Tally()
+    for outcome, count in counts.items():
+        for i in range(count):
+            side = Estimate.exact(1.0)
+            found.add(Comparison(outcome, side, side, 0.5 + i / 1000, 1.0), {"i": i}, weight, failure)
+    found.rejected.update(rejected or {})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("counts", "outcome"),
+    [
+        ({H: 30}, H),
+        ({H: 29, T: 1}, T),
+        ({H: 95, U: 5}, H),
+        ({H: 94, U: 6}, U),
+        ({U: 30}, U),
+        ({H: 199, V: 1}, V),  # any violated trial decides
+        ({U: 29, V: 1}, V),
+        ({V: 1}, V),  # and one is enough
+        ({H: 1, V: 1}, V),
+        ({H: 19}, Outcome.UNTESTED),
+        ({}, Outcome.UNTESTED),
+    ],
+)
+def test_deterministic_claims(counts, outcome):
+    assert tally(counts).settle(Kind.UPPER, 20)[0] is outcome
+
+
+def test_unresolved_trials_are_spoken_of():
+    assert tally({H: 95, U: 5}).settle(Kind.UPPER, 20)[1] == ("5 of 100 trials unresolved",)
+    assert "errors are too large" in tally({H: 9, U: 91}).settle(Kind.UPPER, 20)[1][0]
+
+
+def test_untested_names_the_hypothesis_that_rejected_most():
+    outcome, notes = tally({H: 3}, rejected={"unit-rows": 5, "small-step": 12}).settle(Kind.UPPER, 20)
+    assert outcome is Outcome.UNTESTED
+    assert notes == ("3 admitted cases of 20 required; hypothesis 'small-step' rejected 12",)
+    assert tally({H: 3}).settle(Kind.UPPER, 20)[1] == ("3 admitted cases of 20 required",)
+
+
+def test_a_ladder_counts_all_its_runs():
+    assert tally({H: 1}, weight=56).settle(Kind.ORDER, 20)[0] is H
+    assert tally({H: 1}, weight=19).settle(Kind.ORDER, 20)[0] is Outcome.UNTESTED
+
+
+@pytest.mark.parametrize(
+    ("counts", "failure", "outcome"),
+    [
+        ({H: 200}, 0.1, H),
+        ({H: 190, V: 10}, 0.1, H),  # a few failures are allowed
+        ({H: 190, U: 10}, 0.1, H),
+        ({H: 180, V: 20}, 0.1, U),  # as many as allowed: undecided
+        ({H: 180, U: 20}, 0.1, U),  # unresolved trials count against the claim ...
+        ({U: 200}, 0.1, U),  # ... but never as violations
+        ({H: 100, V: 100}, 0.1, V),
+        ({V: 200}, 0.1, V),
+        ({H: 200}, 1e-9, H),  # no failure seen
+        ({H: 199, V: 1}, 1e-9, V),
+        ({H: 199, V: 1}, 1e-6, U),
+        ({H: 199, U: 1}, 1e-9, U),
+        ({V: 6}, 0.05, V),
+        ({H: 6}, 0.05, Outcome.UNTESTED),
+    ],
+)
+def test_claims_that_may_fail(counts, failure, outcome):
+    assert tally(counts, failure).settle(Kind.UPPER, 20)[0] is outcome
+
+
+def test_of_several_allowed_probabilities_the_worse_one_for_the_verdict_counts():
+    found = tally({H: 100}, 0.5)
+    for _ in range(100):
+        found.add(Comparison(V, Estimate.exact(2.0), Estimate.exact(1.0), 2.0, 1.0), {}, 1, 0.01)
+    assert found.settle(Kind.PROBABILITY, 20)[0] is U  # above .01, not above .5
+
+
+def test_a_tiny_probability_is_said_to_be_not_refuted():
+    outcome, notes = tally({H: 150}, 1e-30).settle(Kind.PROBABILITY, 20)
+    assert (outcome, notes) == (H, ("not refuted in 150 trials (allowed probability 1e-30)",))
+    assert tally({H: 150}, 0.1).settle(Kind.PROBABILITY, 20)[1] == (
+        "0 failures in 150 trials; allowed probability 0.1",
+    )
+
+
+def test_the_worst_case_is_the_most_severe_then_the_tightest():
+    found, side = Tally(), Estimate.exact(1.0)
+    seen = [(H, 0.9, True), (H, 0.5, False), (U, 0.2, True), (H, 7.0, False), (V, 1.1, True), (U, 9.0, False)]
+    for i, (outcome, tightness, worse) in enumerate(seen):
+        assert found.add(Comparison(outcome, side, side, tightness, 1.0), {"i": i}, 1, None) is worse
+    assert found.worst_case == {"i": 4}
+    assert found.trials == 6
+    assert found.tightness == [tightness for _, tightness, _ in seen]
+
+
+def binomial_tail(failures, trials, p, upper):
+    """Pr[X >= failures] (upper) or Pr[X <= failures] for X ~ Bin(trials, p), as a fraction."""
+    p = Fraction(p)
+    terms = range(failures, trials + 1) if upper else range(failures + 1)
+    return sum((math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in terms), Fraction(0))
+
+
+@settings(deadline=None, max_examples=80)
+@given(data=st.data(), trials=st.integers(1, 40), level=st.sampled_from([0.975, 1 - 5e-7, 0.6]))
+def test_limits_are_those_of_clopper_and_pearson(data, trials, level):
+    failures = data.draw(st.integers(0, trials))
+    low, high = lower_limit(failures, trials, level), upper_limit(failures, trials, level)
+    assert 0 <= low <= failures / trials <= high <= 1
+    for p, upper in ((low, True), (high, False)):
+        if 0 < p < 1:
+            assert abs(float(binomial_tail(failures, trials, p, upper)) - (1 - level)) < 1e-6 * (1 - level)
+    assert (low == 0) == (failures == 0)
+    assert (high == 1) == (failures == trials)
+
+
+@pytest.mark.parametrize("trials", [5, 20, 60])
+@pytest.mark.parametrize("p", [Fraction(1, 1000), Fraction(1, 20), Fraction(1, 3), Fraction(1, 2), Fraction(9, 10)])
+@pytest.mark.parametrize("level", [0.975, 0.9])
+def test_limits_cover_the_truth_as_often_as_they_claim(trials, p, level):
+    chance = [math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(trials + 1)]
+    below = sum(c for k, c in enumerate(chance) if lower_limit(k, trials, level) <= p)
+    above = sum(c for k, c in enumerate(chance) if p <= upper_limit(k, trials, level))
+    assert below >= level
+    assert above >= level
+
+
+def test_a_true_probability_is_called_violated_less_than_once_in_a_million():
+    for trials in (20, 200):
+        for delta in (Fraction(1, 10), Fraction(1, 100), Fraction(2, 5)):
+            wrong = [k for k in range(trials + 1) if lower_limit(k, trials) > delta]
+            chance = sum(math.comb(trials, k) * delta**k * (1 - delta) ** (trials - k) for k in wrong)
+            assert wrong
+            assert chance < Fraction(1, 10**6)

@@ -1,0 +1,192 @@
+"""Balls contain exact rational results and 60-digit eigenvalues, whatever the working precision."""
+
+from fractions import Fraction
+
+import flint
+import mpmath
+import numpy as np
+import pytest
+from flint import arb, arb_mat
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from ntkfl.balls import PRECISION, ball, ball_matrix, enclosure, norm_inf, precision, symmetric_eigenvalues
+
+moderate = st.floats(-1e6, 1e6)
+bits = st.sampled_from([30, 53, PRECISION, 300])
+square = st.integers(1, 5).flatmap(lambda n: hnp.arrays(float, (n, n), elements=st.floats(-10, 10)))
+
+
+def fraction(exact: arb) -> Fraction:
+    mantissa, exponent = (int(part) for part in exact.man_exp())
+    return Fraction(mantissa) * Fraction(2) ** exponent
+
+
+def encloses(x: arb, value: Fraction, known_to: Fraction = Fraction(0)) -> bool:
+    """Whether a ball contains a rational number (itself known to an error), decided in exact arithmetic."""
+    return abs(fraction(x.mid()) - value) <= fraction(x.rad()) + known_to
+
+
+REFERENCE = Fraction(1, 10**50)  # error allowed to a 60-digit eigenvalue of a matrix of norm below 1e8
+
+
+def reference_eigenvalues(matrix: np.ndarray) -> list[Fraction]:
+    """Eigenvalues at 60 digits, ascending."""
+    with mpmath.workdps(60):
+        values = mpmath.eigsy(mpmath.matrix(matrix.tolist()), eigvals_only=True)
+        signed = [(int(mpmath.sign(v)), *map(int, v.man_exp)) for v in values]  # man_exp is of the absolute value
+    return sorted(sign * man * Fraction(2) ** exp for sign, man, exp in signed)
+
+
+@given(value=st.floats(allow_nan=False, allow_infinity=False), prec=bits)
+@settings(deadline=None, max_examples=60)
+def test_a_float_is_a_ball_of_radius_zero(value, prec):
+    with precision(prec):
+        x = ball(value)
+        assert x.rad() == 0
+        assert fraction(x.mid()) == Fraction(value)
+
+
+@given(value=moderate, error=st.floats(0, 1e3), prec=bits)
+@settings(deadline=None, max_examples=60)
+def test_a_ball_contains_both_ends(value, error, prec):
+    with precision(prec):
+        x = ball(value, error)
+        assert encloses(x, Fraction(value) + Fraction(error))
+        assert encloses(x, Fraction(value) - Fraction(error))
+
+
+@given(a=square, scale=st.floats(0, 1e-3), prec=bits)
+@settings(deadline=None, max_examples=40)
+def test_matrix_products_contain_the_exact_rational_product(a, scale, prec):
+    """Also for matrices anywhere in the balls: the corners of the box are tried."""
+    n = len(a)
+    error = scale * np.abs(a)
+    with precision(prec):
+        product = ball_matrix(a, error) * ball_matrix(a.T)
+        for sign in (-1, 0, 1):
+            moved = [
+                [Fraction(v) + sign * Fraction(e) for v, e in zip(*r, strict=True)] for r in zip(a, error, strict=True)
+            ]
+            for i in range(n):
+                for j in range(n):
+                    value = sum(moved[i][k] * Fraction(a[j, k]) for k in range(n))
+                    assert encloses(product[i, j], value)
+
+
+def test_a_vector_becomes_a_column_and_one_error_serves_all():
+    column = ball_matrix(np.array([1.0, 2.0]), 0.5)
+    assert (column.nrows(), column.ncols()) == (2, 1)
+    assert encloses(column[1, 0], Fraction(5, 2))
+    assert encloses(column[0, 0], Fraction(1, 2))
+
+
+@given(p=st.integers(-(10**9), 10**9), q=st.integers(1, 10**9), prec=bits)
+@example(p=1, q=3, prec=300)
+@settings(deadline=None, max_examples=60)
+def test_an_enclosure_in_floats_contains_the_ball(p, q, prec):
+    with precision(prec):
+        estimate = enclosure(arb(p) / arb(q))
+    assert estimate.method == "ball"
+    assert Fraction(float(estimate.lo)) <= Fraction(p, q) <= Fraction(float(estimate.hi))
+
+
+@pytest.mark.parametrize("exponent", [-1100, -1074, -1022, 1000])
+def test_an_enclosure_in_floats_contains_what_underflows(exponent):
+    estimate = enclosure(arb(3) * arb(2) ** exponent)
+    assert Fraction(float(estimate.lo)) <= 3 * Fraction(2) ** exponent <= Fraction(float(estimate.hi))
+
+
+def test_an_enclosure_of_what_overflows_has_infinite_error():
+    assert enclosure(arb(2) ** 2000).hi == np.inf
+
+
+def test_enclosures_keep_the_shape():
+    matrix = ball_matrix(np.arange(6.0).reshape(2, 3))
+    assert enclosure(matrix).value.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert enclosure([arb(1), arb(2)]).value.tolist() == [1, 2]
+    assert enclosure(arb(1)).value.shape == ()
+
+
+@pytest.mark.parametrize("make", [lambda: arb(1) / arb(0), lambda: arb(-1).sqrt(), lambda: [arb(1), arb("inf")]])
+def test_a_ball_that_is_not_finite_is_refused(make):
+    with pytest.raises(ValueError, match=r"a ball is not finite \(.*\): a division by zero or a root"):
+        enclosure(make())
+
+
+@given(a=square, prec=bits)
+@settings(deadline=None, max_examples=40)
+def test_the_row_sum_norm_is_exact_or_above(a, prec):
+    with precision(prec):
+        norm = fraction(norm_inf(ball_matrix(a)))
+    true = max(sum(abs(Fraction(v)) for v in row) for row in a)
+    assert true <= norm <= true * (1 + Fraction(2) ** (3 - prec) * 8)
+
+
+@given(a=square, prec=st.sampled_from([53, PRECISION]))
+@settings(deadline=None, max_examples=30)
+def test_eigenvalues_of_random_matrices_are_enclosed(a, prec):
+    symmetric = a + a.T
+    with precision(prec):
+        balls = symmetric_eigenvalues(ball_matrix(symmetric))
+    for x, value in zip(balls, reference_eigenvalues(symmetric), strict=True):
+        assert encloses(x, value, REFERENCE)
+        assert x.rad() <= 1e-12 * max(1.0, np.abs(symmetric).max())
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-16, 1e-12, 1e-6])
+@pytest.mark.parametrize("n", [2, 6, 20])
+def test_eigenvalues_that_nearly_meet_are_enclosed(gap, n):
+    """All but one of Q diag(1, 1 + gap, 1 + 2 gap, ..., 0) Q^T nearly coincide."""
+    rng = np.random.default_rng(n)
+    q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    spectrum = 1 + gap * np.arange(n)
+    spectrum[-1] = 0
+    matrix = q * spectrum @ q.T
+    matrix = (matrix + matrix.T) / 2
+    with precision():
+        balls = symmetric_eigenvalues(ball_matrix(matrix))
+    for x, value in zip(balls, reference_eigenvalues(matrix), strict=True):
+        assert encloses(x, value, REFERENCE)
+        assert x.rad() <= 1e-13 * n
+
+
+@given(
+    a=square,
+    radius=st.floats(1e-12, 1.0),
+    corner=st.integers(0, 2**32 - 1),
+)
+@settings(deadline=None, max_examples=30)
+def test_eigenvalues_of_any_matrix_in_the_ball_are_enclosed(a, radius, corner):
+    """The radius is at most n^2 that of the entries: a column of Q has 1-norm at most sqrt n, and a row n entries."""
+    symmetric = a + a.T
+    signs = np.random.default_rng(corner).choice([-1.0, 0.0, 1.0], size=a.shape)
+    moved = symmetric + radius * 0.999 * (np.triu(signs) + np.triu(signs, 1).T)  # .999: its own rounding stays inside
+    with precision():
+        balls = symmetric_eigenvalues(ball_matrix(symmetric, np.full(a.shape, radius)))
+    for x, value in zip(balls, reference_eigenvalues(moved), strict=True):
+        assert encloses(x, value, REFERENCE)
+        assert x.rad() <= len(a) ** 2 * radius * (1 + 1e-6) + 1e-12
+
+
+def test_the_order_is_ascending():
+    balls = symmetric_eigenvalues(ball_matrix(np.diag([3.0, -1.0, 2.0])))
+    assert [round(float(x)) for x in balls] == [-1, 2, 3]
+
+
+@pytest.mark.parametrize("entry", [np.nan, np.inf])
+def test_a_matrix_that_is_not_finite_has_no_eigenvalues(entry):
+    with pytest.raises(ValueError, match="the matrix has an entry that is not finite"):
+        symmetric_eigenvalues(arb_mat([[arb(1), arb(entry)], [arb(entry), arb(1)]]))
+
+
+def test_the_precision_is_restored_also_after_an_error():
+    before = flint.ctx.prec
+    with precision(200):
+        with precision(77):
+            assert flint.ctx.prec == 77
+        assert flint.ctx.prec == 200
+    with pytest.raises(ZeroDivisionError), precision(99):
+        raise ZeroDivisionError
+    assert flint.ctx.prec == before

@@ -1,0 +1,72 @@
+"""Initial weights: one network for each seed, however it is drawn, with the distribution it claims."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from ntkfl.initialisation import CHUNK, blocks, draw
+
+
+@settings(deadline=None, max_examples=15)
+@given(width=st.integers(1, 5 * CHUNK), block=st.integers(1, 6), seed=st.integers(0, 2**63 - 1))
+def test_numbers_do_not_depend_on_the_block(width, block, seed):
+    whole, pieces = draw(width, 3, seed), list(blocks(width, 3, seed, block=block))
+    assert all(len(p.signs) == len(p.hidden) <= block * CHUNK for p in pieces)
+    assert np.array_equal(whole.hidden, np.concatenate([p.hidden for p in pieces]))
+    assert np.array_equal(whole.signs, np.concatenate([p.signs for p in pieces]))
+
+
+@settings(deadline=None, max_examples=10)
+@given(narrow=st.integers(1, 3000), extra=st.integers(1, 3000), seed=st.integers(0, 100))
+def test_a_narrow_network_is_the_beginning_of_a_wide_one(narrow, extra, seed):
+    small, large = draw(narrow, 2, seed), draw(narrow + extra, 2, seed)
+    assert np.array_equal(small.hidden, large.hidden[:narrow])
+    assert np.array_equal(small.signs, large.signs[:narrow])
+
+
+def test_seeds_that_agree_in_their_low_or_high_bits_give_different_networks():
+    seeds = [0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1, 2**62, 2**63 - 2, 2**63 - 1]
+    assert len({draw(4, 2, seed).hidden.tobytes() for seed in seeds}) == len(seeds)
+
+
+def test_chunks_are_different_and_hidden_weights_do_not_determine_signs():
+    hidden, signs = draw(2**16, 3, seed=11)
+    assert len(np.unique(hidden[:, 0])) == len(hidden)
+    for column in hidden.T:
+        assert abs((column * signs).mean()) < 6 / np.sqrt(len(signs))
+
+
+def test_distribution_and_type():
+    hidden, signs = draw(2**15, 4, seed=5, sigma=1.0)
+    assert hidden.dtype == signs.dtype == np.float64
+    assert stats.kstest(hidden.ravel(), "norm").pvalue > 1e-6
+    assert set(np.unique(signs)) == {-1.0, 1.0}
+    assert abs(signs.mean()) < 6 / np.sqrt(len(signs))
+    covariance = np.cov(hidden.T)
+    assert np.abs(covariance - np.eye(4)).max() < 6 * np.sqrt(2 / len(hidden))
+
+
+def test_sigma_scales_the_hidden_weights_only():
+    one, quarter = draw(2000, 3, seed=1), draw(2000, 3, seed=1, sigma=0.25)
+    assert np.array_equal(quarter.hidden, one.hidden / 4)
+    assert np.array_equal(quarter.signs, one.signs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"width": 0}, "width is 0; it must be a positive integer"),
+        ({"width": 2.0}, "width is 2.0; it must be a positive integer"),
+        ({"d": -1}, "d is -1; it must be a positive integer"),
+        ({"block": 0}, "block is 0; it must be a positive integer"),
+        ({"sigma": 0.0}, "sigma is 0.0; it must be a positive finite number"),
+        ({"sigma": float("nan")}, "sigma is nan; it must be a positive finite number"),
+        ({"seed": -1}, r"seed is -1; it must be an integer from 0 to 2\^63 - 1"),
+        ({"seed": 2**63}, f"seed is {2**63}; it must be an integer"),
+    ],
+)
+def test_bad_arguments_are_named_before_anything_is_drawn(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        blocks(**({"width": 8, "d": 2, "seed": 0} | arguments))

@@ -1,0 +1,157 @@
+"""Certified eigenvalues: known spectra, two methods against each other, and the data that make lambda_min zero."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from ntkfl.estimate import Estimate
+from ntkfl.gram import (
+    degenerate_pairs,
+    infinite,
+    infinite_estimate,
+    largest_eigenvalue,
+    require_positive,
+    smallest_eigenvalue,
+    spectrum,
+)
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def second_differences(n):
+    """The matrix with 2 on the diagonal and -1 beside it; its eigenvalues are 2 - 2 cos(k pi / (n + 1))."""
+    return 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
+
+
+@pytest.mark.parametrize(
+    ("n", "method"), [(1, "ball"), (5, "ball"), (200, "ball"), (201, "Cholesky"), (320, "Cholesky")]
+)
+def test_known_spectrum_is_enclosed(n, method):
+    lowest, highest = smallest_eigenvalue(second_differences(n)), largest_eigenvalue(second_differences(n))
+    half = np.pi / (2 * (n + 1))
+    for estimate, exact in ((lowest, 4 * np.sin(half) ** 2), (highest, 4 * np.cos(half) ** 2)):
+        assert estimate.lo <= exact * (1 + 1e-15)
+        assert estimate.hi >= exact * (1 - 1e-15)
+        assert estimate.error < 1e-10
+        assert estimate.method.startswith(method)
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=seeds, n=st.integers(1, 25), shift=st.floats(-3, 3), scale=st.integers(-40, 40))
+def test_cholesky_and_balls_agree(seed, n, shift, scale):
+    a = np.random.default_rng(seed).normal(size=(n, n))
+    h = np.ldexp(a @ a.T / n + shift * np.eye(n), scale)
+    h = np.triu(h) + np.triu(h, 1).T
+    by_balls, by_cholesky = smallest_eigenvalue(h), spectrum._by_cholesky(h)
+    assert by_balls.lo <= by_cholesky.hi
+    assert by_cholesky.lo <= by_balls.hi
+    assert by_cholesky.error <= 1e-11 * np.abs(h).sum()
+
+
+def test_a_singular_matrix_is_not_certified_positive():
+    a = np.random.default_rng(0).integers(-3, 4, (250, 249)).astype(float)  # integers, so that a a^T is exact
+    for part in (a @ a.T, a[:20, :19] @ a[:20, :19].T, np.ones((3, 3)), np.zeros((4, 4)), np.zeros((230, 230))):
+        lowest = smallest_eigenvalue(part)
+        assert lowest.lo <= 0 <= lowest.hi
+        assert abs(lowest.value) <= 1e-12 * max(np.trace(part), 1)  # Cholesky's bound grows with n times the trace
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=seeds, n=st.integers(2, 8), error=st.floats(1e-9, 1e-1))
+def test_entry_errors_enter(seed, n, error):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=(n, n))
+    h = Estimate((a + a.T) / 2, np.full((n, n), error), "by construction")
+    noise = rng.choice([-error, error], (n, n))
+    inside = h.value + np.triu(noise) + np.triu(noise, 1).T
+    constant = h.value - error  # the largest perturbation there is: |E| = n error
+    for matrix in (inside, constant):
+        assert smallest_eigenvalue(h).lo <= smallest_eigenvalue(matrix).hi
+        assert smallest_eigenvalue(h).hi >= smallest_eigenvalue(matrix).lo
+        assert largest_eigenvalue(h).lo <= largest_eigenvalue(matrix).hi
+        assert largest_eigenvalue(h).hi >= largest_eigenvalue(matrix).lo
+    assert n * error <= smallest_eigenvalue(h).error < n * error * (1 + 1e-3) + 1e-12
+
+
+def test_an_asymmetry_of_rounding_is_counted_and_a_larger_one_refused():
+    h = second_differences(4)
+    h[0, 1] += 1e-13
+    assert 5e-14 < smallest_eigenvalue(h).error < 1e-12
+    h[0, 1] += 0.25
+    with pytest.raises(ValueError, match=r"not symmetric: entries differ from their mirror images by up to 0\.25"):
+        smallest_eigenvalue(h)
+
+
+@pytest.mark.parametrize(
+    ("h", "message"),
+    [
+        (np.ones((2, 3)), r"the matrix has shape \(2, 3\); eigenvalues need a square one"),
+        (np.ones((0, 0)), r"the matrix has shape \(0, 0\)"),
+        (np.array([[1, 0], [np.nan, 1]]), r"entry \(1, 0\) of the matrix is nan"),
+        (Estimate(np.eye(2), np.full((2, 2), np.inf)), r"entry \(0, 0\) of the matrix is 1\.0 ± inf"),
+    ],
+)
+def test_bad_matrices_are_named(h, message):
+    for function in (smallest_eigenvalue, largest_eigenvalue):
+        with pytest.raises(ValueError, match=message.replace("is 1", "is -?1")):
+            function(h)
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=seeds, n=st.integers(2, 8), d=st.integers(2, 6), factor=st.floats(0.01, 100))
+def test_parallel_rows_are_named_and_lambda_is_zero(seed, n, d, factor):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, d))
+    i, j = sorted(rng.choice(n, 2, replace=False))
+    assert degenerate_pairs(x) == ((), ())
+    require_positive(x)
+    x[j] = x[i] * factor
+    assert degenerate_pairs(x).parallel == ((i, j),)
+    with pytest.raises(ValueError, match=rf"rows {i} and {j} of x are parallel: lambda_min\(H_inf\) is 0"):
+        require_positive(x)
+    lowest = smallest_eigenvalue(infinite_estimate(x))
+    assert lowest.lo <= 0 <= lowest.hi
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=seeds, pairs=st.integers(1, 5), d=st.integers(2, 4))
+def test_antipodal_pairs_are_degenerate_when_there_are_more_than_dimensions(seed, pairs, d):
+    x = np.random.default_rng(seed).normal(size=(pairs, d))
+    assume(np.linalg.svd(x / np.linalg.norm(x, axis=1)[:, None])[1][-1] > 1e-2)
+    rows = np.concatenate([x, -x * 2.5])
+    lowest = smallest_eigenvalue(infinite_estimate(rows))
+    if pairs <= d:
+        assert degenerate_pairs(rows) == ((), ())
+        assert lowest.lo > 0
+    else:
+        assert len(degenerate_pairs(rows).antipodal) == d + 1
+        assert lowest.lo <= 0 <= lowest.hi
+        with pytest.raises(ValueError, match=r"antipodal pairs \(0, \d+\).* have linearly dependent directions"):
+            require_positive(rows)
+
+
+def test_only_the_antipodal_pairs_that_take_part_are_named():
+    plane = np.array([[1.0, 0, 0], [0.0, 0, 1.0], [0.0, 1.0, 0], [0.6, 0.8, 0]])
+    rows = np.concatenate([plane, -plane])
+    assert degenerate_pairs(rows) == ((), ((0, 4), (2, 6), (3, 7)))
+
+
+def test_nearly_parallel_rows_are_positive_definite_though_only_just():
+    x = np.array([[1.0, 0.0], [1.0, 1e-7]])
+    assert degenerate_pairs(x) == ((), ())
+    exact = 1e-7 / (2 * np.pi)  # angle / (2 pi), to first order
+    lowest = smallest_eigenvalue(infinite_estimate(x))
+    assert lowest.lo > 0
+    assert abs(lowest.value / exact - 1) < 1e-6
+
+
+def test_many_parallel_rows_are_counted():
+    with pytest.raises(ValueError, match=r"rows 0 and 1 of x are parallel \(3 such pairs in all\)"):
+        require_positive(np.ones((3, 2)))
+
+
+def test_equal_matrices_give_equal_estimates():
+    h = infinite(np.random.default_rng(1).normal(size=(220, 6)))
+    first, second = smallest_eigenvalue(h), smallest_eigenvalue(h.copy())
+    assert (first.value, first.error) == (second.value, second.error)

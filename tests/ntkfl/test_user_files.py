@@ -1,0 +1,215 @@
+"""Users' files: round trips, owners and partitions, and an error with the place for whatever is wrong."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from ntkfl import data
+from ntkfl.partition import assign_owners
+
+entries = st.floats(-1e6, 1e6)
+
+
+@st.composite
+def contents(draw):
+    """Arrays of a valid file: x without zero rows, y, and perhaps owner."""
+    n, d = draw(st.integers(1, 8)), draw(st.integers(1, 4))
+    x = draw(hnp.arrays(float, (n, d), elements=entries).filter(lambda x: x.any(axis=1).all()))
+    arrays = {"x": x, "y": draw(hnp.arrays(float, n, elements=entries))}
+    if draw(st.booleans()):
+        clients = draw(st.integers(1, n))
+        arrays["owner"] = np.array(draw(st.permutations([i % clients for i in range(n)])))
+    return arrays
+
+
+@given(arrays=contents(), outputs=st.integers(0, 3), test=st.integers(0, 3))
+@settings(deadline=None, max_examples=40)
+def test_npz_round_trip(tmp_path_factory, arrays, outputs, test):
+    n, d = arrays["x"].shape
+    if outputs:
+        arrays["y"] = np.arange(n * outputs, dtype=float).reshape(n, outputs)
+    if test:
+        arrays |= {"x_test": np.ones((test, d)), "y_test": np.zeros((test, *arrays["y"].shape[1:]))}
+    path = tmp_path_factory.mktemp("npz") / "mine.npz"
+    np.savez(path, **arrays, notes=np.array(["arrays of other names are the user's own affair"]))
+    problem = data.load(path, clients=None if "owner" in arrays else 1)
+    for name, array in arrays.items():
+        assert np.array_equal(getattr(problem, name), array)
+
+
+@given(arrays=contents(), order=st.randoms(use_true_random=False), spaces=st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_csv_round_trip_in_any_order_of_columns(tmp_path_factory, arrays, order, spaces):
+    """Features keep their order; y and owner may stand anywhere."""
+    columns = {f"pixel {j}, raw": arrays["x"][:, j] for j in range(arrays["x"].shape[1])}
+    names = list(columns)
+    for name in sorted(arrays.keys() - {"x"}):
+        columns[name] = arrays[name]
+        names.insert(order.randint(0, len(names)), name)
+    path = tmp_path_factory.mktemp("csv") / "mine.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        for row in zip(*(columns[name] for name in names), strict=True):
+            writer.writerow([f" {v.item()!r} " if spaces else repr(v.item()) for v in row])
+        file.write("\n")
+    problem = data.load(path, clients=None if "owner" in arrays else 1)
+    for name, array in arrays.items():
+        assert np.array_equal(getattr(problem, name), array)
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_without_an_owner_the_samples_are_split_over_four_clients(tmp_path):
+    path = write(tmp_path / "mine.csv", "a,y\n" + "".join(f"{i + 1},{i % 2}\n" for i in range(12)))
+    problem = data.load(path)
+    assert problem.name == "mine.csv"
+    assert np.array_equal(problem.owner, assign_owners("iid", problem.y, 4, 0))
+    other = data.load(path, partition="shards:1", clients=2, seed=3)
+    assert np.array_equal(other.owner, assign_owners("shards:1", problem.y, 2, 3))
+    assert other.name == "mine.csv(clients=2, partition='shards:1', seed=3)"
+
+
+def test_the_owners_of_a_file_count_unless_another_partition_is_asked_for(tmp_path):
+    path = write(tmp_path / "mine.csv", "a,owner,y\n1,0,1\n2,1,1\n3,1,0\n4,2,0\n")
+    assert data.load(path).owner.tolist() == [0, 1, 1, 2]
+    assert data.load(path, partition="given", clients=3).owner.tolist() == [0, 1, 1, 2]
+    again = data.load(path, partition="iid", clients=2)
+    assert np.array_equal(again.owner, assign_owners("iid", again.y, 2, 0))
+    with pytest.raises(ValueError, match="gives its own owners, 3 clients; clients=4 needs a partition beside it"):
+        data.load(path, clients=4)
+
+
+def test_unit_divides_rows_by_their_norm(tmp_path):
+    path = write(tmp_path / "mine.csv", "\ufeffa, b, y\n3, 4, 1\n0, 2, 0\n")
+    assert data.load(path, clients=1).x.tolist() == [[3, 4], [0, 2]]
+    assert data.load(path, clients=1, unit=True).x == pytest.approx(np.array([[0.6, 0.8], [0, 1]]), abs=1e-16)
+
+
+def test_integers_and_single_precision_are_numbers_too(tmp_path):
+    np.savez(tmp_path / "mine.npz", x=np.eye(3, dtype=np.float32), y=np.array([True, False, True]), owner=np.zeros(3))
+    problem = data.load(tmp_path / "mine.npz")
+    assert (problem.x.dtype, problem.y.dtype, problem.n_clients) == (float, float, 1)
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    """The array would run this object's reduction if anything unpickled it."""
+
+    class Trap:
+        def __reduce__(self):
+            return (pytest.fail, ("a pickle was loaded",))
+
+    np.savez(tmp_path / "mine.npz", x=np.eye(2), y=np.array([Trap(), Trap()], dtype=object))
+    with pytest.raises(ValueError, match=r"array 'y' of .*mine\.npz holds pickled Python objects; loading those could"):
+        data.load(tmp_path / "mine.npz")
+
+
+NPZ_FAULTS = [
+    ({"x": np.eye(2)}, "has no array 'y'; it needs x and y, and its arrays are: x"),
+    ({"X": np.eye(2), "y": np.ones(2)}, "has no array 'x'; it needs x and y, and its arrays are: X, y"),
+    ({}, "has no array 'x'; it needs x and y, and its arrays are: none"),
+    ({"x": np.eye(2), "y": np.array(["a", "b"])}, "has dtype <U1; it must hold real numbers"),
+    ({"x": np.eye(2) * 1j, "y": np.ones(2)}, "has dtype complex128; it must hold real numbers"),
+    ({"x": np.array([[1, np.nan]]), "y": np.ones(1)}, "mine.npz: x[0, 1] is nan; every entry must be finite"),
+    ({"x": np.eye(2), "y": np.ones(3)}, "mine.npz: y has shape (3,); it must be (2,)"),
+    ({"x": np.eye(2), "y": np.ones(2), "owner": [0, 2]}, "mine.npz: client 1 owns no sample"),
+    ({"x": np.eye(2), "y": np.ones(2), "x_test": np.eye(2)}, "x_test and y_test come together"),
+]
+
+
+@pytest.mark.parametrize(("arrays", "message"), NPZ_FAULTS, ids=[message[:40] for _, message in NPZ_FAULTS])
+def test_a_faulty_npz_is_refused(tmp_path, arrays, message):
+    np.savez(tmp_path / "mine.npz", **arrays)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        data.load(tmp_path / "mine.npz", clients=1)
+
+
+def damaged(content):
+    """The archive with bytes of its first array overwritten: its checksum no longer fits."""
+    middle = content.index(b"\x93NUMPY") + 140
+    return content[:middle] + b"\xff\xff" + content[middle + 2 :]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda c: b"", "is not a .npz archive; write one with numpy.savez(file, x=..., y=...)"),
+        (lambda c: b"x,y\n1,2\n", "is not a .npz archive"),
+        (lambda c: c[:-30], "is not a .npz archive"),
+        (damaged, "array 'x' of "),
+    ],
+    ids=["empty", "text", "cut off", "overwritten"],
+)
+def test_a_damaged_npz_is_refused(tmp_path, change, message):
+    path = tmp_path / "mine.npz"
+    np.savez(path, x=np.eye(20), y=np.ones(20))
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        data.load(path)
+
+
+def test_a_single_array_named_npz_is_refused(tmp_path):
+    with (tmp_path / "mine.npz").open("wb") as file:
+        np.save(file, np.eye(2))
+    with pytest.raises(ValueError, match=r"mine\.npz is not a \.npz archive"):
+        data.load(tmp_path / "mine.npz")
+
+
+CSV_FAULTS = [
+    ("", " is empty; its first line must name the columns, one of them y"),
+    ("\n\n", " is empty; its first line must name the columns, one of them y"),
+    ("a,y\n", " has a header and no rows; every line after the header is a sample"),
+    ("a,b\n1,2\n", ", line 1: no column is named y; the first line must name the columns, found: ['a', 'b']"),
+    ("1,2\n3,4\n", ", line 1: no column is named y; the first line must name the columns, found: ['1', '2']"),
+    ("\na,b\n1,2\n", ", line 2: no column is named y"),
+    ("y,owner\n1,0\n", ", line 1: no feature column; all columns but y and owner are features: ['y', 'owner']"),
+    ("a,b,a,y\n1,2,3,4\n", ", line 1: columns 1 and 3 are both named 'a'"),
+    ("a,,y\n1,2,3\n", ", line 1: column 2 has no name"),
+    ("a,y\n1,2\n3\n", ", line 3: 1 cells; the header names 2 columns"),
+    ("a,y\n1,2\n\n3,4,5\n", ", line 4: 3 cells; the header names 2 columns"),
+    ("a,y\n1,2\n,\n", ", line 3, column 'a': '' is not a finite number"),
+    ("a,y\n1,2\n3,cat\n", ", line 3, column 'y': 'cat' is not a finite number"),
+    ("a,y\n1_000,2\n", ", line 2, column 'a': '1_000' is not a finite number"),
+    ("a,y\nnan,2\n", ", line 2, column 'a': 'nan' is not a finite number"),
+    ("a,y\n1e999,2\n", ", line 2, column 'a': '1e999' is not a finite number"),
+    ("a,y,owner\n1,2,0.5\n", ", line 2, column 'owner': '0.5' is not a client number 0, 1, 2, ..."),
+    ("a,y,owner\n1,2,-1\n", ", line 2, column 'owner': '-1' is not a client number 0, 1, 2, ..."),
+    ("a,y,owner\n1,2,1\n", ": client 0 owns no sample; every client 0..1 must own at least one"),
+    ("a,y\n0,2\n", ": row 0 of x is zero: it has no direction"),
+    ('a,y\n"1,2\n', ", line 2: unexpected end of data"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), CSV_FAULTS, ids=[repr(text) for text, _ in CSV_FAULTS])
+def test_a_faulty_csv_is_refused_with_the_place(tmp_path, text, message):
+    path = write(tmp_path / "mine.csv", text)
+    with pytest.raises(ValueError, match=re.escape(f"{path}{message}")):
+        data.load(path, clients=1)
+
+
+def test_a_csv_that_is_not_text_is_refused(tmp_path):
+    (tmp_path / "mine.csv").write_bytes(b"a,y\n1,\xff\n")
+    with pytest.raises(ValueError, match=r"mine\.csv is not UTF-8 text: byte 0xff"):
+        data.load(tmp_path / "mine.csv")
+
+
+def test_other_suffixes_and_absent_files_are_refused(tmp_path):
+    write(tmp_path / "mine.txt", "a,y\n1,2\n")
+    with pytest.raises(ValueError, match=r"mine\.txt has the suffix '\.txt'; data files are \.npz or \.csv"):
+        data.load(tmp_path / "mine.txt")
+    with pytest.raises(FileNotFoundError, match=r"yours\.csv: there is no such file"):
+        data.load(tmp_path / "yours.csv")
+
+
+def test_given_owners_must_be_there(tmp_path):
+    path = write(tmp_path / "mine.csv", "a,y\n1,2\n")
+    with pytest.raises(ValueError, match="partition 'given' is for a file with an array or column named owner"):
+        data.load(path, partition="given", clients=1)

@@ -1,0 +1,289 @@
+"""The two-layer ReLU kernel passes every check, and kernels broken on purpose each fail the one that concerns them."""
+
+import re
+
+import numpy as np
+import pytest
+
+from ntkfl import gram
+from verification.kernels import check, relu_strictly_positive
+
+WIDTHS = (64, 128, 256, 512, 1024, 2048)
+
+
+def second(x, z):
+    return x if z is None else z
+
+
+def finite(x, width, seed):
+    """An independent counterpart in plain numpy."""
+    active = (x @ np.random.default_rng(seed).standard_normal((x.shape[1], width)) >= 0).astype(float)
+    return (x @ x.T) * (active @ active.T) / width
+
+
+def linear(x, z=None):
+    return x @ second(x, z).T
+
+
+def gaussian(x, z=None):
+    return np.exp(-((x[:, None] - second(x, z)) ** 2).sum(axis=2))
+
+
+def by_arccos(x, z=None):
+    z = second(x, z)
+    norms = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(z, axis=1)
+    return x @ z.T * (np.pi - np.arccos(np.clip(x @ z.T / norms, -1, 1))) / (2 * np.pi)
+
+
+def row_weighted(x, z=None):
+    return gram.infinite(x, second(x, z)) * (1 + 0.1 * np.arange(len(x)))[:, None]
+
+
+def sine(x, z=None):
+    return np.sin(3 * x @ second(x, z).T)
+
+
+def distance(x, z=None):
+    return np.linalg.norm(x[:, None] - second(x, z), axis=2)
+
+
+def coordinate_weighted(x, z=None):
+    weights = 1 + 0.1 * np.arange(x.shape[1])
+    return gram.infinite(x * weights, second(x, z) * weights)
+
+
+def quadratic_in_norm(x, z=None):
+    z = second(x, z)
+    return gram.infinite(x, z) * np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(z, axis=1)
+
+
+def nan_at_equal_points(x, z=None):
+    squares = ((x[:, None] - second(x, z)) ** 2).sum(axis=2)
+    return gram.infinite(x, second(x, z)) * squares / squares
+
+
+def different_alone(x, z=None):
+    return gram.infinite(x, z) + (0.01 * np.eye(len(x)) if z is None else 0)
+
+
+def independent_rows(x):
+    return np.linalg.matrix_rank(x, tol=1e-12) == len(x)
+
+
+def distinct_rows(x):
+    return not gram.degenerate_pairs(x).parallel
+
+
+def test_the_two_layer_relu_kernel_passes_every_check():
+    report = check(gram.infinite, finite=gram.initial, rounding=1e-14, widths=WIDTHS)
+    assert report.ok, report
+    assert [row.name for row in report.properties] == [
+        "finite output",
+        "symmetric",
+        "transposes",
+        "consistent",
+        "positive semi-definite",
+        "strictly positive where claimed",
+        "singular elsewhere",
+        "rotation invariant",
+        "homogeneous",
+        "concentrates",
+    ]
+    assert all(row.outcome == "holds" and row.margin >= 0 for row in report.properties)
+    assert report["symmetric"].examples == 100 and report["singular elsewhere"].examples >= 10
+    assert str(report).startswith("infinite: all 10 properties hold")
+
+
+def test_other_kernels_pass_with_claims_of_their_own():
+    smooth = {"smallest_angle": 1e-4, "examples": 30}
+    assert check(gaussian, homogeneous=None, strictly_positive=distinct_rows, **smooth).ok
+    assert check(linear, strictly_positive=independent_rows, **smooth).ok
+    assert check(quadratic_in_norm, homogeneous=2, examples=30).ok
+    assert check(coordinate_weighted, rotation_invariant=False, examples=30).ok
+
+
+# kernel, options, what must break, the most rows its smallest data set may have
+BROKEN = [
+    (row_weighted, {}, {"symmetric", "transposes"}, 2),
+    (different_alone, {"homogeneous": None, "strictly_positive": None}, {"consistent"}, 1),
+    (sine, {"homogeneous": None, "strictly_positive": None}, {"positive semi-definite"}, 2),
+    (distance, {"homogeneous": None, "strictly_positive": None}, {"positive semi-definite"}, 2),
+    (linear, {}, {"strictly positive where claimed"}, 2),
+    (by_arccos, {}, {"strictly positive where claimed"}, 2),
+    (coordinate_weighted, {}, {"rotation invariant"}, 1),
+    (quadratic_in_norm, {}, {"homogeneous"}, 1),
+    (nan_at_equal_points, {}, {"finite output"}, 1),
+]
+
+
+@pytest.mark.parametrize(("kernel", "options", "expected", "rows"), BROKEN, ids=lambda v: getattr(v, "__name__", None))
+def test_a_broken_kernel_fails_the_property_it_breaks(kernel, options, expected, rows):
+    report = check(kernel, examples=30, **options)
+    assert set(report.broken) == expected and not report.ok, report
+    for name in expected:
+        row = report[name]
+        assert row.outcome == "broken" and not row.holds and not row.margin >= 0
+        assert len(row.counterexample.x) <= rows and row.counterexample.x.shape[1] <= 3, report
+
+
+def shown(kernel, name, **options):
+    """The counterexample to one property; what need not be checked for it is not."""
+    skipped = {"homogeneous": None, "strictly_positive": None, "rotation_invariant": False}
+    return check(kernel, **({"examples": 20} | skipped | options))[name].counterexample
+
+
+def test_a_counterexample_shows_the_failure_to_whoever_computes_it_again():
+    x = shown(row_weighted, "symmetric").x
+    assert np.abs(row_weighted(x) - row_weighted(x).T).max() > 1e-3
+    crossed = shown(row_weighted, "transposes")
+    assert np.abs(row_weighted(crossed.x, crossed.z) - row_weighted(crossed.z, crossed.x).T).max() > 1e-3
+    assert np.linalg.eigvalsh(sine(shown(sine, "positive semi-definite").x))[0] < 0
+    turned = shown(coordinate_weighted, "rotation invariant", rotation_invariant=True)
+    assert np.allclose(linear(turned.x), linear(turned.z), rtol=0, atol=1e-15)  # it is a rotation
+    assert not np.allclose(coordinate_weighted(turned.x), coordinate_weighted(turned.z))
+    scaled = shown(quadratic_in_norm, "homogeneous", homogeneous=1)
+    factors = np.linalg.norm(scaled.z, axis=1) / np.linalg.norm(scaled.x, axis=1)
+    assert np.allclose(scaled.z, scaled.x * factors[:, None])
+    assert not np.allclose(quadratic_in_norm(scaled.z), quadratic_in_norm(scaled.x) * np.outer(factors, factors))
+
+
+def test_arccos_of_a_dot_product_is_caught_at_a_nearly_parallel_pair_and_not_at_larger_angles():
+    x = shown(by_arccos, "strictly positive where claimed", strictly_positive=relu_strictly_positive).x
+    (angle,) = gram.angles(x[:1], x[1:])[0]
+    assert 1e-11 < angle < 1e-7 and np.linalg.eigvalsh(gram.infinite(x))[0] > angle / 10
+    assert check(by_arccos, smallest_angle=1e-5, examples=20).ok
+
+
+def test_the_papers_own_condition_misses_dependent_antipodal_pairs():
+    """FL-NTK excludes parallel points only; three antipodal pairs in the plane make its kernel singular."""
+    x = shown(gram.infinite, "strictly positive where claimed", strictly_positive=distinct_rows, examples=100).x
+    assert len(x) == 6 and np.linalg.matrix_rank(x) == 2 and abs(np.linalg.eigvalsh(gram.infinite(x))[0]) < 1e-15
+    assert distinct_rows(x) and not relu_strictly_positive(x)
+
+
+def test_a_condition_that_excludes_too_much_is_caught():
+    def no_antipodal_pair(x):
+        return not any((gram.angles(x) > 3.14)[np.triu_indices(len(x), 1)]) and distinct_rows(x)
+
+    x = shown(gram.infinite, "singular elsewhere", strictly_positive=no_antipodal_pair).x
+    assert np.array_equal(x[0], -x[1]) and np.linalg.eigvalsh(gram.infinite(x))[0] > 0.1
+
+
+def test_single_precision_noise_is_not_taken_for_a_positive_eigenvalue():
+    def single(x, z=None):
+        return linear(x, z).astype(np.float32)
+
+    options = {"strictly_positive": distinct_rows, "rounding": 1e-5, "smallest_angle": 0.01}
+    assert shown(single, "strictly positive where claimed", **options)
+
+
+@pytest.mark.parametrize(
+    ("limit_factor", "broken"), [(1.0, False), (1.05, True), (0.5, True)], ids=["right", "off by 5%", "halved"]
+)
+def test_a_counterpart_with_the_wrong_constant_does_not_concentrate(limit_factor, broken):
+    def counterpart(x, width, seed):
+        return limit_factor * finite(x, width, seed)
+
+    row = check(gram.infinite, finite=counterpart, examples=1, seed=3)["concentrates"]
+    assert (row.outcome == "broken") == broken
+    if broken:
+        assert len(row.counterexample.x) == 1 and row.worst > -0.3
+        assert "RMS error" in row.counterexample.explanation and "-0.5 inside" in row.counterexample.explanation
+    else:
+        assert abs(row.worst + 0.5) < 0.1 and row.allowed[0] > -0.7 and row.allowed[1] < -0.3
+
+
+@pytest.mark.parametrize(
+    ("counterpart", "message"),
+    [
+        (lambda x, width, seed: gram.infinite(x), "no error that could fall with the width"),
+        (lambda x, width, seed: np.ones(3), r"counterpart at width 64: k\(x\) has shape \(3,\); it must be \(4, 4\)"),
+        (lambda x, width, seed: finite(x, 64, seed), "slope"),
+    ],
+    ids=["equal to the limit", "wrong shape", "width ignored"],
+)
+def test_other_broken_counterparts(counterpart, message):
+    row = check(gram.infinite, finite=counterpart, widths=WIDTHS, examples=1)["concentrates"]
+    assert row.outcome == "broken" and re.search(message, row.counterexample.explanation)
+
+
+def raising(x, z=None):
+    raise RuntimeError("no kernel today")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (nan_at_equal_points, r"k\(x\)\[0, 0\] is nan; it must be finite"),
+        (raising, r"k\(x\) raised RuntimeError: no kernel today"),
+        (lambda x, z=None: np.ones(len(x)), r"k\(x\) has shape \(1,\); it must be \(1, 1\)"),
+        (lambda x, z=None: linear(x, z) + 0j, r"k\(x\) has dtype complex128; it must be real"),
+        (lambda x, z=None: linear(x), r"k\(x, z\) has shape \((\d), \1\); it must be \(\d, \d\)"),
+    ],
+    ids=["NaN", "raises", "shape", "complex", "second argument ignored"],
+)
+def test_output_that_is_no_gram_matrix_is_described(kernel, message):
+    assert re.search(message, shown(kernel, "finite output").explanation)
+
+
+def test_what_no_data_set_could_test_does_not_hold():
+    report = check(gram.infinite, strictly_positive=lambda x: None, examples=20)
+    row = report["strictly positive where claimed"]
+    assert (row.outcome, row.holds, row.examples, row.worst, row.margin) == ("untested", False, 0, None, None)
+    assert not report.ok and not report.broken
+    assert "no data set to test strictly positive where claimed on" in str(report).splitlines()[0]
+    assert "singular elsewhere" not in [row.name for row in report.properties]
+
+
+def test_a_kernel_that_answers_differently_each_time_is_caught():
+    calls = iter(range(10**6))
+
+    def drifting(x, z=None):
+        return gram.infinite(x, z) + 1e-3 * next(calls)
+
+    assert "consistent" in check(drifting, examples=20).broken
+
+
+def test_the_report_shows_the_data_to_paste():
+    report = check(coordinate_weighted, examples=20)
+    text = str(report)
+    assert text.startswith("coordinate_weighted: breaks rotation invariant (seed 0)")
+    (line,) = [line for line in text.splitlines() if line.startswith("x = ")]
+    pasted = {}
+    exec(line, {"np": np}, pasted)
+    assert np.array_equal(pasted["x"], report["rotation invariant"].counterexample.x)
+    with pytest.raises(KeyError, match=r"no property 'symmetry' was checked; these were: finite output, symmetric"):
+        report["symmetry"]
+
+
+def test_the_same_seed_gives_the_same_report_and_another_seed_other_data():
+    reports = [str(check(gram.infinite, examples=10, seed=seed)) for seed in (7, 7, 8)]
+    assert reports[0] == reports[1]
+    assert reports[0].splitlines()[1:] != reports[2].splitlines()[1:]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": 3}, r"kernel is 3; it must be a function kernel\(x, z=None\)"),
+        ({"rounding": 0.0}, "rounding is 0.0; it must be between 0 and 1"),
+        ({"smallest_angle": 0.5}, "smallest_angle is 0.5; it must be above 0 and at most 0.1 rad"),
+        ({"widths": (64, 128, 128, 256)}, r"widths is \(64, 128, 128, 256\); it must hold at least 4 .* ascending"),
+        ({"widths": (64, 128, 256)}, "at least 4 positive integers"),
+        ({"examples": 0}, "examples is 0; it must be 1 or more"),
+    ],
+)
+def test_impossible_arguments_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        check(**({"kernel": gram.infinite} | options))
+
+
+def test_the_condition_of_the_relu_kernel_on_named_cases():
+    root = np.sqrt(0.5)
+    plane = np.array([[1, 0], [0, 1], [root, root]])
+    assert relu_strictly_positive(plane)
+    assert relu_strictly_positive(np.vstack([plane, -plane[:2]]))  # two independent antipodal pairs
+    assert not relu_strictly_positive(np.vstack([plane, -plane]))  # three in the plane
+    assert not relu_strictly_positive(np.vstack([plane, 2 * plane[:1]]))  # parallel rows
+    with pytest.raises(ValueError, match="row 0 of x is zero"):
+        relu_strictly_positive(np.zeros((1, 2)))

@@ -1,0 +1,239 @@
+"""Reports: the same outcomes in every format, counts that add up, strict JSON, nothing a user names breaks Markdown."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from bounds.catalogue import catalogue
+from bounds.statement import Form, Kind, Outcome
+from verification.plain_text import claim_lines, plain
+from verification.report import (
+    as_json,
+    as_markdown,
+    as_text,
+    contradicts_record,
+    escaped,
+    table,
+    totals,
+    worst_first,
+)
+from verification.verdict import Side, Verdict
+
+REQUIRED_KEYS = (
+    "id form kind outcome vacuous trials rejected lhs rhs tightness mutants_killed mutants_total replay".split()
+)
+FOUND = [outcome for outcome in Outcome if outcome is not Outcome.OPEN]
+NUMBERS = st.floats(allow_nan=False)
+NAMES = st.text(max_size=12)
+
+
+def verdict(**changed) -> Verdict:
+    fields = {
+        "id": "toy/1",
+        "form": Form.STATED,
+        "kind": Kind.UPPER,
+        "outcome": Outcome.HOLDS,
+        "recorded": Outcome.HOLDS,
+        "trials": 20,
+        "holds": 20,
+        "touches": 0,
+        "unresolved": 0,
+        "violated": 0,
+        "rejected": {},
+        "lhs": Side(0.25, 1e-12, "ball"),
+        "rhs": Side(0.5, 0.0, "exact"),
+        "tightness": {"sharpest": 0.5, "median": 0.125},
+        "worst_case": {"cases": "toys", "case_seed": 3, "n": 4},
+        "vacuous": None,
+        "witness": None,
+        "confirmation": None,
+        "mutants_killed": 1,
+        "mutants_total": 2,
+        "mutants": {"halved": "violated", "doubled": "holds"},
+        "necessity": {"unit-rows": "no case found that needs it"},
+        "notes": ("a caveat",),
+        "replay": "ntkfl verify toy/1",
+    }
+    return Verdict(**(fields | changed))
+
+
+@st.composite
+def verdicts(draw) -> Verdict:
+    holds, touches, unresolved, violated = (draw(st.integers(0, 50)) for _ in range(4))
+    side = st.none() | st.builds(Side, NUMBERS, st.floats(0, allow_nan=False), NAMES)
+    return verdict(
+        id="toy/" + draw(NAMES),
+        form=draw(st.sampled_from(list(Form))),
+        kind=draw(st.sampled_from(list(Kind))),
+        outcome=draw(st.sampled_from(FOUND)),
+        recorded=draw(st.sampled_from(list(Outcome))),
+        trials=holds + touches + unresolved + violated,
+        holds=holds,
+        touches=touches,
+        unresolved=unresolved,
+        violated=violated,
+        rejected=draw(st.dictionaries(NAMES, st.integers(1, 99), max_size=2)),
+        lhs=draw(side),
+        rhs=draw(side),
+        tightness=draw(st.none() | st.fixed_dictionaries({"sharpest": NUMBERS, "median": NUMBERS})),
+        worst_case=draw(st.none() | st.dictionaries(NAMES, st.integers() | NAMES, max_size=3)),
+        notes=tuple(draw(st.lists(NAMES, max_size=2))),
+        witness=draw(st.none() | NAMES),
+    )
+
+
+def rows(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("| ")]
+
+
+@settings(deadline=None, max_examples=50)
+@given(verdicts())
+def test_strict_json_gives_the_verdict_back(found):
+    written = json.dumps(as_json([found], {"seeds": {}}), allow_nan=False)
+    read = json.loads(written)
+    assert list(read) == ["provenance", "verdicts"]
+    assert set(REQUIRED_KEYS) <= read["verdicts"][0].keys()
+    assert Verdict.from_json(read["verdicts"][0]) == found
+
+
+def test_infinite_numbers_are_strings_in_json():
+    found = verdict(lhs=Side(float("inf"), 0.0, "exact"), tightness={"sharpest": float("inf"), "median": 1.0}).to_json()
+    assert found["lhs"]["value"] == "inf" and found["tightness"] == {"sharpest": "inf", "median": 1.0}
+
+
+@settings(deadline=None, max_examples=30)
+@given(verdicts())
+def test_the_counts_of_a_page_add_up(found):
+    page = as_text(found, width=10_000)
+    drawn, rejected, trials = map(int, re.search(r"(\d+) drawn = (\d+) rejected \+ (\d+) trials", page).groups())
+    assert drawn == rejected + trials == sum(found.rejected.values()) + found.trials
+    parts = re.search(r"(\d+) trials = (\d+) holds \+ (\d+) touches \+ (\d+) unresolved \+ (\d+) violated", page)
+    trials, *counts = map(int, parts.groups())
+    assert trials == sum(counts) == found.trials
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(verdicts(), max_size=5), st.booleans())
+def test_worst_first_and_totals_account_for_every_verdict(found, own_data):
+    order = worst_first(found, own_data)
+    ranks = [
+        (not contradicts_record(v, own_data), "violated unresolved untested touches holds".split().index(v.outcome))
+        for v in order
+    ]
+    assert ranks == sorted(ranks) and len(order) == len(found)
+    line = totals(found, own_data)
+    counts = [int(c) for c in re.findall(r"(\d+) (?:hold|touch|untested|unresolved|violated)", line.split(";")[0])]
+    assert sum(counts) == len(found) and "\n" not in line
+    differ = int(re.search(r"; (\d+) ", line)[1])
+    assert differ == sum(contradicts_record(v, own_data) for v in found)
+
+
+def test_totals_in_words():
+    found = [verdict(), verdict(outcome=Outcome.TOUCHES), verdict(outcome=Outcome.VIOLATED, recorded=Outcome.VIOLATED)]
+    assert totals(found) == "3 verdicts: 1 hold, 1 touch, 1 violated as recorded; 0 differ from what is recorded"
+    assert totals([verdict(outcome=Outcome.VIOLATED)]).endswith(
+        "1 violated against the record; 1 differs from what is recorded"
+    )
+    assert totals([]) == "0 verdicts: none finished; 0 differ from what is recorded"
+
+
+@pytest.mark.parametrize("outcome", FOUND)
+@pytest.mark.parametrize("recorded", [Outcome.HOLDS, Outcome.VIOLATED])
+def test_on_own_data_only_the_violation_of_what_holds_contradicts(outcome, recorded):
+    found = verdict(outcome=outcome, recorded=recorded)
+    expected = outcome is Outcome.VIOLATED and recorded is Outcome.HOLDS
+    assert contradicts_record(found, own_data=True) is expected
+    assert contradicts_record(found) is not found.as_recorded
+
+
+def test_the_first_line_is_the_answer():
+    broken = verdict(
+        outcome=Outcome.VIOLATED, lhs=Side(0.412, 3e-14, "ball"), rhs=Side(0.371, 2e-14, "ball"), violated=2
+    )
+    first = as_text(broken).splitlines()[0]
+    assert first.startswith("toy/1 (stated)  VIOLATED: left 0.412 > right 0.371; 2 of 20 trials violate it")
+    assert "DIFFERS" in as_text(broken) and "DIFFERS" not in as_text(replace(broken, recorded=Outcome.VIOLATED))
+    untested = verdict(outcome=Outcome.UNTESTED, notes=("3 admitted cases of 20 required",))
+    assert "UNTESTED: 3 admitted cases of 20 required" in as_text(untested)
+
+
+def test_sides_that_differ_late_are_shown_to_differ():
+    close = verdict(
+        outcome=Outcome.VIOLATED,
+        lhs=Side(1.0000000002, 1e-13, "ball"),
+        rhs=Side(1.0, 0.0, "exact"),
+        tightness={"sharpest": 1 - 4.1e-11, "median": 0.5},
+    )
+    page = as_text(close, width=200)
+    assert "left 1.0000000002 > right 1" in page.splitlines()[0]
+    assert "sharpest 1-4.1e-11" in page
+
+
+def test_a_page_names_mutants_that_survive_and_every_caveat():
+    page = as_text(verdict(vacuous="its own premise asks for m >= 1e17", notes=("first", "second")))
+    assert "1 of 2 killed: halved" in page and "survived: doubled (holds)" in page
+    assert "asks for m >= 1e17" in page and "[1] first" in page and "[2] second" in page
+    assert page.rstrip().endswith("ntkfl verify toy/1")
+
+
+@settings(deadline=None, max_examples=30)
+@given(verdicts())
+def test_no_report_says_that_a_statement_is_proved(found):
+    found = replace(found, form=Form.REPAIRED)
+    console = Console(width=120, file=None, color_system=None)
+    with console.capture() as captured:
+        console.print(table([found]))
+    reports = [as_text(found), as_markdown([found]), totals([found]), captured.get()]
+    assert not any("proved" in report.lower() for report in reports) or "proved" in repr(found).lower()
+
+
+@settings(deadline=None, max_examples=30)
+@given(verdicts())
+def test_names_cannot_break_a_markdown_table_or_code_block(found):
+    report = as_markdown([found])
+    cells = [re.findall(r"(?<!\\)(?:\\\\)*\|", row) for row in rows(report)[:3]]
+    assert {len(bars) for bars in cells} == {8}
+    fence = re.search(r"^(`{3,})text$", report, re.M)[1]
+    assert [line for line in report.splitlines() if line.startswith(fence)] == [fence + "text", fence]
+
+
+def test_markdown_escapes_what_it_would_read():
+    assert escaped("a|b `c` <d> *e*\nf") == r"a\|b \`c\` \<d\> \*e\* f"
+    hostile = verdict(id="toy/1", worst_case={"problem": "```\n| evil |"})
+    assert "````text" in as_markdown([hostile])
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_table_fits_its_terminal_and_has_no_colour_codes_when_piped(width):
+    longest = max(catalogue(), key=len)
+    found = [verdict(id=longest, form=Form.REPAIRED, outcome=Outcome.UNRESOLVED, vacuous="x"), verdict()]
+    console = Console(width=width, color_system=None)
+    with console.capture() as captured:
+        console.print(table(found))
+    lines = captured.get().splitlines()
+    assert max(map(len, lines)) <= width and "\x1b" not in captured.get()
+    assert any(longest in line and "unresolved" in line and "1/2" in line for line in lines)
+
+
+@pytest.mark.parametrize("identifier", sorted(catalogue()))
+def test_every_form_of_every_statement_has_a_claim(identifier):
+    statement = catalogue()[identifier]
+    for form, formula in statement.forms.items():
+        lines = claim_lines(statement, form)
+        assert len(lines) >= len(formula.parts)
+        assert not any("*" in line or "lambda" in line or "eta" in line.replace("beta", "") for line in lines)
+
+
+def test_plain_formulas():
+    import sympy as sp
+
+    n, lam, eta = sp.Symbol("n"), sp.Symbol("lambda"), sp.Symbol("eta_l")
+    assert plain(8 * sp.sqrt(n) / lam) == "8·sqrt(n)/λ"
+    assert plain((1 - eta * n) ** 2) == "(1 - η_l·n)^2"
+    h = sp.MatrixSymbol("H", n, n)
+    assert plain(sp.Identity(n) - eta * h**-1 * h.T) == "I - η_l·H^(-1)·Hᵀ"

@@ -1,0 +1,119 @@
+"""Comparison by enclosure: a trial's outcome follows from where two enclosures lie, never from a chosen tolerance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bounds.formula import Constants, Formula
+from bounds.slopes import slope
+from bounds.statement import Form, Kind, Outcome, Statement
+from ntkfl.estimate import Estimate
+
+FINE = 1e-6  # relative error below which overlapping enclosures touch rather than leave the question open
+
+SEVERITY = (Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNRESOLVED, Outcome.VIOLATED)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcome of one trial, its most telling entry, and how tight it was.
+
+    `left`, `right`: the entry that decided (the worst one). `tightness`: the largest left/right (for an equality, the
+    largest |difference| relative to the scale). `margin_in_errors`: how many errors lie between the sides, at least.
+    """
+
+    outcome: Outcome
+    left: Estimate
+    right: Estimate
+    tightness: float
+    margin_in_errors: float
+
+
+def compare(kind: Kind, left: Estimate, right: Estimate, lower: Estimate | None = None) -> Comparison:
+    """Compare a measured left side with a right side, entry by entry; the worst entry decides."""
+    if kind is Kind.TWO_SIDED:
+        assert lower is not None, "a two-sided statement has a lower formula"
+        above, below = compare(Kind.UPPER, left, right), compare(Kind.LOWER, left, lower)
+        return max((above, below), key=_severity)
+    shape = np.broadcast_shapes(left.value.shape, right.value.shape)
+    l_value, l_error, l_lo, l_hi = (_entries(v, shape) for v in (left.value, left.error, left.lo, left.hi))
+    r_value, r_error, r_lo, r_hi = (_entries(v, shape) for v in (right.value, right.error, right.lo, right.hi))
+    with np.errstate(all="ignore"):  # an infinite end or a quotient beyond float64 is an answer, not an accident
+        error, size, gap = l_error + r_error, np.maximum(np.abs(l_value), np.abs(r_value)), r_value - l_value
+        margins = np.full(gap.shape, np.inf)
+        if kind in (Kind.EQUALITY, Kind.DEFINITION, Kind.EXISTENCE):
+            size = np.broadcast_to(size.max(initial=0), size.shape)
+            codes = np.where((l_lo > r_hi) | (l_hi < r_lo), 3, np.where(_fine(error, size), 0, 2))
+            ratios = np.where(l_value == r_value, 0.0, np.abs(gap) / np.where(size > 0, size, 1))
+        elif kind is Kind.RATE:
+            codes = np.where((l_lo > r_hi) | (l_hi < r_lo), 3, np.where(np.isfinite(error), 0, 2))
+            ratios = np.where(l_value == r_value, 0.0, np.abs(gap) / l_error)
+        else:
+            low, high = (l_value, r_value) if kind is not Kind.LOWER else (r_value, l_value)
+            holds, violated = (l_hi <= r_lo, l_lo > r_hi) if kind is not Kind.LOWER else (l_lo >= r_hi, l_hi < r_lo)
+            codes = np.where(holds, 0, np.where(violated, 3, np.where(_fine(error, size), 1, 2)))
+            ratios = np.where(low == high, 1.0, np.where(high > 0, low / high, np.where(low < high, 0.0, np.inf)))
+            margins = np.where(error > 0, np.abs(gap) / error, np.inf)
+    ratios, margins = np.where(np.isnan(ratios), np.inf, ratios), np.where(np.isnan(margins), 0.0, margins)
+    worst = np.lexsort((ratios.ravel(), codes.ravel()))[-1]
+    return Comparison(
+        SEVERITY[int(codes.max())],
+        Estimate(l_value.ravel()[worst], l_error.ravel()[worst], left.method),
+        Estimate(r_value.ravel()[worst], r_error.ravel()[worst], right.method),
+        float(ratios.max()),
+        float(margins.min()),
+    )
+
+
+def _entries(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return np.atleast_1d(np.broadcast_to(part, shape))
+
+
+def _fine(error: np.ndarray, size: np.ndarray) -> np.ndarray:
+    return (error <= FINE * size) & np.isfinite(size)
+
+
+def judge(
+    statement: Statement,
+    form: Form,
+    case: Any,
+    *,
+    formula: Formula | None = None,
+    left: tuple[Estimate, ...] | None = None,
+    constants: Constants | None = None,
+) -> Comparison:
+    """Evaluate both sides of one form on one case and compare them, part by part; the worst part decides.
+
+    `formula` replaces the form's own (a mutant); `left` and `constants` may be passed when they are already known.
+    """
+    formula = statement.forms[form] if formula is None else formula
+    left = statement.left(form, case) if left is None else left
+    constants = statement.constants(case) if constants is None else constants
+    right = formula.evaluate(constants)
+    if len(left) != len(right):
+        raise ValueError(f"{statement.id} measures {len(left)} parts, its {form.value} formula has {len(right)}")
+    if statement.kind is Kind.ORDER:
+        return max((_growth(case, *sides) for sides in zip(left, right, strict=True)), key=_severity)
+    lower = formula.evaluate_lower(constants) if formula.lower is not None else None
+    kind = Kind.UPPER if statement.kind is Kind.PROBABILITY else statement.kind
+    return max((compare(kind, *sides, lower) for sides in zip(left, right, strict=True)), key=_severity)
+
+
+def _severity(comparison: Comparison) -> tuple[int, float]:
+    return SEVERITY.index(comparison.outcome), comparison.tightness
+
+
+def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
+    """An O(.) claim: along the ladder, left/right must not grow; its exponent's interval must reach 0 or below."""
+    exponent = slope(case.sizes, left.value / right.value)
+    grows = exponent.lo > 0
+    return Comparison(
+        Outcome.VIOLATED if grows else Outcome.HOLDS,
+        exponent,
+        Estimate.exact(0.0),
+        float((left.value / right.value).max()),
+        np.inf,
+    )

@@ -1,0 +1,270 @@
+"""The machine that checks any statement: cases are drawn once, every form and every mutant is judged on them."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from bounds.options import Options
+from bounds.statement import Draw, Form, Outcome, Statement
+from ntkfl.trajectory import provenance
+from verification.compare import Comparison, judge
+from verification.confirm import confirm, refined
+from verification.tally import Tally
+from verification.verdict import Side, Verdict
+
+REACH = {"m": 1e9, "T": 1e7}  # largest width and number of rounds that anyone can run; a smallest step is below 1e-6
+
+WORKERS = 2
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass
+class Check:
+    """One form of one statement on its way to a verdict."""
+
+    statement: Statement
+    form: Form
+    draws: tuple[Draw, ...]
+    tally: Tally = field(default_factory=Tally)
+    mutants: list[Tally] = field(default_factory=list)
+    violating: tuple[Any, Comparison] | None = None
+    vacuous: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.form is self.statement.mutated_form and self.statement.recorded[self.form] is Outcome.HOLDS:
+            self.mutants = [Tally() for _ in self.statement.mutants]
+
+    @property
+    def required(self) -> int:
+        """Admitted cases a verdict needs."""
+        return min(draw.required for draw in self.draws)
+
+    def add(self, case: Any, label: dict[str, Any]) -> None:
+        """Admit or reject a case; judge the form and its mutants on it."""
+        statement, formula = self.statement, self.statement.forms[self.form]
+        for hypothesis in statement.required(self.form):
+            if not hypothesis.met(case):
+                self.tally.rejected[hypothesis.name] += 1
+                return
+        left, constants = statement.left(self.form, case), statement.constants(case)
+        seen = judge(statement, self.form, case, left=left, constants=constants)
+        seen = refined(statement, self.form, case, seen)
+        weight = getattr(case, "count", 1)
+        failure = float(formula.failure_at(constants)) if formula.failure is not None else None
+        worse = self.tally.add(seen, label | case.describe(), weight, failure)
+        if seen.outcome is Outcome.VIOLATED and (worse or self.violating is None):
+            self.violating = (case, seen)
+        if self.vacuous is None and formula.premise:
+            self.vacuous = _out_of_reach(formula.premise_at(constants))
+        for mutant, tally in zip(statement.mutants, self.mutants, strict=False):
+            if failure is None and tally.counts[Outcome.VIOLATED]:
+                continue  # killed already
+            mutated = formula.mutated(mutant.change)
+            wrong = judge(statement, self.form, case, formula=mutated, left=left, constants=constants)
+            tally.add(wrong, {}, weight, failure)
+
+    def verdict(self, options: Options, notes: tuple[str, ...] = ()) -> Verdict:
+        """Settle what was counted; confirm a violation; run the witness and the necessity cases."""
+        statement, form, tally = self.statement, self.form, self.tally
+        outcome, said = tally.settle(statement.kind, self.required)
+        notes += said
+        confirmation, witness = None, None
+        if outcome is Outcome.VIOLATED and self.violating is not None:
+            confirmed = confirm(statement, form, *self.violating)
+            confirmation = confirmed.how
+            if not confirmed.confirmed:
+                outcome = Outcome.UNRESOLVED
+                notes += (f"a violation was seen and not confirmed: {confirmed.how}",)
+        lhs, rhs = (tally.worst.left, tally.worst.right) if tally.worst else (None, None)
+        worst_case = tally.worst_case
+        if form in statement.witness:
+            with _expected_warnings():
+                shown = _run_witness(statement, form)
+            witness, confirmation = shown.text, shown.confirmation or confirmation
+            if shown.violated:
+                outcome, lhs, rhs = Outcome.VIOLATED, shown.seen.left, shown.seen.right
+                worst_case = {"cases": "the stored case"} | shown.case.describe()
+                notes = tuple(note for note in notes if "required" not in note)
+        dead = [mutant_tally.settle(statement.kind, 1)[0] for mutant_tally in self.mutants]
+        source_note = statement.forms[form].note
+        with _expected_warnings():
+            needed = _necessity(statement, form)
+        return Verdict(
+            id=statement.id,
+            form=form,
+            kind=statement.kind,
+            outcome=outcome,
+            recorded=statement.recorded[form],
+            trials=tally.trials,
+            holds=tally.counts[Outcome.HOLDS],
+            touches=tally.counts[Outcome.TOUCHES],
+            unresolved=tally.counts[Outcome.UNRESOLVED],
+            violated=tally.counts[Outcome.VIOLATED],
+            rejected=dict(tally.rejected),
+            lhs=_side(lhs),
+            rhs=_side(rhs),
+            tightness=_tightness(tally.tightness),
+            worst_case=worst_case,
+            vacuous=self.vacuous,
+            witness=witness,
+            confirmation=confirmation,
+            mutants_killed=sum(found is Outcome.VIOLATED for found in dead),
+            mutants_total=len(dead),
+            mutants={m.name: found.value for m, found in zip(statement.mutants, dead, strict=False)},
+            necessity=needed,
+            notes=notes + ((source_note,) if source_note else ()),
+            replay=replay_command(statement, form, options),
+            provenance=provenance(first_seed=options.seed),
+        )
+
+
+@contextmanager
+def _expected_warnings() -> Iterator[None]:
+    """Stored cases break hypotheses on purpose, stability among them: that is no news to the user."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def verify(statement: Statement, form: Form | None = None, options: Options | None = None) -> list[Verdict]:
+    """Check one statement in one form, or in every form it has."""
+    return verify_all([statement], options or Options(), forms=None if form is None else [form])
+
+
+def verify_all(
+    statements: Iterable[Statement],
+    options: Options,
+    forms: Iterable[Form] | None = None,
+    progress: Progress | None = None,
+) -> list[Verdict]:
+    """Check many statements; each case is built once and judged for every form that is checked on it.
+
+    Interrupted (Ctrl-C), it returns the verdicts of what was counted so far, each saying so; interrupted again while
+    these are settled, those that are.
+    """
+    wanted = None if forms is None else set(forms)
+    checks = [
+        Check(statement, form, statement.families(form, options))
+        for statement in statements
+        for form in statement.forms
+        if wanted is None or form in wanted
+    ]
+    by_draw: dict[Draw, list[Check]] = {}
+    for check in checks:
+        for family in check.draws:
+            by_draw.setdefault(family, []).append(check)
+    total, done, finished = sum(draw.trials for draw in by_draw), 0, set()
+    try:
+        for family, users in by_draw.items():
+            seeds = range(options.seed, options.seed + family.trials)
+            for seed, case in zip(seeds, _ahead(family, seeds), strict=True):
+                for check in users:
+                    check.add(case, {"cases": family.name, "case_seed": seed})
+                done += 1
+                if progress is not None:
+                    progress(family.name, done, total)
+            finished.add(family)
+    except KeyboardInterrupt:
+        pass
+    verdicts = []
+    try:
+        for check in checks:
+            missing = [draw.name for draw in check.draws if draw not in finished]
+            notes = (f"interrupted: the cases of {', '.join(missing)} were not all run",) if missing else ()
+            if check.tally.trials or not missing:
+                verdicts.append(check.verdict(options, notes))
+    except KeyboardInterrupt:  # while a violation was confirmed or a stored case run: what is settled is not lost
+        pass
+    return verdicts
+
+
+def _ahead(family: Draw, seeds: Iterable[int]) -> Iterator[Any]:
+    """The cases of a family in order, the next few being prepared in threads while one is judged."""
+
+    def build(seed: int) -> Any:
+        case = family.case(seed)
+        if hasattr(case, "prepare"):
+            case.prepare()
+        return case
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        waiting: deque = deque()
+        try:
+            for seed in seeds:
+                waiting.append(pool.submit(build, seed))
+                if len(waiting) > 2 * WORKERS:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def replay_command(statement: Statement, form: Form, options: Options) -> str:
+    """The command that gives this verdict again."""
+    words = [f"ntkfl verify {statement.id} --form {form.value} --seed {options.seed}"]
+    for name, value in asdict(options).items():
+        if name not in ("seed", "unit") and value is not None:
+            words.append(f"--{name.replace('_', '-')} {shlex.quote(str(value))}")
+    return " ".join(words + (["--unit"] if options.unit else []))
+
+
+@dataclass(frozen=True)
+class _Shown:
+    text: str
+    violated: bool
+    confirmation: str | None
+    seen: Comparison
+    case: Any
+
+
+def _run_witness(statement: Statement, form: Form) -> _Shown:
+    case = statement.witness[form]()
+    unmet = [h.name for h in statement.required(form) if not h.met(case)]
+    seen = judge(statement, form, case)
+    ratio = f"left/right {seen.tightness:.4g}"
+    if unmet:
+        return _Shown(f"the stored case does not meet {', '.join(unmet)}", False, None, seen, case)
+    if seen.outcome is not Outcome.VIOLATED:
+        return _Shown(f"the stored case does not violate it ({seen.outcome.value}, {ratio})", False, None, seen, case)
+    confirmed = confirm(statement, form, case, seen)
+    text = f"the stored case violates it, {ratio}" if confirmed.confirmed else f"not confirmed: {confirmed.how}"
+    return _Shown(text, confirmed.confirmed, confirmed.how, seen, case)
+
+
+def _necessity(statement: Statement, form: Form) -> dict[str, str]:
+    found = {}
+    for hypothesis in statement.required(form):
+        build = statement.necessity.get(hypothesis.name)
+        if build is None:
+            found[hypothesis.name] = "no case found that needs it"
+            continue
+        case = build()
+        others = [h.name for h in statement.required(form) if h is not hypothesis and not h.met(case)]
+        breaks = judge(statement, form, case).outcome is Outcome.VIOLATED
+        needed = breaks and not others and not hypothesis.met(case)
+        found[hypothesis.name] = "needed: without it a stored case violates the "
+        "claim" if needed else "the stored case does not show it"
+    return found
+
+
+def _out_of_reach(needs: dict[str, float]) -> str | None:
+    too_much = [f"{name} >= {value:.2g}" for name, value in needs.items() if name in REACH and value > REACH[name]]
+    too_little = [f"{name} <= {value:.2g}" for name, value in needs.items() if name not in REACH and value < 1e-6]
+    return f"its own premise asks for {', '.join(too_much + too_little)}" if too_much or too_little else None
+
+
+def _side(estimate) -> Side | None:
+    return None if estimate is None else Side(float(estimate.value), float(estimate.error), estimate.method)
+
+
+def _tightness(ratios: list[float]) -> dict[str, float] | None:
+    return {"sharpest": max(ratios), "median": sorted(ratios)[len(ratios) // 2]} if ratios else None

@@ -1,0 +1,15 @@
+"""Exact binomial (Clopper-Pearson) limits for the probability of an event seen in independent trials."""
+
+from __future__ import annotations
+
+from scipy.stats import beta
+
+
+def upper_limit(failures: int, trials: int, level: float = 0.975) -> float:
+    """Smallest p that `failures` or fewer in `trials` refute at this level (default: upper end of a two-sided 95% interval)."""
+    return 1.0 if failures >= trials else float(beta.ppf(level, failures + 1, trials - failures))
+
+
+def lower_limit(failures: int, trials: int, level: float = 1 - 5e-7) -> float:
+    """Largest p that `failures` or more in `trials` refute at this one-sided level (default: two-sided 1 - 1e-6)."""
+    return 0.0 if failures == 0 else float(beta.ppf(1 - level, failures, trials - failures + 1))

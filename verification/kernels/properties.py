@@ -1,0 +1,275 @@
+"""The properties: for each the data it is tried on and the number that decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from bounds.strategies import antipodal_families, nearly_parallel, unit_data
+
+Kernel = Callable[..., Any]
+Predicate = Callable[[np.ndarray], bool | None]
+
+
+class Unusable(Exception):
+    """The kernel gave no finite array of the right shape."""
+
+
+class Judgement(NamedTuple):
+    """A number found on data x (and z), where it must lie, and the entries it comes from."""
+
+    found: float
+    allowed: tuple[float, float]
+    explanation: str
+    x: np.ndarray
+    z: np.ndarray | None = None
+
+    @property
+    def margin(self) -> float:
+        """Distance to the nearest end of the allowed range, negative outside."""
+        return min(self.found - self.allowed[0], self.allowed[1] - self.found)
+
+
+@dataclass(frozen=True)
+class Property:
+    """A property: what it requires, the strategy of its data, and its judgement of one draw (None: not applicable)."""
+
+    name: str
+    requirement: str
+    data: SearchStrategy[Any]
+    judge: Callable[[Any], Judgement | None]
+
+
+def output(kernel: Kernel, x: np.ndarray, z: np.ndarray | None = None) -> np.ndarray:
+    """The kernel's array (n, n').
+
+    Raises:
+        Unusable: with what is wrong with it.
+    """
+    call = "k(x)" if z is None else "k(x, z)"
+    shape = (len(x), len(x if z is None else z))
+    try:
+        with np.errstate(all="ignore"):
+            value = np.asarray(kernel(x.copy()) if z is None else kernel(x.copy(), z.copy()))
+    except Exception as error:  # whatever a user's function raises is a finding about it
+        raise Unusable(f"{call} raised {type(error).__name__}: {error}") from error
+    if value.shape != shape:
+        raise Unusable(f"{call} has shape {value.shape}; it must be {shape}")
+    if value.dtype.kind not in "fiu":
+        raise Unusable(f"{call} has dtype {value.dtype}; it must be real")
+    if not np.isfinite(value).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(value))[0])
+        raise Unusable(f"{call}{list(where)} is {value[where]}; it must be finite")
+    return value
+
+
+def finite_output(kernel: Kernel, smallest_angle: float) -> Property:
+    """k(x), k(x, z) and k(z, x) are finite real arrays of the right shapes."""
+
+    def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
+        x, z = case
+        for arguments in ((x,), (x, z), (z, x)):
+            try:
+                output(kernel, *arguments)
+            except Unusable as error:
+                other = arguments[1] if len(arguments) > 1 else None
+                return Judgement(1.0, (-np.inf, 0.0), str(error), arguments[0], other)
+        return Judgement(0.0, (-np.inf, 0.0), "", x, z)
+
+    return Property(
+        "finite output", "calls without a finite real array of the right shape", _pairs(smallest_angle), judge
+    )
+
+
+def symmetric(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
+    """k(x) = k(x)^T."""
+
+    def judge(x: np.ndarray) -> Judgement:
+        k = output(kernel, x)
+        return _difference(k, k.T, ("k(x)", "k(x)^T"), rounding, k, x)
+
+    return Property("symmetric", f"k(x) = k(x)^T {_SCALE}", _data(smallest_angle), judge)
+
+
+def transposes(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
+    """k(x, z) = k(z, x)^T."""
+
+    def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
+        x, z = case
+        k = output(kernel, x, z)
+        return _difference(k, output(kernel, z, x).T, ("k(x, z)", "k(z, x)^T"), rounding, output(kernel, x), x, z)
+
+    return Property("transposes", f"k(x, z) = k(z, x)^T {_SCALE}", _pairs(smallest_angle), judge)
+
+
+def consistent(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
+    """k(x) = k(x, x)."""
+
+    def judge(x: np.ndarray) -> Judgement:
+        k = output(kernel, x)
+        return _difference(k, output(kernel, x, x), ("k(x)", "k(x, x)"), rounding, k, x)
+
+    return Property("consistent", f"k(x) = k(x, x) {_SCALE}", _data(smallest_angle), judge)
+
+
+def rotation_invariant(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
+    """k(x Q) = k(x) for rotations Q."""
+
+    def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
+        x, rotation = case
+        turned = x @ rotation.T
+        k = output(kernel, x)
+        return _difference(k, output(kernel, turned), ("k(x)", "k(z), z = x rotated,"), rounding, k, x, turned)
+
+    return Property("rotation invariant", f"k(x) = k(x Q) {_SCALE}", _rotated(smallest_angle), judge)
+
+
+def homogeneous(kernel: Kernel, degree: float, rounding: float, smallest_angle: float) -> Property:
+    """k(c_i x_i, c_j x_j) = (c_i c_j)^degree k(x_i, x_j) for c > 0."""
+
+    def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
+        x, factors = case
+        k, powers = output(kernel, x), factors**degree
+        back = output(kernel, x * factors[:, None]) / np.outer(powers, powers)
+        names = ("k(x)", f"k(z) / (c_i c_j)^{degree:g}, z_i = c_i x_i,")
+        return _difference(k, back, names, rounding, k, x, x * factors[:, None])
+
+    return Property("homogeneous", f"degree {degree:g} in each argument {_SCALE}", _scaled(smallest_angle), judge)
+
+
+def positive_semidefinite(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
+    """No eigenvalue of k(x), brought to unit diagonal, is below -n rounding."""
+
+    def judge(x: np.ndarray) -> Judgement:
+        smallest = _spectrum(kernel, x, rounding).smallest
+        allowance = len(x) * rounding
+        return Judgement(smallest, (-allowance, np.inf), _eigenvalue(smallest, f"at least {-allowance:.2g}"), x)
+
+    return Property("positive semi-definite", f"smallest eigenvalue {_DIAGONAL}", _data(smallest_angle), judge)
+
+
+def strictly_positive(kernel: Kernel, claimed: Predicate, rounding: float, smallest_angle: float) -> Property:
+    """The smallest eigenvalue is above what float rounding leaves of zero, wherever it is claimed to be positive."""
+
+    def judge(x: np.ndarray) -> Judgement | None:
+        if not claimed(x):
+            return None
+        smallest, resolved = _spectrum(kernel, x, rounding)
+        return Judgement(smallest, (resolved, np.inf), _eigenvalue(smallest, f"above rounding, {resolved:.2g}"), x)
+
+    data = _some_rows(st.one_of(_families(), nearly_parallel(angle=(smallest_angle, 0.1))))
+    return Property("strictly positive where claimed", f"smallest eigenvalue {_DIAGONAL}", data, judge)
+
+
+def singular_elsewhere(kernel: Kernel, claimed: Predicate, rounding: float) -> Property:
+    """The smallest eigenvalue is zero, within n rounding, wherever it is claimed not to be positive."""
+
+    def judge(x: np.ndarray) -> Judgement | None:
+        claim = claimed(x)
+        if claim is None or claim:
+            return None
+        smallest, allowance = _spectrum(kernel, x, rounding).smallest, len(x) * rounding
+        return Judgement(smallest, (-allowance, allowance), _eigenvalue(smallest, f"0 to within {allowance:.2g}"), x)
+
+    data = _some_rows(st.one_of(unit_data(), _families()))
+    return Property("singular elsewhere", f"smallest eigenvalue {_DIAGONAL}, not claimed positive", data, judge)
+
+
+class _Spectrum(NamedTuple):
+    smallest: float
+    resolved: float  # an eigenvalue below this could be zero
+
+
+_SCALE = "(largest difference over the largest entry of k(x))"
+_DIAGONAL = "of k(x) brought to unit diagonal"
+
+
+def _difference(one, other, names, rounding: float, k, x, z=None) -> Judgement:
+    """The largest difference of two arrays in units of the largest entry of k, held to at most `rounding`."""
+    gap = np.abs(one - other)
+    worst, scale = float(gap.max()), float(np.abs(k).max())
+    i, j = (int(index) for index in np.unravel_index(gap.argmax(), gap.shape))
+    found = 0.0 if worst == 0 else worst / scale if scale else np.inf
+    explanation = (
+        f"{names[0]}[{i}, {j}] = {one[i, j]:.12g} and {names[1]} has {other[i, j]:.12g} there: "
+        f"they differ by {found:.2g} of the largest entry of k(x), required at most {rounding:.2g}"
+    )
+    return Judgement(found, (-np.inf, rounding), explanation, x, z)
+
+
+def _eigenvalue(smallest: float, required: str) -> str:
+    return f"the smallest eigenvalue of k(x), brought to unit diagonal, is {smallest:.6g}; required: {required}"
+
+
+def _spectrum(kernel: Kernel, x: np.ndarray, rounding: float) -> _Spectrum:
+    """Smallest eigenvalue of k(x) at unit diagonal (a congruence: signs stay), and what float rounding leaves of zero.
+
+    An eigenvalue of an n x n matrix is computed to within a small multiple of n epsilon times the largest one, and an
+    entry to a multiple of d epsilon; 8 (n + d) epsilon times the largest stands for both.
+
+    Raises:
+        Unusable: k(x) is not symmetric, which has a row of its own.
+    """
+    k = output(kernel, x)
+    epsilon = np.finfo(k.dtype if k.dtype.kind == "f" else float).eps
+    k = k.astype(float)
+    if np.abs(k - k.T).max() > rounding * np.abs(k).max():
+        raise Unusable("k(x) is not symmetric: it has no eigenvalues to speak of")
+    diagonal = np.diag(k)
+    if (diagonal > 0).all():
+        k = k / np.sqrt(diagonal[:, None]) / np.sqrt(diagonal)
+    elif k.any():
+        k = k / np.abs(k).max()
+    values = np.linalg.eigvalsh((k + k.T) / 2)
+    return _Spectrum(float(values[0]), 8 * sum(x.shape) * epsilon * max(float(np.abs(values).max()), 1.0))
+
+
+def _families() -> SearchStrategy[np.ndarray]:
+    return antipodal_families().map(lambda family: family.x)
+
+
+def _data(smallest_angle: float, d: tuple[int, int] = (1, 5)) -> SearchStrategy[np.ndarray]:
+    close = [nearly_parallel(angle=(smallest_angle, 0.1), antipodal=antipodal) for antipodal in (False, True)]
+    return _some_rows(st.one_of(unit_data(d=d), *close, _families()))
+
+
+@st.composite
+def _some_rows(draw: DrawFn, data: SearchStrategy[np.ndarray]) -> np.ndarray:
+    """Most rows of the data, and at least one: so that a counterexample shrinks to the rows that matter."""
+    x = draw(data)
+    kept = draw(st.lists(st.sampled_from([False] + 15 * [True]), min_size=len(x), max_size=len(x)))
+    return x[kept] if any(kept) else x[:1]
+
+
+@st.composite
+def _pairs(draw: DrawFn, smallest_angle: float) -> tuple[np.ndarray, np.ndarray]:
+    """Two data sets of the same features: independent, or with rows in common up to sign."""
+    x = draw(_data(smallest_angle))
+    d = x.shape[1]
+    return x, draw(st.one_of(unit_data(d=(d, d)), st.sampled_from([x[:1], x[::-1], -x])))
+
+
+@st.composite
+def _rotated(draw: DrawFn, smallest_angle: float) -> tuple[np.ndarray, np.ndarray]:
+    """Data in two dimensions or more, and a rotation (d, d): up to three turns in coordinate planes."""
+    x = draw(_data(smallest_angle, d=(2, 5)))
+    d = x.shape[1]
+    rotation = np.eye(d)
+    for _ in range(draw(st.integers(1, 3))):
+        i, shift, turn = draw(st.integers(0, d - 2)), draw(st.integers(1, d - 1)), draw(st.integers(1, 23)) * np.pi / 12
+        plane = [i, min(i + shift, d - 1)]
+        block = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+        rotation[plane] = block @ rotation[plane]
+    return x, rotation
+
+
+@st.composite
+def _scaled(draw: DrawFn, smallest_angle: float) -> tuple[np.ndarray, np.ndarray]:
+    x = draw(_data(smallest_angle))
+    factor = st.sampled_from([1.0, 2.0, 0.5, 3.0, 1e3, 1e-3])
+    return x, np.array(draw(st.lists(factor, min_size=len(x), max_size=len(x))))

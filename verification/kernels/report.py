@@ -1,0 +1,121 @@
+"""What a kernel check returns: one row per property, as data and as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Counterexample:
+    """A data set on which a property fails.
+
+    Args:
+        x: the rows, (n, d).
+        z: the other data set where the property compares two: the second argument, or x rotated or rescaled.
+        explanation: the numbers found on it and the numbers required.
+    """
+
+    x: np.ndarray
+    z: np.ndarray | None
+    explanation: str
+
+    def __str__(self) -> str:
+        lines = [self.explanation, f"x = np.array({self.x.tolist()})"]
+        return "\n".join(lines if self.z is None else [*lines, f"z = np.array({self.z.tolist()})"])
+
+
+@dataclass(frozen=True, eq=False)
+class PropertyCheck:
+    """One property of one kernel.
+
+    Args:
+        name: of the property. requirement: what `worst` is and where it must lie, in words.
+        examples: number of data sets judged before the first failure; those the property does not apply to, or on
+            which the kernel has no finite output, are not counted.
+        worst: the number found on the shrunk counterexample, or else where it came closest to failing.
+        allowed: where it must lie there, (lowest, highest). None with worst: no data set could be judged.
+        counterexample: None where no failure was found.
+    """
+
+    name: str
+    requirement: str
+    examples: int
+    worst: float | None
+    allowed: tuple[float, float] | None
+    counterexample: Counterexample | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether no failure was found, on at least one data set."""
+        return self.examples > 0 and self.counterexample is None
+
+    @property
+    def outcome(self) -> str:
+        """holds, broken, or untested: no data set could be judged."""
+        return "broken" if self.counterexample else "holds" if self.examples else "untested"
+
+    @property
+    def margin(self) -> float | None:
+        """Distance of `worst` from the nearest end of `allowed`: negative outside, None where nothing was judged."""
+        if self.worst is None or self.allowed is None:
+            return None
+        return min(self.worst - self.allowed[0], self.allowed[1] - self.worst)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelReport:
+    """The properties checked of a kernel; `print` it, or index it by a property's name.
+
+    Sampling supports a property and does not prove it; a counterexample refutes it to within the rounding allowance.
+    """
+
+    kernel: str
+    properties: tuple[PropertyCheck, ...]
+    seed: int
+
+    @property
+    def ok(self) -> bool:
+        """Whether every property holds; one that could not be tested does not."""
+        return all(row.holds for row in self.properties)
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Names of the properties that have a counterexample."""
+        return tuple(row.name for row in self.properties if row.counterexample)
+
+    def __getitem__(self, name: str) -> PropertyCheck:
+        for row in self.properties:
+            if row.name == name:
+                return row
+        raise KeyError(
+            f"no property {name!r} was checked; these were: {', '.join(row.name for row in self.properties)}"
+        )
+
+    def __str__(self) -> str:
+        cells = [("property", "outcome", "examples", "worst", "allowed")] + [_cells(row) for row in self.properties]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        table = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
+        details = [
+            f"\n{row.name}: {row.requirement}\n{row.counterexample}" for row in self.properties if row.counterexample
+        ]
+        return "\n".join([f"{self.kernel}: {self._answer()} (seed {self.seed})", *table, *details])
+
+    def _answer(self) -> str:
+        untested = [row.name for row in self.properties if row.outcome == "untested"]
+        parts = [f"breaks {', '.join(self.broken)}"] if self.broken else []
+        parts += [f"no data set to test {', '.join(untested)} on"] if untested else []
+        return "; ".join(parts) or f"all {len(self.properties)} properties hold"
+
+
+def _cells(row: PropertyCheck) -> tuple[str, str, str, str, str]:
+    if row.worst is None or row.allowed is None:
+        return row.name, row.outcome, str(row.examples), "-", "-"
+    low, high = row.allowed
+    allowed = f"[{low:.2g}, {high:.2g}]"
+    if high == np.inf:
+        allowed = f">= {low:.2g}"
+    elif low == -np.inf:
+        allowed = f"<= {high:.2g}"
+    return row.name, row.outcome, str(row.examples), f"{row.worst:.2g}", allowed

@@ -1,0 +1,190 @@
+"""The full page of one verdict: the answer on the first line, then everything that it rests on."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+
+from bounds.catalogue import catalogue
+from bounds.statement import Form, Kind, Outcome, Statement
+from verification.plain_text import claim_lines
+from verification.verdict import Side, Verdict
+
+LABEL = 12  # columns of the label, its indent included
+KILLED = Outcome.VIOLATED.value
+
+FORM_MEANING = {
+    Form.STATED: "as printed",
+    Form.PROVED: "what the argument given for it yields",
+    Form.REPAIRED: "repaired so that it holds",
+}
+
+
+def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 100) -> str:
+    """The page of one verdict as plain text, without colour codes.
+
+    Args:
+        statement: where the claim and its source are taken from. Default: the one of the catalogue with the verdict's
+            id; where there is none, the page goes without them.
+        width: columns; longer lines are wrapped between words.
+    """
+    statement = catalogue().get(verdict.id) if statement is None else statement
+    lines = wrapped(headline(verdict), width)
+    entries = [("form", [_form(verdict, statement)])]
+    if statement is not None:
+        entries += [
+            ("statement", [statement.title]),
+            ("claim", claim_lines(statement, verdict.form)),
+            ("left is", [statement.says_left]),
+            ("source", [str(statement.source), statement.source.note]),
+            ("uses", [", ".join(statement.uses)]),
+        ]
+    entries += [
+        ("", [""]),
+        ("cases", _counts(verdict)),
+        ("left", _side(verdict.lhs)),
+        ("right", _side(verdict.rhs)),
+        ("tightness", _tightness(verdict)),
+        ("worst case", [_case(verdict.worst_case or {})]),
+        ("witness", [verdict.witness or ""]),
+        ("confirmed", [verdict.confirmation or ""]),
+        ("", [""]),
+        ("mutants", _mutants(verdict)),
+        ("needed?", [f"{name}: {finding}" for name, finding in verdict.necessity.items()]),
+        ("vacuous", [verdict.vacuous or ""]),
+        ("notes", [f"[{number}] {note}" for number, note in enumerate(verdict.notes, 1)]),
+        ("", [""]),
+        ("run with", [_run_with(verdict)]),
+    ]
+    for label, content in entries:
+        lines += entry(label, content, width) if label else [""]
+    lines.append("  replay".ljust(LABEL) + " " + verdict.replay)  # to be copied, so not wrapped
+    return "\n".join(lines)
+
+
+def headline(verdict: Verdict) -> str:
+    """The answer in one sentence."""
+    differs = "" if verdict.as_recorded else f" (DIFFERS from what is recorded: {verdict.recorded.value})"
+    return f"{verdict.id} ({verdict.form.value})  {verdict.outcome.value.upper()}: {_answer(verdict)}{differs}"
+
+
+def entry(label: str, content: Iterable[str], width: int) -> list[str]:
+    """A label in the margin and its lines beside it, wrapped; nothing where there is no content."""
+    lines = []
+    for text in content:
+        lead = f"  {label}".ljust(LABEL) + " "
+        lines += textwrap.wrap(
+            " ".join(text.split()),
+            width,
+            initial_indent=lead,
+            subsequent_indent=" " * len(lead),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        label = ""
+    return lines
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns, the later ones indented."""
+    return textwrap.wrap(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def amount(value: float, error: float) -> str:
+    """A number with as many digits as its error leaves standing, so that no margin is rounded away."""
+    return f"{value:.17g}" if error == 0 else f"{value:.{_digits(value, error)}g} ± {error:.1e}"
+
+
+def ratio_text(ratio: float, digits: int = 4) -> str:
+    """A ratio to so many digits; where these would make it 1, its distance from 1."""
+    text = f"{ratio:.{digits}g}"
+    return text if text != "1" or ratio == 1 else f"1{ratio - 1:+.1e}"
+
+
+def _digits(value: float, error: float) -> int:
+    ratio = abs(value) / error
+    return max(2, min(17, len(f"{ratio:.0f}") + 1)) if 0 < ratio < 1e17 else 17 if ratio else 2
+
+
+def _answer(verdict: Verdict) -> str:
+    if verdict.outcome in (Outcome.UNTESTED, Outcome.UNRESOLVED):
+        return verdict.notes[0] if verdict.notes else f"{verdict.unresolved} of {verdict.trials} trials undecided"
+    if verdict.outcome is Outcome.VIOLATED:
+        return _violation(verdict)
+    if verdict.violated:
+        return f"{verdict.violated} of {verdict.trials} trials exceed the bound, as often as it allows"
+    touching = f"; {verdict.touches} meet the bound to within their error" if verdict.touches else ""
+    return f"no violation in {verdict.trials} trials{touching}"
+
+
+def _violation(verdict: Verdict) -> str:
+    if verdict.lhs is None or verdict.rhs is None:
+        return f"{verdict.violated} of {verdict.trials} trials"
+    left, right = verdict.lhs, verdict.rhs
+    between = "≠" if verdict.kind is Kind.EQUALITY else ">" if left.value > right.value else "<"
+    digits = next((d for d in range(4, 17) if f"{left.value:.{d}g}" != f"{right.value:.{d}g}"), 17)
+    sides = f"left {left.value:.{digits}g} {between} right {right.value:.{digits}g}"
+    by_witness = " and so does the stored case" if verdict.violated else "; the stored case does"
+    stored = by_witness if verdict.witness else ""
+    return f"{sides}; {verdict.violated} of {verdict.trials} trials violate it{stored}"
+
+
+def _form(verdict: Verdict, statement: Statement | None) -> str:
+    nature = statement.forms[verdict.form].nature if statement is not None else None
+    nature_text = f"; differs from what holds by: {nature.value}" if nature else ""
+    meaning = FORM_MEANING[verdict.form]
+    return f"{verdict.form.value} ({meaning}), {verdict.kind.value}, recorded: {verdict.recorded.value}{nature_text}"
+
+
+def _counts(verdict: Verdict) -> list[str]:
+    rejected = sum(verdict.rejected.values())
+    by_name = ", ".join(f"{name} {count}" for name, count in verdict.rejected.items())
+    outcomes = f"{verdict.holds} holds + {verdict.touches} touches + {verdict.unresolved} unresolved"
+    return [
+        f"{rejected + verdict.trials} drawn = {rejected} rejected + {verdict.trials} trials",
+        f"rejected by hypothesis: {by_name}" if rejected else "",
+        f"{verdict.trials} trials = {outcomes} + {verdict.violated} violated",
+    ]
+
+
+def _side(side: Side | None) -> list[str]:
+    return [] if side is None else [f"{amount(side.value, side.error)} ({side.method})"]
+
+
+def _tightness(verdict: Verdict) -> list[str]:
+    measure = {
+        Kind.EQUALITY: "|left - right| / scale",
+        Kind.RATE: "distance from the claim in half-widths",
+    }.get(verdict.kind, "left / right")
+    ratios = verdict.tightness
+    return (
+        [f"{measure}: " + ", ".join(f"{name} {ratio_text(ratio)}" for name, ratio in ratios.items())] if ratios else []
+    )
+
+
+def _case(case: dict) -> str:
+    rest = dict(case)
+    where = [str(rest.pop("cases"))] if "cases" in rest else []
+    where += [f"seed {rest.pop('case_seed')}"] if "case_seed" in rest else []
+    facts = ", ".join(
+        f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}" for name, value in rest.items()
+    )
+    return ": ".join(part for part in (", ".join(where), facts) if part)
+
+
+def _mutants(verdict: Verdict) -> list[str]:
+    if not verdict.mutants_total:
+        return ["none is run on this form"]
+    killed = [name for name, found in verdict.mutants.items() if found == KILLED]
+    lines = [
+        f"{verdict.mutants_killed} of {verdict.mutants_total} killed" + (": " + ", ".join(killed) if killed else "")
+    ]
+    survivors = [f"{name} ({found})" for name, found in verdict.mutants.items() if found != KILLED]
+    return lines + ([f"WEAKLY TESTED, survived: {', '.join(survivors)}"] if survivors else [])
+
+
+def _run_with(verdict: Verdict) -> str:
+    found = verdict.provenance
+    versions = ", ".join(f"{name} {version}" for name, version in found.get("versions", {}).items())
+    machine = [str(found[name]) for name in ("dtype", "device") if name in found]
+    return ", ".join([versions, *machine] if versions else machine)

@@ -1,0 +1,104 @@
+"""Formulas and claims as plain text on one line, for terminals and reports; LaTeX is `Formula.latex`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy as sp
+from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.pretty.pretty_symbology import greek_unicode
+from sympy.printing.str import StrPrinter
+
+from bounds.formula import Formula
+from bounds.statement import Form, Kind, Statement
+
+RELATION = {
+    Kind.EQUALITY: "=",
+    Kind.TWO_SIDED: "≤",
+    Kind.UPPER: "≤",
+    Kind.LOWER: "≥",
+    Kind.PROBABILITY: "≤",
+    Kind.RATE: "=",
+    Kind.ORDER: "≤ constant ·",
+    Kind.DEFINITION: "=",
+    Kind.EXISTENCE: "=",
+}
+
+
+class _Plain(StrPrinter):
+    """sympy's one-line printer with Greek letters, and sums that begin with what is added."""
+
+    def _print_Pi(self, expr):
+        return "π"
+
+    def _print_Add(self, expr, order=None):
+        return self._sum(expr)
+
+    def _print_MatAdd(self, expr):
+        return self._sum(expr)
+
+    def _print_MatMul(self, expr):
+        factor, matrix = expr.as_coeff_mmul()
+        if factor == 1:
+            return super()._print_MatMul(matrix)
+        product = matrix.args if isinstance(matrix, sp.MatMul) else (matrix,)
+        return "*".join(self.parenthesize(part, PRECEDENCE["Mul"]) for part in (factor, *product))
+
+    def _print_Transpose(self, expr):
+        return self.parenthesize(expr.arg, PRECEDENCE["Pow"]) + "ᵀ"
+
+    def _sum(self, expr):
+        terms = sorted(expr.args, key=lambda term: (_negative(term), not isinstance(term, sp.Identity)))
+        text = ""
+        for term in terms:
+            minus = bool(text) and _negative(term)
+            printed = self.parenthesize(-term if minus else term, PRECEDENCE["Add"])
+            text += (" - " if minus else " + " if text else "") + printed
+        return text
+
+    def _print_Symbol(self, expr):
+        return symbol_text(expr)
+
+    def _print_MatrixSymbol(self, expr):
+        return symbol_text(expr)
+
+
+def symbol_text(symbol: Any) -> str:
+    """A symbol's name with its Greek letters: eta_l as η_l, r^{(k)} as r^(k)."""
+    name, mark, rest = str(symbol.name).partition("_")
+    return (greek_unicode.get(name, name) + mark + rest).replace("^{(", "^(").replace(")}", ")")
+
+
+def plain(expression: Any) -> str:
+    """A sympy expression on one line: 8·sqrt(n)·r_0/(λ·sqrt(m))."""
+    text = _Plain({"order": "none"}).doprint(sp.sympify(expression))
+    return text.replace("**", "^").replace("*", "·")
+
+
+def claim_lines(statement: Statement, form: Form) -> list[str]:
+    """What one form claims, one line a part, then its failure probability and its premise where it has them."""
+    formula, relation = statement.forms[form], RELATION[statement.kind]
+    parts = formula.parts
+    lines = []
+    for number, part in enumerate(parts, 1):
+        left = _left(statement.kind) + (f" {number}" if len(parts) > 1 else "")
+        below = f"{plain(formula.lower)} ≤ " if formula.lower is not None else ""
+        lines.append(f"{below}{left} {relation} {plain(part)}")
+    if formula.failure is not None:
+        lines.append(f"except with probability at most {plain(formula.failure)}")
+    return lines + _premise(formula)
+
+
+def _negative(term: Any) -> bool:
+    factor = term.as_coeff_mmul()[0] if isinstance(term, sp.MatrixExpr) else term
+    return bool(factor.could_extract_minus_sign())
+
+
+def _left(kind: Kind) -> str:
+    return {Kind.RATE: "exponent"}.get(kind, "left")
+
+
+def _premise(formula: Formula) -> list[str]:
+    return [
+        f"asks for {plain(symbol)} of the order {plain(value)}" for symbol, value in (formula.premise or {}).items()
+    ]

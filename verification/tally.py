@@ -1,0 +1,79 @@
+"""Counting the trials of one form and settling them into one outcome."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from bounds.statement import Kind, Outcome
+from verification.compare import SEVERITY, Comparison
+from verification.intervals import lower_limit, upper_limit
+
+UNRESOLVED_SHARE = 0.05
+
+
+@dataclass
+class Tally:
+    """What has been seen so far; the only mutable object of a verification, private to the engine."""
+
+    counts: Counter = field(default_factory=Counter)
+    rejected: Counter = field(default_factory=Counter)
+    tightness: list[float] = field(default_factory=list)
+    worst: Comparison | None = None
+    worst_case: dict[str, Any] | None = None
+    failures_allowed: list[float] = field(default_factory=list)
+    weight: int = 0  # admitted cases, a ladder counting all its runs
+
+    def add(self, comparison: Comparison, case: dict[str, Any], weight: int, failure: float | None) -> bool:
+        """Count one admitted case; returns whether it is the worst so far."""
+        self.counts[comparison.outcome] += 1
+        self.weight += weight
+        self.tightness.append(comparison.tightness)
+        if failure is not None:
+            self.failures_allowed.append(failure)
+        rank = (SEVERITY.index(comparison.outcome), comparison.tightness)
+        worse = self.worst is None or rank > (SEVERITY.index(self.worst.outcome), self.worst.tightness)
+        if worse:
+            self.worst, self.worst_case = comparison, case
+        return worse
+
+    @property
+    def trials(self) -> int:
+        """Admitted cases."""
+        return sum(self.counts.values())
+
+    def settle(self, kind: Kind, required: int) -> tuple[Outcome, tuple[str, ...]]:
+        """The one outcome, and what must be said beside it; a counterexample decides however few the cases are."""
+        violated, unresolved = self.counts[Outcome.VIOLATED], self.counts[Outcome.UNRESOLVED]
+        if self._refuted(violated):
+            allowed = self.failures_allowed
+            return Outcome.VIOLATED, self._failures(violated, max(allowed)) if allowed else ()
+        if self.weight < required:
+            reason = f"{self.weight} admitted cases of {required} required"
+            if self.rejected:
+                name, count = self.rejected.most_common(1)[0]
+                reason += f"; hypothesis {name!r} rejected {count}"
+            return Outcome.UNTESTED, (reason,)
+        if self.failures_allowed:
+            return self._settle_probability(violated + unresolved)
+        if unresolved > UNRESOLVED_SHARE * self.trials:
+            return Outcome.UNRESOLVED, (f"{unresolved} of {self.trials} trials unresolved: the errors are too large",)
+        notes = (f"{unresolved} of {self.trials} trials unresolved",) if unresolved else ()
+        return (Outcome.TOUCHES if self.counts[Outcome.TOUCHES] else Outcome.HOLDS), notes
+
+    def _refuted(self, violated: int) -> bool:
+        if not self.failures_allowed:
+            return violated > 0
+        return lower_limit(violated, self.trials) > max(self.failures_allowed)
+
+    def _failures(self, failures: int, allowed: float) -> tuple[str, ...]:
+        return (f"{failures} failures in {self.trials} trials; allowed probability {allowed:.3g}",)
+
+    def _settle_probability(self, failures: int) -> tuple[Outcome, tuple[str, ...]]:
+        least = min(self.failures_allowed)
+        if upper_limit(failures, self.trials) <= least:
+            return Outcome.HOLDS, self._failures(failures, least)
+        if failures == 0 and least < upper_limit(0, self.trials):
+            return Outcome.HOLDS, (f"not refuted in {self.trials} trials (allowed probability {least:.2g})",)
+        return Outcome.UNRESOLVED, (f"{failures} failures in {self.trials} trials do not decide {least:.3g}",)
