@@ -63,10 +63,21 @@ class FederatedRun:
         )
 
     def observed(self, name: str) -> Estimate:
-        """A field of `Trajectory` (outputs, residual_norm, movement, step, ...) with its error."""
+        """A field of `Trajectory` (outputs, residual_norm, movement, step, ...) with its error.
+
+        Raises:
+            FloatingPointError: the run overflowed.
+        """
         if self.arithmetic is not None:
             return getattr(self._plain, name)
-        value, other = getattr(self.trajectory, name), getattr(self._other_order, name)
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, with its cause
+            value, other = getattr(self.trajectory, name), getattr(self._other_order, name)
+        if not (np.isfinite(value).all() and np.isfinite(other).all()):
+            raise FloatingPointError(
+                f"the run on {self.problem.name} overflowed: {name} is not finite; "
+                f"eta_local = {self.setup.eta_local:g} and eta_global = {self.setup.eta_global:g} are too large "
+                f"for {self.setup.rounds} rounds"
+            )
         difference = np.abs(value - other)
         if difference.ndim > 1:  # two orders may agree on one entry by chance; the worst of a round speaks for all
             difference = np.broadcast_to(difference.max(axis=-1, keepdims=True), difference.shape)

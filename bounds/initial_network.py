@@ -73,7 +73,7 @@ class InitialNetwork:
                 continue
             for sign in (1 - 1e-9, -1 + 1e-9):
                 moved = (z + (sign * self.radius / length) * (x @ direction)[:, None] >= 0).astype(float)
-                found = max(found, np.linalg.norm(inner * (moved @ moved.T - both)) / m)
+                found = max(found, float(np.linalg.norm(inner * (moved @ moved.T - both))) / m)
         return Estimate.between(found * (1 - 1e-12), most * (1 + 1e-12), "a perturbation found, and a bound on all")
 
     @cached_property

@@ -61,7 +61,7 @@ class KernelCase:
 
     @cached_property
     def map_eigenvalues(self) -> Estimate:
-        """Eigenvalues of M = I - (eta_g/N) H P, descending, found without any symmetry; imaginary parts count as error."""
+        """Eigenvalues of M = I - (eta_g/N) H P, descending, by a general solver; imaginary parts count as error."""
         with precision(BITS):
             scale = ball(self.setup.eta_global) / self.problem.n_clients
             values = (ball_matrix(np.eye(self.problem.n)) - self._gram * self._response * scale).eig(multiple=True)

@@ -98,7 +98,7 @@ class Snapshot:
 
     @cached_property
     def mean_slope_grams(self) -> Estimate:
-        """[G^(0) ... G^(K-1)], (n, K n): as H(t,k), with relu's mean slope on [u(t).x_i, u(t+1).x_i] for 1{u(t).x_i >= 0}."""
+        """[G^(0) ... G^(K-1)], (n, K n): as H(t,k), with relu's mean slope over the round for 1{u(t).x_i >= 0}."""
         x, owner = self.run.problem.x, self.run.problem.owner
         before, after = x @ self.hidden.T, x @ self.next_hidden.T
         change = after - before

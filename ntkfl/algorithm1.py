@@ -29,6 +29,7 @@ def simulate(
     *,
     keep: Iterable[int] = (),
     linearised: bool = False,
+    movements: bool = True,
 ) -> Trajectory:
     """Run Algorithm 1 for `setup.rounds` rounds: sum loss, unweighted server mean, steps k = 0..K-1, indicator >= 0.
 
@@ -37,6 +38,7 @@ def simulate(
         weights: initial network, (hidden (m, d), signs (m,)); default: drawn from `setup.seed`.
         keep: rounds t in 0..T whose hidden weights u(t) are kept in the trajectory.
         linearised: freeze the activation patterns at their initial values: the network linearised in its weights.
+        movements: record movements, steps and flips; without them a run takes about two thirds of the time.
 
     Raises:
         ValueError: several outputs, weights that do not fit, a round to keep that is not run.
@@ -51,7 +53,7 @@ def simulate(
         raise ValueError(f"keep names round {wrong}; the run has rounds 0..{setup.rounds}")
     limit = warn_if_unstable(problem, setup)
     layout = _padded(problem)
-    states, history, kept = _run(
+    outputs, states, history, kept = _run(
         layout.x,
         layout.y,
         jnp.asarray(weights.hidden),
@@ -62,26 +64,28 @@ def simulate(
         local_steps=setup.local_steps,
         rounds=setup.rounds,
         linearised=linearised,
+        movements=movements,
         through_d=bool(layout.x.shape[0] * layout.x.shape[1] >= 2 * problem.d),
     )
     real = layout.position  # where each sample sits in the padded order
-    outputs = np.asarray(states.outputs)[:, real]
+    outputs = np.asarray(outputs)[:, real]
     if not np.isfinite(outputs).all():
         first = int(np.argmin(np.isfinite(outputs).all(axis=1)))
         raise FloatingPointError(f"the run overflowed at round {first}: {limit or 'the steps are too large'}")
     flat_x = np.asarray(layout.x).reshape(-1, problem.d)
+    moved = {}
+    if movements:
+        moved = {name: np.asarray(getattr(states, name)) for name in ("movement", "total_movement")}
+        moved |= {name: np.asarray(getattr(history, name)) for name in ("local_movement", "step")}
+        moved["flips"] = np.asarray(states.flips) / (problem.n * setup.width)
     return Trajectory(
         y=problem.y,
         n_clients=problem.n_clients,
         outputs=outputs,
         local_outputs=np.asarray(history.local_outputs)[:, :, real],
-        movement=np.asarray(states.movement),
-        total_movement=np.asarray(states.total_movement),
-        flips=np.asarray(states.flips) / (problem.n * setup.width),
-        local_movement=np.asarray(history.local_movement),
-        step=np.asarray(history.step),
         weights={int(t): weights.hidden + np.asarray(c).T @ flat_x for t, c in zip(keep, kept, strict=True)},
         provenance=provenance(weights=setup.seed),
+        **moved,
     )
 
 
@@ -126,7 +130,6 @@ def _padded(problem: Problem) -> _Layout:
 
 
 class _State(NamedTuple):  # of the global model at one round
-    outputs: jax.Array
     movement: jax.Array
     total_movement: jax.Array
     flips: jax.Array
@@ -134,12 +137,14 @@ class _State(NamedTuple):  # of the global model at one round
 
 class _Round(NamedTuple):  # of the clients within one round
     local_outputs: jax.Array
-    local_movement: jax.Array
-    step: jax.Array
+    local_movement: jax.Array | None
+    step: jax.Array | None
 
 
-@partial(jax.jit, static_argnames=("local_steps", "rounds", "linearised", "through_d"))
-def _run(x, y, hidden, signs, keep, eta_local, eta_global, *, local_steps, rounds, linearised, through_d):
+@partial(jax.jit, static_argnames=("local_steps", "rounds", "linearised", "movements", "through_d"))
+def _run(
+    x, y, hidden, signs, keep, eta_local, eta_global, *, local_steps, rounds, linearised, movements, through_d
+):  # fmt: skip
     n_clients, widest, d = x.shape
     scale = 1 / jnp.sqrt(float(hidden.shape[0]))
     flat = x.reshape(-1, d)
@@ -148,6 +153,9 @@ def _run(x, y, hidden, signs, keep, eta_local, eta_global, *, local_steps, round
     pattern0 = z0 >= 0
     # Sums are products with ones: XLA's reductions of float64 do not vectorise on a CPU.
     everyone, members, neurons = jnp.ones(len(flat)), jnp.ones((n_clients, 1, widest)), jnp.ones(len(signs))
+
+    def by_client(array):
+        return array.reshape(n_clients, widest, -1)
 
     def active(z, start):  # the activation pattern that the gradient uses
         return start if linearised else z >= 0
@@ -158,22 +166,22 @@ def _run(x, y, hidden, signs, keep, eta_local, eta_global, *, local_steps, round
     def lift(c):  # pre-activations moved by coefficients: G c
         return flat @ (flat.T @ c) if through_d else gram @ c
 
+    def length(squared):  # a norm from a quadratic form, nonnegative up to rounding
+        return jnp.sqrt(jnp.maximum(squared, 0.0))
+
     def observe(c, gc):
-        moved = jnp.maximum(everyone @ (c * gc), 0.0)  # |u_r(t) - u_r(0)|^2 = C_r^T G C_r, nonnegative up to rounding
-        z = z0 + gc
-        flips = (active(z, pattern0) != pattern0).sum()
-        return _State(network(z, pattern0), jnp.sqrt(moved.max()), jnp.sqrt(moved @ neurons), flips)
+        if not movements:
+            return None
+        moved = everyone @ (c * gc)  # |u_r(t) - u_r(0)|^2 = C_r^T G C_r
+        flips = (active(z0 + gc, pattern0) != pattern0).sum()
+        return _State(length(moved.max()), length(moved @ neurons), flips)
 
     def one_round(carry, t):
         c, gc, kept = carry
         if len(keep):
             kept = jax.lax.cond((keep == t).any(), lambda k: k.at[jnp.argmax(keep == t)].set(c), lambda k: k, kept)
-        z_start, start = (z0 + gc).reshape(n_clients, widest, -1), pattern0.reshape(n_clients, widest, -1)
-        base, cross = everyone @ (c * gc), gc.reshape(n_clients, widest, -1)
-
-        def local_state(acc, lifted):
-            moved = base + members @ (acc * (2 * cross + lifted))
-            return network(z_start + lifted, start).reshape(-1), jnp.sqrt(jnp.maximum(moved.max(), 0.0))
+        z_start, start, cross = by_client(z0 + gc), by_client(pattern0), by_client(gc)
+        base = everyone @ (c * gc) if movements else None
 
         def local_step(state, _):
             acc, lifted = state
@@ -181,16 +189,20 @@ def _run(x, y, hidden, signs, keep, eta_local, eta_global, *, local_steps, round
             outputs = network(z, start)
             pull = (eta_local * scale) * (y - outputs)
             acc = acc + jnp.where(active(z, start), pull[..., None] * signs, 0.0)
-            return (acc, local_gram @ acc), local_state(*state)
+            lifted = local_gram @ acc
+            moved = length((base + members @ (acc * (2 * cross + lifted))).max()) if movements else None
+            return (acc, lifted), (outputs.reshape(-1), moved)
 
         zero = jnp.zeros_like(z_start)
-        end, (outputs, moved) = jax.lax.scan(local_step, (zero, zero), None, length=local_steps)
-        last_outputs, last_moved = local_state(*end)
-        acc = end[0].reshape(n_clients * widest, -1)
+        (acc, lifted), (outputs, moved) = jax.lax.scan(local_step, (zero, zero), None, length=local_steps)
+        outputs = jnp.vstack([outputs, network(z_start + lifted, start).reshape(-1)])
+        acc = acc.reshape(len(flat), -1)
         lifted = lift(acc)
-        step = jnp.sqrt(jnp.maximum((everyone @ (acc * lifted)).max(), 0.0)) / n_clients
         share = eta_global / n_clients
-        history = _Round(jnp.vstack([outputs, last_outputs]), jnp.append(moved, last_moved), step)
+        history = _Round(outputs, None, None)
+        if movements:
+            step = length((everyone @ (acc * lifted)).max()) / n_clients
+            history = _Round(outputs, jnp.append(length(base.max()), moved), step)
         return (c + share * acc, gc + share * lifted, kept), (observe(c, gc), history)
 
     zero = jnp.zeros_like(z0)
@@ -198,4 +210,5 @@ def _run(x, y, hidden, signs, keep, eta_local, eta_global, *, local_steps, round
     (c, gc, kept), (states, history) = jax.lax.scan(one_round, (zero, zero, kept), jnp.arange(rounds))
     kept = jnp.where((keep == rounds)[:, None, None], c, kept)
     states = jax.tree.map(lambda path, last: jnp.concatenate([path, last[None]]), states, observe(c, gc))
-    return states, history, kept
+    outputs = jnp.vstack([history.local_outputs[:, 0], network(z0 + gc, pattern0)])
+    return outputs, states, history, kept

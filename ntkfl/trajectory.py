@@ -29,14 +29,15 @@ class Trajectory:
         weights: hidden weights u(t), (m, d), at the rounds that were asked for.
         provenance: seeds, versions, dtype, device.
 
-    The limit has no neurons: there `movement`, `local_movement`, `step`, `flips` are None.
+    The limit has no neurons: there `movement`, `local_movement`, `step`, `flips` are None; so are they, and
+    `total_movement`, in a run that was not asked to record them.
     """
 
     y: np.ndarray
     n_clients: int
     outputs: np.ndarray
     local_outputs: np.ndarray
-    total_movement: np.ndarray
+    total_movement: np.ndarray | None = None
     movement: np.ndarray | None = None
     local_movement: np.ndarray | None = None
     step: np.ndarray | None = None

@@ -251,8 +251,8 @@ def _necessity(statement: Statement, form: Form) -> dict[str, str]:
         others = [h.name for h in statement.required(form) if h is not hypothesis and not h.met(case)]
         breaks = judge(statement, form, case).outcome is Outcome.VIOLATED
         needed = breaks and not others and not hypothesis.met(case)
-        found[hypothesis.name] = "needed: without it a stored case violates the "
-        "claim" if needed else "the stored case does not show it"
+        shown = "needed: without it a stored case violates the claim"
+        found[hypothesis.name] = shown if needed else "the stored case does not show it"
     return found
 
 

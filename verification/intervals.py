@@ -6,7 +6,7 @@ from scipy.stats import beta
 
 
 def upper_limit(failures: int, trials: int, level: float = 0.975) -> float:
-    """Smallest p that `failures` or fewer in `trials` refute at this level (default: upper end of a two-sided 95% interval)."""
+    """Smallest p that `failures` or fewer in `trials` refute at this level (default: a two-sided 95%)."""
     return 1.0 if failures >= trials else float(beta.ppf(level, failures + 1, trials - failures))
 
 

@@ -175,6 +175,8 @@ def _case(case: dict) -> str:
 def _mutants(verdict: Verdict) -> list[str]:
     if not verdict.mutants_total:
         return ["none is run on this form"]
+    if not verdict.trials:
+        return [f"no case to run the {verdict.mutants_total} on"]
     killed = [name for name, found in verdict.mutants.items() if found == KILLED]
     lines = [
         f"{verdict.mutants_killed} of {verdict.mutants_total} killed" + (": " + ", ".join(killed) if killed else "")

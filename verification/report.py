@@ -100,7 +100,7 @@ def _cells(verdict: Verdict, own_data: bool) -> list[str]:
         f"DIFFERS: recorded {verdict.recorded.value}" if contradicts_record(verdict, own_data) else "",
         "stored case" if verdict.outcome is Outcome.VIOLATED and not verdict.violated else "",
         "vacuous" if verdict.vacuous else "",
-        "weakly tested" if verdict.mutants_killed < verdict.mutants_total else "",
+        "weakly tested" if verdict.trials and verdict.mutants_killed < verdict.mutants_total else "",
         f"{rejected} rejected" if rejected else "",
     ]
     remark = ", ".join(filter(None, remarks))

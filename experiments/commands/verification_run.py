@@ -50,7 +50,7 @@ def verify(
             options = replace(options, trials=trials)
             statements, forms = _wanted(ids, form)
             write_json, write_markdown = stack.enter_context(reserved(json_file, markdown))
-            _check_data(options)
+            _check_data(statements, forms, options)
         verdicts, complete = _run(statements, forms, options)
         own_data = options.data is not None
         _print(verdicts, own_data, pages=len(statements) == 1)
@@ -85,7 +85,7 @@ def _wanted(ids: list[str] | None, form: str | None) -> "tuple[list[Statement], 
     return statements, forms
 
 
-def _check_data(options: "Options") -> None:
+def _check_data(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> None:
     """Load the data once, so that what is wrong with them, or with steps chosen for them, is said before the work.
 
     Raises:
@@ -94,13 +94,17 @@ def _check_data(options: "Options") -> None:
     chosen = (options.n, options.clients, options.partition, options.eta_local, options.eta_global, options.local_steps)
     if options.data is None and all(choice is None for choice in chosen):
         return
-    from bounds.federated_run import federated_draws
+    from bounds.federated_run import FederatedDraw, federated_draws
     from ntkfl.exact_dynamics import warn_if_unstable
 
     if options.data is not None:
         _warn_of_rows(one_output(chosen_problem(options, options.data)))
     for family in federated_draws(options):
-        warn_if_unstable(family.problem(options.seed), family.setup)
+        family.problem(options.seed)
+    used = (s.families(form, options) for s in statements for form in forms if form in s.forms)
+    for draw in dict.fromkeys(draw for families in used for draw in families):
+        if isinstance(draw, FederatedDraw):
+            warn_if_unstable(draw.problem(options.seed), draw.setup)
 
 
 def _warn_of_rows(problem: "Problem") -> None:

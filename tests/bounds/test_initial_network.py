@@ -89,8 +89,9 @@ def test_most_crowded_against_every_radius(seed, width, sigma):
     for own in distances:
         for r in [*own * (1 + 1e-12), *np.linspace(0, 4 * sigma, 200)[1:]]:
             excess.append((own < r).mean() - slope * r)
-    assert share - slope * radius >= max(excess) - 1e-9
-    assert abs(share - slope * radius - max(excess)) < 1e-9 or share - slope * radius < max(excess) + 0.02
+    found, largest = share - slope * radius, max(excess)
+    if largest > 0:  # below that the largest excess is the 0 of the empty ball
+        assert abs(found - largest) < 1e-9
     assert any(abs((own <= radius).mean() - share) < 1e-12 for own in distances)
 
 

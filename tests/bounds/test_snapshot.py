@@ -108,10 +108,10 @@ def test_mean_slopes_are_patterns_where_nothing_flips_and_lie_between():
     assert moved.max() > 1e-4
 
 
-@pytest.mark.parametrize("eta_global", [1.2, 100.0])
+@pytest.mark.parametrize("eta_global", [1.2, 100.0, 1e6])
 def test_errors_cover_the_same_round_in_extended_precision(eta_global):
     """u(t+1) is redone in more digits from the same u(t): what the floats lost must lie within the error."""
-    case = run(eta_local=0.005, eta_global=eta_global)
+    case = run(eta_local=0.5 / eta_global, eta_global=eta_global)
     inside, problem, setup = Snapshot(case), case.problem, case.setup
     x, y, a = (np.asarray(v, np.longdouble) for v in (problem.x, problem.y, case.weights.signs))
     root, u = np.sqrt(np.longdouble(setup.width)), np.asarray(inside.hidden, np.longdouble)
@@ -128,7 +128,7 @@ def test_errors_cover_the_same_round_in_extended_precision(eta_global):
     change = (np.maximum(x @ after.T, 0) - np.maximum(x @ u.T, 0)) @ a / root
     assert (np.abs(change - inside.change().value) <= inside.change().error).all()
     assert (np.abs(residuals.ravel() - inside.stacked_residual.value) <= inside.stacked_residual.error).all()
-    assert inside.change().error.max() < 1e-10
+    assert inside.change().error.max() < 1e-12 * max(10, eta_global)
 
 
 @settings(deadline=None, max_examples=25)

@@ -33,6 +33,8 @@ TABLE = [
     (Kind.UPPER, 0, 1, 0, 1, U),
     (Kind.UPPER, 5, np.inf, 1, 0, U),
     (Kind.UPPER, 1, 0, 5, np.inf, U),
+    (Kind.UPPER, np.inf, 0, 1, np.inf, U),  # infinity is no scale to measure an error by
+    (Kind.EQUALITY, np.inf, 0, 1, np.inf, U),
     (Kind.LOWER, 2, 0.4, 1, 0.4, H),
     (Kind.LOWER, 1, 0.4, 2, 0.4, V),
     (Kind.LOWER, 1, 0.4, 1.5, 0.4, U),

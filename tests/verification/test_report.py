@@ -177,6 +177,7 @@ def test_sides_that_differ_late_are_shown_to_differ():
 def test_a_page_names_mutants_that_survive_and_every_caveat():
     page = as_text(verdict(vacuous="its own premise asks for m >= 1e17", notes=("first", "second")))
     assert "1 of 2 killed: halved" in page and "survived: doubled (holds)" in page
+    assert "no case to run the 2 on" in as_text(verdict(trials=0, holds=0, outcome=Outcome.UNTESTED))
     assert "asks for m >= 1e17" in page and "[1] first" in page and "[2] second" in page
     assert page.rstrip().endswith("ntkfl verify toy/1")
 

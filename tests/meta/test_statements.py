@@ -1,0 +1,133 @@
+"""Every statement of the catalogue in every form: outcome as recorded, mutants caught, books that balance."""
+
+import json
+from functools import cache
+
+import pytest
+
+from bounds.catalogue import catalogue
+from bounds.options import Options
+from bounds.statement import Kind, Outcome
+from verification.compare import judge
+from verification.engine import verify_all
+from verification.intervals import lower_limit
+from verification.verdict import Verdict
+
+# One worker for the whole file: the verdicts are made once.
+pytestmark = pytest.mark.xdist_group("statements")
+
+A_RUN = Options(trials=5)
+NO_RUN = Options(trials=25)
+MANY_RUNS = Options(trials=20, width=512)  # B.3 may fail one time in ten: to catch its mutants takes more cases
+CHOSEN = {f"fl-ntk/{name}": NO_RUN for name in ("A.1", "A.2", "Eq11", "B.11", "C.6", "X.2", "X.3")}
+CHOSEN["fl-ntk/B.3"] = MANY_RUNS
+FORMS = [(identifier, form) for identifier, statement in catalogue().items() for form in statement.forms]
+CHECKED = pytest.mark.parametrize(("identifier", "form"), FORMS, ids=[f"{i}-{form.value}" for i, form in FORMS])
+
+
+@cache
+def verdicts():
+    """All verdicts, by id and form."""
+    found = []
+    for options in (NO_RUN, A_RUN, MANY_RUNS):
+        found += verify_all([s for i, s in catalogue().items() if CHOSEN.get(i, A_RUN) is options], options)
+    return {(v.id, v.form): v for v in found}
+
+
+@CHECKED
+def test_outcome_is_the_recorded_one(identifier, form):
+    verdict = verdicts()[identifier, form]
+    assert verdict.as_recorded, (verdict.outcome, verdict.notes)
+
+
+@CHECKED
+def test_the_books_balance(identifier, form):
+    verdict, statement = verdicts()[identifier, form], catalogue()[identifier]
+    draws = statement.families(form, CHOSEN.get(identifier, A_RUN))
+    assert verdict.trials == verdict.holds + verdict.touches + verdict.unresolved + verdict.violated
+    assert verdict.trials + sum(verdict.rejected.values()) == sum(draw.trials for draw in draws)
+    assert set(verdict.rejected) <= {h.name for h in statement.required(form)}
+    assert verdict.trials > 0
+    assert verdict.id == identifier
+    assert verdict.form is form
+    assert verdict.kind is statement.kind
+    assert verdict.provenance["seeds"] == {"first_seed": 0}
+
+
+@CHECKED
+def test_every_mutant_is_violated(identifier, form):
+    verdict, statement = verdicts()[identifier, form], catalogue()[identifier]
+    if form is not statement.mutated_form:
+        assert verdict.mutants_total == 0
+        return
+    assert verdict.mutants_total == len(statement.mutants) > 0
+    assert {name for name, found in verdict.mutants.items() if found != "violated"} == set()
+    assert verdict.mutants_killed == verdict.mutants_total
+
+
+@CHECKED
+def test_a_witness_shows_the_violation_and_is_confirmed_in_balls(identifier, form):
+    verdict, statement = verdicts()[identifier, form], catalogue()[identifier]
+    if statement.recorded[form] is not Outcome.VIOLATED:
+        assert verdict.witness is None
+        assert verdict.violated == 0 or statement.forms[form].failure is not None
+        return
+    assert verdict.witness.startswith("the stored case violates it")
+    assert verdict.confirmation == "both sides are balls" or verdict.confirmation.startswith("run in balls of")
+    assert "sides known by" not in verdict.confirmation
+    assert verdict.lhs.value - verdict.lhs.error > verdict.rhs.value + verdict.rhs.error
+
+
+@CHECKED
+def test_necessity_cases_show_what_they_are_stored_for(identifier, form):
+    verdict, statement = verdicts()[identifier, form], catalogue()[identifier]
+    assert set(verdict.necessity) == {h.name for h in statement.required(form)}
+    if statement.recorded[form] is Outcome.VIOLATED:
+        return  # what does not hold needs no hypothesis
+    for name, said in verdict.necessity.items():
+        stored = name in statement.necessity
+        assert said.startswith("needed: without it a stored case" if stored else "no case found that needs it"), name
+
+
+@CHECKED
+def test_a_verdict_survives_strict_json(identifier, form):
+    verdict = verdicts()[identifier, form]
+    content = json.loads(json.dumps(verdict.to_json(), allow_nan=False))
+    assert Verdict.from_json(content) == verdict
+    assert Verdict.from_json(content).to_json() == content
+    promised = "id form kind outcome vacuous trials rejected lhs rhs tightness mutants_killed mutants_total replay"
+    assert set(promised.split()) <= set(content)
+    assert content["replay"].startswith(f"ntkfl verify {identifier} --form {form.value} --seed 0")
+
+
+def test_only_what_is_out_of_reach_is_vacuous():
+    for (identifier, form), verdict in verdicts().items():
+        assert (verdict.vacuous is not None) == bool(catalogue()[identifier].forms[form].premise)
+    assert "m >= " in verdicts()["fl-ntk/B.3", catalogue()["fl-ntk/B.3"].mutated_form].vacuous
+
+
+SEEDS = {"fl-ntk/A.1": 400, "fl-ntk/A.2": 400, "fl-ntk/Eq11": 200, "fl-ntk/C.6": 60, "fl-ntk/X.3": 60}
+SEEDS |= {i: 60 for i, s in catalogue().items() if s.kind is Kind.EQUALITY and i != "fl-ntk/X.2"}
+SEEDS |= {"fl-ntk/B.7": 60, "fl-ntk/B.10": 60, "fl-ntk/Eq16": 60}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("identifier", SEEDS)
+def test_a_true_statement_is_never_violated(identifier):
+    """Thousands of cases in all; a form that may fail may do so as often as it says."""
+    statement = catalogue()[identifier]
+    for form, formula in statement.forms.items():
+        if statement.recorded[form] is not Outcome.HOLDS:
+            continue
+        for family in statement.families(form, Options(trials=20, width=256, rounds=12)):
+            seen = []
+            for seed in range(10_000, 10_000 + SEEDS[identifier]):
+                case = family.case(seed)
+                if all(h.met(case) for h in statement.required(form)):
+                    seen.append((judge(statement, form, case).outcome, seed))
+            wrong = [seed for outcome, seed in seen if outcome not in (Outcome.HOLDS, Outcome.TOUCHES)]
+            assert len(seen) >= 20
+            if formula.failure is None:
+                assert not wrong
+            else:
+                assert lower_limit(len(wrong), len(seen)) <= formula.failure_at(statement.constants(case)), wrong
