@@ -1,7 +1,7 @@
 """The statements: hypotheses, formulas in every form, left sides, sources. `bounds.get("fl-ntk/B.12")` finds one."""
 
-from bounds.catalogue import catalogue, get
 from bounds.formula import Formula
+from bounds.listing import catalogue, get
 from bounds.options import Options
 from bounds.statement import Form, Hypothesis, Kind, Outcome, Statement
 

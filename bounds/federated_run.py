@@ -35,6 +35,7 @@ class FederatedRun:
     arithmetic: Arithmetic | None = None
     bits: int = 256
     linearised: bool = False  # activation patterns frozen: the network linearised in its weights
+    movements: bool = True  # whether movements, steps and flips are recorded
 
     def prepare(self) -> None:
         """Run the simulations now; they release the interpreter, so that a thread can do this while another judges."""
@@ -53,7 +54,8 @@ class FederatedRun:
 
     def _simulate(self, weights: Weights) -> Trajectory:
         keep = (self.snapshot_round, self.setup.rounds)
-        return simulate(self.problem, self.setup, weights, keep=keep, linearised=self.linearised)
+        how = {"linearised": self.linearised, "movements": self.movements}
+        return simulate(self.problem, self.setup, weights, keep=keep, **how)
 
     @cached_property
     def _plain(self) -> PlainRun:
@@ -66,12 +68,14 @@ class FederatedRun:
         """A field of `Trajectory` (outputs, residual_norm, movement, step, ...) with its error.
 
         Raises:
-            FloatingPointError: the run overflowed.
+            FloatingPointError: the run overflowed. ValueError: movements were asked of a family that records none.
         """
         if self.arithmetic is not None:
             return getattr(self._plain, name)
         with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, with its cause
             value, other = getattr(self.trajectory, name), getattr(self._other_order, name)
+        if value is None:
+            raise ValueError(f"the run records no {name}; draw it with federated_draws(..., movements=True)")
         if not (np.isfinite(value).all() and np.isfinite(other).all()):
             raise FloatingPointError(
                 f"the run on {self.problem.name} overflowed: {name} is not finite; "
@@ -168,6 +172,7 @@ class FederatedDraw:
     options_data: str | None = None
     trials: int = 200
     linearised: bool = False
+    movements: bool = False
 
     @property
     def required(self) -> int:
@@ -184,7 +189,7 @@ class FederatedDraw:
     def case(self, seed: int) -> FederatedRun:
         """The run of one seed."""
         run = federated_run(self.problem(seed), replace(self.setup, seed=seed))
-        return replace(run, linearised=self.linearised)
+        return replace(run, linearised=self.linearised, movements=self.movements)
 
 
 @cache
@@ -198,17 +203,17 @@ def _user_problem(spec: str, unit, clients, partition, n, seed) -> Problem:
     return data.named(spec, n=n, seed=seed, unit=unit, clients=clients, partition=partition)
 
 
-OWN_TRIALS = 50  # seeds for the families that a statement brings beside the default ones
+OWN_TRIALS = 30  # seeds for the families that a statement brings beside the default ones
 
 
 def federated_draws(
-    options: Options, label: str = "", *, linearised: bool = False, **defaults
+    options: Options, label: str = "", *, linearised: bool = False, movements: bool = False, **defaults
 ) -> tuple[FederatedDraw, ...]:
     """The default families, digits (n=20, N=4) and sphere (n=8, d=8, N=2), or the user's data.
 
     Args:
         options: what the user chose. defaults: fields of Setup that a statement wants otherwise than the default;
-            `label` names that choice in reports.
+            `label` names that choice in reports. movements: record movements too, at half as much time again.
     """
     setup = options.setup(**defaults)
     families = (("digits", 20, 4), ("sphere", 8, 2)) if options.data is None else ((options.data, 20, 4),)
@@ -229,6 +234,7 @@ def federated_draws(
                 options_data=user,
                 trials=options.trials or (20 if cost > EXPENSIVE else OWN_TRIALS if label else 200),
                 linearised=linearised,
+                movements=movements,
             )
         )
     return tuple(draws)

@@ -67,7 +67,7 @@ class InitialNetwork:
         inner = np.abs(x @ x.T)
         most = np.linalg.norm(inner * np.maximum(both - sure @ sure.T, maybe @ maybe.T - both)) / m
         found = 0.0
-        for direction in (*x, x.sum(axis=0), np.linalg.eigh(x.T @ x)[1][:, -1]):
+        for direction in (x[0], x.sum(axis=0), np.linalg.eigh(x.T @ x)[1][:, -1]):
             length = np.linalg.norm(direction)
             if length == 0:
                 continue

@@ -200,7 +200,7 @@ def _run(
         lifted = lift(acc)
         share = eta_global / n_clients
         history = _Round(outputs, None, None)
-        if movements:
+        if base is not None:
             step = length((everyone @ (acc * lifted)).max()) / n_clients
             history = _Round(outputs, jnp.append(length(base.max()), moved), step)
         return (c + share * acc, gc + share * lifted, kept), (observe(c, gc), history)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from threadpoolctl import threadpool_limits
 
 from bounds.options import Options
 from bounds.statement import Draw, Form, Outcome, Statement
@@ -21,7 +23,8 @@ from verification.verdict import Side, Verdict
 
 REACH = {"m": 1e9, "T": 1e7}  # largest width and number of rounds that anyone can run; a smallest step is below 1e-6
 
-WORKERS = 2
+WORKERS, AHEAD = 2, 8  # threads that prepare cases, and how many cases they may be ahead
+CONFIRM = 3  # violating cases that are kept to be confirmed; one that stands is enough
 
 Progress = Callable[[str, int, int], None]
 
@@ -35,7 +38,7 @@ class Check:
     draws: tuple[Draw, ...]
     tally: Tally = field(default_factory=Tally)
     mutants: list[Tally] = field(default_factory=list)
-    violating: tuple[Any, Comparison] | None = None
+    violating: list[tuple[Any, Comparison]] = field(default_factory=list)
     vacuous: str | None = None
 
     def __post_init__(self) -> None:
@@ -60,8 +63,8 @@ class Check:
         weight = getattr(case, "count", 1)
         failure = float(formula.failure_at(constants)) if formula.failure is not None else None
         worse = self.tally.add(seen, label | case.describe(), weight, failure)
-        if seen.outcome is Outcome.VIOLATED and (worse or self.violating is None):
-            self.violating = (case, seen)
+        if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
+            self.violating = [(case, seen), *self.violating][:CONFIRM]  # the worst comes first
         if self.vacuous is None and formula.premise:
             self.vacuous = _out_of_reach(formula.premise_at(constants))
         for mutant, tally in zip(statement.mutants, self.mutants, strict=False):
@@ -77,8 +80,11 @@ class Check:
         outcome, said = tally.settle(statement.kind, self.required)
         notes += said
         confirmation, witness = None, None
-        if outcome is Outcome.VIOLATED and self.violating is not None:
-            confirmed = confirm(statement, form, *self.violating)
+        if outcome is Outcome.VIOLATED and self.violating:
+            for violation in self.violating:
+                confirmed = confirm(statement, form, *violation)
+                if confirmed.confirmed:
+                    break
             confirmation = confirmed.how
             if not confirmed.confirmed:
                 outcome = Outcome.UNRESOLVED
@@ -161,23 +167,22 @@ def verify_all(
     for check in checks:
         for family in check.draws:
             by_draw.setdefault(family, []).append(check)
-    total, done, finished = sum(draw.trials for draw in by_draw), 0, set()
+    done: Counter[Draw] = Counter()
     try:
-        for family, users in by_draw.items():
-            seeds = range(options.seed, options.seed + family.trials)
-            for seed, case in zip(seeds, _ahead(family, seeds), strict=True):
-                for check in users:
+        with threadpool_limits(1, user_api="blas"):  # the cases are prepared in threads already
+            plan = [(family, options.seed + i) for family in by_draw for i in range(family.trials)]
+            for (family, seed), case in zip(plan, _ahead(plan), strict=True):
+                for check in by_draw[family]:
                     check.add(case, {"cases": family.name, "case_seed": seed})
-                done += 1
+                done[family] += 1
                 if progress is not None:
-                    progress(family.name, done, total)
-            finished.add(family)
+                    progress(family.name, done.total(), len(plan))
     except KeyboardInterrupt:
         pass
     verdicts = []
     try:
         for check in checks:
-            missing = [draw.name for draw in check.draws if draw not in finished]
+            missing = [draw.name for draw in check.draws if done[draw] < draw.trials]
             notes = (f"interrupted: the cases of {', '.join(missing)} were not all run",) if missing else ()
             if check.tally.trials or not missing:
                 verdicts.append(check.verdict(options, notes))
@@ -186,10 +191,10 @@ def verify_all(
     return verdicts
 
 
-def _ahead(family: Draw, seeds: Iterable[int]) -> Iterator[Any]:
-    """The cases of a family in order, the next few being prepared in threads while one is judged."""
+def _ahead(plan: Sequence[tuple[Draw, int]]) -> Iterator[Any]:
+    """The cases of a plan in order, the next few being prepared in threads while one is judged."""
 
-    def build(seed: int) -> Any:
+    def build(family: Draw, seed: int) -> Any:
         case = family.case(seed)
         if hasattr(case, "prepare"):
             case.prepare()
@@ -198,9 +203,9 @@ def _ahead(family: Draw, seeds: Iterable[int]) -> Iterator[Any]:
     with ThreadPoolExecutor(WORKERS) as pool:
         waiting: deque = deque()
         try:
-            for seed in seeds:
-                waiting.append(pool.submit(build, seed))
-                if len(waiting) > 2 * WORKERS:
+            for family, seed in plan:
+                waiting.append(pool.submit(build, family, seed))
+                if len(waiting) > AHEAD:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
@@ -241,7 +246,9 @@ def _run_witness(statement: Statement, form: Form) -> _Shown:
 
 
 def _necessity(statement: Statement, form: Form) -> dict[str, str]:
-    found = {}
+    found: dict[str, str] = {}
+    if statement.recorded[form] is not Outcome.HOLDS:
+        return found  # what fails anyway needs nothing
     for hypothesis in statement.required(form):
         build = statement.necessity.get(hypothesis.name)
         if build is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from bounds.catalogue import catalogue
+from bounds.listing import catalogue
 from bounds.statement import Form, Kind, Outcome, Statement
 from verification.plain_text import claim_lines
 from verification.verdict import Side, Verdict

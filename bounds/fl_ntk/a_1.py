@@ -34,6 +34,7 @@ STATEMENTS = (
         constants=lambda case: {V: exact(case.count * case.variance), M: exact(case.bound), t: exact(case.t)},
         measure=lambda case: case.probability(above=True),
         measures={Form.STATED: lambda case: case.probability(above=False)},
+        symbols={V: "sum of the variances", M: "bound on |X_i|", t: "threshold"},
         says_left="the exact binomial tail, as a rational number",
         draws=lambda options: (BoundedSumDraw(trials=options.trials or 200),),
         necessity={"positive-t": lambda: BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(-1))},

@@ -34,6 +34,7 @@ STATEMENTS = (
         recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=lambda case: {t: case.t, sigma: case.sigma},
         measure=GaussianTail.probability,
+        symbols={t: "threshold", sigma: "standard deviation of X"},
         says_left="erf(t / (sigma sqrt 2)) in ball arithmetic",
         draws=lambda options: (GaussianTailDraw(trials=options.trials or 200),),
         mutants=(scaled(sp.Rational(3, 4)), scaled(sp.Rational(5, 4)), power(sigma, 2)),

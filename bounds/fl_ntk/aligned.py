@@ -8,6 +8,7 @@ import numpy as np
 
 from bounds.federated_run import FederatedRun, federated_run
 from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.reference import BALL
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class AlignedDraw:
     """n unit points within about `spread` of each other, every neuron active on all of them, equal residuals.
 
     There H(0) is nearly the all-ones matrix, whose norm is n, and residuals are its top eigenvector: what the proofs
-    bound by n and sqrt n is reached.
+    bound by n and sqrt n is reached. The runs are small, and are made in balls.
     """
 
     name: str = "aligned points"
@@ -48,7 +49,8 @@ class AlignedDraw:
         outputs = np.maximum(x @ hidden.T, 0) @ signs / np.sqrt(self.width)
         problem = Problem(x, outputs + self.residual, name=f"aligned(n={n}, seed={seed})")
         setup = Setup(self.width, 1.0, self.eta_local, self.eta_global, local_steps, self.rounds, seed)
-        return federated_run(problem, setup, Weights(hidden, signs))
+        run = federated_run(problem, setup, Weights(hidden, signs))
+        return run.with_arithmetic(BALL, bits=256 + 8 * setup.rounds * local_steps)
 
 
 def overshooting_clients() -> FederatedRun:

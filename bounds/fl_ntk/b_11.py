@@ -37,6 +37,11 @@ STATEMENTS = (
         hypotheses=(
             UNIT_ROWS,
             Hypothesis("unit-sigma", "sigma = 1", lambda case: -abs(case.sigma - 1)),
+            Hypothesis(
+                "probability-below-1",
+                "n^2 exp(-m R / 10) < 1: the lemma says something",
+                lambda case: case.width * case.radius / 10 - 2 * np.log(case.problem.n) - 1e-9,
+            ),
             Hypothesis("radius-below-1", "0 < R < 1", lambda case: min(case.radius, 1 - case.radius)),
         ),
         forms={

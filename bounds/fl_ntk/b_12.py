@@ -31,7 +31,7 @@ def constants(case: FederatedRun) -> dict:
 def draws(options) -> tuple:
     """Default families at eta_l = .03, and wedges, where the bound's power of lambda matters."""
     wedges = (WedgeDraw(),) if options.data is None else ()
-    return federated_draws(options, label="eta_l=.03", eta_local=0.03) + wedges
+    return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03) + wedges
 
 
 STATEMENTS = (

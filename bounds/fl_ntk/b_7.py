@@ -38,7 +38,7 @@ def _measure(case: FederatedRun) -> Estimate:
 def small_step_draws(options) -> tuple:
     """Default families at eta_l = .03, where eta_l n K is small enough, and the family that makes the bounds sharp."""
     sharp = (AlignedDraw(),) if options.data is None else ()
-    return federated_draws(options, label="eta_l=.03", eta_local=0.03) + sharp
+    return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03) + sharp
 
 
 STATEMENTS = (

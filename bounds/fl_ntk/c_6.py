@@ -44,6 +44,7 @@ STATEMENTS = (
         recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=lambda case: case.gram_deviation,
+        symbols={gram_norm: "|X X^T|_F"},
         says_left="|H(0) - H_inf|_F from exact pattern counts and the arc-cosine kernel",
         draws=initial_network_draws,
         mutants=(scaled(sp.Rational(1, 12)), power(m, sp.Rational(3, 2))),

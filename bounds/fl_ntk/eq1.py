@@ -45,6 +45,7 @@ STATEMENTS = (
         recorded={Form.STATED: Outcome.HOLDS},
         constants=_constants,
         measure=lambda case: squared(case.observed("residual_norm")[1:]),
+        symbols={inner: "(y - y(t)).(y(t+1) - y(t))", change: "|y(t+1) - y(t)|^2"},
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
         draws=federated_draws,
         mutants=(scaled(sp.Rational(1001, 1000)), without(change)),

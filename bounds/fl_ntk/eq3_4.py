@@ -50,6 +50,11 @@ STATEMENTS = (
         recorded={Form.STATED: Outcome.HOLDS},
         constants=_constants,
         measure=_measure,
+        symbols={
+            H: "[H(t,0) ... H(t,K-1)]",
+            H_perp: "the same over the neurons outside Q_i",
+            residual: "y - y^{(k)}(t), stacked over k",
+        },
         says_left="v_1 by direct summation over the neurons of Q_i, at the middle round",
         draws=federated_draws,
         mutants=(scaled(sp.Rational(1001, 1000)), without(N)),

@@ -10,7 +10,7 @@ import sympy as sp
 
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.b_12 import REACH, constants
-from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS
+from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.wedge import wedge
 from bounds.formula import Formula
 from bounds.mutants import power
@@ -105,7 +105,7 @@ STATEMENTS = (
             "Lemma 6.1",
             note="agrees with the proof of B.12, not with its statement; the constant 4(1 + 2 eta_l n K) suffices",
         ),
-        hypotheses=tuple(_every_run(h) for h in (CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS)),
+        hypotheses=tuple(_every_run(h) for h in (UNIT_ROWS, CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS)),
         forms={
             Form.STATED: Formula(
                 REACH, note="O(): the ratio of the two sides must not grow as m grows or as lambda falls"

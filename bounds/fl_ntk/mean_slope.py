@@ -41,6 +41,7 @@ STATEMENTS = (
         recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=lambda case: snapshot(case).change(),
+        symbols={G: "[G^(0) ... G^(K-1)], mean-slope Gram matrices", residual: "y - y^{(k)}(t), stacked over k"},
         says_left="y(t+1) - y(t) by direct summation over all neurons, at the middle round",
         draws=federated_draws,
         mutants=(scaled(sp.Rational(1001, 1000)), without(N)),

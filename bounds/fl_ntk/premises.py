@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 from flint import arb
 
 from bounds.federated_run import FederatedRun
+from bounds.formula import evaluate
 from bounds.statement import Hypothesis
+from bounds.symbols import lam, r0, r_t, rho, t
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import UNIT_TOLERANCE
@@ -49,14 +50,10 @@ SMALL_FOR_K = Hypothesis(
 
 
 def _contracts(case: FederatedRun) -> Estimate:
-    """(1 - rho lambda/2)^t r_0^2 - r(t)^2 for t >= 1, with the errors of both."""
-    r, lam, rho = case.observed("residual_norm"), case.smallest_eigenvalue, case.rho
-    factor = 1 - rho.value * lam.value / 2
-    t = case.rounds[1:]
-    bound = np.sign(factor) * np.abs(factor) ** t * r.value[0] ** 2
-    slack = t * np.abs(factor) ** (t - 1) * (rho.value * lam.error + rho.error * lam.value) / 2 * r.value[0] ** 2
-    error = slack + 2 * np.abs(bound) * (r.error[0] / r.value[0]) + 2 * r.value[1:] * r.error[1:] + r.error[1:] ** 2
-    return Estimate(bound - r.value[1:] ** 2, error + 1e-14 * np.abs(bound), "rounding bound")
+    """(1 - rho lambda/2)^t r_0^2 - r(t)^2 for t >= 1, in balls."""
+    r = case.observed("residual_norm")
+    values = {rho: case.rho, lam: case.smallest_eigenvalue, r0: r[0], t: case.rounds[1:], r_t: r[1:]}
+    return evaluate((1 - rho * lam / 2) ** t * r0**2 - r_t**2, values)
 
 
 CONTRACTS_SO_FAR = Hypothesis(

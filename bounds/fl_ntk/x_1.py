@@ -17,6 +17,7 @@ D = sp.MatrixSymbol("D", n, n)  # the clients' blocks of H
 r = sp.MatrixSymbol("r", n, T)  # y(t) - y, one column a round
 IDENTITY = sp.Identity(n)
 RESPONSE = D**-1 * (IDENTITY - (IDENTITY - eta_local * D) ** K)  # P
+MAP_SYMBOLS = {H: "Gram matrix of the frozen patterns, H(0)", D: "the client blocks of H, zero elsewhere"}
 ROUND_MAP = IDENTITY - eta_global / N * H * RESPONSE  # M
 
 
@@ -43,7 +44,7 @@ def residuals(case: FederatedRun) -> Estimate:
 
 def linearised_draws(options) -> tuple:
     """Networks linearised in their weights, trained in parameter space; fewer, their rounds are many columns each."""
-    return federated_draws(options, label="linearised", linearised=True, rounds=40)
+    return federated_draws(options, label="linearised", linearised=True, movements=True, rounds=40)
 
 
 STATEMENTS = (
@@ -58,6 +59,7 @@ STATEMENTS = (
         recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=lambda case: map_constants(case) | {r: residuals(case)[:, :-1]},
         measure=lambda case: residuals(case)[:, 1:],
+        symbols=MAP_SYMBOLS | {r: "y(t) - y, one column a round"},
         says_left="y(t+1) - y of the linearised network trained in parameter space, every round",
         draws=linearised_draws,
         mutants=(scaled(sp.Rational(1001, 1000)), power(N, 2), replaced(K, K + 1, "one local step more")),

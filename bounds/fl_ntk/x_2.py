@@ -38,6 +38,7 @@ STATEMENTS = (
         recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=lambda case: case.map_eigenvalues,
+        symbols={nu: "eigenvalues of L^T P L, H = L L^T"},
         says_left="the eigenvalues of M itself, enclosed by a general solver in balls; imaginary parts count as error",
         draws=lambda options: kernel_draws(options, reach=4),
         mutants=(power(eta_global, 2), replaced(nu, sp.Rational(1001, 1000) * nu, "nu times 1.001")),

@@ -69,6 +69,7 @@ STATEMENTS = (
         recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=_measure,
+        symbols={q: "the eigenvalue of a client block at which the bound is largest"},
         says_left="the largest eigenvalue of H P, and the spectral radius of M, both in balls",
         draws=lambda options: kernel_draws(options, reach=1.99),
         mutants=(scaled(sp.Rational(1, 2)), power(N, sp.Rational(1, 4))),

@@ -8,7 +8,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.x_1 import ROUND_MAP, H, linearised_draws, map_constants, residuals
+from bounds.fl_ntk.x_1 import MAP_SYMBOLS, ROUND_MAP, H, linearised_draws, map_constants, residuals
 from bounds.formula import Formula
 from bounds.mutants import replaced, scaled
 from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
@@ -35,7 +35,7 @@ class _Test:
     @cached_property
     def active(self) -> np.ndarray:
         """Initial patterns, (p, m)."""
-        return self.x @ self.case.weights.hidden.T >= 0
+        return gram.activations(self.x, self.case.weights.hidden)
 
     def output(self, hidden: np.ndarray) -> Estimate:
         """The linearised network with these hidden weights: patterns stay those of the initial weights."""
@@ -51,10 +51,11 @@ class _Test:
 def _constants(case: FederatedRun) -> dict:
     test = _Test(case)
     cross = gram.finite(test.x, case.weights.hidden, z=case.problem.x)
+    cross_error = (case.problem.d + 8) * np.finfo(float).eps * (np.abs(test.x) @ np.abs(case.problem.x).T)
     first = residuals(case)[:, 0]
     return map_constants(case) | {
         T: case.setup.rounds,
-        h: Estimate(cross, np.full(cross.shape, 1e-15), "counts, rounding bound"),
+        h: Estimate(cross, cross_error, "counts, rounding bound"),
         f0: test.output(case.weights.hidden),
         start: Estimate(-first.value, first.error, first.method),
     }
@@ -83,6 +84,12 @@ STATEMENTS = (
         recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=_measure,
+        symbols=MAP_SYMBOLS
+        | {
+            h: "kernel of test against training points",
+            f0: "outputs at the test points before training",
+            start: "y - y(0)",
+        },
         says_left="the linearised network's output at five random test points, and |U(T) - U(0)|_F^2, after "
         "training in parameter space",
         draws=linearised_draws,

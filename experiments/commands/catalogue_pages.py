@@ -17,7 +17,7 @@ def list_statements(
     paper: Annotated[str | None, typer.Option(help="only the statements of this paper, such as fl-ntk")] = None,
 ) -> None:
     """List the statements: id, kind, title, and each form with its recorded outcome."""
-    from bounds.catalogue import PAPERS, catalogue
+    from bounds.listing import PAPERS, catalogue
 
     with bad_input():
         if paper is not None and paper not in PAPERS:
@@ -39,7 +39,7 @@ def show(
     latex: Annotated[bool, typer.Option("--latex", help="the formulas as LaTeX too")] = False,
 ) -> None:
     """Show one statement: claim, hypotheses, formulas, source, how each side is measured, mutants, symbols."""
-    from bounds.catalogue import get
+    from bounds.listing import get
     from verification.page import LABEL, entry, wrapped
     from verification.plain_text import claim_lines
 

@@ -73,7 +73,7 @@ def _wanted(ids: list[str] | None, form: str | None) -> "tuple[list[Statement], 
     Raises:
         KeyError: an unknown id. ValueError: a form that none of the statements has.
     """
-    from bounds.catalogue import catalogue, get
+    from bounds.listing import catalogue, get
     from bounds.statement import Form
 
     statements = [get(name) for name in dict.fromkeys(ids)] if ids else list(catalogue().values())

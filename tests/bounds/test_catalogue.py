@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 import bounds.fl_ntk
-from bounds.catalogue import PAPERS, catalogue, get, slug
 from bounds.formula import Nature
+from bounds.listing import PAPERS, catalogue, get, slug
 from bounds.statement import Form, Kind, Outcome
 
 # id, form, kind, outcome found, nature of the difference: rows of the project's list of statements, which is the
@@ -126,7 +126,7 @@ def catalogue_of(monkeypatch, *modules):
         f"papers.{name}": SimpleNamespace(STATEMENTS=[SimpleNamespace(id=i) for i in ids]) for name, ids in modules
     }
     folder["papers"] = SimpleNamespace(__path__=[])
-    module = sys.modules["bounds.catalogue"]  # `bounds.catalogue` may be the function
+    module = sys.modules["bounds.listing"]  # `bounds.listing` may be the function
     monkeypatch.setattr(module, "PAPERS", {"p": "papers"})
     monkeypatch.setattr(module.pkgutil, "iter_modules", lambda path: infos)
     monkeypatch.setattr(module.importlib, "import_module", folder.__getitem__)

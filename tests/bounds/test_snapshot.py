@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.catalogue import get
 from bounds.federated_run import federated_run
+from bounds.listing import get
 from bounds.snapshot import Snapshot
 from bounds.statement import Outcome
 from ntkfl.initialisation import draw

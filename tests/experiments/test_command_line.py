@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bounds.catalogue import catalogue, get
 from bounds.gaussian_tail import GaussianTailDraw
+from bounds.listing import catalogue, get
 from bounds.statement import Outcome
 from experiments.command_line import app
 from verification.verdict import Verdict

@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from bounds.catalogue import catalogue
+from bounds.listing import catalogue
 from bounds.options import Options
 from bounds.statement import Kind, Outcome
 from verification.compare import judge

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from bounds.catalogue import catalogue
+from bounds.listing import catalogue
 from bounds.statement import Form, Kind, Outcome
 from verification.plain_text import claim_lines, plain
 from verification.report import (
