@@ -8,10 +8,10 @@ verify: $(STAMP)
 	@.venv/bin/ntkfl verify
 
 test: $(STAMP)
-	.venv/bin/python -m pytest -n 2 -m "not slow"
+	.venv/bin/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 test-slow: $(STAMP)
-	.venv/bin/python -m pytest -n 2 -m slow
+	.venv/bin/python -m pytest -n 2 --dist loadgroup -m slow
 
 check: $(STAMP)
 	.venv/bin/ruff format --check .

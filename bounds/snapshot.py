@@ -77,10 +77,28 @@ class Snapshot:
 
     def grams(self, neurons: np.ndarray | None = None) -> Estimate:
         """[H(t,0) ... H(t,K-1)], (n, K n), summed over the given neurons of each row (default: all)."""
-        problem = self.run.problem
-        weights, _ = self.local
-        blocks = [gram.local_gram(problem.x, problem.owner, self.hidden, w, neurons=neurons) for w in weights[:-1]]
+        rows, inner = self._active, self.run.problem.x @ self.run.problem.x.T
+        if neurons is not None:
+            rows = rows & neurons
+        counts = [rows.astype(np.float32) @ columns.astype(np.float32).T for columns in self._local_active]  # exact
+        blocks = [inner * (count.astype(float) / self.run.setup.width) for count in counts]
         return Estimate(np.hstack(blocks), np.hstack(self._doubts), "counts, rounding bound")
+
+    @cached_property
+    def _active(self) -> np.ndarray:
+        """1{u_r(t).x_i >= 0}, (n, m)."""
+        return gram.activations(self.run.problem.x, self.hidden)
+
+    @cached_property
+    def _local_active(self) -> list[np.ndarray]:
+        """For each k, 1{w_{k,c(j),r}(t).x_j >= 0}, (n, m): every sample under the weights of its own client."""
+        x, patterns = self.run.problem.x, []
+        for local in self.local[0][:-1]:
+            active = np.empty((len(x), self.run.setup.width), bool)
+            for c, members in enumerate(self.run.problem.clients()):
+                active[members] = gram.activations(x[members], local[c])
+            patterns.append(active)
+        return patterns
 
     @cached_property
     def _doubts(self) -> list[np.ndarray]:
@@ -99,7 +117,7 @@ class Snapshot:
     @cached_property
     def mean_slope_grams(self) -> Estimate:
         """[G^(0) ... G^(K-1)], (n, K n): as H(t,k), with relu's mean slope over the round for 1{u(t).x_i >= 0}."""
-        x, owner = self.run.problem.x, self.run.problem.owner
+        x = self.run.problem.x
         before, after = x @ self.hidden.T, x @ self.next_hidden.T
         change = after - before
         slope = np.where(
@@ -107,11 +125,7 @@ class Snapshot:
             (before >= 0).astype(float),
             (np.maximum(after, 0) - np.maximum(before, 0)) / np.where(change == 0, 1, change),
         )
-        weights, _ = self.local
-        blocks = []
-        for local in weights[:-1]:
-            active = np.stack([local[owner[j]] @ x[j] >= 0 for j in range(len(x))])
-            blocks.append((x @ x.T) * (slope @ active.T) / self.run.setup.width)
+        blocks = [(x @ x.T) * (slope @ active.T) / self.run.setup.width for active in self._local_active]
         # A slope is a quotient of differences: wrong by rounding / |change|, or anything in [0, 1].
         rounding = 4 * (x.shape[1] + 4) * EPS * np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(self.hidden, axis=1)
         flips = (before >= 0) != (after >= 0)

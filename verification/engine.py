@@ -23,7 +23,7 @@ from verification.verdict import Side, Verdict
 
 REACH = {"m": 1e9, "T": 1e7}  # largest width and number of rounds that anyone can run; a smallest step is below 1e-6
 
-WORKERS, AHEAD = 2, 8  # threads that prepare cases, and how many cases they may be ahead
+WORKERS, AHEAD = 3, 8  # threads that prepare cases, and how many cases they may be ahead
 CONFIRM = 3  # violating cases that are kept to be confirmed; one that stands is enough
 
 Progress = Callable[[str, int, int], None]

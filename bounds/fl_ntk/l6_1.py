@@ -27,7 +27,7 @@ class WedgeLadder:
     @cached_property
     def runs(self) -> list[list[FederatedRun]]:
         """One run an angle."""
-        return [[wedge(float(angle), 2048, rounds=1000)] for angle in np.geomspace(0.3, 0.03, 6)]
+        return [[wedge(float(angle), 512, rounds=600)] for angle in np.geomspace(0.3, 0.03, 6)]
 
     @property
     def sizes(self) -> np.ndarray:

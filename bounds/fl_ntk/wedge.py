@@ -46,7 +46,7 @@ def _run(angle: float, hidden: np.ndarray, setup: Setup, name: str) -> Federated
 
 @dataclass(frozen=True)
 class WedgeDraw:
-    """Wedges of angle .3 down to .03, 1000 rounds each: as many compiled lengths as one."""
+    """Wedges of angle .3 down to .03, 600 rounds each: as many compiled lengths as one."""
 
     name: str = "wedges"
     trials: int = 8
@@ -55,4 +55,4 @@ class WedgeDraw:
     def case(self, seed: int) -> FederatedRun:
         """The wedge of one seed; the angles repeat every eight seeds."""
         angle = float(np.geomspace(0.3, 0.03, 8)[seed % 8])
-        return wedge(angle, 2048, rounds=1000)
+        return wedge(angle, 512, rounds=600)
