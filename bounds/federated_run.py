@@ -216,6 +216,7 @@ def federated_draws(
             `label` names that choice in reports. movements: record movements too, at half as much time again.
     """
     setup = options.setup(**defaults)
+    overruled = any(getattr(options, name) is not None for name in defaults)
     families = (("digits", 20, 4), ("sphere", 8, 2)) if options.data is None else ((options.data, 20, 4),)
     draws = []
     for name, n, clients in families:
@@ -225,7 +226,7 @@ def federated_draws(
         cost = size * setup.width * setup.local_steps * setup.rounds
         draws.append(
             FederatedDraw(
-                name=f"{name} ({label})" if label else name,
+                name=f"{name} ({label})" if label and not overruled else name,
                 setup=setup,
                 clients=options.clients or (clients if user is None else None),
                 partition=options.partition or ("iid" if user is None else None),
