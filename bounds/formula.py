@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 from flint import arb, arb_mat
 
-from ntkfl.balls import PRECISION, ball, ball_matrix, enclosure, precision
+from ntkfl.balls import PRECISION, NotFinite, ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate
 
 Constants = Mapping[Any, Any]  # sympy symbol -> float, array or Estimate
@@ -179,7 +179,7 @@ def _ball(node: Any, environment: Mapping) -> Any:
     if isinstance(node, sp.Transpose):
         return arguments[0].transpose()
     if isinstance(node, sp.Inverse):
-        return arguments[0].inv()
+        return _inverse(arguments[0])
     if isinstance(node, sp.Trace):
         return arguments[0].trace()
     if isinstance(node, sp.MatAdd):
@@ -198,6 +198,13 @@ def _ball(node: Any, environment: Mapping) -> Any:
     if type(node) in _FUNCTIONS:
         return _FUNCTIONS[type(node)](*arguments)
     raise TypeError(f"a formula may not contain {type(node).__name__}: {node}")
+
+
+def _inverse(matrix: arb_mat) -> arb_mat:
+    try:
+        return matrix.inv()
+    except ZeroDivisionError as error:
+        raise NotFinite("a matrix of the formula may be singular within its error: it has no inverse") from error
 
 
 def _power(base: arb, exponent: arb) -> arb:

@@ -120,6 +120,9 @@ class KernelDraw:
 
 
 def kernel_draws(options: Options, reach: float) -> tuple[KernelDraw, ...]:
-    """The default families, or the user's data, at infinite width; 50 seeds each, all in balls."""
-    draws = (replace(base, trials=options.trials or 50) for base in federated_draws(options))
-    return tuple(KernelDraw(base, reach, options.data is not None) for base in draws)
+    """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow."""
+    found = []
+    for base in federated_draws(options):
+        trials = options.trials or (50 if base.problem(options.seed).n <= 50 else 10)
+        found.append(KernelDraw(replace(base, trials=trials), reach, options.data is not None))
+    return tuple(found)

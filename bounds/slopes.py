@@ -8,36 +8,40 @@ from scipy import stats
 from ntkfl.estimate import Estimate
 
 LEVEL = 0.99
+RESAMPLES = 400
+EPS = np.finfo(float).eps
 
 
 def slope(sizes: np.ndarray, values: np.ndarray) -> Estimate:
     """Slope of log(value) against log(size), with its interval.
 
     Args:
-        sizes: (s,), at least four different ones. values: (s,) positive, or (s, seeds), whose RMS over seeds is fitted.
+        sizes: (s,), at least four different. values: (s,) positive, or (s, seeds), whose RMS is fitted.
 
-    The half-width is the 99% t-interval of the least-squares slope plus the change when the two smallest sizes are
-    dropped: the leading power is approached only in the limit, and the fit must not claim to know better.
+    The half-width is the larger change of the slope when the two smallest sizes are dropped and when a next-order term
+    size^(-1/2) is fitted beside it (the leading power is approached only in the limit), plus the noise at the 99% level:
+    the t-interval of the line, or the bootstrap over seeds of the fit with the next-order term, whichever is wider.
 
     Raises:
         ValueError: fewer than four sizes, or a value that is not positive.
     """
     sizes, values = np.asarray(sizes, float), np.asarray(values, float)
-    if values.ndim == 2:
-        values = np.sqrt((values**2).mean(axis=1))
+    samples = values[:, None] if values.ndim == 1 else values
     if len(np.unique(sizes)) < 4:
         raise ValueError(f"a slope needs at least 4 different sizes, got {len(np.unique(sizes))}")
-    if not (values > 0).all():
-        raise ValueError(f"a slope needs positive values; size {sizes[np.argmin(values)]:g} has {values.min():g}")
+    root = np.sqrt((samples**2).mean(axis=1))
+    if not (root > 0).all():
+        raise ValueError(f"a slope needs positive values; size {sizes[np.argmin(root)]:g} has {root.min():g}")
     order = np.argsort(sizes)
-    logs, heights = np.log(sizes[order]), np.log(values[order])
-    fit, spread = _least_squares(logs, heights)
+    logs, samples, heights = np.log(sizes[order]), samples[order], np.log(root[order])
+    line, spread = _least_squares(logs, heights)
+    noise = stats.t.ppf((1 + LEVEL) / 2, len(logs) - 2) * spread
+    if samples.shape[1] > 1:
+        noise = max(noise, stats.norm.ppf((1 + LEVEL) / 2) * _resampled(logs, samples))
     tail, _ = _least_squares(logs[2:], heights[2:])
-    half = stats.t.ppf((1 + LEVEL) / 2, len(logs) - 2) * spread + abs(fit - tail)
-    half += 16 * np.finfo(float).eps * (np.abs(heights).max() + np.abs(logs).max()) / np.ptp(logs)  # logs are rounded
-    return Estimate(
-        np.array(fit), np.array(half), f"log-log slope, {LEVEL:.0%} interval and drop of the two smallest sizes"
-    )
+    half = noise + max(abs(line - tail), abs(line - _next_order(logs, heights)))
+    half += 16 * EPS * (np.abs(heights).max() + np.abs(logs).max()) / np.ptp(logs)  # logs are rounded
+    return Estimate(line, half, f"log-log slope, {LEVEL:.0%} interval with finite-size bias")
 
 
 def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
@@ -46,3 +50,18 @@ def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     slope = (x @ y) / (x @ x)
     rest = y - slope * x
     return float(slope), float(np.sqrt((rest @ rest) / max(len(x) - 2, 1) / (x @ x)))
+
+
+def _next_order(logs: np.ndarray, heights: np.ndarray) -> np.ndarray:
+    """The exponents e of the fits c + e log(size) + b size^(-1/2); heights (s,) or (s, fits)."""
+    design = np.stack([np.ones_like(logs), logs, np.exp(-(logs - logs[0]) / 2)], axis=1)
+    return np.linalg.lstsq(design, heights, rcond=None)[0][1]
+
+
+def _resampled(logs: np.ndarray, samples: np.ndarray) -> float:
+    """Standard deviation of the next-order exponent when every size draws its seeds anew from those it has."""
+    sizes, seeds = samples.shape
+    picks = np.random.default_rng(0).integers(0, seeds, (RESAMPLES, sizes, seeds))
+    root = np.sqrt((np.take_along_axis(np.broadcast_to(samples, picks.shape), picks, axis=2) ** 2).mean(axis=2))
+    positive = root[(root > 0).all(axis=1)]
+    return float(_next_order(logs, np.log(positive).T).std()) if len(positive) else np.inf

@@ -165,6 +165,9 @@ class Statement:
 
     def evaluate(self, constants: Mapping[Any, Any], form: Form | None = None) -> tuple[Estimate, ...]:
         """The right side for a user's own numbers, symbol by symbol, part by part."""
+        for symbol, value in constants.items():
+            if getattr(symbol, "is_positive", False) and np.any(np.asarray(getattr(value, "value", value)) <= 0):
+                raise ValueError(f"{symbol} is {value}; it must be positive")
         return self.forms[form or self.mutated_form].evaluate(constants)
 
     def solve_for(

@@ -52,10 +52,14 @@ class WidthLadder:
         return len(self.widths) * len(self.seeds)
 
     def prepare(self) -> None:
-        """Run the simulations now; see `FederatedRun.prepare`."""
+        """Run the simulations now, as `FederatedRun.prepare`; their rounding is measured where it is asked for."""
         for row in self.runs:
             for run in row:
-                run.prepare()
+                _ = run.trajectory
+
+    def fresh(self) -> WidthLadder:
+        """The same ladder with other networks, for a second opinion."""
+        return replace(self, seeds=tuple(seed + 10_000 for seed in self.seeds))
 
     def samples(self, statistic: Callable[[FederatedRun], float]) -> np.ndarray:
         """A statistic of every run, shape (widths, seeds)."""
@@ -74,7 +78,7 @@ class LadderDraw:
     base: FederatedDraw | None
     setup: Setup
     widths: tuple[int, ...] = WIDTHS
-    seeds: int = 8
+    seeds: int = 24
     trials: int = 1
     required: int = 20  # runs, not ladders
 

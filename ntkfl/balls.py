@@ -19,6 +19,10 @@ from ntkfl.estimate import Estimate
 PRECISION = 128  # bits; enough that a right side's own rounding never decides a comparison
 
 
+class NotFinite(ArithmeticError, ValueError):
+    """A ball without an end: a division by something that may be 0, a root of something that may be negative."""
+
+
 @contextmanager
 def precision(bits: int = PRECISION) -> Iterator[None]:
     """Run a block with balls of this many bits (flint keeps its precision globally; this restores it)."""
@@ -62,7 +66,7 @@ def enclosure(x: arb | list[arb] | arb_mat) -> Estimate:
 
 def _midpoint_and_radius(x: arb) -> tuple[float, float]:
     if not x.is_finite():
-        raise ValueError(f"a ball is not finite ({x}): a division by zero or a root of a negative number")
+        raise NotFinite(f"a ball is not finite ({x}): a division by zero or a root of a negative number")
     middle = float(x)
     radius = (x - arb(middle)).abs_upper()
     return middle, 0.0 if radius == 0 else float(np.nextafter(float(radius), np.inf))

@@ -140,7 +140,7 @@ class Setup:
                 raise ValueError(f"{name} is {value!r}; it must be a positive integer")
         for name in ("sigma", "eta_local", "eta_global"):
             value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0):
+            if not isinstance(value, float | int | np.number) or not (np.isfinite(value) and value > 0):
                 raise ValueError(f"{name} is {value!r}; it must be a positive finite number")
         if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**63:
             raise ValueError(f"seed is {self.seed!r}; it must be an integer from 0 to 2^63 - 1")

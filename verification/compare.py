@@ -14,7 +14,7 @@ from ntkfl.estimate import Estimate
 
 FINE = 1e-6  # relative error below which overlapping enclosures touch rather than leave the question open
 
-COARSE = 0.2  # an exponent known less well than this does not tell -1/2 from -1/4 or -3/4: not resolved
+COARSE = 0.25  # an exponent known less well than this does not tell -1/2 from -1/4 or -3/4: not resolved
 
 SEVERITY = (Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNRESOLVED, Outcome.VIOLATED)
 
@@ -51,7 +51,7 @@ def compare(kind: Kind, left: Estimate, right: Estimate, lower: Estimate | None 
             codes = np.where((l_lo > r_hi) | (l_hi < r_lo), 3, np.where(_fine(error, size), 0, 2))
             ratios = np.where(l_value == r_value, 0.0, np.abs(gap) / np.where(size > 0, size, 1))
         elif kind is Kind.RATE:
-            codes = np.where((l_lo > r_hi) | (l_hi < r_lo), 3, np.where(error <= COARSE, 0, 2))
+            codes = np.where(error > COARSE, 2, np.where((l_lo > r_hi) | (l_hi < r_lo), 3, 0))
             ratios = np.where(l_value == r_value, 0.0, np.abs(gap) / l_error)
         else:
             low, high = (l_value, r_value) if kind is not Kind.LOWER else (r_value, l_value)

@@ -27,6 +27,10 @@ class Confirmation:
 
 def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Confirmation:
     """Redo a violated comparison, hypotheses included, more precisely than it was first done."""
+    if hasattr(case, "fresh"):
+        other = judge(statement, form, case.fresh())
+        agrees = other.outcome is Outcome.VIOLATED
+        return Confirmation(agrees, f"other networks {'agree' if agrees else 'do not agree'}: {other.left}")
     if not isinstance(case, FederatedRun):
         return Confirmation(True, "both sides are balls" if _in_balls(seen) else _known_by(seen))
     cost = _cost(case)

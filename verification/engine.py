@@ -13,6 +13,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from bounds.formula import Formula
 from bounds.options import Options
 from bounds.statement import Draw, Form, Outcome, Statement
 from ntkfl.trajectory import provenance
@@ -38,12 +39,15 @@ class Check:
     draws: tuple[Draw, ...]
     tally: Tally = field(default_factory=Tally)
     mutants: list[Tally] = field(default_factory=list)
+    mutated: list[Formula] = field(default_factory=list)
     violating: list[tuple[Any, Comparison]] = field(default_factory=list)
     vacuous: str | None = None
 
     def __post_init__(self) -> None:
         if self.form is self.statement.mutated_form and self.statement.recorded[self.form] is Outcome.HOLDS:
             self.mutants = [Tally() for _ in self.statement.mutants]
+            formula = self.statement.forms[self.form]
+            self.mutated = [formula.mutated(mutant.change) for mutant in self.statement.mutants]
 
     @property
     def required(self) -> int:
@@ -51,7 +55,16 @@ class Check:
         return min(draw.required for draw in self.draws)
 
     def add(self, case: Any, label: dict[str, Any]) -> None:
-        """Admit or reject a case; judge the form and its mutants on it."""
+        """Admit or reject a case; judge the form and its mutants on it.
+
+        A case on which a side has no finite value is unresolved: it must not take the other statements down.
+        """
+        try:
+            self._add(case, label)
+        except ArithmeticError as error:
+            self.tally.leave_open(str(error), getattr(case, "count", 1))
+
+    def _add(self, case: Any, label: dict[str, Any]) -> None:
         statement, formula = self.statement, self.statement.forms[self.form]
         for hypothesis in statement.required(self.form):
             if not hypothesis.met(case):
@@ -67,10 +80,9 @@ class Check:
             self.violating = [(case, seen), *self.violating][:CONFIRM]  # the worst comes first
         if self.vacuous is None and formula.premise:
             self.vacuous = _out_of_reach(formula.premise_at(constants))
-        for mutant, tally in zip(statement.mutants, self.mutants, strict=False):
+        for mutated, tally in zip(self.mutated, self.mutants, strict=True):
             if failure is None and tally.counts[Outcome.VIOLATED]:
                 continue  # killed already
-            mutated = formula.mutated(mutant.change)
             wrong = judge(statement, self.form, case, formula=mutated, left=left, constants=constants)
             tally.add(wrong, {}, weight, failure)
 
@@ -78,7 +90,7 @@ class Check:
         """Settle what was counted; confirm a violation; run the witness and the necessity cases."""
         statement, form, tally = self.statement, self.form, self.tally
         outcome, said = tally.settle(statement.kind, self.required)
-        notes += said
+        notes += said + tuple(f"{count} cases not evaluated: {reason}" for reason, count in tally.failed.items())
         confirmation, witness = None, None
         if outcome is Outcome.VIOLATED and self.violating:
             for violation in self.violating:

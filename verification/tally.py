@@ -19,6 +19,7 @@ class Tally:
 
     counts: Counter = field(default_factory=Counter)
     rejected: Counter = field(default_factory=Counter)
+    failed: Counter = field(default_factory=Counter)
     tightness: list[float] = field(default_factory=list)
     worst: Comparison | None = None
     worst_case: dict[str, Any] | None = None
@@ -37,6 +38,12 @@ class Tally:
         if worse:
             self.worst, self.worst_case = comparison, case
         return worse
+
+    def leave_open(self, reason: str, weight: int) -> None:
+        """Count an admitted case that could not be evaluated."""
+        self.counts[Outcome.UNRESOLVED] += 1
+        self.weight += weight
+        self.failed[reason] += 1
 
     @property
     def trials(self) -> int:

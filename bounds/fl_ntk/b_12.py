@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.federated_run import FederatedRun, federated_draws
+from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.aligned import long_row_converging, overshooting_server
+from bounds.fl_ntk.b_7 import small_step_runs
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, POSITIVE_SPECTRUM, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.wedge import WedgeDraw, one_neuron_wedge
 from bounds.formula import Formula, Nature
@@ -31,7 +32,7 @@ def constants(case: FederatedRun) -> dict:
 def draws(options) -> tuple:
     """Default families at eta_l = .03, and wedges, where the bound's power of lambda matters."""
     wedges = (WedgeDraw(),) if options.data is None else ()
-    return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03) + wedges
+    return small_step_runs(options) + wedges
 
 
 STATEMENTS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.federated_run import FederatedRun, federated_draws
+from bounds.federated_run import FederatedDraw, FederatedRun, federated_draws
 from bounds.fl_ntk.aligned import AlignedDraw, long_row, overshooting_clients
 from bounds.fl_ntk.premises import SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.formula import Formula
@@ -36,9 +36,20 @@ def _measure(case: FederatedRun) -> Estimate:
 
 
 def small_step_draws(options) -> tuple:
-    """Default families at eta_l = .03, where eta_l n K is small enough, and the family that makes the bounds sharp."""
-    sharp = (AlignedDraw(),) if options.data is None else ()
-    return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03) + sharp
+    """Default families at eta_l = .03, where eta_l n K is small enough, and the family that makes the bounds sharp.
+
+    On the user's data the step is chosen so that eta_l n K <= 1.2, unless the user chose one.
+    """
+    return small_step_runs(options) + ((AlignedDraw(),) if options.data is None else ())
+
+
+def small_step_runs(options) -> tuple[FederatedDraw, ...]:
+    """Runs at a step small enough for the hypothesis eta_l n K <= 1.2564."""
+    if options.data is None:
+        return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03)
+    size = federated_draws(options)[0].problem(options.seed).n
+    step = min(0.03, 1.2 / (size * (options.local_steps or 2)))
+    return federated_draws(options, label=f"eta_l={step:.2g}", movements=True, eta_local=step)
 
 
 STATEMENTS = (

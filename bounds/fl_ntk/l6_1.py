@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import sympy as sp
 
-from bounds.federated_run import FederatedRun
+from bounds.federated_run import FederatedRun, federated_draws
 from bounds.fl_ntk.b_12 import REACH, constants
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.wedge import wedge
@@ -91,7 +91,8 @@ def _every_run(hypothesis: Hypothesis) -> Hypothesis:
 
 
 def _draws(options) -> tuple:
-    ladders = ladder_draws(options, eta_local=0.05)
+    size = 6 if options.data is None else federated_draws(options)[0].problem(options.seed).n
+    ladders = ladder_draws(options, eta_local=min(0.05, 0.4 / size))  # eta_l n K <= 1.2
     return ladders + ((WedgeLadderDraw(),) if options.data is None else ())
 
 

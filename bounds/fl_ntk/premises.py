@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import numpy as np
 from flint import arb
 
 from bounds.federated_run import FederatedRun
@@ -15,6 +18,15 @@ from ntkfl.problem import UNIT_TOLERANCE
 TINY = 1e-300  # "> 0" as ">= the least number that matters"
 
 UNIT_ROWS = Hypothesis("unit-rows", "|x_i| = 1 to 1e-12", lambda case: UNIT_TOLERANCE - case.problem.unit_deviation)
+
+
+def at_most(samples: int) -> Hypothesis:
+    """A limit of this tool, not of the theorem: matrices of balls beyond this size take too long."""
+    return Hypothesis(
+        "fits-in-balls",
+        f"n <= {samples}, so that the right side is affordable in balls",
+        lambda case: samples - case.problem.n,
+    )
 
 
 POSITIVE_SPECTRUM = Hypothesis(
@@ -58,4 +70,71 @@ def _contracts(case: FederatedRun) -> Estimate:
 
 CONTRACTS_SO_FAR = Hypothesis(
     "contracts-so-far", "Eq (7) held in every round before: r(t)^2 <= (1 - rho lambda/2)^t r_0^2", _contracts
+)
+
+LOCALLY_STABLE = Hypothesis(
+    "locally-stable",
+    "0 < eta_l q < 2 for every eigenvalue q of every client block",
+    lambda case: 2 - 1e-9 - case.setup.eta_local * case.block_eigenvalues.max(),
+)
+NO_LOCAL_OVERSHOOT = Hypothesis(
+    "no-local-overshoot",
+    "eta_l q <= 1 for every eigenvalue q of every client block",
+    lambda case: 1 - 1e-9 - case.setup.eta_local * case.block_eigenvalues.max(),
+)
+SERVER_AT_MOST_1 = Hypothesis("eta_g-at-most-1", "eta_g <= 1", lambda case: 1 - case.setup.eta_global)
+
+
+@lru_cache(maxsize=4)
+def block_bounds(case: FederatedRun) -> tuple[float, float, float, float]:
+    """E, lambda_min(H(0)) - E, min_c lambda_min(H_cc(0)) - E and max_c |H_cc(0)| + E, rounding counted against them.
+
+    E bounds how far |x_i.x_j| times any pattern counts can be from those of H(0), in the spectral norm, while no weight
+    is further from its start than the run's own movement (the argument of `certificate.py`, with D and U counted).
+    """
+    x, hidden = case.problem.x, case.weights.hidden
+    farthest = 0.0
+    if not case.linearised:
+        farthest = max(float(case.observed(name).hi.max()) for name in ("movement", "local_movement"))
+    z, slack = x @ hidden.T, 1e-12 * (1 + np.abs(hidden).max())
+    reach = farthest * np.linalg.norm(x, axis=1, keepdims=True) + slack
+    on, sure, maybe = ((z >= limit).astype(float) for limit in (0.0, reach, -reach))
+    both = on @ on.T
+    moved = np.zeros_like(both) if case.linearised else np.maximum(both - sure @ sure.T, maybe @ maybe.T - both)
+    h = case.initial_gram
+    rounding = float(np.linalg.norm(h.error)) + 1e-12
+    change = float(np.linalg.norm(np.abs(x @ x.T) * moved / case.setup.width, 2)) * (1 + 1e-12) + rounding
+    blocks = [np.linalg.eigvalsh(h.value[np.ix_(c, c)]) for c in case.problem.clients()]
+    lowest, highest = min(b[0] for b in blocks), max(b[-1] for b in blocks)
+    return change, float(case.smallest_eigenvalue.lo) - change, float(lowest) - change, float(highest) + change
+
+
+def _local_contraction(case: FederatedRun) -> float:
+    _, _, lowest, highest = block_bounds(case)
+    return 2 * lowest - float(case.smallest_eigenvalue.hi) / 2 - case.setup.eta_local * highest**2 - 1e-13
+
+
+LOCAL_CONTRACTION = Hypothesis(
+    "local-contraction",
+    "eta_l (|H_cc(0)| + E)^2 <= 2 (lambda_min(H_cc(0)) - E) - lambda/2 for every client; E: how far the run's own "
+    "movement lets H change. 4 n_c R + eta_l n_c^2 <= 1.5 lambda is enough with high probability",
+    _local_contraction,
+)
+
+
+def _small_steps(case: FederatedRun) -> Estimate:
+    change, bottom, lowest, highest = block_bounds(case)
+    setup, top = case.setup, float(case.largest_eigenvalue.hi)
+    drift = top * setup.eta_local * highest * (setup.local_steps - 1)
+    gain = 2 * bottom - drift - float(case.rho.hi) * (top + change) ** 2
+    stable = 2 * lowest - setup.eta_local * highest**2
+    margins = np.array([gain - float(case.smallest_eigenvalue.hi) / 2, stable])
+    return Estimate(margins, 1e-13, "rounding bound")
+
+
+SMALL_STEPS = Hypothesis(
+    "small-steps",
+    "2 (lambda - E) - mu eta_l h (K-1) - rho (mu + E)^2 >= lambda/2 and eta_l h^2 <= 2 (lambda_min(H_cc(0)) - E), with "
+    "h = max_c |H_cc(0)| + E; E: how far the run's own movement lets H change",
+    _small_steps,
 )

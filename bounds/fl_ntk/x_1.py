@@ -6,6 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun, federated_draws
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.formula import Formula
 from bounds.mutants import power, replaced, scaled
 from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
@@ -55,6 +56,7 @@ STATEMENTS = (
         source=Source(
             BEYOND, "section 6 of the ledger", note="P = blockdiag f_K(H_cc), f_K(q) = (1 - (1 - eta_l q)^K)/q"
         ),
+        hypotheses=(at_most(400), POSITIVE_SPECTRUM),
         forms={Form.REPAIRED: Formula(ROUND_MAP * r)},
         recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=lambda case: map_constants(case) | {r: residuals(case)[:, :-1]},

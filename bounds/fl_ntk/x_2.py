@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
+from bounds.fl_ntk.premises import at_most
 from bounds.formula import Formula
 from bounds.kernel_case import KernelCase, kernel_draws
 from bounds.mutants import power, replaced
@@ -33,7 +34,7 @@ STATEMENTS = (
             "section 6 of the ledger",
             note="H = L L^T makes H P similar to the symmetric L^T P L, for any eta_l, also where P is indefinite",
         ),
-        hypotheses=(POSITIVE_LIMIT,),
+        hypotheses=(at_most(150), POSITIVE_LIMIT),
         forms={Form.REPAIRED: Formula(1 - eta_global / N * nu)},
         recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
+from bounds.fl_ntk.premises import at_most
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
 from bounds.formula import Formula
 from bounds.kernel_case import KernelCase, kernel_draws
@@ -57,6 +58,7 @@ STATEMENTS = (
             "From H <= N blockdiag(H_cc)",
         ),
         hypotheses=(
+            at_most(150),
             POSITIVE_LIMIT,
             Hypothesis(
                 "locally-stable",

@@ -8,6 +8,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.x_1 import MAP_SYMBOLS, ROUND_MAP, H, linearised_draws, map_constants, residuals
 from bounds.formula import Formula
 from bounds.mutants import replaced, scaled
@@ -80,6 +81,7 @@ STATEMENTS = (
             "grows the first no longer "
             "depends on N, K, the steps or the partition",
         ),
+        hypotheses=(at_most(400), POSITIVE_SPECTRUM),
         forms={Form.REPAIRED: Formula((f0 + h * COEFFICIENTS, COEFFICIENTS.T * H * COEFFICIENTS))},
         recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,

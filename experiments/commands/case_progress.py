@@ -16,7 +16,7 @@ class CaseProgress:
 
     def __init__(self) -> None:
         self._seen = (0, 1)
-        self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
+        self._next_line = time.monotonic()  # the first case is said at once: the work has begun
         self._bar = _bar() if sys.stderr.isatty() else None
         self._task = self._bar.add_task("starting", total=None) if self._bar else None
 

@@ -39,7 +39,7 @@ def certify(
             size = SPHERE_SIZE if options.data in (None, "sphere") else BUILT_IN_SIZE
             problem = one_output(chosen_problem(options, "sphere", size))
             setup = options.setup(seed=options.seed, **DEFAULTS)
-            (write,) = stack.enter_context(reserved(json_file))
+            (write,) = stack.enter_context(reserved(json_file, inputs=(options.data,)))
         found: Certificate = certified_network(problem, setup)
         said = setting(problem, setup, "width", "sigma", "local_steps", "eta_local", "eta_global", "seed")
         typer.echo(f"{found}\n  setting: {said}")

@@ -11,18 +11,21 @@ Write = Callable[[str], None]
 
 
 @contextmanager
-def reserved(*paths: Path | None) -> Iterator[tuple[Write | None, ...]]:
+def reserved(*paths: Path | None, inputs: tuple[str | None, ...] = ()) -> Iterator[tuple[Write | None, ...]]:
     """A function for each path that puts text there at once; None for None.
 
     The text goes to a temporary file beside the path, made on entry, and replaces the path when it is written. What
     stood there stays until then; without a call nothing changes.
 
     Raises:
-        OSError: a path that cannot be written, and why. ValueError: the same path twice.
+        OSError: a path that cannot be written, and why. ValueError: the same path twice, or one of the inputs.
     """
     given = [path.resolve() for path in paths if path is not None]
     if len(set(given)) < len(given):
         raise ValueError(f"{given[0]} is named for two outputs; each needs its own file")
+    for read in inputs:
+        if read is not None and Path(read).resolve() in given:
+            raise ValueError(f"{read} is the data that are read; the output needs a file of its own")
     with ExitStack() as stack:
         yield tuple(None if path is None else stack.enter_context(_reserved(path)) for path in paths)
 

@@ -49,7 +49,7 @@ def verify(
                 raise ValueError(f"trials is {trials}; it must be a positive integer")
             options = replace(options, trials=trials)
             statements, forms = _wanted(ids, form)
-            write_json, write_markdown = stack.enter_context(reserved(json_file, markdown))
+            write_json, write_markdown = stack.enter_context(reserved(json_file, markdown, inputs=(options.data,)))
             _check_data(statements, forms, options)
         verdicts, complete = _run(statements, forms, options)
         own_data = options.data is not None

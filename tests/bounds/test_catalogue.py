@@ -29,6 +29,13 @@ fl-ntk/L6.1,repaired,order,holds,
 fl-ntk/B.3,stated,upper,holds,out of reach
 fl-ntk/B.3,proved,upper,holds,out of reach
 fl-ntk/B.3-certificate,repaired,upper,holds,
+fl-ntk/B.4,stated,upper,holds,proof gap
+fl-ntk/B.4,proved,upper,holds,
+fl-ntk/B.4,repaired,upper,holds,
+fl-ntk/B.5,stated,probability,holds,
+fl-ntk/B.5,repaired,probability,holds,
+fl-ntk/B.6,stated,probability,holds,
+fl-ntk/B.6,repaired,probability,holds,
 fl-ntk/B.7,stated,upper,holds,
 fl-ntk/B.10,stated,upper,holds,
 fl-ntk/B.10,repaired,upper,holds,
@@ -46,6 +53,29 @@ fl-ntk/X.1,repaired,equality,holds,
 fl-ntk/X.2,repaired,equality,holds,
 fl-ntk/X.3,repaired,upper,holds,
 fl-ntk/X.8,repaired,equality,holds,
+fl-ntk/C.8,stated,upper,holds,
+fl-ntk/X.4,repaired,equality,holds,
+fl-ntk/X.3b,repaired,upper,holds,
+fl-ntk/X.7,repaired,existence,holds,
+fl-ntk/X.5,repaired,existence,holds,
+fl-ntk/K1-is-GD,stated,equality,holds,
+fl-ntk/Alg1-update,stated,equality,violated,misprint
+fl-ntk/Alg1-update,repaired,equality,holds,
+fl-ntk/Eq2,stated,equality,violated,misprint
+fl-ntk/Eq2,repaired,equality,holds,
+fl-ntk/B.9-13,stated,upper,violated,missing hypothesis
+fl-ntk/B.9-13,repaired,upper,holds,
+fl-ntk/B.9-14,stated,upper,violated,misprint
+fl-ntk/B.9-14,repaired,upper,holds,
+fl-ntk/B.9-15,stated,upper,holds,
+fl-ntk/B.9-15,repaired,upper,holds,
+fl-ntk/Eq5,stated,upper,violated,reading
+fl-ntk/Eq5,repaired,upper,holds,
+fl-ntk/B.8,stated,probability,holds,proof gap
+fl-ntk/B.8,repaired,probability,holds,
+fl-ntk/B.8-hoeffding,repaired,probability,holds,
+fl-ntk/Eq19,stated,probability,holds,
+fl-ntk/lazy-error,stated,upper,holds,
 """
 ROWS = [tuple(line.split(",")) for line in PROMISED.strip().splitlines()]
 

@@ -1,0 +1,70 @@
+"""Algorithm 1's averaged update Delta u_r(t), written out as a sum over clients, local steps and samples."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.weight_path import weight_draws, weight_path
+from bounds.formula import Formula, Nature
+from bounds.mutants import power, scaled
+from bounds.options import Options
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import N, eta_local, m
+from ntkfl.estimate import Estimate
+
+pull, pull_printed = sp.symbols("p p'", real=True)
+AVERAGED = eta_local / (N * sp.sqrt(m))
+
+
+def _constants(case: FederatedRun) -> dict:
+    path, steps = weight_path(case), case.setup.local_steps
+    return {
+        pull: path.each(lambda round_: path.pulls(round_, range(steps))),
+        pull_printed: path.each(lambda round_: path.pulls(round_, range(1, steps + 1))),
+        eta_local: case.setup.eta_local,
+        N: case.problem.n_clients,
+        m: case.setup.width,
+    }
+
+
+def _measure(case: FederatedRun) -> Estimate:
+    return weight_path(case).each(lambda round_: round_.update)
+
+
+def small_run(seed: int = 0) -> FederatedRun:
+    """Six points on the sphere, two clients, twelve neurons, three local steps."""
+    return weight_draws(Options(), local_steps=3)[1].case(seed)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/Alg1-update",
+        title="The averaged update as a sum over local gradients",
+        kind=Kind.EQUALITY,
+        source=Source(
+            FL_NTK,
+            "Algorithm 1, lines 4-19, and the display of Delta u_r(t) below Eq (2)",
+            note="lines 5-14 let k run over 1..K, evaluate at w_k and update w_{k-1}, which is circular; section 3.1 "
+            "has w_{k+1} = w_k - eta_l dL_c(w_k)/dw_k, which is what is meant. Then the sum runs over k = 0..K-1, not "
+            "over [K] = 1..K as the display would have it. y_c^{(k)}(t) there lacks its index j, and dL_c/du_r is "
+            "printed with a sum over all n, meant over S_c",
+        ),
+        forms={
+            Form.STATED: Formula(AVERAGED * pull_printed, nature=Nature.MISPRINT, note="k in [K] read as 1..K"),
+            Form.REPAIRED: Formula(AVERAGED * pull, note="k = 0..K-1"),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: small_run},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            pull: "an entry of a_r sum_c sum_{j in S_c} sum_k (y_j - y_c^{(k)}(t)_j) x_j 1{w_{k,c,r}(t).x_j >= 0}, "
+            "k = 0..K-1",
+            pull_printed: "the same with k = 1..K",
+        },
+        says_left="every entry of (1/N) sum_c (w_{K,c}(t) - u(t)) after running the clients in balls; two rounds",
+        draws=weight_draws,
+        mutants=(scaled(sp.Rational(1001, 1000)), power(m, sp.Rational(1, 2)), power(eta_local, 2)),
+    ),
+)

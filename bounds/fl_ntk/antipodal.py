@@ -1,0 +1,55 @@
+"""Case: p points and their mirror images, with a linear relation between the points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb_mat
+
+from ntkfl.balls import ball_matrix, enclosure, precision
+from ntkfl.estimate import Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class AntipodalFamily:
+    """Directions (p, d), p = d+1, and coefficients c (p,) with sum_p c_p x_p = 0, each known with its error."""
+
+    directions: np.ndarray
+    coefficients: Estimate
+
+    @property
+    def relation(self) -> Estimate:
+        """|sum_p c_p x_p|, 0 where the directions are dependent in this way."""
+        value = self.coefficients.value @ self.directions
+        error = self.coefficients.error @ np.abs(self.directions)
+        size = np.abs(self.coefficients.value) @ np.abs(self.directions)
+        rounding = (len(self.directions) + 4) * np.finfo(float).eps * size
+        return Estimate(np.linalg.norm(value), np.linalg.norm(error + rounding), "rounding bound")
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"antipodal pairs": len(self.directions), "d": self.directions.shape[1]}
+
+
+def cramer(directions: np.ndarray) -> Estimate:
+    """c_p = (-1)^p det(the other directions): the relation between d+1 vectors in d dimensions, in balls, (d+1,)."""
+    with precision():
+        minors: list[arb_mat] = [ball_matrix(np.delete(directions, p, axis=0)) for p in range(len(directions))]
+        return enclosure([minor.det() * (-1) ** p for p, minor in enumerate(minors)])
+
+
+@dataclass(frozen=True)
+class AntipodalDraw:
+    """d+1 antipodal pairs at random on the sphere, d = 2, 3, 4; no two of the 2d+2 points have the same direction."""
+
+    name: str = "antipodal pairs"
+    trials: int = 24
+    required: int = 20
+
+    def case(self, seed: int) -> AntipodalFamily:
+        """The family of one seed."""
+        d = 2 + seed % 3
+        x = np.random.default_rng([seed, 4]).normal(size=(d + 1, d))
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        return AntipodalFamily(x, cramer(x))

@@ -1,0 +1,116 @@
+"""Claim B.4: the progress of a round, through H(t,k)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.aligned import AlignedDraw
+from bounds.fl_ntk.b_5 import UNIT_SIGMA, largest_norm, product, residual, small_step_runs, snapshot_constants, times
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
+from bounds.formula import Formula, Nature
+from bounds.mutants import replaced, scaled
+from bounds.snapshot import snapshot
+from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, n, r_t
+from ntkfl.estimate import Estimate
+
+
+@dataclass(frozen=True)
+class OnePointDraw:
+    """One point on which all neurons are active, residuals from .5 to 2: H = 1, and the claim is nearly an equality."""
+
+    name: str = "one point"
+    trials: int = 10
+    required: int = 5
+
+    def case(self, seed: int) -> FederatedRun:
+        """The run of one seed: one or two local steps."""
+        return replace(AlignedDraw(), residual=2.0 ** (seed % 5 / 2 - 1)).single_point(1 + seed % 2)
+
+
+@lru_cache(maxsize=2)  # three forms look at the same case, one after the other
+def _reach(case: FederatedRun) -> float:
+    """R: no weight vector, global by round t+1 or local in round t, is further from where it began."""
+    inside = snapshot(case)
+    moved = np.linalg.norm(inside.local[0] - case.weights.hidden, axis=-1).max()
+    return max(inside.radius, float(moved) * (1 + 1e-9))
+
+
+def _constants(case: FederatedRun) -> dict:
+    lowest, highest = case.smallest_eigenvalue, case.largest_eigenvalue
+    condition = Estimate.between(highest.lo / lowest.hi, highest.hi / lowest.lo, lowest.method)
+    return snapshot_constants(case) | {R: _reach(case), lam: lowest, kappa: condition}
+
+
+@lru_cache(maxsize=2)
+def _measure(case: FederatedRun) -> Estimate:
+    inside, setup = snapshot(case), case.setup
+    form = product(residual(inside), product(inside.grams(), inside.stacked_residual))
+    return times(-2 * setup.eta_global * setup.eta_local / case.problem.n_clients, form)
+
+
+@lru_cache(maxsize=2)
+def _gram_change(case: FederatedRun) -> Estimate:
+    """max_k |H(t,k) - H(0)|_F."""
+    grams, start, steps = snapshot(case).grams(), case.initial_gram, case.setup.local_steps
+    value, error = np.tile(start.value, steps), np.tile(start.error, steps)
+    return largest_norm(Estimate(grams.value - value, grams.error + error + 1e-15, grams.method), steps)
+
+
+def _gram_event(factor: int) -> Hypothesis:
+    def margin(case: FederatedRun) -> Estimate:
+        moved = _gram_change(case)
+        return Estimate(factor * case.problem.n * _reach(case) - moved.value, moved.error + 1e-14, moved.method)
+
+    return Hypothesis("B.11-event", f"|H(t,k) - H(0)|_F <= {factor} n R for every k, the event of B.11", margin)
+
+
+def _bound(constant) -> sp.Expr:
+    growth = 1 + 2 * eta_local * K * n
+    parts = -K * lam + constant * n * R * K * growth + 2 * eta_local * kappa * lam * K**2 * n
+    return 2 * eta_global * eta_local / N * r_t**2 * parts
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/B.4",
+        title="C_1, the progress that H(t,k) makes",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Claim B.4",
+            note="checked where the event of B.11 holds, which is all that is random in it. The proof of B.11 gives "
+            "3 n R and Eq (16) a factor sqrt 2, which make 3 sqrt 2 > 4; the printed 4 follows from 2 n R, or from "
+            "3 n R with Eq (16) without its factor. The proof's last two lines print eta_l K^2 n in the growth factor "
+            "for eta_l K n. R must cover the local weights from u(0), for which the proof cites a bound from u(t)",
+        ),
+        hypotheses=(UNIT_ROWS, UNIT_SIGMA, POSITIVE_SPECTRUM),
+        form_hypotheses={
+            Form.STATED: (SMALL_LOCAL_STEPS, _gram_event(2)),
+            Form.PROVED: (SMALL_LOCAL_STEPS, _gram_event(3)),
+            Form.REPAIRED: (SMALL_FOR_K, _gram_event(2)),
+        },
+        forms={
+            Form.STATED: Formula(_bound(4), nature=Nature.PROOF_GAP),
+            Form.PROVED: Formula(_bound(3 * sp.sqrt(2))),
+            Form.REPAIRED: Formula(_bound(2), note="2 n R of B.11, and Eq (16) by the triangle inequality"),
+        },
+        recorded={form: Outcome.HOLDS for form in Form},
+        constants=_constants,
+        measure=_measure,
+        symbols={r_t: "|y - y(t)|_2 at the middle round", R: "largest distance of a global or local weight from u(0)"},
+        says_left="C_1 = -2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k) (y - y^{(k)}(t)) from exact pattern counts",
+        draws=lambda options: small_step_runs(options) + ((OnePointDraw(),) if options.data is None else ()),
+        mutants=(
+            scaled(sp.Rational(11, 10)),
+            replaced(lam, 2 * lam, "lambda doubled"),
+            replaced(K, 2 * K, "twice the local steps"),
+        ),
+        uses=("fl-ntk/B.10", "fl-ntk/B.11", "fl-ntk/Eq16"),
+    ),
+)

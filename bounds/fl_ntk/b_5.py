@@ -1,0 +1,125 @@
+"""Claim B.5: the part of a round's progress that neurons near their kinks make through H(t,k)^perp."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun, federated_draws, federated_run
+from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
+from bounds.formula import Formula
+from bounds.mutants import power, scaled
+from bounds.snapshot import Snapshot, snapshot
+from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, R, eta_global, eta_local, m, n, r_t
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Setup
+
+SHARE = eta_global * eta_local * K / N * (1 + 2 * eta_local * n * K) * n * R  # rho (1 + 2 eta_l n K) n R
+FAILURE = n * sp.exp(-m * R)
+EPS = np.finfo(float).eps
+
+UNIT_SIGMA = Hypothesis("unit-sigma", "sigma = 1", lambda case: -abs(case.setup.sigma - 1))
+LIKELY = Hypothesis(
+    "probability-below-1",
+    "n exp(-m R) < 1: the claim says something",
+    lambda case: case.setup.width * snapshot(case).radius - np.log(case.problem.n) - 1e-9,
+)
+
+
+def snapshot_constants(case: FederatedRun) -> dict:
+    """n, m, N, K, the steps, R and |y - y(t)| at the snapshot round t."""
+    setup = case.setup
+    return {
+        n: case.problem.n,
+        m: setup.width,
+        N: case.problem.n_clients,
+        K: setup.local_steps,
+        eta_local: setup.eta_local,
+        eta_global: setup.eta_global,
+        R: snapshot(case).radius,
+        r_t: case.observed("residual_norm")[case.snapshot_round],
+    }
+
+
+def product(a: Estimate, b: Estimate) -> Estimate:
+    """The matrix product a @ b with the errors of both and its own rounding."""
+    size = np.abs(a.value) @ np.abs(b.value)
+    error = a.error @ (np.abs(b.value) + b.error) + np.abs(a.value) @ b.error
+    return Estimate(a.value @ b.value, error * (1 + 1e-12) + (len(b.value) + 4) * EPS * size, "rounding bound")
+
+
+def times(factor: float, x: Estimate) -> Estimate:
+    """x times a float that is known to four roundings."""
+    return Estimate(
+        factor * x.value, abs(factor) * x.error * (1 + 1e-12) + 8 * EPS * np.abs(factor * x.value), x.method
+    )
+
+
+def largest_norm(blocks: Estimate, steps: int) -> Estimate:
+    """max_k |H_k|_F of matrices side by side."""
+    values, errors = (np.split(part, steps, axis=1) for part in (blocks.value, blocks.error))
+    norms = np.array([np.linalg.norm(v) for v in values])
+    radii = np.array([np.linalg.norm(e) for e in errors]) + blocks.value.size * EPS * norms
+    top = int(np.argmax(norms))
+    return Estimate(norms[top], radii.max(), blocks.method)
+
+
+def residual(inside: Snapshot) -> Estimate:
+    """y - y(t), (n,): what every client's first local step sees."""
+    return inside.stacked_residual[: inside.run.problem.n]
+
+
+def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
+    inside, setup = snapshot(case), case.setup
+    perp = inside.grams(~inside.safe)
+    form = product(residual(inside), product(perp, inside.stacked_residual))
+    c_2 = times(2 * setup.eta_global * setup.eta_local / case.problem.n_clients, form)
+    return c_2, largest_norm(perp, setup.local_steps)
+
+
+def small_step_runs(options) -> tuple:
+    """Default families at eta_l = .03."""
+    return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03)
+
+
+def one_point(length: float = 1.0, sigma: float = 1.0) -> FederatedRun:
+    """One sample, ten small rounds: a long row makes entries of H large, a small sigma puts all neurons at the kink."""
+    problem = Problem(length * np.eye(2)[:1], np.ones(1), name="one point")
+    return federated_run(problem, Setup(width=4096, sigma=sigma, eta_local=0.01, local_steps=1, rounds=10))
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/B.5",
+        title="C_2, the share of neurons near their kinks",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FL_NTK,
+            "Claim B.5",
+            note="proved for a radius R fixed beforehand; here R is the movement of the run, which is what the "
+            "claim is used for. The second part is the proof's |H(t,k)^perp|_F <= 4 n R. Its '= n/m^2 ...' must be "
+            "'<='; the Bernstein step gives exp(-9 m R / 4)",
+        ),
+        hypotheses=(UNIT_ROWS, UNIT_SIGMA, LIKELY),
+        form_hypotheses={Form.STATED: (SMALL_LOCAL_STEPS,), Form.REPAIRED: (SMALL_FOR_K,)},
+        forms={
+            Form.STATED: Formula((16 * SHARE * r_t**2, 4 * n * R), failure=FAILURE),
+            Form.REPAIRED: Formula(
+                (8 * SHARE * r_t**2, 4 * n * R),
+                failure=FAILURE,
+                note="half of it: without the factor 2 of Eq (16), by the triangle inequality",
+            ),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=snapshot_constants,
+        measure=_measure,
+        symbols={r_t: "|y - y(t)|_2 at the middle round", R: "movement of the run by round t+1"},
+        says_left="C_2 = 2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k)^perp (y - y^{(k)}(t)), and max_k |H(t,k)^perp|_F, "
+        "from exact pattern counts at the middle round",
+        draws=small_step_runs,
+        necessity={"unit-rows": lambda: one_point(length=12.0), "unit-sigma": lambda: one_point(sigma=1e-4)},
+        mutants=(scaled(sp.Rational(1, 100)), power(n, -1), power(R, 3)),
+        uses=("fl-ntk/Eq16", "fl-ntk/Eq11"),
+    ),
+)

@@ -1,0 +1,71 @@
+"""Claim B.6: what neurons near their kinks add to the change of the outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.b_5 import (
+    EPS,
+    FAILURE,
+    LIKELY,
+    SHARE,
+    UNIT_SIGMA,
+    one_point,
+    product,
+    residual,
+    small_step_runs,
+    snapshot_constants,
+    times,
+)
+from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
+from bounds.formula import Formula
+from bounds.mutants import power, scaled
+from bounds.snapshot import snapshot
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import R, n, r_t
+from ntkfl.estimate import Estimate
+
+
+def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
+    inside = snapshot(case)
+    change = inside.change(~inside.safe)
+    norm = np.linalg.norm(change.value)
+    length = Estimate(norm, np.linalg.norm(change.error) + (len(change.value) + 4) * EPS * norm, change.method)
+    return times(-2.0, product(residual(inside), change)), length
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/B.6",
+        title="C_3, and |v_2|, the change made by neurons near their kinks",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FL_NTK,
+            "Claim B.6",
+            note="proved for a radius R fixed beforehand; here R is the movement of the run, which is what the "
+            "claim is used for. The second part is the proof's bound of |v_2|",
+        ),
+        hypotheses=(UNIT_ROWS, UNIT_SIGMA, LIKELY),
+        form_hypotheses={Form.STATED: (SMALL_LOCAL_STEPS,), Form.REPAIRED: (SMALL_FOR_K,)},
+        forms={
+            Form.STATED: Formula((16 * SHARE * r_t**2, 8 * SHARE * r_t), failure=FAILURE),
+            Form.REPAIRED: Formula(
+                (8 * SHARE * r_t**2, 4 * SHARE * r_t),
+                failure=FAILURE,
+                note="half of it: the second bound of B.10 without its factor 2",
+            ),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=snapshot_constants,
+        measure=_measure,
+        symbols={r_t: "|y - y(t)|_2 at the middle round", R: "movement of the run by round t+1"},
+        says_left="C_3 = -2 (y - y(t)).v_2 and |v_2|, v_2 by direct summation over the neurons outside Q_i at the "
+        "middle round",
+        draws=small_step_runs,
+        necessity={"unit-rows": lambda: one_point(length=12.0), "unit-sigma": lambda: one_point(sigma=1e-4)},
+        mutants=(scaled(sp.Rational(1, 5000)), power(n, -1), power(R, 3)),
+        uses=("fl-ntk/B.10", "fl-ntk/B.5"),
+    ),
+)

@@ -1,0 +1,153 @@
+"""Lemma B.8: the outputs at initialisation, and how many neurons sit near a kink; with a sharper bound by Hoeffding."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+
+from bounds.fl_ntk.premises import UNIT_ROWS
+from bounds.formula import Formula, Nature
+from bounds.initial_network import InitialNetwork, initial_network_draws
+from bounds.mutants import power, scaled
+from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import R, delta, label_bound, m, n
+from ntkfl.estimate import Estimate
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem
+
+EPS = np.finfo(float).eps
+mean_square = sp.Symbol("v_i", positive=True)
+
+LARGEST = sp.sqrt(2 * sp.log(6 * m * n / delta))
+STATED_OUTPUT = sp.sqrt(2 * sp.log(2 * m * n / delta)) * sp.log(8 * n / delta)
+PROVED_OUTPUT = LARGEST * sp.log(8 * n / delta)
+
+
+def network_constants(case: InitialNetwork) -> dict:
+    """n, m, delta, R and the largest |y_i|."""
+    return {
+        n: case.problem.n,
+        m: case.width,
+        delta: case.delta,
+        R: case.radius,
+        label_bound: np.abs(case.problem.y).max(),
+    }
+
+
+def initial_outputs(case: InitialNetwork, below: float = np.inf) -> Estimate:
+    """sum_r a_r relu(w_r.x_i) / sqrt m over the neurons with w_r.x_i at most `below`, (n,)."""
+    z, m_ = case.preactivations, case.width
+    kept = np.maximum(z, 0) * (z <= below)
+    of_products = (case.problem.d + 4) * EPS * float(np.linalg.norm(case.weights.hidden, axis=1).sum()) * 2
+    doubtful = np.abs(z - below) <= 1e-12 * abs(below) if np.isfinite(below) else np.zeros(z.shape, bool)
+    error = (
+        of_products + m_ * EPS * kept.sum(axis=1) + 2 * (below if np.isfinite(below) else 0.0) * doubtful.sum(axis=1)
+    ) / np.sqrt(m_)
+    return Estimate(kept @ case.weights.signs / np.sqrt(m_), error, "rounding bound")
+
+
+def square_sum(x: Estimate) -> Estimate:
+    """|x|^2 of a vector with its error."""
+    value = (x.value**2).sum()
+    error = (2 * np.abs(x.value) * x.error + x.error**2).sum() + (len(x.value) + 4) * EPS * value
+    return Estimate(value, error, x.method)
+
+
+def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
+    """One sample of any length, weights of any size, R = .05: the lemma needs both to be 1."""
+    problem = Problem(length * np.eye(2)[:1], np.ones(1), name="one point")
+    return InitialNetwork(problem, draw(4096, 2, 0, sigma), sigma, radius=0.05)
+
+
+@lru_cache(maxsize=1)  # both forms measure the same
+def _measure(case: InitialNetwork) -> tuple[Estimate, ...]:
+    z, problem = case.preactivations, case.problem
+    largest = Estimate(max(z.max(), 0.0), 1e-13 * np.abs(z).max(), "rounding bound")
+    cut = float(np.sqrt(2 * np.log(6 * case.width * problem.n / case.delta)))
+    kept = initial_outputs(case, cut)
+    near = [(np.abs(z) < case.radius * (1 + side * 1e-12)).sum(axis=1) for side in (-1, 1)]
+    outputs = initial_outputs(case)
+    residual = Estimate(problem.y - outputs.value, outputs.error + EPS * np.abs(problem.y - outputs.value), "rounding")
+    return (
+        largest,
+        Estimate(np.abs(kept.value), kept.error, kept.method),
+        Estimate.between(near[0], near[1], "counts"),
+        square_sum(residual),
+    )
+
+
+def _hoeffding_constants(case: InitialNetwork) -> dict:
+    squares = (np.maximum(case.preactivations, 0) ** 2).mean(axis=1)
+    return network_constants(case) | {mean_square: Estimate(squares, 1e-11 * squares + 1e-14, "rounding bound")}
+
+
+def _absolute_outputs(case: InitialNetwork) -> Estimate:
+    outputs = initial_outputs(case)
+    return Estimate(np.abs(outputs.value), outputs.error, outputs.method)
+
+
+def _parts(output: sp.Expr) -> tuple:
+    return LARGEST, output, 4 * m * R, n * (label_bound + output) ** 2
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/B.8",
+        title="Events E_1, E_2, E_3 at initialisation, and the residual they allow",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FL_NTK,
+            "Lemma B.8",
+            note="E_2 is stated with 2mn under the root and proved with 6mn; the last display has ln(4n/delta) where "
+            "E_2 has ln(8n/delta). Both thresholds are true (with 6mn because M^2 L >= 6 for M^2 = 2 ln(6mn/delta), "
+            "L = ln(8n/delta)). |y_i| = O(1) is used in the proof and stated nowhere: Y is kept here. E_3 needs "
+            "m R >= ln(3n/delta) ('the choice of R and m') and an R that does not depend on W. The proof's own terms "
+            "add up to delta/12 + delta/4 + delta/3",
+        ),
+        hypotheses=(
+            UNIT_ROWS,
+            Hypothesis("unit-sigma", "sigma = 1", lambda case: -abs(case.sigma - 1)),
+            Hypothesis(
+                "enough-neurons-near-kinks",
+                "m R >= ln(3n/delta)",
+                lambda case: case.width * case.radius - np.log(3 * case.problem.n / case.delta) - 1e-9,
+            ),
+        ),
+        forms={
+            Form.STATED: Formula(_parts(STATED_OUTPUT), failure=delta, nature=Nature.PROOF_GAP),
+            Form.REPAIRED: Formula(_parts(PROVED_OUTPUT), failure=2 * delta / 3),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=network_constants,
+        measure=_measure,
+        says_left="max relu(w_r.x_i); |sum_r a_r relu(w_r.x_i)| / sqrt m over neurons below E_1's threshold; the count "
+        "of neurons with |w_r.x_i| < R; |y - y(0)|^2",
+        draws=initial_network_draws,
+        necessity={
+            "unit-rows": lambda: one_point(length=100.0),
+            "unit-sigma": lambda: one_point(sigma=0.01),
+        },
+        mutants=(scaled(sp.Rational(1, 10)), power(m, sp.Rational(1, 4))),
+    ),
+    Statement(
+        id="fl-ntk/B.8-hoeffding",
+        title="Outputs at initialisation, by Hoeffding over the signs",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FL_NTK,
+            "repairs Lemma B.8",
+            note="given W, y_i(0) is a sum of independent signs times relu(w_r.x_i)/sqrt m; no m enters the logarithm, "
+            "which the width of Theorem B.3 needs",
+        ),
+        forms={Form.REPAIRED: Formula(sp.sqrt(2 * mean_square * sp.log(2 * n / delta)), failure=delta)},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_hoeffding_constants,
+        measure=_absolute_outputs,
+        symbols={mean_square: "(1/m) sum_r relu(w_r.x_i)^2"},
+        says_left="|y_i(0)| of the drawn network, every sample",
+        draws=initial_network_draws,
+        mutants=(scaled(sp.Rational(1, 4)), power(mean_square, 5)),
+    ),
+)

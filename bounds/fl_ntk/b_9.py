@@ -1,0 +1,204 @@
+"""Lemma B.9: local steps on one client, Eqs (13), (14) and (15)."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun, distance, federated_draws
+from bounds.fl_ntk.aligned import long_row
+from bounds.fl_ntk.b_7 import small_step_draws
+from bounds.fl_ntk.eq1 import squared
+from bounds.fl_ntk.near_labels import NearLabelDraw, near_run, overshooting_client, unit_points
+from bounds.fl_ntk.premises import LOCAL_CONTRACTION, POSITIVE_SPECTRUM, UNIT_ROWS
+from bounds.fl_ntk.weight_path import weight_path
+from bounds.formula import Formula, Nature
+from bounds.mutants import power, replaced, scaled
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, eta_local, lam, m, n, r_client
+from ntkfl.balls import precision
+from ntkfl.estimate import Estimate
+from ntkfl.initialisation import draw
+from ntkfl.problem import Setup
+from ntkfl.reference import BALL
+
+k, n_c, r_client_local = sp.symbols("k n_c r_c^{(k)}", positive=True)
+SAMPLES = {n_c: "number of samples of the client"}
+DISTANCE = 4 * r_client / (sp.sqrt(m) * lam)
+
+
+def _by_client(parts: list[Estimate]) -> Estimate:
+    """(T, ...) for each client, stacked to (T, N, ...)."""
+    value, error = (np.stack([getattr(p, name) for p in parts], axis=1) for name in ("value", "error"))
+    return Estimate(value, error, parts[0].method)
+
+
+def _sizes(case: FederatedRun) -> np.ndarray:
+    return np.array([len(members) for members in case.problem.clients()], float)
+
+
+def _residuals(case: FederatedRun) -> tuple[Estimate, Estimate]:
+    """|y_c - y_c(t)|, (T, N), and |y_c - y_c^{(k)}(t)|, (T, N, K+1)."""
+    parts = [case.residual_part(c) for c in range(case.problem.n_clients)]
+    return _by_client([p[0] for p in parts]), _by_client([p[1] for p in parts])
+
+
+def _contraction_constants(case: FederatedRun) -> dict:
+    start, _ = _residuals(case)
+    return {
+        r_client: start[:, :, None],
+        eta_local: case.setup.eta_local,
+        lam: case.smallest_eigenvalue,
+        k: np.arange(1, case.setup.local_steps + 1),
+    }
+
+
+def _contraction_measure(case: FederatedRun) -> Estimate:
+    return squared(_residuals(case)[1][:, :, 1:])
+
+
+def _distance_constants(case: FederatedRun) -> dict:
+    start, _ = _residuals(case)
+    return {
+        r_client: start[:, :, None],
+        n: case.problem.n,
+        n_c: _sizes(case)[:, None],
+        m: case.setup.width,
+        lam: case.smallest_eigenvalue,
+        eta_local: case.setup.eta_local,
+        K: case.setup.local_steps,
+    }
+
+
+def _farthest(case: FederatedRun, pairs) -> Estimate:
+    """max_r |w_{k,c,r} - u_r| for pairs (local weights, server weights) of rounds, (pairs, N, k = 1..K)."""
+    with precision(case.bits):
+        moves = [local[1:] - server for local, server in pairs]
+        squares = [(move * move).sum(axis=-1) for move in moves]  # a ball around 0 to the power 2 is not finite
+        largest = [[[BALL.maximum(client) for client in step] for step in square] for square in squares]
+        found = BALL.estimate(BALL.root(np.array(largest, dtype=object)))
+    return Estimate(found.value.swapaxes(1, 2), found.error.swapaxes(1, 2), found.method)
+
+
+def _distance_measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
+    found = _farthest(case, [(round_.local, round_.start) for round_ in weight_path(case).rounds])
+    return found, found
+
+
+def _printed_distance_measure(case: FederatedRun) -> Estimate:
+    """w_{k,c,r}(t+1) against u_r(t); the last round has no next one, so its own local weights stand in."""
+    rounds = weight_path(case).rounds
+    return _farthest(case, zip([r.local for r in (*rounds[1:], rounds[-1])], [r.start for r in rounds], strict=True))
+
+
+def satisfied_client() -> FederatedRun:
+    """Two clients, one of whom fits its labels already: its bound is 0, and the server moves all the same."""
+    weights = draw(32, 6, 0)
+    setup = Setup(width=32, eta_local=0.05, local_steps=1, rounds=2)
+    x = unit_points(np.random.default_rng(0), 4, 6)
+    return near_run(x, np.array([0.0, 1.0, 0.0, 1.0]), np.arange(4) % 2, weights, setup)
+
+
+def _step_constants(case: FederatedRun) -> dict:
+    _, local = _residuals(case)
+    return {
+        r_client_local: local[:, :, :-1],
+        eta_local: case.setup.eta_local,
+        n: case.problem.n,
+        n_c: _sizes(case)[:, None],
+    }
+
+
+def _step_measure(case: FederatedRun) -> Estimate:
+    local = case.observed("local_outputs")
+    steps = []
+    for members in case.problem.clients():
+        before, after = local[:, :-1, members], local[:, 1:, members]
+        steps.append(distance(Estimate(after.value, after.error + before.error, after.method), before.value))
+    return squared(_by_client(steps))
+
+
+def contracting_draws(options) -> tuple:
+    """Default families at eta_l = .03, where few contract for sure, and small networks that do."""
+    near = (NearLabelDraw(),) if options.data is None else ()
+    return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03) + near
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/B.9-13",
+        title="Local training contracts the client's residual",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Lemma B.9, Eq (13)",
+            note="stated without a condition on eta_l and without proof; the theorems that use it choose eta_l small. "
+            "Repaired: one local step is I - eta_l F with |F - H_cc(0)| <= E, and lambda_min(H_cc(0)) >= lambda",
+        ),
+        form_hypotheses={Form.STATED: (UNIT_ROWS, POSITIVE_SPECTRUM), Form.REPAIRED: (LOCAL_CONTRACTION,)},
+        forms={
+            Form.STATED: Formula((1 - eta_local * lam / 2) ** k * r_client**2, nature=Nature.MISSING_HYPOTHESIS),
+            Form.REPAIRED: Formula((1 - eta_local * lam / 2) ** k * r_client**2),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: overshooting_client},
+        constants=_contraction_constants,
+        measure=_contraction_measure,
+        symbols={k: "local step, 1..K"},
+        says_left="|y_c^{(k)}(t) - y_c|^2 from the recorded local outputs, every round, client and k = 1..K",
+        draws=contracting_draws,
+        mutants=(replaced(lam, 8 * lam, "lambda times 8"), replaced(k, 6 * k, "six steps for one")),
+        necessity={"local-contraction": overshooting_client},
+    ),
+    Statement(
+        id="fl-ntk/B.9-14",
+        title="Local weights stay near the global ones",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Lemma B.9, Eq (14)",
+            note="prints w_{k,c,r}(t+1) against w_{0,c,r}(t), one round apart, where B.10 and B.4 need the same round; "
+            "the ledger finds the printed index violated for labels fixed before the draw too (8 to 9 draws in 100). "
+            "Repaired: same round, n_c for n; and the sharper bound by K gradient steps",
+        ),
+        hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
+        form_hypotheses={Form.REPAIRED: (LOCAL_CONTRACTION,)},
+        forms={
+            Form.STATED: Formula(sp.sqrt(n) * DISTANCE, nature=Nature.MISPRINT),
+            Form.REPAIRED: Formula((sp.sqrt(n_c) * DISTANCE, eta_local * K * sp.sqrt(n_c) * r_client / sp.sqrt(m))),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: satisfied_client},
+        constants=_distance_constants,
+        measure=_distance_measure,
+        measures={Form.STATED: _printed_distance_measure},
+        symbols=SAMPLES,
+        says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, every round, client and k = 1..K; as printed: one round on",
+        draws=lambda options: (NearLabelDraw(),),
+        mutants=(scaled(sp.Rational(1, 4)), power(m, 2), power(n_c, -1)),
+        uses=("fl-ntk/B.9-13",),
+    ),
+    Statement(
+        id="fl-ntk/B.9-15",
+        title="How far one local step changes the client's outputs",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Lemma B.9, Eq (15)",
+            note="holds for any weights and any step: relu is 1-Lipschitz, and the client sees its own n_c samples",
+        ),
+        hypotheses=(UNIT_ROWS,),
+        forms={
+            Form.STATED: Formula(eta_local**2 * n**2 * r_client_local**2),
+            Form.REPAIRED: Formula(eta_local**2 * n_c**2 * r_client_local**2),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=_step_constants,
+        measure=_step_measure,
+        symbols=SAMPLES | {r_client_local: "|y_c - y_c^{(k)}(t)|_2, the client's residual after k local steps"},
+        says_left="|y_c^{(k+1)}(t) - y_c^{(k)}(t)|^2 from the recorded local outputs, every round, client and k < K",
+        draws=small_step_draws,
+        mutants=(scaled(sp.Rational(1, 4)), power(n_c, sp.Rational(1, 2)), power(eta_local, 2)),
+        necessity={"unit-rows": long_row},
+    ),
+)

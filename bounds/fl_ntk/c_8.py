@@ -1,0 +1,122 @@
+"""Claim C.8: the part of the weights' movement that the initial features and the limiting kernel make."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun, federated_draws, federated_run
+from bounds.formula import Formula, evaluate
+from bounds.mutants import replaced, scaled
+from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import T, delta, label_bound, lam, m, n, rho
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Setup
+
+size = sp.Symbol("s", positive=True)  # of the matrices: n, which the remainder uses as a number
+H = sp.MatrixSymbol("H", size, size)
+D = sp.MatrixSymbol("D", size, size)  # sum_{t<T} rho (I - rho H)^t
+y = sp.MatrixSymbol("y", size, 1)
+IDENTITY = sp.Identity(size)
+EPS = np.finfo(float).eps
+
+
+def _limit(case: FederatedRun) -> Estimate:
+    return gram.infinite_estimate(case.problem.x)
+
+
+def _constants(case: FederatedRun) -> dict:
+    h, setup = _limit(case), case.setup
+    sums = evaluate(H**-1 * (IDENTITY - (IDENTITY - rho * H) ** T), {H: h, rho: case.rho, T: setup.rounds})
+    return {
+        H: h,
+        D: sums,
+        y: case.problem.y,
+        lam: gram.smallest_eigenvalue(h),
+        m: setup.width,
+        n: case.problem.n,
+        delta: 0.1,
+        label_bound: np.abs(case.problem.y).max(),
+    }
+
+
+def _measure(case: FederatedRun) -> Estimate:
+    """|B_1|_F^2 = |sum_t rho J(0,0) (I - rho H_inf)^t y|^2, summed round by round and built in the space of weights."""
+    x, h, step = case.problem.x, _limit(case), float(case.rho.value)
+    rounds, hidden = case.setup.rounds, case.weights.hidden
+    left, total = case.problem.y, np.zeros(len(x))
+    for _ in range(rounds):
+        total = total + step * left
+        left = left - step * (h.value @ left)
+    # In one round rounding adds at most (n + 8) eps (1 + rho |H|) |left|, and an error in H adds rho |dH| |left|; both
+    # are carried on by at most `growth` in all the rounds that follow.
+    norm = np.linalg.norm(h.value)
+    growth = max(1.0, float(np.abs(1 - step * np.linalg.eigvalsh(h.value)).max()) + 1e-12) ** (2 * rounds)
+    per_round = (len(x) + 8) * EPS * (1 + step * norm) + step * np.linalg.norm(h.error)
+    spread = step * rounds**2 * growth * per_round * np.linalg.norm(case.problem.y)
+    change = (case.weights.signs[:, None] * gram.activations(x, hidden).T) @ (total[:, None] * x) / np.sqrt(len(hidden))
+    square = (change**2).sum()
+    moved = np.linalg.norm(x) * (spread + (len(x) + 8) * EPS * np.abs(total).sum())
+    doubt = gram.doubtful(x, hidden) @ (np.abs(total) * np.linalg.norm(x, axis=1)) / np.sqrt(len(hidden))
+    error = moved + doubt + 1e-14 * np.sqrt(square)
+    return Estimate(square, 2 * np.sqrt(square) * error + error**2, "rounding bound")
+
+
+def _small_step(case: FederatedRun) -> float:
+    h = _limit(case)
+    ends = float(gram.largest_eigenvalue(h).hi) + float(gram.smallest_eigenvalue(h).hi)
+    return 2 - float(case.rho.hi) * ends
+
+
+def draws(options) -> tuple:
+    """Default families at eta_l = .03."""
+    return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03)
+
+
+def _large_step() -> FederatedRun:
+    """Two points and a step beyond 2/mu: D grows round by round, and with it what H(0) - H_inf adds in this draw."""
+    problem = Problem(np.eye(2), np.ones(2), name="two orthogonal points")
+    return federated_run(problem, Setup(width=64, eta_local=6.0, local_steps=1, rounds=20, seed=3))
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/C.8",
+        title="B_1: movement by the initial features under the limiting kernel",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Claim C.8",
+            note="the O-constant is taken as 1 and |y|^2 as at most n Y^2: |J D y|^2 = y^T D H(0) D y exactly, |D| <= "
+            "1/lambda where rho (mu + lambda) <= 2, and |H(0) - H_inf|_F <= n sqrt(log(n/delta)/m) by C.6 (Hoeffding "
+            "gives this constant for delta <= n/(n+1)). Labels of size O(1) are assumed in the proof only",
+        ),
+        hypotheses=(
+            Hypothesis(
+                "positive-limit",
+                "lambda_min(H_inf) > 0, certified",
+                lambda case: float(gram.smallest_eigenvalue(_limit(case)).lo) - 1e-300,
+            ),
+            Hypothesis("small-step", "rho (mu + lambda) <= 2, of H_inf", _small_step),
+        ),
+        forms={
+            Form.STATED: Formula(
+                sp.Trace(y.T * D.T * H * D * y) + n**2 * label_bound**2 * sp.sqrt(sp.log(n / delta) / m) / lam**2,
+                failure=delta,
+            )
+        },
+        recorded={Form.STATED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={H: "H_inf", D: "sum_{t<T} rho (I - rho H_inf)^t", y: "labels", lam: "smallest eigenvalue of H_inf"},
+        says_left="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2: the rounds summed one by one, the vector of weights built",
+        draws=draws,
+        mutants=(
+            scaled(sp.Rational(1, 1000)),
+            replaced(label_bound**2, -(label_bound**2), "remainder subtracted"),
+        ),
+        necessity={"small-step": _large_step},
+        uses=("fl-ntk/C.6",),
+    ),
+)

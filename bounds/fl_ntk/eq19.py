@@ -1,0 +1,57 @@
+"""Eq (19): the size of the outputs at initialisation, for weights of any standard deviation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import sympy as sp
+
+from bounds.fl_ntk.b_8 import initial_outputs, network_constants, one_point, square_sum
+from bounds.fl_ntk.premises import UNIT_ROWS
+from bounds.formula import Formula
+from bounds.initial_network import initial_network_draws
+from bounds.mutants import power, scaled
+from bounds.options import Options
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import delta, m, n, sigma
+
+
+def _draws(options: Options) -> tuple:
+    """The default families, and the same with sigma = .1 (theorem C.11 wants sigma small) on fewer seeds."""
+    if options.sigma is not None:
+        return initial_network_draws(options)
+    small = replace(options, sigma=0.1, trials=options.trials or 60)
+    renamed = tuple(
+        replace(draw, base=replace(draw.base, name=f"{draw.base.name} (sigma=.1)"))
+        for draw in initial_network_draws(small)
+    )
+    return initial_network_draws(options) + renamed
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/Eq19",
+        title="Size of the outputs at initialisation",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FL_NTK,
+            "Eq (19)",
+            note="rests on E_1 and E_2 of Lemma B.8 scaled by sigma; the RMS of |y(0)| is sigma sqrt(n/2), thousands "
+            "of times below in the square",
+        ),
+        hypotheses=(UNIT_ROWS,),
+        forms={
+            Form.STATED: Formula(
+                2 * n * sigma**2 * sp.log(2 * m * n / delta) * sp.log(4 * n / delta) ** 2, failure=delta
+            )
+        },
+        recorded={Form.STATED: Outcome.HOLDS},
+        constants=lambda case: network_constants(case) | {sigma: case.sigma},
+        measure=lambda case: square_sum(initial_outputs(case)),
+        says_left="|y(0)|^2 of the drawn network",
+        draws=_draws,
+        necessity={"unit-rows": lambda: one_point(length=1000.0)},
+        mutants=(scaled(sp.Rational(1, 10000)), power(n, -3)),
+        uses=("fl-ntk/B.8",),
+    ),
+)

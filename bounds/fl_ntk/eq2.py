@@ -1,0 +1,76 @@
+"""Eq (2): a round's change of the outputs through the averaged update."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.alg1_update import small_run
+from bounds.fl_ntk.weight_path import WeightRound, weight_draws, weight_path
+from bounds.formula import Formula, Nature
+from bounds.mutants import power, replaced, scaled
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import m
+from ntkfl.balls import ball
+from ntkfl.estimate import Estimate
+
+after, after_printed, before = sp.symbols("s_{t+1} s' s_t", real=True)
+
+
+def _constants(case: FederatedRun) -> dict:
+    path, setup = weight_path(case), case.setup
+
+    def step(round_: WeightRound) -> np.ndarray:
+        """eta_g Delta u(t), Delta u(t) from the display below Eq (2) with k = 0..K-1."""
+        total = path.pulls(round_, range(setup.local_steps))
+        return ball(setup.eta_global) * ball(setup.eta_local) / (path.root_m * case.problem.n_clients) * total
+
+    return {
+        after: path.each(lambda round_: path.sums(round_.start + step(round_))),
+        after_printed: path.each(lambda round_: path.sums(round_.end + step(round_))),
+        before: path.each(lambda round_: path.sums(round_.start)),
+        m: setup.width,
+    }
+
+
+def _measure(case: FederatedRun) -> Estimate:
+    outputs = case.observed("outputs")
+    value, error = np.diff(outputs.value, axis=0), outputs.error[1:] + outputs.error[:-1]
+    return Estimate(value, error + np.spacing(np.abs(value)), outputs.method)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/Eq2",
+        title="A round's change of the outputs through Delta u_r(t)",
+        kind=Kind.EQUALITY,
+        source=Source(
+            FL_NTK,
+            "Eq (2)",
+            note="its last line prints u_r(t+1) + eta_g Delta u_r(t), which would add the update twice, and x for x_i; "
+            "section 6 prints z_{i,r} with u_r(t) + eta_g Delta u_r(t), which is meant",
+        ),
+        forms={
+            Form.STATED: Formula((after_printed - before) / sp.sqrt(m), nature=Nature.MISPRINT),
+            Form.REPAIRED: Formula((after - before) / sp.sqrt(m)),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: lambda: small_run(4)},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            before: "sum_r a_r relu(u_r(t).x_i)",
+            after: "sum_r a_r relu((u_r(t) + eta_g Delta u_r(t)).x_i)",
+            after_printed: "sum_r a_r relu((u_r(t+1) + eta_g Delta u_r(t)).x_i), as printed",
+        },
+        says_left="y_i(t+1) - y_i(t) from the outputs of a run in balls, every sample, two rounds",
+        draws=weight_draws,
+        mutants=(
+            scaled(sp.Rational(1001, 1000)),
+            power(m, sp.Rational(1, 2)),
+            replaced(after, after_printed, "the update added twice"),
+        ),
+        uses=("fl-ntk/Alg1-update",),
+    ),
+)

@@ -1,0 +1,52 @@
+"""Eq (5): the squared residual contracts in every single round."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.b_9 import contracting_draws
+from bounds.fl_ntk.eq1 import squared
+from bounds.fl_ntk.near_labels import growing_round
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_STEPS, UNIT_ROWS
+from bounds.formula import Formula, Nature, evaluate
+from bounds.mutants import replaced, scaled
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, eta_global, eta_local, lam, r_t, rho
+
+CONTRACTION = (1 - rho * lam / 2) * r_t**2
+
+
+def _constants(case: FederatedRun) -> dict:
+    setup = case.setup
+    steps = {eta_global: setup.eta_global, eta_local: setup.eta_local, K: setup.local_steps, N: case.problem.n_clients}
+    product = evaluate(eta_global * eta_local * K / N, steps)
+    return {rho: product, lam: case.smallest_eigenvalue, r_t: case.observed("residual_norm")[:-1]}
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/Eq5",
+        title="Contraction of the squared residual in every round",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Eq (5), section 6; Eq (9) of appendix B",
+            note="the theorem it serves chooses small steps, and there it holds; the display itself names none. Read "
+            "without them it fails for stable steps too: the round map is not symmetric, so the Euclidean norm may "
+            "grow in a round although the run converges; |L^-1 (y - y(t))| with H = L L^T is what always shrinks. The "
+            "repaired condition comes from the proof of B.3-certificate at beta = 1/2",
+        ),
+        form_hypotheses={Form.STATED: (UNIT_ROWS, POSITIVE_SPECTRUM), Form.REPAIRED: (SMALL_STEPS,)},
+        forms={Form.STATED: Formula(CONTRACTION, nature=Nature.READING), Form.REPAIRED: Formula(CONTRACTION)},
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: growing_round},
+        constants=_constants,
+        measure=lambda case: squared(case.observed("residual_norm")[1:]),
+        says_left="|y - y(t+1)|^2 of the simulated run, every round",
+        draws=contracting_draws,
+        mutants=(replaced(lam, 8 * lam, "lambda times 8"), scaled(sp.Rational(1, 2))),
+        necessity={"small-steps": growing_round},
+        uses=("fl-ntk/B.3-certificate",),
+    ),
+)

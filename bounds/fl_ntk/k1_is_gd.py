@@ -1,0 +1,74 @@
+"""Section 5: with one local step a round, federated averaging is gradient descent on all samples."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.weight_path import weight_draws, weight_path
+from bounds.formula import Formula
+from bounds.mutants import scaled, without
+from bounds.options import Options
+from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import N, eta_global, eta_local
+from ntkfl.estimate import Estimate
+
+u, gradient = sp.symbols("u g", real=True)
+
+ONE_STEP = Hypothesis("one-local-step", "K = 1", lambda case: 1 - case.setup.local_steps)
+
+
+def _constants(case: FederatedRun) -> dict:
+    path = weight_path(case)
+
+    def downhill(round_):
+        """The gradient of the whole loss at u(t): outputs, residuals and patterns of all samples at once."""
+        z = path.x @ round_.start.T
+        residual = (z * (z >= 0)) @ path.signs / path.root_m - case.problem.y
+        return path.signs[:, None] * (((z >= 0).T * residual) @ path.x) / path.root_m
+
+    return {
+        u: path.each(lambda round_: round_.start),
+        gradient: path.each(downhill),
+        eta_global: case.setup.eta_global,
+        eta_local: case.setup.eta_local,
+        N: case.problem.n_clients,
+    }
+
+
+def _measure(case: FederatedRun) -> Estimate:
+    return weight_path(case).each(lambda round_: round_.end)
+
+
+def _two_local_steps() -> FederatedRun:
+    """Six points on the sphere, two local steps: the second one starts where the first ended."""
+    return weight_draws(Options(), local_steps=2)[1].case(0)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/K1-is-GD",
+        title="One local step a round is gradient descent with step eta_g eta_l / N",
+        kind=Kind.EQUALITY,
+        source=Source(
+            FL_NTK,
+            "section 5",
+            note="said in words ('essentially'); it is exact, for the sum of squares over all n samples, which is N "
+            "times the paper's L",
+        ),
+        hypotheses=(ONE_STEP,),
+        forms={Form.STATED: Formula(u - eta_global * eta_local / N * gradient)},
+        recorded={Form.STATED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            u: "an entry of u(t)",
+            gradient: "that entry of the gradient of (1/2)|y - f(u, X)|^2 over all samples, at u(t)",
+        },
+        says_left="every entry of u(t+1) after a round of Algorithm 1, client by client, in balls; two rounds",
+        draws=lambda options: weight_draws(options, local_steps=1),
+        mutants=(scaled(sp.Rational(1001, 1000)), without(eta_global), without(N)),
+        necessity={"one-local-step": _two_local_steps},
+        uses=("fl-ntk/Alg1-update",),
+    ),
+)

@@ -1,0 +1,46 @@
+"""Section 3.2, third observation: the error controls how far a round changes the outputs."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.federated_run import FederatedRun, distance
+from bounds.fl_ntk.aligned import long_row, overshooting_clients
+from bounds.fl_ntk.b_7 import run_constants, small_step_draws
+from bounds.fl_ntk.premises import SMALL_LOCAL_STEPS, UNIT_ROWS
+from bounds.formula import Formula
+from bounds.mutants import power, scaled, without
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, eta_local, n, r_t, rho
+from ntkfl.estimate import Estimate
+
+
+def _measure(case: FederatedRun) -> Estimate:
+    outputs = case.observed("outputs")
+    before, after = outputs[:-1], outputs[1:]
+    return distance(Estimate(after.value, after.error + before.error, outputs.method), before.value)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/lazy-error",
+        title="A round changes the outputs by at most a multiple of the residual",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "section 3.2, third observation",
+            note="stated as |y(t+1) - y(t)| <= O(|y - y(t)|); the constant is that of Claim B.7, 2 rho n (1 + 2 eta_l "
+            "n K), which is O(1) at the paper's steps. Twice what Lemma B.10 repaired gives",
+        ),
+        hypotheses=(UNIT_ROWS, SMALL_LOCAL_STEPS),
+        forms={Form.STATED: Formula(2 * rho * n * (1 + 2 * eta_local * n * K) * r_t)},
+        recorded={Form.STATED: Outcome.HOLDS},
+        constants=lambda case: run_constants(case) | {rho: case.rho},
+        measure=_measure,
+        says_left="|y(t+1) - y(t)| of the simulated run, every round",
+        draws=small_step_draws,
+        mutants=(scaled(sp.Rational(1, 3)), without(n), power(rho, 2)),
+        necessity={"unit-rows": long_row, "small-local-steps": overshooting_clients},
+        uses=("fl-ntk/B.7", "fl-ntk/B.10"),
+    ),
+)

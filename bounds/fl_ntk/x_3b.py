@@ -1,0 +1,101 @@
+"""X.3b: the exact rate of the kernel regime, and how it depends on the smallest eigenvalue and the local steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+from flint import arb_mat
+
+from bounds.fl_ntk.premises import NO_LOCAL_OVERSHOOT, SERVER_AT_MOST_1, at_most
+from bounds.fl_ntk.round_map import exact_gram, round_map
+from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.formula import Formula
+from bounds.kernel_case import BITS, KernelCase, kernel_draws
+from bounds.mutants import power, replaced, scaled
+from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, T, eta_global, eta_local, lam
+from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Setup
+
+q = sp.Symbol("q", positive=True)
+FACTOR = 1 - eta_global / N * lam / q * (1 - (1 - eta_local * q) ** K)
+ROUNDS = 100
+
+
+def _constants(case: KernelCase) -> dict:
+    setup, largest = case.setup, case.block_eigenvalues.max()
+    with precision(BITS):
+        lowest = enclosure(symmetric_eigenvalues(exact_gram(case))[0])
+    return {
+        lam: lowest,
+        q: Estimate(largest, 1e-12 * largest, "rounding bound"),
+        N: case.problem.n_clients,
+        K: setup.local_steps,
+        T: ROUNDS,
+        eta_local: setup.eta_local,
+        eta_global: setup.eta_global,
+    }
+
+
+def _measure(case: KernelCase) -> tuple[Estimate, Estimate]:
+    eigenvalues = case.map_eigenvalues
+    size = np.abs(eigenvalues.value)
+    top = int(np.argmax(size + eigenvalues.error))
+    radius = Estimate(size[top], eigenvalues.error.max(), eigenvalues.method)
+    with precision(BITS):
+        start, inverse = ball_matrix(case.problem.y), exact_gram(case).inv()
+        end = round_map(case) ** ROUNDS * start
+        ratio = enclosure((_square(end, inverse) / _square(start, inverse)).sqrt())
+    return radius, ratio
+
+
+def _square(r: arb_mat, inverse: arb_mat):
+    """r^T H^-1 r."""
+    return (r.transpose() * inverse * r)[0, 0]
+
+
+def _overshooting() -> KernelCase:
+    """Three local steps with eta_l q near 2: they do more for the largest q than for the smallest."""
+    problem = Problem(np.array([[1.0, 0.0], [np.cos(1.3), np.sin(1.3)]]), np.array([1.0, 0.5]), name="two points")
+    return KernelCase(problem, Setup(eta_local=3.4, local_steps=3))
+
+
+def _eager_server() -> KernelCase:
+    """Clients that nearly fit, and a server that goes almost twice as far: it lands on the other side."""
+    return KernelCase(
+        Problem(np.eye(2), np.ones(2), name="two orthogonal points"),
+        Setup(eta_local=1.9, eta_global=1.9, local_steps=1),
+    )
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/X.3b",
+        title="Rate of the kernel regime: at most 1 - (eta_g/N) (lambda/q)(1 - (1 - eta_l q)^K) a round",
+        kind=Kind.UPPER,
+        source=Source(
+            BEYOND,
+            "section 6 of the ledger",
+            note="q is the largest eigenvalue of a client block, at most that of H. The spectral radius is the exact "
+            "rate in the norm |L^-1 r|, so ln(eps)/ln(factor) rounds suffice there. For small eta_l q K the factor is "
+            "1 - rho lambda, the paper's form (its squared residual: exponent 2); it stops improving with K at "
+            "lambda/q. With one local step it is attained",
+        ),
+        hypotheses=(at_most(150), POSITIVE_LIMIT, NO_LOCAL_OVERSHOOT, SERVER_AT_MOST_1),
+        forms={
+            Form.REPAIRED: Formula(
+                (FACTOR, FACTOR**T), note="of the spectral radius of M; of |L^-1 r(T)| / |L^-1 r(0)|"
+            )
+        },
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={q: "largest eigenvalue of the clients' blocks H_cc", lam: "smallest eigenvalue of H_inf"},
+        says_left="the spectral radius of M, and |L^-1 M^100 y| / |L^-1 y|, both in balls",
+        draws=lambda options: kernel_draws(options, reach=1.99),
+        mutants=(scaled(sp.Rational(1, 2)), replaced(lam, 2 * lam, "lambda doubled"), power(N, -1)),
+        necessity={"no-local-overshoot": _overshooting, "eta_g-at-most-1": _eager_server},
+        uses=("fl-ntk/X.2",),
+    ),
+)

@@ -1,0 +1,73 @@
+"""X.5: a stable round can lengthen the residual, measured as the paper does, in the Euclidean norm."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.eq1 import squared
+from bounds.fl_ntk.growth import GrowthDraw
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1
+from bounds.fl_ntk.x_1 import MAP_SYMBOLS, ROUND_MAP, map_constants, residuals
+from bounds.formula import Formula, evaluate
+from bounds.mutants import power, replaced, scaled
+from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, n
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+
+r = sp.MatrixSymbol("r", n, 1)
+AFTER = (ROUND_MAP * r).T * (ROUND_MAP * r)
+
+
+def _constants(case: FederatedRun) -> dict:
+    return map_constants(case) | {r: residuals(case)[:, 0]}
+
+
+def _growth(case: FederatedRun) -> Estimate:
+    """|M r|^2 - |r|^2, in balls."""
+    return evaluate(AFTER - r.T * r, _constants(case))
+
+
+def _no_overshoot(case: FederatedRun) -> float:
+    h = case.initial_gram
+    blocks = [
+        Estimate(*(part[members][:, members] for part in (h.value, h.error))) for members in case.problem.clients()
+    ]
+    return 1 - case.setup.eta_local * max(float(gram.largest_eigenvalue(block).hi) for block in blocks)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/X.5",
+        title="The Euclidean residual can grow in a round of a stable run",
+        kind=Kind.EXISTENCE,
+        source=Source(
+            BEYOND,
+            "section 6 of the ledger",
+            note="(5) and (9) claim |y - y(t+1)| < |y - y(t)| under steps that are small beyond what is practical; "
+            "outside these it is not so, though by X.3 the run converges: M is not symmetric. The norm that falls in "
+            "every round is |L^-1 r|, H = L L^T. (7) cannot hold beyond eta_l K = 2 N / (eta_g lambda) either, where "
+            "its factor is negative",
+        ),
+        hypotheses=(
+            POSITIVE_SPECTRUM,
+            Hypothesis(
+                "no-local-overshoot", "eta_l q <= 1 for every eigenvalue q of every client block", _no_overshoot
+            ),
+            SERVER_AT_MOST_1,
+            Hypothesis(
+                "grows", "|M r| > |r| for the residual r of the case: that such cases exist is the claim", _growth
+            ),
+        ),
+        forms={Form.REPAIRED: Formula(AFTER, note="the cases that do not grow are rejected; the others exist")},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=lambda case: squared(case.observed("residual_norm")[1:]),
+        symbols=MAP_SYMBOLS | {r: "y(0) - y"},
+        says_left="|y - y(1)|^2 of a linearised network trained in parameter space for one round, in balls",
+        draws=lambda options: (GrowthDraw(),),
+        mutants=(scaled(sp.Rational(1001, 1000)), power(N, 2), replaced(K, 1, "one local step only")),
+        uses=("fl-ntk/X.1", "fl-ntk/X.3"),
+    ),
+)

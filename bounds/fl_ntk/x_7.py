@@ -1,0 +1,76 @@
+"""X.7: antipodal pairs with dependent directions make H_inf singular, though no two points are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.fl_ntk.antipodal import AntipodalDraw, AntipodalFamily
+from bounds.formula import Formula
+from bounds.mutants import replaced, scaled
+from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+
+p = sp.Symbol("p", positive=True)  # number of pairs
+H_minus = sp.MatrixSymbol("H_-", 2 * p, p)
+c = sp.MatrixSymbol("c", p, 1)
+ROUNDING = 1e-12  # of the coefficients, which are known to about 1e-16
+
+
+def _columns(case: AntipodalFamily, side: int) -> Estimate:
+    """H_inf of all 2p points against the points +x_p or -x_p, (2p, p)."""
+    x = case.directions
+    return gram.infinite_estimate(np.concatenate([x, -x]), side * x)
+
+
+def _measure(case: AntipodalFamily) -> Estimate:
+    plus, weight = _columns(case, 1), case.coefficients
+    value = plus.value @ weight.value
+    error = plus.error @ np.abs(weight.value) + (np.abs(plus.value) + plus.error) @ weight.error
+    rounding = (len(weight.value) + 4) * np.finfo(float).eps * (np.abs(plus.value) @ np.abs(weight.value))
+    return Estimate(value, error + rounding, "rounding bound")
+
+
+def _independent() -> AntipodalFamily:
+    """Two antipodal pairs in orthogonal directions: H_inf is positive."""
+    return AntipodalFamily(np.eye(2), Estimate.exact(np.ones(2)))
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/X.7",
+        title="Antipodal pairs can make lambda 0: sum_p c_p H(., x_p) = sum_p c_p H(., -x_p)",
+        kind=Kind.EXISTENCE,
+        source=Source(
+            BEYOND,
+            "section 2 of the ledger",
+            note="H(z, x) - H(z, -x) = z.x / 2 for every z: where sum_p c_p x_p = 0, the vector with c on the points "
+            "and -c on their mirror images is in the kernel of H_inf, so lambda = 0. Points of which no two have "
+            "the same direction therefore do not suffice for lambda > 0; one pair, or several in independent "
+            "directions, do no harm",
+        ),
+        hypotheses=(
+            Hypothesis(
+                "dependent-directions",
+                "sum_p c_p x_p = 0 to 1e-12, c known with its error",
+                lambda case: ROUNDING - float(case.relation.hi),
+            ),
+            Hypothesis(
+                "nontrivial", "some c_p is not 0", lambda case: float(np.abs(case.coefficients.value).max()) - 1e-6
+            ),
+        ),
+        forms={Form.REPAIRED: Formula(H_minus * c)},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=lambda case: {H_minus: _columns(case, -1), c: case.coefficients},
+        measure=_measure,
+        symbols={
+            H_minus: "H_inf of all points against the mirror images -x_p",
+            c: "coefficients of a linear relation between the directions",
+        },
+        says_left="sum_p c_p H_inf(z, x_p) for every point z of the family, with its rounding bound",
+        draws=lambda options: (AntipodalDraw(),),
+        mutants=(scaled(sp.Rational(1001, 1000)), replaced(c, -c, "one sign flipped")),
+        necessity={"dependent-directions": _independent},
+    ),
+)
