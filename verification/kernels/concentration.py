@@ -61,7 +61,7 @@ def _judge(errors: np.ndarray, widths: Sequence[int], x: np.ndarray) -> Judgemen
     numbers = f"RMS error {rms[0]:.3g} at width {widths[0]}, {rms[-1]:.3g} at width {widths[-1]}"
     if not rms.all():
         return Judgement(0.0, (RATE, RATE), f"{numbers}: there is no error that could fall with the width", x)
-    fit = slope(np.asarray(widths), errors)
+    fit = slope(np.asarray(widths), errors, biased=False)  # E H(0) is the kernel at every width
     value, error = float(fit.value), float(fit.error)
     allowed = (RATE - error, RATE + error)
     explanation = f"{numbers}: slope {value:.3f} ± {error:.3f}; required: {RATE} inside"
