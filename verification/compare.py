@@ -14,7 +14,7 @@ from ntkfl.estimate import Estimate
 
 FINE = 1e-6  # relative error below which overlapping enclosures touch rather than leave the question open
 
-COARSE = 0.25  # an exponent known less well than this does not tell -1/2 from -1/4 or -3/4: not resolved
+COARSE = 0.2  # an exponent known less well than this does not tell -1/2 from -1/4 or -3/4: not resolved
 
 SEVERITY = (Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNRESOLVED, Outcome.VIOLATED)
 

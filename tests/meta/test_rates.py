@@ -1,0 +1,31 @@
+"""A true rate is never called violated, whatever the seed; a wrong one is, once a second ladder agrees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import sympy as sp
+
+from bounds.listing import get
+from bounds.mutants import shifted
+from bounds.options import Options
+from bounds.statement import Form, Outcome
+from verification.engine import verify
+
+RATE = get("fl-ntk/lazy-patterns")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [*(Options(seed=seed) for seed in range(6)), Options(data="sphere")], ids=str)
+def test_a_true_rate_is_never_violated(options):
+    (verdict,) = verify(RATE, options=options)
+    assert verdict.outcome in (Outcome.HOLDS, Outcome.UNRESOLVED)
+
+
+@pytest.mark.slow
+def test_a_wrong_rate_is_violated_and_another_ladder_agrees():
+    wrong = RATE.forms[Form.STATED].mutated(shifted(sp.Rational(1, 4)).change)
+    (verdict,) = verify(replace(RATE, forms={Form.STATED: wrong}))
+    assert verdict.outcome is Outcome.VIOLATED
+    assert verdict.confirmation is not None and verdict.confirmation.startswith("other networks agree")
