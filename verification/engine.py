@@ -75,16 +75,20 @@ class Check:
         seen = refined(statement, self.form, case, seen)
         weight = getattr(case, "count", 1)
         failure = float(formula.failure_at(constants)) if formula.failure is not None else None
-        worse = self.tally.add(seen, label | case.describe(), weight, failure)
-        if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
-            self.violating = [(case, seen), *self.violating][:CONFIRM]  # the worst comes first
         if self.vacuous is None and formula.premise:
             self.vacuous = _out_of_reach(formula.premise_at(constants))
+        worse = self.tally.add(seen, label | case.describe(), weight, failure)
+        if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
+            self.violating = [(case, seen), *self.violating][:CONFIRM]  # the latest or worst first
         for mutated, tally in zip(self.mutated, self.mutants, strict=True):
             if failure is None and tally.counts[Outcome.VIOLATED]:
                 continue  # killed already
-            wrong = judge(statement, self.form, case, formula=mutated, left=left, constants=constants)
-            tally.add(wrong, {}, weight, failure)
+            try:
+                wrong = judge(statement, self.form, case, formula=mutated, left=left, constants=constants)
+            except ArithmeticError as error:  # the mutant's doing: the case itself is counted already
+                tally.leave_open(str(error), weight)
+            else:
+                tally.add(wrong, {}, weight, failure)
 
     def verdict(self, options: Options, notes: tuple[str, ...] = ()) -> Verdict:
         """Settle what was counted; confirm a violation; run the witness and the necessity cases."""
