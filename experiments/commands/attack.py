@@ -1,0 +1,151 @@
+"""`ntkfl attack`: search for counterexamples, and replay one from its file."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from experiments.commands.bad_input import bad_input
+from experiments.commands.output_files import reserved
+
+if TYPE_CHECKING:
+    from bounds.statement import Form, Statement
+    from verification.search import Attack
+
+FINDING = 1
+Named = Literal["stated", "proved", "repaired"]
+
+
+def attack(
+    ids: Annotated[list[str] | None, typer.Argument(help="statements, as `ntkfl list` names them")] = None,
+    form: Annotated[Named | None, typer.Option(help="only this form")] = None,
+    examples: Annotated[int, typer.Option(help="cases looked at for each form, before shrinking")] = 400,
+    budget: Annotated[float, typer.Option(help="seconds for each form, before shrinking")] = 60.0,
+    seed: Annotated[int, typer.Option(help="of the search: the same seed looks at the same cases")] = 0,
+    folder: Annotated[Path, typer.Option(help="where the files that replay counterexamples go")] = Path(),
+    replay: Annotated[Path | None, typer.Option(help="judge the counterexample in this file again")] = None,
+) -> None:
+    """Search for counterexamples to statements; what is found is shrunk, confirmed, and kept in a file.
+
+    Exit status: 0 as recorded (nothing found for a form that holds; or what a form recorded violated is known for);
+    1 when a form recorded to hold is violated, or a replayed violation does not stand; 2 for bad input.
+    """
+    if replay is not None:
+        _replay(replay, ids)
+        return
+    with bad_input():
+        statements = _wanted(ids, form, examples, budget, seed)
+    findings = 0
+    for statement, chosen in statements:
+        with bad_input(OSError), ExitStack() as stack:
+            path = folder / file_name(statement, chosen)
+            (write,) = stack.enter_context(reserved(path))
+            from verification.search import attack as search
+            from verification.search import written
+
+            done = search(statement, chosen, examples=examples, seconds=budget, seed=seed)
+            if done.found is not None and write is not None:
+                write(written(statement, chosen, done.found))
+            typer.echo("\n".join(_lines(done, path)) + "\n")
+        findings += done.contradicts_record
+    if findings:
+        raise typer.Exit(FINDING)
+
+
+def file_name(statement: "Statement", form: "Form") -> str:
+    """fl-ntk/B.12, stated -> counterexample_fl_ntk_b_12_stated.json."""
+    from bounds.listing import slug
+
+    return f"counterexample_{slug(statement.id)}_{form.value}.json"
+
+
+def _wanted(
+    ids: list[str] | None, form: str | None, examples: int, budget: float, seed: int
+) -> "list[tuple[Statement, Form]]":
+    """The statements and forms asked for.
+
+    Raises:
+        KeyError: an unknown id. ValueError: no id, a form that a statement does not have, a budget that is none.
+    """
+    from bounds.listing import get
+    from bounds.statement import Form
+
+    if not ids:
+        raise ValueError("no statement is named; name one or more, like fl-ntk/B.12, or --replay FILE")
+    for name, value in (("examples", examples), ("budget", budget)):
+        if not value > 0:
+            raise ValueError(f"{name} is {value:g}; it must be positive")
+    if seed < 0:
+        raise ValueError(f"seed is {seed}; it must be 0 or more")
+    found = []
+    for statement in (get(name) for name in dict.fromkeys(ids)):
+        forms = list(statement.forms) if form is None else [Form(form)]
+        if forms[0] not in statement.forms:
+            has = ", ".join(one.value for one in statement.forms)
+            raise ValueError(f"{statement.id} has no form {form!r}; it has: {has}")
+        found += [(statement, one) for one in forms]
+    return found
+
+
+def _lines(done: "Attack", path: Path) -> list[str]:
+    """What was tried, what was found, and where it is kept."""
+    from verification.search.plain_case import in_words
+
+    statement, form = done.statement, done.form
+    recorded = f"recorded: {statement.recorded[form].value}"
+    if done.found is not None:
+        verdict = "COUNTEREXAMPLE" + (", a finding" if done.contradicts_record else "")
+    else:
+        verdict = "nothing found" + (", though one is known: try a larger budget" if done.missed else "")
+    rejected = ", ".join(f"{name} {count}" for name, count in done.rejected.items()) or "no hypothesis"
+    lines = [
+        f"{statement.id} {form.value}: {verdict} ({recorded})",
+        f"  claim      {statement.title}",
+        f"  tried      {done.tried} cases, {done.admitted} admitted"
+        + (f"; rejected by {rejected}" if rejected else ""),
+        f"  families   {'; '.join(done.families)}",
+        f"  time       {done.seconds:.1f} s",
+    ]
+    if done.failed:
+        lines.append(f"  no value   {sum(done.failed.values())} cases: {next(iter(done.failed))}")
+    if done.found is None and done.best is not None:
+        lines.append(f"  nearest    left {done.best.left}, right {done.best.right}, ratio {done.best.tightness:.4g}")
+    lines += [f"  not counted: a violation that did not stand: {reason}" for reason in done.unconfirmed]
+    if (found := done.found) is not None:
+        how = f"{found.by}, after {found.after} cases and {found.seconds:.1f} s"
+        lines += [f"  found by   {how}", *(f"  case       {line}" for line in in_words(found.case))]
+        lines += [
+            f"  left       {found.seen.left}",
+            f"  right      {found.seen.right}",
+            f"  ratio      {found.seen.tightness:.6g}",
+            f"  confirmed  {found.confirmation}",
+            f"  replay     ntkfl attack --replay {path}",
+        ]
+    return lines
+
+
+def _replay(path: Path, ids: list[str] | None) -> None:
+    """Judge a file's case again; exit status 1 when its violation does not stand.
+
+    Raises:
+        typer.Exit: as said; 2 for a file that cannot be read or was changed.
+    """
+    from verification.search import read, rejudge
+    from verification.search.plain_case import in_words
+
+    with bad_input():
+        if ids:
+            raise ValueError(f"--replay takes its statement from the file; leave out {', '.join(ids)}")
+        content = read(path.read_text(encoding="utf-8"))
+    again = rejudge(content)
+    stands = "VIOLATED, as the file says" if again.confirmed else "the violation does not stand"
+    typer.echo(f"{content.statement.id} {content.form.value}: {stands}")
+    for line in in_words(content.case):
+        typer.echo(f"  case       {line}")
+    if (seen := again.seen.comparison) is not None:
+        same = "as in the file, bit for bit" if again.same_sides else "other values than the file's"
+        typer.echo(f"  left       {seen.left}\n  right      {seen.right}   ({same})\n  ratio      {seen.tightness:.6g}")
+    typer.echo(f"  confirmed  {again.how}" if again.confirmed else f"  why        {again.how}")
+    if not again.confirmed:
+        raise typer.Exit(FINDING)

@@ -1,0 +1,269 @@
+"""The counterexample search finds what is false, finds nothing against what is true, and its files replay exactly."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from typer.testing import CliRunner
+
+from bounds.bounded_sum import BoundedSum
+from bounds.case_strategies import federated_runs, initial_networks, kernel_cases, log_uniform
+from bounds.federated_run import FederatedRun, federated_run
+from bounds.listing import get
+from bounds.statement import Form, Outcome
+from experiments.command_line import app
+from ntkfl.algorithm1 import simulate
+from ntkfl.problem import Problem, Setup
+from ntkfl.reference import DOUBLE
+from verification.search import attack, read, rejudge, written
+from verification.search.ascent import climb, coordinates, neighbours
+from verification.search.case_codec import decode, encode
+from verification.search.replay_file import _digest
+from verification.search.simpler import shrunk, simpler
+
+FALSE = ("fl-ntk/A.1", "fl-ntk/B.9-13", "fl-ntk/B.9-14", "fl-ntk/Eq5")
+TRUE = ("fl-ntk/B.10", "fl-ntk/Eq11", "fl-ntk/B.9-15")
+TRUE_LONG = (
+    *TRUE,
+    *(f"fl-ntk/{name}" for name in ("B.5", "B.6", "B.7", "B.11", "Eq16", "C.6", "X.2", "X.3")),
+)
+
+
+def without_witness(identifier):
+    """The statement with nothing stored to look at."""
+    return replace(get(identifier), witness={}, necessity={})
+
+
+def found_in(identifier, examples=400, seconds=60):
+    done = attack(without_witness(identifier), Form.STATED, examples=examples, seconds=seconds, seed=0, shrinking=2)
+    assert done.found is not None, (done.tried, done.admitted, done.best)
+    assert not done.contradicts_record
+    assert not done.missed
+    return done.found
+
+
+@pytest.mark.parametrize("identifier", FALSE)
+def test_it_finds_what_is_false_and_the_file_replays_it_bit_for_bit(identifier):
+    found, statement = found_in(identifier), get(identifier)
+    assert found.seen.outcome is Outcome.VIOLATED
+    assert "balls" in found.confirmation
+    text = written(statement, Form.STATED, found)
+    replay = read(text)
+    assert encode(replay.case) == encode(found.case)
+    again = rejudge(replay)
+    assert again.confirmed
+    assert again.same_sides
+
+
+def test_what_it_finds_is_small():
+    sum_of_one = found_in("fl-ntk/A.1").case
+    assert sum_of_one == BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(1))
+
+
+def test_a_run_shrinks_to_the_least_that_keeps_what_matters():
+    rng = np.random.default_rng(0)
+    problem = Problem(rng.normal(size=(3, 2)), rng.normal(size=3), np.array([0, 1, 0])).unit()
+    run = federated_run(problem, Setup(width=8, eta_local=0.1234, eta_global=0.77, local_steps=3, rounds=5, seed=1))
+    small = shrunk(run, lambda case: case.setup.width >= 3 and case.problem.y.max() > 0, lambda: True)
+    setup = small.setup
+    assert (small.problem.n, small.problem.d, small.problem.n_clients) == (1, 1, 1)
+    assert (setup.width, setup.rounds, setup.local_steps, setup.eta_local, setup.eta_global) == (3, 1, 1, 1.0, 1.0)
+    assert set(np.abs(small.weights.hidden.ravel())) == {1.0}
+
+
+@pytest.mark.slow
+def test_it_finds_the_square_root_in_b_12():
+    found = found_in("fl-ntk/B.12", seconds=120)
+    assert found.case.problem.n == 1
+    active = (found.case.problem.x @ found.case.weights.hidden.T >= 0).mean()
+    assert active < 1 / 16  # with one point and one step to the fit, 8 sqrt(lambda) < 1; an overshoot doubles the left
+
+
+@pytest.mark.parametrize("identifier", TRUE)
+def test_it_finds_nothing_against_what_is_true(identifier):
+    for form in get(identifier).forms:
+        if form is Form.REPAIRED and identifier == "fl-ntk/Eq11":
+            continue  # counts networks: in the long version
+        done = attack(get(identifier), form, examples=40, seconds=20, seed=1)
+        assert done.found is None
+        assert done.admitted > 5
+        assert done.best.outcome is not Outcome.VIOLATED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "identifier",
+    [*TRUE_LONG, "fl-ntk/X.1"],
+)
+def test_it_finds_nothing_against_what_is_true_in_a_larger_budget(identifier):
+    for form in get(identifier).forms:
+        done = attack(get(identifier), form, examples=300, seconds=60, seed=2)
+        assert done.found is None
+        assert done.admitted > 5
+
+
+def test_a_violation_that_does_not_stand_is_said_and_not_counted(monkeypatch):
+    monkeypatch.setattr("verification.search.hunt.stands", lambda *_: (False, "balls say otherwise"))
+    done = attack(get("fl-ntk/A.1"), Form.STATED, examples=10, seconds=20)
+    assert done.found is None
+    assert done.missed
+    assert done.unconfirmed == ("balls say otherwise",)
+
+
+def test_the_same_seed_looks_at_the_same_cases():
+    first, second = (attack(get("fl-ntk/B.9-15"), Form.STATED, examples=20, seconds=60, seed=3) for _ in range(2))
+    assert (first.tried, first.admitted, first.best.tightness) == (second.tried, second.admitted, second.best.tightness)
+
+
+def test_a_bad_request_is_refused():
+    with pytest.raises(ValueError, match=r"fl-ntk/A.1 has no form 'proved'; it has: stated, repaired"):
+        attack(get("fl-ntk/A.1"), Form.PROVED)
+    with pytest.raises(ValueError, match="the budget is 0 cases in 60 seconds; both must be positive"):
+        attack(get("fl-ntk/A.1"), Form.STATED, examples=0)
+    with pytest.raises(ValueError, match=r"the range is \(2, 1\); it must be"):
+        log_uniform(2, 1)
+
+
+@pytest.mark.parametrize(
+    "strategy", [federated_runs(), kernel_cases(), initial_networks()], ids=["run", "kernel", "net"]
+)
+def test_every_case_survives_json_and_shrinks_to_valid_cases(strategy):
+    @settings(max_examples=8, deadline=None, database=None)
+    @given(strategy)
+    def check(case):
+        content = json.loads(json.dumps(encode(case), allow_nan=False))
+        assert encode(decode(content)) == encode(case)
+        for smaller in list(simpler(case))[:20]:
+            assert encode(smaller) != encode(case)
+            assert smaller.describe()
+        size, rebuild = coordinates(case)
+        assert encode(rebuild(np.zeros(size))) == encode(case)
+
+    check()
+
+
+@settings(max_examples=3, deadline=None, database=None)
+@given(federated_runs(n=(2, 2), d=(2, 2), clients=(1, 1), rounds=(2, 2), local_steps=(2, 2), width=(4, 4)))
+def test_the_plain_trajectory_is_the_simulated_one(run):
+    plain = run.with_arithmetic(DOUBLE).trajectory
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ntkfl.algorithm1.warn_if_unstable", lambda *_: None)
+        fast = simulate(run.problem, run.setup, run.weights, keep=(1, 2))
+    scale = 1 + np.abs(fast.outputs).max()
+    np.testing.assert_allclose(plain.outputs, fast.outputs, rtol=0, atol=1e-9 * scale)
+    for t in (1, 2):
+        np.testing.assert_allclose(plain.weights[t], fast.weights[t], rtol=0, atol=1e-9 * scale)
+
+
+@settings(max_examples=5, deadline=None, database=None)
+@given(federated_runs())
+def test_neighbours_keep_the_residual(run):
+    def residual(case):
+        hidden, signs = case.weights
+        return case.problem.y - np.maximum(case.problem.x @ hidden.T, 0) @ signs / np.sqrt(len(signs))
+
+    for other in neighbours(run):
+        assert len(other.weights.signs) == other.setup.width
+        np.testing.assert_allclose(
+            residual(other), residual(run), rtol=0, atol=1e-9 * (1 + np.abs(run.problem.y).max())
+        )
+
+
+def test_the_ascent_climbs():
+    seen = []
+
+    def score(case):
+        assert isinstance(case, FederatedRun)
+        seen.append(case.setup.eta_local)
+        return -abs(np.log(case.setup.eta_local / 0.37))
+
+    climb(federated_run(Problem(np.eye(1), np.ones(1)), Setup(width=2)), score, 60)
+    assert min(abs(np.log(np.array(seen) / 0.37))) < 0.05
+
+
+def doctored(change, honest=False):
+    """A replay file after a change; honest: with the digest that then belongs to it."""
+    found = found_in("fl-ntk/A.1")
+    content = json.loads(written(get("fl-ntk/A.1"), Form.STATED, found))
+    change(content)
+    if honest:
+        content["digest"] = _digest({k: v for k, v in content.items() if k not in ("digest", "provenance")})
+    return json.dumps(content)
+
+
+def test_a_doctored_file_is_refused():
+    with pytest.raises(ValueError, match="was changed after it was written: its digest is"):
+        read(doctored(lambda c: c["case"]["fields"]["t"].update(fraction="2")))
+    with pytest.raises(ValueError, match="no JSON at line 1"):
+        read("{")
+    with pytest.raises(ValueError, match="its format is None"):
+        read("{}")
+    with pytest.raises(ValueError, match="has no case: it is incomplete"):
+        read(doctored(lambda c: c.pop("case")))
+    with pytest.raises(ValueError, match=r"os:system is no class of this project"):
+        read(doctored(lambda c: c["case"].update(value="os:system"), honest=True))
+    with pytest.raises(ValueError, match="the file differs in count, total"):
+        read(doctored(lambda c: c["case"]["fields"].update(total=c["case"]["fields"].pop("count")), honest=True))
+    with pytest.raises(ValueError, match=r"'0\.5' is not written in hexadecimal"):
+        read(doctored(lambda c: c["case"]["fields"].update(t={"float": "0.5"}), honest=True))
+    with pytest.raises(ValueError, match="has no form 'proved'; it has: stated, repaired"):
+        read(doctored(lambda c: c.update(form="proved"), honest=True))
+
+
+def test_a_file_that_claims_a_violation_of_what_holds_is_found_out():
+    again = rejudge(read(doctored(lambda c: c.update(form="repaired"), honest=True)))
+    assert not again.confirmed
+    assert again.how == "it holds"
+
+
+def test_only_plain_data_goes_into_a_file():
+    with pytest.raises(TypeError, match="a function cannot be kept in a file"):
+        encode(doctored)
+
+
+def test_the_command_searches_writes_and_replays(tmp_path):
+    runner = CliRunner()
+    result = runner.invoke(app, ["attack", "fl-ntk/A.1", "--examples", "30", "--folder", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "fl-ntk/A.1 stated: COUNTEREXAMPLE (recorded: violated)" in result.output
+    assert "fl-ntk/A.1 repaired: nothing found (recorded: holds)" in result.output
+    (file,) = tmp_path.iterdir()
+    assert file.name == "counterexample_fl_ntk_a_1_stated.json"
+    replayed = runner.invoke(app, ["attack", "--replay", str(file)])
+    assert replayed.exit_code == 0, replayed.output
+    assert "VIOLATED, as the file says" in replayed.output
+    assert "bit for bit" in replayed.output
+    file.write_text(doctored(lambda c: c.update(form="repaired"), honest=True))
+    refuted = runner.invoke(app, ["attack", "--replay", str(file)])
+    assert refuted.exit_code == 1
+    assert "the violation does not stand" in refuted.output
+    file.write_text(file.read_text().replace("1/2", "1/3"))
+    refused = runner.invoke(app, ["attack", "--replay", str(file)])
+    assert refused.exit_code == 2
+    assert "was changed after it was written" in refused.output
+
+
+def test_a_violated_true_form_is_a_finding(tmp_path, monkeypatch):
+    statement = get("fl-ntk/A.1")
+    claimed = replace(statement, recorded={form: Outcome.HOLDS for form in statement.forms}, witness={})
+    monkeypatch.setattr("bounds.listing.get", lambda _: claimed)
+    command = ["attack", "fl-ntk/A.1", "--form", "stated", "--examples", "20", "--folder", str(tmp_path)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1
+    assert "COUNTEREXAMPLE, a finding (recorded: holds)" in result.output
+
+
+def test_the_command_refuses_bad_input():
+    runner = CliRunner()
+    for arguments, said in (
+        ([], "no statement is named"),
+        (["fl-ntk/A.1", "--examples", "0"], "examples is 0; it must be positive"),
+        (["fl-ntk/A.1", "--form", "proved"], "has no form 'proved'"),
+        (["fl-ntk/Z.9"], "no statement 'fl-ntk/Z.9'"),
+    ):
+        result = runner.invoke(app, ["attack", *arguments])
+        assert result.exit_code == 2, result.output
+        assert said in result.output

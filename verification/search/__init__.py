@@ -1,0 +1,9 @@
+"""Counterexample search: Hypothesis climbs, Nelder-Mead goes on, what is found is shrunk and confirmed.
+
+`attack` searches, `written` and `read` keep what was found in a file, `rejudge` judges such a file again.
+"""
+
+from verification.search.hunt import Attack, Counterexample, attack
+from verification.search.replay_file import Rejudged, Replay, read, rejudge, written
+
+__all__ = ["Attack", "Counterexample", "Rejudged", "Replay", "attack", "read", "rejudge", "written"]

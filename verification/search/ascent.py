@@ -1,0 +1,182 @@
+"""Ascent of the score: on the continuous coordinates of a case (steps, labels, points, radii) and on its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from bounds.federated_run import FederatedRun
+from ntkfl import gram
+from ntkfl.problem import Problem, Setup, Weights
+
+MOST = 24  # coordinates; a simplex in more of them does not get anywhere in the evaluations there are
+SPREAD = 0.3  # edge of the first simplex
+LEAST = 1e-6  # an ascent that gains less in a turn is at its end
+MOST_ROUNDS, MOST_STEPS, MOST_NEURONS = 64, 16, 1024
+STEPS = ("eta_local", "eta_global")
+
+Rebuild = Callable[[np.ndarray], Any]
+
+
+def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
+    """From a case, take turns between its discrete neighbours and Nelder-Mead on its coordinates, while it pays.
+
+    `score` is called with every case on the way and keeps what it wants of them. Half of the evaluations go each way.
+    """
+    best, reached = case, score(case)
+    left = {"discrete": evaluations // 2, "simplex": evaluations // 2}
+    while left["discrete"] > 0 and left["simplex"] > 0:
+        start = reached
+        while left["discrete"] > 0:
+            found = [(score(neighbour), neighbour) for neighbour in neighbours(best)]
+            left["discrete"] -= len(found) + 1
+            top, neighbour = max(found, key=lambda pair: pair[0], default=(reached, best))
+            if top <= reached + LEAST:
+                break
+            best, reached = neighbour, top
+        share = min(left["simplex"], evaluations // 6 + 1)
+        left["simplex"] -= share
+        moved, top = _simplex(best, score, share)
+        if top > reached:
+            best, reached = moved, top
+        if reached <= start + LEAST:
+            return
+
+
+def neighbours(case: Any) -> list[Any]:
+    """Runs with rounds or local steps doubled or one fewer, or with the neurons of one activation pattern doubled.
+
+    With the neurons the server step changes, so that it is the same in units of 1/|H(0)|.
+    """
+    if not isinstance(case, FederatedRun):
+        return []
+    setup = case.setup
+    changed = [
+        replace(setup, **{name: count})
+        for name, limit in (("rounds", MOST_ROUNDS), ("local_steps", MOST_STEPS))
+        for count in (2 * getattr(setup, name), getattr(setup, name) - 1)
+        if 1 <= count <= limit
+    ]
+    hidden, signs = case.weights
+    _, pattern = np.unique(hidden @ case.problem.x.T >= 0, axis=0, return_inverse=True)
+    pattern = pattern.reshape(-1)
+    found = [replace(case, setup=one) for one in changed]
+    for g in range(pattern.max() + 1):
+        chosen = np.concatenate([np.arange(len(signs)), np.flatnonzero(pattern == g)])
+        if len(chosen) <= MOST_NEURONS:
+            weights = Weights(hidden[chosen], signs[chosen])
+            norms = [_gram_norm(case.problem.x, net) for net in (case.weights, weights)]
+            eta_global = setup.eta_global * (norms[0] / norms[1] if min(norms) > 0 else 1.0)
+            wider = replace(setup, width=len(chosen), eta_global=eta_global)
+            found.append(relabelled(case, replace(case, weights=weights, setup=wider)))
+    return found
+
+
+def _gram_norm(x: np.ndarray, weights: Weights) -> float:
+    return float(np.linalg.norm(gram.finite(x, weights.hidden), 2))
+
+
+def relabelled(case: FederatedRun, changed: FederatedRun) -> FederatedRun:
+    """The changed case with the residual of the old one: labels near the outputs stay near them."""
+    y = initial_outputs(changed) + (case.problem.y - initial_outputs(case))
+    return replace(changed, problem=replace(changed.problem, y=y))
+
+
+def _simplex(case: Any, score: Callable[[Any], float], evaluations: int) -> tuple[Any, float]:
+    """The best case of a Nelder-Mead run, and its score."""
+    best, reached = case, -np.inf
+    size, rebuild = coordinates(case)
+    if not 0 < size <= MOST:
+        return best, reached
+
+    def loss(v: np.ndarray) -> float:
+        nonlocal best, reached
+        try:
+            candidate = rebuild(v)
+        except ValueError:  # a step beyond float64, or a row that became zero
+            return np.inf
+        found = score(candidate)
+        if found > reached:
+            best, reached = candidate, found
+        return -found
+
+    simplex = np.vstack([np.zeros(size), SPREAD * np.eye(size)])
+    minimize(loss, simplex[0], method="Nelder-Mead", options={"maxfev": evaluations, "initial_simplex": simplex})
+    return best, reached
+
+
+def coordinates(case: Any) -> tuple[int, Rebuild]:
+    """How many continuous coordinates a case has, and the case at given offsets of them; at 0 the case itself.
+
+    Steps and other positive numbers move in their logarithm, labels in units of the residual, points on their spheres.
+    """
+    if isinstance(case, FederatedRun):
+        labels, points = _residual_size(case), case.problem
+        n, d = points.n, points.d
+        size = len(STEPS) + n + n * d
+        if size > MOST:
+            return 2, lambda v: replace(case, setup=_scaled(case.setup, v))
+
+        def rebuilt(v: np.ndarray) -> FederatedRun:
+            problem = _moved(points, labels * v[2 : 2 + n], v[2 + n :])
+            return replace(case, setup=_scaled(case.setup, v[:2]), problem=problem)
+
+        return size, rebuilt
+    return _of_fields(case)
+
+
+def _of_fields(case: Any) -> tuple[int, Rebuild]:
+    """Positive floats of a dataclass, and the coordinates of its problem and setup; sigma stays: it sets the scale."""
+    parts: list[tuple[str, int, Rebuild]] = []
+    for field in fields(case) if is_dataclass(case) else ():
+        value = getattr(case, field.name)
+        if not field.init or field.name == "sigma":
+            continue
+        if isinstance(value, float) and value > 0:
+            parts.append((field.name, 1, partial(_stretched, value)))
+        elif isinstance(value, Setup):
+            parts.append((field.name, len(STEPS), partial(_scaled, value)))
+        elif isinstance(value, Problem):
+            parts.append((field.name, value.x.size, partial(_moved, value, 0.0)))
+    ends = np.cumsum([0, *(size for _, size, _ in parts)])
+
+    def rebuilt(v: np.ndarray) -> Any:
+        changed = {
+            name: part(v[a:b]) for (name, _, part), a, b in zip(parts, ends[:-1], ends[1:], strict=True) if v[a:b].any()
+        }
+        return replace(case, **changed)
+
+    return int(ends[-1]), rebuilt
+
+
+def _stretched(value: float, v: np.ndarray) -> float:
+    return value * float(np.exp(v[0]))
+
+
+def _scaled(setup: Setup, v: np.ndarray) -> Setup:
+    local, server = (float(factor) for factor in np.exp(v))
+    return replace(setup, eta_local=setup.eta_local * local, eta_global=setup.eta_global * server)
+
+
+def _moved(problem: Problem, labels: np.ndarray | float, offset: np.ndarray) -> Problem:
+    """Labels moved, and points moved on the spheres that they lie on."""
+    x = problem.x
+    if offset.any():
+        moved = x + offset.reshape(x.shape) * np.linalg.norm(x, axis=1, keepdims=True)
+        x = moved / np.linalg.norm(moved, axis=1, keepdims=True) * np.linalg.norm(x, axis=1, keepdims=True)
+    return replace(problem, x=x, y=problem.y + labels)
+
+
+def _residual_size(case: FederatedRun) -> float:
+    return max(float(np.abs(case.problem.y - initial_outputs(case)).max()), 1e-12)
+
+
+def initial_outputs(case: FederatedRun) -> np.ndarray:
+    """f(x_i) of the network that the run starts from, (n,)."""
+    hidden, signs = case.weights
+    return np.maximum(case.problem.x @ hidden.T, 0) @ signs / np.sqrt(len(signs))

@@ -1,0 +1,133 @@
+"""Cases as JSON: every float as the hexadecimal number it is, every value by the name of its class, nothing pickled."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ntkfl.reference import BALL, DOUBLE, EXTENDED, Arithmetic
+
+PACKAGES = ("bounds.", "ntkfl.")  # whose values a file may name
+ARITHMETICS = {arithmetic.name: arithmetic for arithmetic in (BALL, DOUBLE, EXTENDED)}
+DTYPES = {"float64": float, "int64": np.int64, "bool": bool}
+
+
+def encode(value: Any) -> Any:
+    """A case, or part of one, as JSON.
+
+    Raises:
+        TypeError: a part that is neither plain data nor a frozen value of this project.
+    """
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return {"float": float(value).hex()}
+    if isinstance(value, Fraction):
+        return {"fraction": str(value)}
+    if isinstance(value, Arithmetic):
+        return {"arithmetic": value.name}
+    if isinstance(value, np.ndarray):
+        return _encode_array(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {"named": _name(value), "parts": [encode(part) for part in value]}
+    if isinstance(value, tuple):
+        return {"tuple": [encode(part) for part in value]}
+    if is_dataclass(value) and type(value).__module__.startswith(PACKAGES):
+        content = {f.name: encode(getattr(value, f.name)) for f in fields(value) if f.init}
+        return {"value": _name(value), "fields": content}
+    raise TypeError(f"a {type(value).__name__} cannot be kept in a file; a case is made of plain data")
+
+
+def decode(content: Any) -> Any:
+    """The case, or part of one, that was encoded, bit for bit.
+
+    Raises:
+        ValueError: what no `encode` writes, a class this project does not have, or values that it refuses.
+    """
+    if not isinstance(content, dict):
+        if content is None or isinstance(content, bool | str | int):
+            return content
+        raise ValueError(f"{content!r} stands where a value is expected; floats are written {{'float': '0x1.8p+1'}}")
+    match content:
+        case {"float": str(text)}:
+            return _float(text)
+        case {"fraction": str(text)}:
+            return Fraction(text)
+        case {"arithmetic": str(name)}:
+            if name not in ARITHMETICS:
+                raise ValueError(f"the arithmetic {name!r} is none of {', '.join(ARITHMETICS)}")
+            return ARITHMETICS[name]
+        case {"array": str(dtype), "shape": list(shape), "data": list(data)}:
+            return _decode_array(dtype, shape, data)
+        case {"tuple": list(parts)}:
+            return tuple(decode(part) for part in parts)
+        case {"named": str(name), "parts": list(parts)}:
+            return _class(name)(*(decode(part) for part in parts))
+        case {"value": str(name), "fields": dict(parts)}:
+            return _decode_value(name, parts)
+    raise ValueError(f"an entry with the keys {sorted(content)} is no part of a case")
+
+
+def _encode_array(array: np.ndarray) -> dict:
+    if str(array.dtype) not in DTYPES:
+        raise TypeError(f"an array of {array.dtype} cannot be kept in a file; use {', '.join(DTYPES)}")
+    flat = array.ravel().tolist()
+    data = [entry.hex() if isinstance(entry, float) else entry for entry in flat]
+    return {"array": str(array.dtype), "shape": list(array.shape), "data": data}
+
+
+def _decode_array(dtype: str, shape: list, data: list) -> np.ndarray:
+    if dtype not in DTYPES:
+        raise ValueError(f"an array of {dtype!r} is none of {', '.join(DTYPES)}")
+    entries = [_float(entry) for entry in data] if dtype == "float64" else data
+    kind = {"int64": int, "bool": bool, "float64": float}[dtype]
+    wrong = [entry for entry in entries if type(entry) is not kind]
+    if wrong:
+        raise ValueError(f"an array of {dtype} holds {wrong[0]!r}")
+    if len(entries) != int(np.prod(shape)):
+        raise ValueError(f"an array of shape {shape} holds {len(entries)} entries")
+    return np.array(entries, dtype=DTYPES[dtype]).reshape(shape)
+
+
+def _float(text: Any) -> float:
+    if not isinstance(text, str) or "x" not in text.lower():
+        if text not in ("inf", "-inf"):
+            raise ValueError(f"the number {text!r} is not written in hexadecimal, like 0x1.8p+1")
+    return float.fromhex(text)
+
+
+def _decode_value(name: str, parts: dict) -> Any:
+    kind: Any = _class(name)
+    if not (isinstance(kind, type) and is_dataclass(kind)):
+        raise ValueError(f"{name} is not a class of cases")
+    expected = {f.name for f in fields(kind) if f.init}
+    if set(parts) != expected:
+        odd = sorted(set(parts) ^ expected)
+        raise ValueError(f"{name} has the fields {sorted(expected)}; the file differs in {', '.join(odd)}")
+    values = {field: decode(part) for field, part in parts.items()}
+    build: Callable[..., Any] = kind
+    return build(**values)
+
+
+def _name(value: Any) -> str:
+    return f"{type(value).__module__}:{type(value).__qualname__}"
+
+
+def _class(name: str) -> Any:
+    module, _, kind = name.partition(":")
+    if not module.startswith(PACKAGES):
+        raise ValueError(f"{name} is no class of this project; a case names classes of bounds and ntkfl only")
+    try:
+        found = getattr(importlib.import_module(module), kind)
+    except (ImportError, AttributeError):
+        raise ValueError(f"there is no {name}; the file was written by another version, or changed") from None
+    if not isinstance(found, type):
+        raise ValueError(f"{name} is not a class")
+    return found

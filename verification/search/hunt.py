@@ -1,0 +1,245 @@
+"""The search itself: draw and climb with Hypothesis, go on with Nelder-Mead, shrink, confirm."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, Verbosity, find, settings, target
+from hypothesis import strategies as st
+from hypothesis.errors import HypothesisException, HypothesisWarning, NoSuchExample
+from hypothesis.strategies import SearchStrategy
+
+from bounds.options import Options
+from bounds.statement import Draw, Form, Outcome, Statement
+from verification.compare import Comparison
+from verification.search.ascent import climb
+from verification.search.scoring import Seen, look, stands
+from verification.search.simpler import shrunk
+
+EXAMPLES, SECONDS = 400, 60.0  # of one form, unless the caller says otherwise
+CLIMBED = 3  # best cases of a family that Nelder-Mead starts from
+ALIKE = 0.02  # cases whose scores differ by less count as one among them
+SHRINKING = 10.0  # seconds for each of the two ways of shrinking
+SEEDS = 2**16
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """A confirmed violation: the shrunk case, its sides, how it was confirmed, and how it was come by.
+
+    `after`: cases looked at when the first violation was seen; `first`: that case, as found.
+    """
+
+    case: Any
+    seen: Comparison
+    confirmation: str
+    by: str
+    after: int
+    seconds: float
+    first: Any
+    frequency: tuple[int, int, float] | None = None
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What a search of one form tried and found; `best`: the comparison nearest to a violation.
+
+    `unconfirmed`: violations that were seen and did not stand when redone. `failed`: cases without a value, by reason.
+    """
+
+    statement: Statement
+    form: Form
+    families: tuple[str, ...]
+    tried: int
+    admitted: int
+    rejected: dict[str, int]
+    failed: dict[str, int]
+    best: Comparison | None
+    found: Counterexample | None
+    unconfirmed: tuple[str, ...]
+    seconds: float
+
+    @property
+    def contradicts_record(self) -> bool:
+        """Whether a form recorded to hold is violated."""
+        return self.found is not None and self.statement.recorded[self.form] is not Outcome.VIOLATED
+
+    @property
+    def missed(self) -> bool:
+        """Whether nothing was found where the record says that something is to be found."""
+        return self.found is None and self.statement.recorded[self.form] is Outcome.VIOLATED
+
+
+def attack(
+    statement: Statement,
+    form: Form,
+    *,
+    examples: int = EXAMPLES,
+    seconds: float = SECONDS,
+    seed: int = 0,
+    shrinking: float = SHRINKING,
+    options: Options | None = None,
+) -> Attack:
+    """Look for a counterexample to one form in all its families of cases; the stored witness is not consulted.
+
+    Args:
+        examples: cases looked at, over all families, before shrinking; the same seed looks at the same ones.
+        seconds: no new case is begun after this time; a search that it ends need not repeat itself.
+        shrinking: seconds for each of the two ways of shrinking what is found.
+
+    Raises:
+        ValueError: a form that the statement does not have, or a budget that is not positive.
+    """
+    if form not in statement.forms:
+        has = ", ".join(found.value for found in statement.forms)
+        raise ValueError(f"{statement.id} has no form {form.value!r}; it has: {has}")
+    if not (examples >= 1 and seconds > 0):
+        raise ValueError(f"the budget is {examples} cases in {seconds:g} seconds; both must be positive")
+    families = _distinct(statement.families(form, options or Options()))
+    hunt = Hunt(statement, form, time.monotonic() + seconds, shrinking)
+    share = max(1, examples // len(families))
+    for strategy in families.values():
+        hunt.family(strategy, share, seed)
+        if hunt.violations:
+            break
+    found = hunt.settle() if hunt.violations else None
+    return Attack(
+        statement,
+        form,
+        tuple(families),
+        hunt.tried,
+        hunt.admitted,
+        dict(hunt.rejected),
+        dict(hunt.failed),
+        hunt.best,
+        found,
+        tuple(dict.fromkeys(hunt.unconfirmed)),
+        time.monotonic() - hunt.began,
+    )
+
+
+def _distinct(draws: tuple[Draw, ...]) -> dict[str, SearchStrategy]:
+    """The strategies of the families by name, each once; a family without one is searched through its seeds."""
+    found: dict[int, tuple[str, SearchStrategy]] = {}
+    for draw in draws:
+        strategy = draw.strategy() if hasattr(draw, "strategy") else st.integers(0, SEEDS).map(draw.case)
+        found.setdefault(id(strategy), (draw.name, strategy))
+    return dict(found.values())
+
+
+class _OutOfTime(BaseException):
+    """Ends a Hypothesis run; not an Exception, which it would try to shrink."""
+
+
+@dataclass
+class Hunt:
+    """One search on its way; the only mutable object of it."""
+
+    statement: Statement
+    form: Form
+    deadline: float
+    shrinking: float
+    began: float = field(default_factory=time.monotonic)
+    tried: int = 0
+    admitted: int = 0
+    rejected: Counter = field(default_factory=Counter)
+    failed: Counter = field(default_factory=Counter)
+    leaders: list[tuple[float, Any]] = field(default_factory=list)
+    best: Comparison | None = None
+    best_score: float = -float("inf")
+    violations: list[tuple[Any, Seen, str]] = field(default_factory=list)
+    unconfirmed: list[str] = field(default_factory=list)
+    first: tuple[int, float, str] | None = None
+
+    def family(self, strategy: SearchStrategy, examples: int, seed: int) -> None:
+        """Search one family; stops at the first violation that stands, shrunk by Hypothesis where that found it."""
+        self.leaders = []
+
+        def violated(case: Any) -> bool:
+            if time.monotonic() > self.deadline:
+                raise _OutOfTime
+            seen = self.look(case, "Hypothesis")
+            target(seen.score, label="distance to a violation")
+            return seen.violated
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", HypothesisWarning)  # of the length of a case's repr, which nobody reads
+                find(strategy, violated, settings=_settings(examples), random=Random(seed))
+        except (NoSuchExample, _OutOfTime, HypothesisException):
+            pass  # what was found until then is kept in `violations`
+        if self.violations:
+            return
+        evaluations = max(20, examples // CLIMBED)
+        for _, case in tuple(self.leaders):
+            try:
+                climb(case, self._climbed, evaluations)
+            except _OutOfTime:
+                return
+
+    def _climbed(self, case: Any) -> float:
+        if time.monotonic() > self.deadline:
+            raise _OutOfTime
+        seen = self.look(case, "ascent")
+        if self.violations:
+            raise _OutOfTime
+        return seen.score
+
+    def look(self, case: Any, by: str) -> Seen:
+        """Score a case and keep the books; a violation is passed on only when it stands."""
+        seen = look(self.statement, self.form, case)
+        searching = self.first is None  # what is looked at to shrink is not counted
+        if searching:
+            self.tried += 1
+            self.admitted += seen.comparison is not None
+            self.failed.update([seen.failed] if seen.failed is not None else [])
+            self.rejected.update([seen.unmet] if seen.unmet is not None else [])
+        if seen.comparison is None:
+            return seen
+        if seen.violated:
+            stood, how = stands(self.statement, self.form, case, seen)
+            if not stood:
+                self.unconfirmed.append(how)
+                return Seen(min(seen.score, 0.0), seen.comparison)
+            if searching:
+                self.first = (self.tried, time.monotonic() - self.began, by)
+                self.deadline = time.monotonic() + self.shrinking
+            self.violations.append((case, seen, how))
+            return seen
+        if seen.score > self.best_score:
+            self.best, self.best_score = seen.comparison, seen.score
+        rivals = [(score, other) for score, other in self.leaders if abs(score - seen.score) > ALIKE]
+        if len(rivals) == len(self.leaders) or seen.score > max(score for score, _ in self.leaders):
+            self.leaders = sorted([*rivals, (seen.score, case)], key=lambda pair: -pair[0])[:CLIMBED]
+        return seen
+
+    def settle(self) -> Counterexample:
+        """Shrink the last violation (the simplest so far) further, and report it with its sides as confirmed."""
+        assert self.first is not None
+        until = time.monotonic() + self.shrinking
+        first = self.violations[0][0]
+
+        def keeps(candidate: Any) -> bool:
+            return self.look(candidate, "shrinking").violated
+
+        shrunk(self.violations[-1][0], keeps, lambda: time.monotonic() < until)
+        case, seen, how = self.violations[-1]
+        assert seen.comparison is not None
+        after, seconds, by = self.first
+        return Counterexample(case, seen.comparison, how, by, after, seconds, first, seen.frequency)
+
+
+def _settings(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.target, Phase.shrink),
+        verbosity=Verbosity.quiet,
+        suppress_health_check=list(HealthCheck),
+    )

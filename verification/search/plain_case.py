@@ -1,0 +1,68 @@
+"""A case in plain words and small numbers, so that a reader can redo it by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bounds.federated_run import FederatedRun
+from ntkfl.problem import Problem, Setup
+from verification.search.ascent import initial_outputs
+
+MOST_GROUPS = 8  # groups of equal neurons that are written out
+
+
+def in_words(case: Any) -> list[str]:
+    """A few lines: sizes and steps, points, labels and clients, neurons."""
+    if not hasattr(case, "problem"):
+        return [", ".join(f"{name} = {value}" for name, value in case.describe().items())]
+    lines = []
+    setup = getattr(case, "setup", None)
+    if isinstance(setup, Setup):
+        lines.append(
+            f"{_count(case.problem.n_clients, 'client')}, K = {setup.local_steps}, eta_l = {_number(setup.eta_local)}, "
+            f"eta_g = {_number(setup.eta_global)}, {_count(setup.rounds, 'round')}"
+        )
+    lines += _points(case.problem)
+    if isinstance(case, FederatedRun):
+        residual = case.problem.y - initial_outputs(case)
+        lines.append(f"residual y - y(0) = {_vector(residual)}" + (", linearised network" if case.linearised else ""))
+    if hasattr(case, "weights"):
+        lines.append(_neurons(*case.weights))
+    known = {"problem", "setup", "weights"}
+    others = {k: v for k, v in case.describe().items() if k not in known | {"n", "d", "N", "width"}}
+    if setup is None:
+        lines.append(", ".join(f"{k} = {v if isinstance(v, str | list) else _number(v)}" for k, v in others.items()))
+    return [line for line in lines if line]
+
+
+def _points(problem: Problem) -> list[str]:
+    if problem.n > MOST_GROUPS:
+        return [f"{problem.n} points in {problem.d} dimensions"]
+    names = zip(problem.x, problem.y, problem.owner, strict=True)
+    alone = problem.n_clients == 1
+    return [f"x = {_vector(x)}, y = {_number(y)}" + ("" if alone else f", client {c}") for x, y, c in names]
+
+
+def _neurons(hidden: np.ndarray, signs: np.ndarray) -> str:
+    groups, counts = np.unique(np.column_stack([hidden, signs]), axis=0, return_counts=True)
+    total = _count(len(signs), "neuron")
+    if len(groups) > MOST_GROUPS:
+        return f"{total}, Gaussian or otherwise all different (the file has them)"
+    written = [
+        f"{n} x {'-' if row[-1] < 0 else '+'}relu({_vector(row[:-1])}.x)" for row, n in zip(groups, counts, strict=True)
+    ]
+    return f"{total}: {', '.join(written)}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _vector(values: np.ndarray) -> str:
+    return "(" + ", ".join(_number(v) for v in values) + ")"
+
+
+def _number(value: float) -> str:
+    return f"{float(value):.6g}"

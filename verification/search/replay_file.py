@@ -1,0 +1,104 @@
+"""The file that replays a counterexample: readable JSON, every number exact, refused when it was changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from bounds.listing import get
+from bounds.statement import Form, Statement
+from ntkfl.trajectory import provenance
+from verification.search.case_codec import decode, encode
+from verification.search.hunt import Counterexample
+from verification.search.plain_case import in_words
+from verification.search.scoring import Seen, look, stands
+
+FORMAT = "ntkfl counterexample 1"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a file says: a statement, a form, a case, and the sides (left, right) that were found on it."""
+
+    statement: Statement
+    form: Form
+    case: Any
+    sides: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Rejudged:
+    """A file's case judged again: what is seen now, whether it stands, and whether both sides are bit for bit those."""
+
+    seen: Seen
+    confirmed: bool
+    how: str
+    same_sides: bool
+
+
+def written(statement: Statement, form: Form, found: Counterexample) -> str:
+    """The text of a replay file. Raises TypeError: a case that is not made of plain data."""
+    body = {
+        "format": FORMAT,
+        "statement": statement.id,
+        "form": form.value,
+        "in words": in_words(found.case),
+        "left": float(found.seen.left.value).hex(),
+        "right": float(found.seen.right.value).hex(),
+        "confirmation": found.confirmation,
+        "case": encode(found.case),
+    }
+    whole = body | {"digest": _digest(body), "provenance": provenance()}
+    return json.dumps(whole, indent=1, allow_nan=False) + "\n"
+
+
+def read(text: str) -> Replay:
+    """The counterexample in a file.
+
+    Raises:
+        ValueError: no JSON, another format, entries missing, a digest that does not fit, a case that cannot be.
+        KeyError: an unknown statement.
+    """
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"this is not a replay file: no JSON at line {error.lineno}") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        found = content.get("format") if isinstance(content, dict) else type(content).__name__
+        raise ValueError(f"this is not a replay file: its format is {found!r}, it must be {FORMAT!r}")
+    missing = [name for name in ("statement", "form", "left", "right", "case", "digest") if name not in content]
+    if missing:
+        raise ValueError(f"the replay file has no {', '.join(missing)}: it is incomplete")
+    body = {name: value for name, value in content.items() if name not in ("digest", "provenance")}
+    if _digest(body) != content["digest"]:
+        raise ValueError(
+            f"the replay file was changed after it was written: its digest is {str(content['digest'])[:12]}..., its "
+            f"content has {_digest(body)[:12]}...; replay the file as `ntkfl attack` wrote it"
+        )
+    statement = get(content["statement"])
+    forms = [form.value for form in statement.forms]
+    if content["form"] not in forms:
+        raise ValueError(f"{statement.id} has no form {content['form']!r}; it has: {', '.join(forms)}")
+    try:
+        case = decode(content["case"])
+        sides = float.fromhex(content["left"]), float.fromhex(content["right"])
+    except (ValueError, TypeError, ZeroDivisionError) as error:
+        raise ValueError(f"the replay file's case is refused: {error}") from None
+    return Replay(statement, Form(content["form"]), case, sides)
+
+
+def rejudge(replay: Replay) -> Rejudged:
+    """Judge the case of a file again, confirmation included."""
+    seen = look(replay.statement, replay.form, replay.case)
+    if seen.comparison is None:
+        why = f"the case does not meet {seen.unmet}" if seen.unmet else f"it has no value: {seen.failed}"
+        return Rejudged(seen, False, why, False)
+    same = replay.sides == (float(seen.comparison.left.value), float(seen.comparison.right.value))
+    confirmed, how = stands(replay.statement, replay.form, replay.case, seen) if seen.violated else (False, "it holds")
+    return Rejudged(seen, confirmed, how, same)
+
+
+def _digest(body: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

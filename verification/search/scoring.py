@@ -1,0 +1,169 @@
+"""How near a case comes to violating a form: one number for the search to climb, above 0 where it is violated."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from bounds.federated_run import FederatedRun
+from bounds.statement import Form, Hypothesis, Kind, Outcome, Statement
+from bounds.width_ladder import WidthLadder
+from ntkfl.estimate import Estimate
+from ntkfl.initialisation import draw
+from ntkfl.reference import DOUBLE
+from verification.compare import Comparison, judge
+from verification.confirm import confirm
+from verification.intervals import lower_limit
+
+UNMET = -100.0  # scores of admitted cases lie above, those of others below
+HIGHEST = 50.0
+FIRST_LOOK, LOOKS, CONFIRMING = 20, (100, 400), 1000  # networks drawn for a claim that may fail
+CONFIRMING_SEED = 1_000_000
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One case looked at.
+
+    `score`: the larger, the nearer to a violation. `comparison`: None where a hypothesis is not met (`unmet`) or a side
+    has no value (`failed`). `violated`: as judged in float64. `frequency`: failures and networks, for a claim that may
+    fail, with the probability that it allows.
+    """
+
+    score: float
+    comparison: Comparison | None = None
+    violated: bool = False
+    unmet: str | None = None
+    failed: str | None = None
+    frequency: tuple[int, int, float] | None = None
+
+
+def look(statement: Statement, form: Form, case: Any) -> Seen:
+    """Judge a form on a case, in float64 where the case is a run; a claim that may fail, on fresh networks."""
+    with undisturbed(compiled=isinstance(case, WidthLadder)):
+        try:
+            if statement.forms[form].failure is not None:
+                return _frequency(statement, form, case)
+            return _single(statement, form, case)
+        except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+            return Seen(2 * UNMET, failed=str(error))
+
+
+def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> tuple[bool, str]:
+    """Whether a violation is confirmed, and how: in balls, on another ladder, or on a fresh sample of networks."""
+    assert seen.comparison is not None
+    with undisturbed(compiled=isinstance(case, WidthLadder)):
+        if seen.frequency is not None:
+            failures, count, allowed = _count(statement, form, case, CONFIRMING, CONFIRMING_SEED)[:3]
+            said = f"{failures} of {count} fresh networks fail; allowed probability {allowed:.3g}"
+            return lower_limit(failures, count) > allowed, f"{said}; exact binomial interval"
+        found = confirm(statement, form, case, seen.comparison)
+        return found.confirmed, found.how
+
+
+@contextmanager
+def undisturbed(compiled: bool) -> Iterator[None]:
+    """Within it no warnings of large steps, and no compiling: every case has shapes of its own, and one run each."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", UserWarning)
+        if compiled:
+            yield
+        else:
+            with jax.disable_jit():
+                yield
+
+
+def _single(statement: Statement, form: Form, case: Any) -> Seen:
+    case = _plain(case)
+    lacking = [(h.name, _shortfall(h, case)) for h in statement.required(form)]
+    unmet = [name for name, missing in lacking if missing > 0]
+    if unmet:
+        return Seen(UNMET - sum(missing for _, missing in lacking), unmet=unmet[0])
+    found = judge(statement, form, case)
+    return Seen(_score(statement.kind, found), found, found.outcome is Outcome.VIOLATED)
+
+
+def _plain(case: Any) -> Any:
+    """A run in plain float64: nothing to compile, no second run to measure the rounding; violations are redone."""
+    return case if not isinstance(case, FederatedRun) or case.arithmetic is DOUBLE else case.with_arithmetic(DOUBLE)
+
+
+def _shortfall(hypothesis: Hypothesis, case: Any) -> float:
+    """0 where it is met; otherwise by how much not, squashed to (0, 1]."""
+    margin = hypothesis.margin(case)
+    lowest = float(np.min((margin if isinstance(margin, Estimate) else Estimate.exact(margin)).lo, initial=np.inf))
+    return 0.0 if lowest >= 0 else -lowest / (1 - lowest) if np.isfinite(lowest) else 1.0
+
+
+def _score(kind: Kind, found: Comparison) -> float:
+    if kind in (Kind.ORDER, Kind.RATE):  # exponents: how far the theory lies outside the interval
+        gap = float(found.left.value - found.right.value)
+        return (abs(gap) if kind is Kind.RATE else gap) - float(found.left.error)
+    if found.left.value == 0 == found.right.value:
+        return -HIGHEST  # 0 against 0 holds with equality, and leads nowhere
+    with np.errstate(divide="ignore"):
+        score = float(np.clip(np.log(found.tightness), -HIGHEST, HIGHEST))
+    return score if found.outcome is Outcome.VIOLATED else min(score, 0.0)  # a right side of 0 that is not known well
+
+
+def _frequency(statement: Statement, form: Form, case: Any) -> Seen:
+    """The share of fresh networks on which the claim fails; more of them where it is not clearly below what is allowed.
+
+    The score is the log ratio that all but the allowed share of networks stay below.
+    """
+    failures, count, allowed, ratios, worst, unmet = _count(statement, form, case, FIRST_LOOK, 1)
+    if worst is None:
+        return Seen(UNMET - 1.0, unmet=unmet or "none")
+    for more in LOOKS:
+        if failures <= allowed * count or lower_limit(failures, count) > allowed:
+            break
+        again = _count(statement, form, case, more, 1 + count)
+        failures, count, allowed = failures + again[0], count + again[1], max(allowed, again[2])
+        ratios = ratios + again[3]
+    quantile = sorted(ratios)[max(0, int(np.ceil((1 - min(allowed, 1)) * len(ratios))) - 1)]
+    violated = lower_limit(failures, count) > allowed
+    score = float(np.clip(np.log(max(quantile, 1e-300)), -HIGHEST, HIGHEST))
+    return Seen(score, worst, violated, frequency=(failures, count, allowed))
+
+
+def _count(statement: Statement, form: Form, case: Any, networks: int, first: int) -> tuple:
+    """Failures, admitted networks, the largest probability allowed, the ratios, the worst comparison, an unmet name."""
+    failures, allowed, worst, unmet = 0, 0.0, None, None
+    ratios: list[float] = []
+    for seed in range(first, first + networks):
+        one = _plain(redrawn(case, seed))
+        seen = _single(statement, form, one)
+        if seen.comparison is None:
+            unmet = seen.unmet
+            if seed == first + 4 and not ratios:
+                break  # five networks in a row: the rest would not do either
+            continue
+        failures += seen.violated
+        ratios.append(seen.comparison.tightness)
+        allowed = max(allowed, statement.forms[form].failure_at(statement.constants(one)))
+        if worst is None or seen.comparison.tightness > worst.tightness:
+            worst = seen.comparison
+    return failures, len(ratios), allowed, ratios, worst, unmet
+
+
+def redrawn(case: Any, seed: int) -> Any:
+    """The same case with another Gaussian network; or as the case itself is drawn anew (`redrawn`).
+
+    Raises:
+        ValueError: a case with nothing random in it.
+    """
+    if hasattr(case, "redrawn"):
+        return case.redrawn(seed)
+    if not hasattr(case, "weights"):
+        raise ValueError(f"a {type(case).__name__} has no network to draw anew, so a probability cannot be counted")
+    width, d = case.weights.hidden.shape
+    sigma = case.sigma if hasattr(case, "sigma") else case.setup.sigma
+    with jax.disable_jit(False):  # one compiled function for all networks of this d
+        weights = draw(width, d, seed, sigma)
+    return replace(case, weights=weights)
