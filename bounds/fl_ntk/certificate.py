@@ -52,9 +52,9 @@ from flint import arb, arb_mat
 from jaxtyping import Float
 
 from bounds.fl_ntk.certificate_record import Certificate, Condition, Trial
+from bounds.fl_ntk.certificate_start import Start, checked, down, high, low, start, up, weighted
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
-from ntkfl.estimate import Estimate
-from ntkfl.gram.counts import InitialCounts, changes_within, initial_counts
+from ntkfl.gram.counts import InitialCounts, changes_within
 from ntkfl.gram.perron import nonnegative_norm
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.problem import Problem, Setup, Weights
@@ -77,32 +77,32 @@ def a_priori_certificate(
             [1e-100, 1e100], or a radius that is not positive.
     Source: repaired FL-NTK, Theorem B.3 (ledger B.3').
     """
-    weights = _checked(problem, setup, weights)
-    counts = initial_counts(problem.x, weights)
+    weights = checked(problem, setup, weights)
     with precision():
-        start = _start(problem, setup, counts)
-        chosen = _trial_radii(start, counts) if radii is None else np.unique(np.asarray(radii, float))
+        given = start(problem, setup, weights)
+        terms, counts = _terms(problem, setup, given), given.counts
+        chosen = _trial_radii(terms, counts) if radii is None else np.unique(np.asarray(radii, float))
         losses, gains = changes_within(problem.x, weights.hidden, chosen)
-        perturbations = (start.perturbation(np.maximum(d, u)) for d, u in zip(losses, gains, strict=True))
-        trials = tuple(start.trial(r, e) for r, e in zip(chosen.tolist(), perturbations, strict=True))
+        perturbations = (terms.perturbation(np.maximum(d, u)) for d, u in zip(losses, gains, strict=True))
+        trials = tuple(terms.trial(r, e) for r, e in zip(chosen.tolist(), perturbations, strict=True))
         best = _best(trials)
         return Certificate(
             **vars(best),
-            lam=_down(start.lam),
-            mu=_up(start.mu),
-            lam_c=_down(start.lam_c),
-            x_norm=_up(start.x_norm),
-            r0=_up(start.r0),
-            rho=_down(start.rho),
+            lam=down(terms.lam),
+            mu=up(terms.mu),
+            lam_c=down(terms.lam_c),
+            x_norm=up(terms.x_norm),
+            r0=up(terms.r0),
+            rho=down(terms.rho),
             width=setup.width,
             doubtful=counts.doubtful,
-            width_needed=None if best.certified else _width_needed(start, trials),
+            width_needed=None if best.certified else _width_needed(terms, trials),
             trials=trials,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class _Start:
+class _Terms:
     """The network before training, in balls; lam and lam_c are lower ends, mu, mu_c, x_norm and r0 upper ends."""
 
     gram_abs: list[list[arb]]
@@ -119,9 +119,7 @@ class _Start:
 
     def perturbation(self, counts: np.ndarray) -> arb:
         """E for these counts max(D, U), upper end."""
-        rows = zip(self.gram_abs, counts.tolist(), strict=True)
-        product = arb_mat([[g * c for g, c in zip(*row, strict=True)] for row in rows])
-        return (nonnegative_norm(product) / self.width).upper()
+        return nonnegative_norm(weighted(self.gram_abs, counts, arb(self.width))).upper()
 
     def gram_norm(self) -> arb:
         """| |G| |_2, upper end."""
@@ -144,11 +142,11 @@ class _Start:
     def trial(self, radius: float, e: arb) -> Trial:
         """Every number and condition at one radius."""
         gain, stability = self.gain(e), self.stability(e)
-        need = _up(self.need(gain)) if gain > 0 else None
+        need = up(self.need(gain)) if gain > 0 else None
         beta = (gain / self.lam).lower() if self.lam > 0 else None
         conditions = (
-            Condition("local stability", "eta_l h^2 <= 2 (lam_c - E)", _down(stability), stability >= 0),
-            Condition("contraction", "beta lam > 0", _down(gain), gain > 0),
+            Condition("local stability", "eta_l h^2 <= 2 (lam_c - E)", down(stability), stability >= 0),
+            Condition("contraction", "beta lam > 0", down(gain), gain > 0),
             Condition(
                 "movement",
                 "need <= R",
@@ -158,34 +156,29 @@ class _Start:
         )
         return Trial(
             radius=radius,
-            perturbation=_up(e),
-            h=_up(self.mu_c + e),
-            beta=None if beta is None else _down(beta),
-            rate=None if need is None else _up(1 - self.rho * gain),
+            perturbation=up(e),
+            h=up(self.mu_c + e),
+            beta=None if beta is None else down(beta),
+            rate=None if need is None else up(1 - self.rho * gain),
             need=need,
             conditions=conditions,
         )
 
 
-def _start(problem: Problem, setup: Setup, counts: InitialCounts) -> _Start:
-    width, x = arb(setup.width), ball_matrix(problem.x)
-    gram = x * x.transpose()
+def _terms(problem: Problem, setup: Setup, given: Start) -> _Terms:
+    counts = given.counts
     middle, radius = (counts.at_least + counts.at_most) / 2, (counts.at_most - counts.at_least) / 2
-    h0 = enclosure(_entrywise(gram, ball_matrix(middle, radius), width))
+    h0 = enclosure(weighted(given.gram, ball_matrix(middle, radius), given.width))
     blocks = [h0[np.ix_(own, own)] for own in problem.clients()]
-    sums = counts.output_sums
-    root = width.sqrt()
-    outputs = [ball(v, e) / root for v, e in zip(sums.value.tolist(), sums.error.tolist(), strict=True)]
-    residual = [ball(y) - f for y, f in zip(problem.y.tolist(), outputs, strict=True)]
     eta = ball(setup.eta_local)
-    return _Start(
-        gram_abs=[[abs(g).upper() for g in row] for row in gram.tolist()],
-        lam=_low(smallest_eigenvalue(h0)),
-        mu=_high(largest_eigenvalue(h0)),
-        lam_c=reduce(arb.min, (_low(smallest_eigenvalue(b)) for b in blocks)),
-        mu_c=reduce(arb.max, (_high(largest_eigenvalue(b)) for b in blocks)),
-        x_norm=_high(largest_eigenvalue(enclosure(gram))).sqrt().upper(),
-        r0=sum((r * r for r in residual), arb(0)).sqrt().upper(),
+    return _Terms(
+        gram_abs=given.gram_abs,
+        lam=low(smallest_eigenvalue(h0)),
+        mu=high(largest_eigenvalue(h0)),
+        lam_c=reduce(arb.min, (low(smallest_eigenvalue(b)) for b in blocks)),
+        mu_c=reduce(arb.max, (high(largest_eigenvalue(b)) for b in blocks)),
+        x_norm=given.x_norm,
+        r0=given.residual_norm,
         rho=ball(setup.eta_global) * eta * setup.local_steps / problem.n_clients,
         eta=eta,
         local_steps=setup.local_steps,
@@ -193,14 +186,14 @@ def _start(problem: Problem, setup: Setup, counts: InitialCounts) -> _Start:
     )
 
 
-def _trial_radii(start: _Start, counts: InitialCounts) -> np.ndarray:
+def _trial_radii(terms: _Terms, counts: InitialCounts) -> np.ndarray:
     """Where to look: from the movement needed if E were 0 up to where E(R), about g #{|s| < R} / (2mn), exceeds lam."""
-    g, lam = float(start.gram_norm()), max(float(start.lam), 1e-3 * float(start.mu))
+    g, lam = float(terms.gram_norm()), max(float(terms.lam), 1e-3 * float(terms.mu))
     distances = counts.distances[counts.distances > 0]
     top = 1.5 * float(np.quantile(distances, min(1.0, 2 * lam / g))) if distances.size else 1.0
-    low, gain = top / TRIAL_RADII, start.gain(arb(0))
+    low, gain = top / TRIAL_RADII, terms.gain(arb(0))
     if gain > 0:
-        low = min(low, max(1.001 * float(start.need(gain)), 1e-9 * top))
+        low = min(low, max(1.001 * float(terms.need(gain)), 1e-9 * top))
     return np.geomspace(low, top, TRIAL_RADII)
 
 
@@ -221,51 +214,13 @@ def _shortfall(trial: Trial) -> float:
     return (trial.need or 0.0) / trial.radius
 
 
-def _width_needed(start: _Start, trials: tuple[Trial, ...]) -> int | None:
+def _width_needed(terms: _Terms, trials: tuple[Trial, ...]) -> int | None:
     """An estimate. E(R) hardly depends on the width and need falls as 1/sqrt(m), so m (need / R)^2 neurons would do."""
     nothing = arb(0)
-    if not (start.stability(nothing) >= 0 and start.gain(nothing) > 0):
+    if not (terms.stability(nothing) >= 0 and terms.gain(nothing) > 0):
         return None
     ratios = [_shortfall(trial) for trial in trials if _admissible(trial)]
     if ratios:
-        return int(np.ceil(start.width * min(ratios) ** 2))
-    closed_form = 310 * (start.gram_norm() * start.x_norm * start.r0) ** 2 / start.lam**4
+        return int(np.ceil(terms.width * min(ratios) ** 2))
+    closed_form = 310 * (terms.gram_norm() * terms.x_norm * terms.r0) ** 2 / terms.lam**4
     return int(np.ceil(float(closed_form)))
-
-
-def _checked(problem: Problem, setup: Setup, weights: Weights) -> Weights:
-    hidden, signs = np.asarray(weights[0], float), np.asarray(weights[1], float)
-    if problem.y.ndim != 1:
-        raise ValueError(f"y has shape {problem.y.shape}; the certificate is for one output, y of shape ({problem.n},)")
-    shape = (setup.width, problem.d)
-    if hidden.shape != shape:
-        raise ValueError(f"the hidden weights have shape {hidden.shape}; setup and data need (width, d) = {shape}")
-    if signs.shape != (setup.width,):
-        raise ValueError(f"the signs have shape {signs.shape}; they must be ({setup.width},), one per neuron")
-    if not np.isfinite(hidden).all():
-        raise ValueError(f"the hidden weights of neuron {np.argwhere(~np.isfinite(hidden))[0][0]} are not finite")
-    wrong = np.flatnonzero(np.abs(signs) != 1)
-    if len(wrong):
-        raise ValueError(f"the sign of neuron {wrong[0]} is {signs[wrong[0]]}; every sign must be +1 or -1")
-    return Weights(hidden, signs)
-
-
-def _entrywise(gram: arb_mat, counts: arb_mat, width: arb) -> arb_mat:
-    pairs = zip(gram.tolist(), counts.tolist(), strict=True)
-    return arb_mat([[g * c / width for g, c in zip(*rows, strict=True)] for rows in pairs])
-
-
-def _low(estimate: Estimate) -> arb:
-    return ball(float(estimate.lo))
-
-
-def _high(estimate: Estimate) -> arb:
-    return ball(float(estimate.hi))
-
-
-def _down(x: arb) -> float:
-    return float(enclosure(x).lo)
-
-
-def _up(x: arb) -> float:
-    return float(enclosure(x).hi)

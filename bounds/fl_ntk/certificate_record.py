@@ -1,9 +1,16 @@
-"""What the a-priori certificate finds: the numbers at each radius, and the verdict over all radii."""
+"""What a certificate finds: its numbers and conditions as a record, and as a page to read.
+
+`Trial` and `Certificate` are those of fl-ntk/B.3-certificate and X.11, the same theorem from the first weights or from
+a checkpoint; other theorems keep their own record and share `Condition` and `page`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -68,34 +75,38 @@ class Certificate(Trial):
         """Everything as JSON-safe values, `certified` first."""
         return {"certified": self.certified} | asdict(self)
 
+    @property
+    def residual_factor(self) -> float | None:
+        """The factor of |y - y(t)| per round, sqrt(q), upper end: what certificates are compared by."""
+        return None if self.rate is None else float(np.nextafter(np.sqrt(self.rate), np.inf))
+
+    @property
+    def shortfall(self) -> float:
+        """need / R where the other conditions hold, else infinite: how far this is from certifying."""
+        admissible = all(condition.holds for condition in self.conditions[:2])
+        return self.need / self.radius if admissible and self.need is not None else float("inf")
+
     def __str__(self) -> str:
-        lines = [self._headline(), "", f"  {'width m':<28}{self.width}"]
-        meanings = {
-            "radius": "radius R",
-            "need": "movement needed",
-            "beta": "beta",
-            "rate": "factor of |r|^2 per round",
-            "lam": "lambda_min(H(0))",
-            "mu": "|H(0)|",
-            "lam_c": "min_c lambda_min(H_cc)",
-            "perturbation": "perturbation E",
-            "h": "h = max_c |H_cc| + E",
-            "x_norm": "|X|",
-            "r0": "|y - y(0)|",
-            "rho": "rho",
+        numbers = {
+            "width m": self.width,
+            "radius R": self.radius,
+            "movement needed": self.need,
+            "beta": self.beta,
+            "factor of |r|^2 per round": self.rate,
+            "lambda_min(H(0))": self.lam,
+            "|H(0)|": self.mu,
+            "min_c lambda_min(H_cc)": self.lam_c,
+            "perturbation E": self.perturbation,
+            "h = max_c |H_cc| + E": self.h,
+            "|X|": self.x_norm,
+            "|y - y(0)|": self.r0,
+            "rho": self.rho,
+            "patterns in doubt": self.doubtful,
         }
-        for name, meaning in meanings.items():
-            value = getattr(self, name)
-            lines.append(f"  {meaning:<28}" + ("undefined" if value is None else f"{value:.6g}"))
-        lines += [f"  {'patterns in doubt':<28}{self.doubtful}", ""]
-        for condition in self.conditions:
-            margin = "not reached" if condition.margin is None else f"margin {condition.margin:+.3g}"
-            verdict = "holds" if condition.holds else "FAILS"
-            lines.append(f"  {verdict}  {condition.name:<16} {condition.inequality:<28} {margin}")
         passed = sum(trial.certified for trial in self.trials)
         first, last = self.trials[0].radius, self.trials[-1].radius
-        lines += ["", f"  {passed} of {len(self.trials)} radii from {first:.3g} to {last:.3g} certify"]
-        return "\n".join(lines)
+        footer = f"{passed} of {len(self.trials)} radii from {first:.3g} to {last:.3g} certify"
+        return page(self._headline(), numbers, self.conditions, footer)
 
     def _headline(self) -> str:
         if self.certified:
@@ -109,3 +120,17 @@ class Certificate(Trial):
                 "or lambda_min(H(0)) is not positive"
             )
         return f"NOT CERTIFIED at width {self.width}; it would take about {self.width_needed:.1e} neurons (an estimate)"
+
+
+def page(headline: str, numbers: Mapping[str, float | None], conditions: tuple[Condition, ...], footer: str) -> str:
+    """The page of a certificate: the theorem in one sentence, the numbers, each condition with its margin."""
+    lines = [headline, ""]
+    for meaning, value in numbers.items():
+        shown = "undefined" if value is None else str(value) if isinstance(value, int) else f"{value:.6g}"
+        lines.append(f"  {meaning:<28}{shown}")
+    lines.append("")
+    for condition in conditions:
+        margin = "not reached" if condition.margin is None else f"margin {condition.margin:+.3g}"
+        verdict = "holds" if condition.holds else "FAILS"
+        lines.append(f"  {verdict}  {condition.name:<16} {condition.inequality:<28} {margin}")
+    return "\n".join([*lines, "", f"  {footer}"])

@@ -1,11 +1,16 @@
 """`certify` runs the certificate it is given on the network it is given, or on the one the seed draws."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
+import pytest
 
 from bounds.fl_ntk.certificate import a_priori_certificate
+from ntkfl.algorithm1 import simulate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
-from verification.certification import certify
+from verification.certification import best_certificate, certify, certify_after, checkpoints, watch
 
 PROBLEM = Problem(np.random.default_rng(0).standard_normal((4, 8)), np.ones(4), np.arange(4) % 2).unit()
 
@@ -20,3 +25,51 @@ def test_without_weights_the_network_is_the_one_of_the_seed():
 def test_any_certificate_can_be_run():
     setup, weights = Setup(width=16), draw(16, 8, 0)
     assert certify(PROBLEM, setup, weights, certificate=lambda *given: given) == (PROBLEM, setup, weights)
+
+
+SETUP = Setup(256, eta_local=0.1, seed=3)
+
+
+def test_checkpoints_are_those_of_one_long_run():
+    """The legs agree with an uninterrupted run up to rounding, end where asked, and repeat to the last bit."""
+    whole = simulate(PROBLEM, replace(SETUP, rounds=25), keep=[0, 10, 20, 25])
+    seen = list(checkpoints(PROBLEM, SETUP, 25, 10))
+    assert [reached for reached, _ in seen] == [0, 10, 20, 25]
+    for (reached, weights), (_, again) in zip(seen, checkpoints(PROBLEM, SETUP, 25, 10), strict=True):
+        assert weights.hidden == pytest.approx(whole.weights[reached], abs=1e-12)
+        assert (weights.hidden == again.hidden).all() and (weights.signs == again.signs).all()
+    with pytest.raises(ValueError, match="rounds is 5 and every is 0"):
+        list(checkpoints(PROBLEM, SETUP, 5, 0))
+
+
+def record(certified, factor, shortfall):
+    return lambda *network: SimpleNamespace(certified=certified, residual_factor=factor, shortfall=shortfall)
+
+
+def test_the_better_certificate_is_the_faster_one_and_else_the_nearer_one():
+    weights = draw(256, 8, 3)
+
+    def best(**theorems):
+        return best_certificate(PROBLEM, SETUP, weights, 7, theorems).theorem
+
+    slow, fast, far, near = record(True, 0.99, 0.1), record(True, 0.9, 0.9), record(False, 0.1, 9), record(False, 1, 2)
+    assert best(a=slow, b=fast) == "b" and best(a=fast, b=slow) == "a"
+    assert best(a=far, b=near) == "b" and best(a=near, b=far) == "a"
+    assert best(a=slow, b=near) == "a" and best(a=far, b=slow) == "b"
+    assert best_certificate(PROBLEM, SETUP, weights, 7, {"a": slow}).round == 7
+
+
+def test_watching_stops_at_the_first_round_that_certifies():
+    """Balls judge where float64 is hopeful; what they find is what the same round gives by itself."""
+    setup = replace(SETUP, width=1000)
+    *before, (reached, shortfall, judged) = watch(PROBLEM, setup, 600, 50)
+    assert judged.found.certified and judged.round == reached > 0 and shortfall <= 1
+    assert all(found is None or not found.found.certified for _, _, found in before)
+    alone = certify_after(PROBLEM, setup, reached, 50)
+    assert alone.found.certified and alone.theorem == judged.theorem and alone.found.rate == judged.found.rate
+    assert not certify_after(PROBLEM, setup, reached - 50, 50).found.certified
+
+
+def test_watching_judges_the_last_round():
+    (*_, (reached, _, judged)) = watch(PROBLEM, SETUP, 3, 2)
+    assert reached == 3 and not judged.found.certified

@@ -1,0 +1,80 @@
+"""X.11: the certificate B.3' from a checkpoint: whatever weights training has led to may be its start."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.certificate import a_priori_certificate
+from bounds.fl_ntk.certificate_record import Certificate
+from bounds.fl_ntk.checkpoint_draw import checkpoint_draws
+from bounds.fl_ntk.eq1 import squared
+from bounds.formula import Formula
+from bounds.mutants import Mutant, power, replaced, scaled
+from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import r0, t
+from ntkfl.estimate import Estimate
+
+rate = sp.Symbol("q", positive=True)
+need = sp.Symbol("need", positive=True)
+
+
+@lru_cache(maxsize=4)
+def _certificate(case: FederatedRun) -> Certificate:
+    return a_priori_certificate(case.problem, case.setup, case.weights)
+
+
+def _constants(case: FederatedRun) -> dict:
+    found = _certificate(case)
+    return {rate: found.rate, r0: case.initial_residual, t: case.rounds[1:], need: found.need}
+
+
+def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
+    """|y - y(T0+t)|^2 for t >= 1; the movement since round T0 of all global and of all local weight vectors."""
+    return squared(case.observed("residual_norm")[1:]), case.observed("movement"), case.observed("local_movement")
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/X.11",
+        title="The certificate B.3' from a checkpoint holds for all later rounds",
+        kind=Kind.UPPER,
+        source=Source(
+            BEYOND,
+            "section 6 of the ledger",
+            note="B.3' nowhere uses that the weights are Gaussian, so it may start at the weights of round T0. The "
+            "residual shrinks geometrically while lambda hardly changes, so real images that are out of its reach at "
+            "round 0 certify later. The stored float64 weights are the start; the run that continues from them is "
+            "Algorithm 1 in exact arithmetic. Proof: bounds/fl_ntk/certificate.py",
+        ),
+        hypotheses=(
+            Hypothesis(
+                "certified",
+                "the certificate's three conditions hold at the checkpoint, in balls",
+                lambda case: 0.0 if _certificate(case).certified else -1.0,
+            ),
+        ),
+        forms={Form.REPAIRED: Formula((rate**t * r0**2, need, need))},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            rate: "1 - beta rho lambda, of the checkpoint's certificate",
+            need: "the movement since the checkpoint that the certificate allows, at most its radius R",
+            t: "rounds since the checkpoint",
+            r0: "|y - y| at the checkpoint",
+        },
+        says_left="the residual and the largest movements of the run that continues, relative to the checkpoint",
+        draws=checkpoint_draws,
+        mutants=(
+            scaled(sp.Rational(1, 16)),
+            power(rate, 2),
+            power(r0, 2),
+            replaced(t, t + 1, "one round ahead"),
+            Mutant("the movement of one round only", lambda part: part * (1 - rate)),
+        ),
+        uses=("fl-ntk/B.3-certificate", "fl-ntk/mean-slope"),
+    ),
+)

@@ -1,0 +1,293 @@
+"""The stable-step certificate against exact recomputation, runs in extended precision, and theorems made wrong."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from flint import arb
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from bounds.case_strategies import federated_runs
+from bounds.fl_ntk.certificate import a_priori_certificate
+from bounds.fl_ntk.certificate_start import checked, start
+from bounds.fl_ntk.checkpoint_draw import from_checkpoint
+from bounds.fl_ntk.stable_step_certificate import expected, norm, norm_root, stable_step_certificate
+from bounds.fl_ntk.x_12 import weighted_norm
+from ntkfl import data
+from ntkfl.balls import ball_matrix, precision
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.reference import EXTENDED, plain_run
+
+
+def outputs(x, hidden, signs):
+    return np.maximum(x @ hidden.T, 0) @ signs / np.sqrt(len(signs))
+
+
+def fitted(seed, setup, distance, n=4, d=6, clients=2, unit=True):
+    """A small Gaussian network whose labels lie `distance` from its outputs; ragged clients."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, d))
+    x /= np.linalg.norm(x, axis=1, keepdims=True) * (1 if unit else rng.uniform(0.7, 1.5, (n, 1)))
+    weights = Weights(rng.standard_normal((setup.width, d)), rng.choice([-1.0, 1.0], setup.width))
+    direction = rng.standard_normal(n)
+    y = outputs(x, *weights) + distance * direction / np.linalg.norm(direction)
+    return Problem(x, y, np.minimum(np.arange(n), clients - 1)), weights
+
+
+def promises(problem, setup, weights, found, rounds):
+    """Of the run in extended precision: worst |S^-1 r(t)| / (q^t z0), and the largest movement / need.
+
+    Each promise is given what the comparison itself rounds, so that a residual of 0 and a rate of 0 can be compared.
+    """
+    run = plain_run(problem, replace(setup, rounds=rounds), weights, EXTENDED)
+    residual = (problem.y - run.outputs.value).T
+    sizes = np.linalg.norm(np.linalg.solve(found.root, residual), axis=0)
+    # What float64 can tell: outputs are known to 1e-18, but are rounded once when they are read.
+    rounding = 1e-14 * np.linalg.norm(np.linalg.inv(found.root), 2) * (1 + np.abs(problem.y).max())
+    promised = found.norm * found.rate ** np.arange(rounds + 1)
+    moved = max(run.movement.value.max(), run.local_movement.value.max())
+    return float((sizes / (promised + rounding)).max()), float(moved / (found.need + 1e-14))
+
+
+def assert_kept(problem, setup, weights, found, rounds=60):
+    shrunk, moved = promises(problem, setup, weights, found, rounds)
+    assert shrunk <= 1 + 1e-9
+    assert moved <= 1 and found.need <= found.radius
+
+
+STEPS = {"eta_local": st.sampled_from([0.05, 0.3, 0.9]), "eta_global": st.sampled_from([0.5, 1.0, 2.0])}
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    clients=st.integers(1, 4),
+    local_steps=st.integers(1, 5),
+    unit=st.booleans(),
+    power=st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+    **STEPS,
+)
+def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_local, eta_global, unit, power):
+    """Ragged clients, one client, one step, rows of other norms; the largest labels that still certify are tried."""
+    setup = Setup(width=200, eta_local=eta_local, eta_global=eta_global, local_steps=local_steps)
+    for distance in (0.1, 0.02, 3e-3, 3e-4):
+        problem, weights = fitted(seed, setup, distance, clients=clients, unit=unit)
+        found = stable_step_certificate(problem, setup, weights, powers=(power,))
+        if found.certified:
+            assert_kept(problem, setup, weights, found)
+            break
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@given(federated_runs(n=(1, 3), width=(1, 256)))
+def test_no_weights_deceive_it(case):
+    """Few groups of equal neurons, neurons exactly on a kink, nearly parallel rows, residuals down to 1e-8."""
+    assume(np.abs(case.weights.hidden).max() < 1e6)
+    found = stable_step_certificate(case.problem, case.setup, case.weights)
+    if found.certified:
+        assert_kept(case.problem, case.setup, case.weights, found, rounds=12)
+
+
+SHAPES = [(1, 1), (1, 4), (3, 1), (3, 4), (4, 2)]
+
+
+@pytest.mark.parametrize(("clients", "local_steps"), SHAPES)
+def test_every_shape_of_clients_certifies_at_large_steps(clients, local_steps):
+    """So that the tests above have something to keep: at eta_l = .9, where the a-priori theorem gives up."""
+    setup = Setup(width=400, eta_local=0.9, local_steps=local_steps)
+    problem, weights = fitted(7, setup, 1e-4, clients=clients, unit=False)
+    found = stable_step_certificate(problem, setup, weights)
+    assert found.certified
+    assert_kept(problem, setup, weights, found)
+
+
+def numbers(problem, setup, weights, found, *, centred=True):
+    """q and need in float64 from the definitions, with counts by comparison of every neuron."""
+    x, m, n = problem.x, setup.width, problem.n
+    distances = weights.hidden @ x.T / np.linalg.norm(x, axis=1)
+
+    def pairs(active):
+        return active.T.astype(float) @ active
+
+    lost, kept = pairs(distances >= -found.radius), pairs(distances >= found.radius)
+    gram = x @ x.T
+    h, b = gram * (lost + kept) / (2 * m), np.abs(gram) * (lost - kept) / (2 * m)
+    clients = problem.clients()
+    blocks = h * (problem.owner[:, None] == problem.owner)
+    two = lambda matrix: np.linalg.norm(matrix, 2)  # noqa: E731
+    e, e_c = two(b), max(two(b[np.ix_(c, c)]) for c in clients)
+    values, vectors = np.linalg.eigh(h)
+    s = vectors * values ** (found.power / 2)
+    a, share = np.eye(n) - setup.eta_local * blocks, setup.eta_global * setup.eta_local / problem.n_clients
+    powers = [np.linalg.matrix_power(a, k) for k in range(setup.local_steps)]
+    delta, rho = [0.0], []
+    for power in powers:
+        rho.append(two(power @ s) + delta[-1])
+        delta.append(two(a) * delta[-1] + setup.eta_local * e_c * rho[-1])
+    inverse = np.linalg.inv(s)
+    frozen = two(inverse @ (np.eye(n) - share * h @ sum(powers)) @ s)
+    q = frozen + share * (e * two(inverse) * sum(rho) + two(inverse @ h) * sum(delta[:-1]))
+    z0 = np.linalg.norm(inverse @ (problem.y - outputs(x, *weights)))
+    own = max(two(x[c]) for c in clients)
+    reach = two(x) * setup.eta_global / (problem.n_clients * (1 - q)) + own
+    need = setup.eta_local / np.sqrt(m) * z0 * sum(rho) * reach
+    return {"perturbation": e, "local_perturbation": e_c, "frozen_rate": frozen, "rate": q, "norm": z0, "need": need}
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_every_number_agrees_with_its_definition(power):
+    setup = Setup(width=150, eta_local=0.4, eta_global=1.5, local_steps=3)
+    problem, weights = fitted(2, setup, 0.05, n=5, clients=3, unit=False)
+    found = stable_step_certificate(problem, setup, weights, radii=[0.01], powers=(power,))
+    assert found.perturbation > found.local_perturbation > 0
+    for name, value in numbers(problem, setup, weights, found).items():
+        assert getattr(found, name) == pytest.approx(value, rel=1e-5), name
+        assert getattr(found, name) >= value * (1 - 1e-11), name
+
+
+def test_in_the_inverse_norm_the_frozen_rate_is_the_spectral_radius():
+    """X.2: L^T P L is symmetric, so the round map's norm is max |1 - (eta_g/N) nu|; in the Euclidean norm it is not."""
+    setup = Setup(width=3000, eta_local=0.8, local_steps=6)
+    problem, weights = fitted(1, setup, 1e-9, n=6, clients=3)
+    found = stable_step_certificate(problem, setup, weights, radii=[1e-9], powers=(1.0,))
+    assert found.perturbation == 0  # so H = H(0)
+    h = (
+        problem.x
+        @ problem.x.T
+        * ((weights.hidden @ problem.x.T >= 0).T.astype(float) @ (weights.hidden @ problem.x.T >= 0))
+        / 3000
+    )
+    blocks = h * (problem.owner[:, None] == problem.owner)
+    p = 0.8 * sum(np.linalg.matrix_power(np.eye(6) - 0.8 * blocks, k) for k in range(6))
+    radius = np.abs(np.linalg.eigvals(np.eye(6) - h @ p / 3)).max()
+    assert found.frozen_rate == pytest.approx(radius, rel=1e-10) and found.rate == found.frozen_rate
+
+
+def violating(change, found):
+    """A record with some of its promises loosened."""
+    return replace(found, **change(found))
+
+
+MUTANTS = {
+    "the perturbation left out of q": lambda f: {"rate": f.frozen_rate**2},
+    "no division by 1 - q": lambda f: {"need": f.need * (1 - f.rate)},
+    "no factor of the width": lambda f: {"need": f.need / 20},
+    "the residual in place of z0": lambda f: {"norm": f.norm * np.linalg.norm(f.root, 2) / 4},
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_theorem_made_wrong_is_caught(name):
+    """Each promise is near enough to the truth for some network that loosening it shows."""
+    caught = []
+    for seed in range(4):
+        setup = Setup(width=400, eta_local=0.3, local_steps=2)
+        problem, weights = fitted(seed, setup, 3e-4)
+        found = stable_step_certificate(problem, setup, weights)
+        assert found.certified
+        assert_kept(problem, setup, weights, found)
+        caught.append(max(promises(problem, setup, weights, violating(MUTANTS[name], found), 40)) > 1 + 1e-9)
+    assert any(caught)
+
+
+@pytest.mark.parametrize("condition", ["stability", "contraction", "movement"])
+def test_no_condition_can_be_dropped(condition):
+    """Networks that fail this condition, and break what it protects: R for the movement, convergence for the others."""
+    if condition == "movement":
+        setup = Setup(width=400, eta_local=0.3, local_steps=2)
+        problem, weights = fitted(0, setup, 0.5)
+        found = stable_step_certificate(problem, setup, weights, radii=[1e-3])
+        assert found.rate < 1 and not found.certified
+        assert promises(problem, setup, weights, found, 40)[1] * found.need > found.radius
+        return
+    if condition == "stability":
+        setup = Setup(width=400, eta_local=0.3, eta_global=400.0, local_steps=2)
+        problem, weights = fitted(0, setup, 3.0, n=3, clients=1)
+        found = stable_step_certificate(problem, setup, weights)
+    else:  # near the limit of the frozen kernel, labels so far that patterns change and the kernel with them
+        setup = Setup(width=16, local_steps=1)
+        problem, weights = fitted(7, setup, 30.0, n=3, clients=1)
+        active = (weights.hidden @ problem.x.T >= 0).astype(float)
+        largest = np.linalg.eigvalsh(problem.x @ problem.x.T * (active.T @ active) / 16)[-1]
+        setup = replace(setup, eta_local=float(1.8 / largest))
+        found = stable_step_certificate(problem, setup, weights, radii=[1.0])
+        assert found.frozen_rate < 1
+    assert {c.name: c.holds for c in found.conditions}[condition] is False
+    assert found.need is None and found.shortfall == np.inf
+    run = plain_run(problem, replace(setup, rounds=12), weights, EXTENDED)
+    sizes = np.linalg.norm(np.linalg.solve(found.root, (problem.y - run.outputs.value).T), axis=0)
+    assert (sizes[1:] > sizes[:-1]).any()
+
+
+def test_a_neuron_that_may_flip_is_counted():
+    """Twenty neurons on the kink of one sample exactly: any move may turn them, either way."""
+    setup = Setup(width=300, eta_local=0.05)
+    problem, weights = fitted(5, setup, 1e-5, n=3)
+    x = np.array(problem.x)
+    x[0] = np.eye(6)[0]
+    tied = weights.hidden.copy()
+    tied[:20, 0] = 0.0
+    problem = Problem(x, outputs(x, tied, weights.signs) + 1e-5, problem.owner)
+    free = stable_step_certificate(problem, setup, weights, [1e-3])
+    held = stable_step_certificate(problem, setup, Weights(tied, weights.signs), [1e-3])
+    assert free.doubtful == 0 and held.doubtful == 20
+    assert held.perturbation >= 10 / 300 > free.perturbation
+
+
+def test_a_checkpoint_of_digits_certifies_where_the_start_does_not():
+    problem, setup = data.digits(n=8, clients=3), Setup(1000, eta_local=0.1)
+    first, later = (from_checkpoint(problem, setup, rounds) for rounds in (0, 300))
+    for theorem in (a_priori_certificate, stable_step_certificate):
+        assert not theorem(problem, setup, first.weights).certified
+        assert theorem(problem, setup, later.weights).certified
+    assert_kept(problem, setup, later.weights, stable_step_certificate(problem, setup, later.weights), rounds=10)
+    assert expected(problem, setup, later.weights).promising and not expected(problem, setup, first.weights).promising
+
+
+def test_a_residual_of_rounding_size_is_summed_in_balls():
+    """Labels equal to the rounded outputs: what is left is their rounding, known to 1e-30 and not only bounded."""
+    setup = Setup(width=300)
+    problem, weights = fitted(3, setup, 0.0)
+    with precision():
+        residual = start(problem, setup, checked(problem, setup, weights)).residual
+        assert all(arb(0) < r.rad() < 1e-30 for r in residual)
+        assert 0 < max(abs(float(r)) for r in residual) < 1e-14
+
+
+def test_norms_are_upper_bounds_and_sharp():
+    matrix = np.random.default_rng(0).standard_normal((7, 7))
+    with precision():
+        assert 0 <= float(norm(ball_matrix(matrix))) - np.linalg.norm(matrix, 2) * (1 - 1e-14) < 1e-12
+    h = matrix @ matrix.T
+    root = norm_root(h, 1.0)
+    assert root @ root.T == pytest.approx(h)
+    assert norm_root(h, 0.0) @ norm_root(h, 0.0).T == pytest.approx(np.eye(7), abs=1e-12)
+    vectors = np.random.default_rng(1).standard_normal((7, 3))
+    found = weighted_norm(root, Estimate(vectors, np.full(vectors.shape, 1e-9), "given"))
+    exact = np.sqrt(np.einsum("it,ij,jt->t", vectors, np.linalg.inv(h), vectors))
+    assert (np.abs(found.value - exact) <= found.error).all() and (found.error < 1e-6 * exact.max() * 10).all()
+
+
+def test_the_record_survives_json_and_says_what_would_help():
+    setup = Setup(width=400, eta_local=0.3)
+    cases = [
+        (fitted(7, setup, 3e-4), setup, "CERTIFIED: "),
+        (fitted(7, setup, 5.0), setup, r"NOT CERTIFIED: the residual asks for"),
+        (fitted(7, setup, 1.0), replace(setup, eta_global=400.0), "NOT CERTIFIED: the steps are too large"),
+    ]
+    for (problem, weights), chosen, verdict in cases:
+        found = stable_step_certificate(problem, chosen, weights)
+        record = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+        assert record["certified"] is found.certified and record["radius"] == found.radius and "root" not in record
+        assert [c["name"] for c in record["conditions"]] == ["stability", "contraction", "movement"]
+        assert str(found).startswith(verdict), str(found)
+
+
+def test_powers_outside_the_unit_interval_are_refused():
+    problem, weights = fitted(0, Setup(width=16), 1.0)
+    for powers in ((2.0,), (), (-0.5, 1.0)):
+        with pytest.raises(ValueError, match=r"the powers are .*; give at least one, each in \[0, 1\]"):
+            stable_step_certificate(problem, Setup(width=16), weights, powers=powers)

@@ -1,0 +1,87 @@
+"""`ntkfl certify` from later rounds: --after, --watch, --search, --save, and what it refuses."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+
+SMALL = ("certify", "--width", "400", "--eta-local", "0.1", "--every", "50")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_watch_stops_at_a_round_that_its_record_replays(tmp_path):
+    result = run(*SMALL, "--watch", "--rounds", 600, "--save", tmp_path / "found.json")
+    assert result.exit_code == 0 and result.stdout.startswith("CERTIFIED"), result.output
+    assert "round 0: expects" in result.stderr
+    record = json.loads((tmp_path / "found.json").read_text())
+    assert record["certificate"]["certified"] and record["round"] % 50 == 0 < record["round"]
+    assert f"by {record['theorem']} from round {record['round']} on" in result.stdout
+    assert record["replay"].startswith("ntkfl certify ") and f"--after {record['round']}" in record["replay"]
+    words = record["replay"].split()[1:]
+    again = run(*words, "--json", tmp_path / "again.json")
+    assert again.exit_code == 0, again.output
+    replayed = json.loads((tmp_path / "again.json").read_text())
+    assert replayed["certificate"] == record["certificate"] and replayed["replay"] == record["replay"]
+
+
+def test_a_round_too_early_is_not_certified_and_says_what_would_help():
+    result = run(*SMALL, "--after", 1)
+    assert result.exit_code == 1
+    assert re.match(r"NOT CERTIFIED.* would help", result.stdout) and "FAILS  movement" in result.stdout
+
+
+def test_watch_judges_the_last_round_it_was_given():
+    result = run(*SMALL, "--watch", "--rounds", 2)
+    assert result.exit_code == 1 and "from round 2 on" in result.stdout and "FAILS" in result.stdout
+
+
+def test_an_interrupted_watch_keeps_what_it_has(monkeypatch):
+    import verification.certification as certification
+
+    def interrupted(*network):
+        yield 0, 123.0, None
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(certification, "watch", interrupted)
+    result = run(*SMALL, "--watch")
+    assert result.exit_code == 130 and "round 0: expects 1.2e+02 times the radius" in result.stderr
+    assert "from round 0 on" in result.stdout and "radius R" in result.stdout
+
+
+def test_search_prints_the_boundary_beside_the_theorem(tmp_path):
+    result = run(*SMALL, "--after", 150, "--search-steps", "--save", tmp_path / "steps.json")
+    assert result.exit_code == 0, result.output
+    record = json.loads((tmp_path / "steps.json").read_text())
+    found, failed = record["search"]["certifies"], record["search"]["fails"]
+    assert found < failed <= 1.1 * found * (1 + 1e-12)
+    assert f"largest eta_local found that certifies: {found:g} ({failed:g} does not)" in result.stdout
+    asked = record["search"]["theorem_b_3"]
+    assert asked["local_time"] < found / 1000
+    assert min(asked["width_stated"], asked["width"]) > 400 and asked["rounds"] > 1e4
+    assert f"{asked['width_stated']:.3g}" in result.stdout
+    assert run(*record["replay"].split()[1:]).exit_code == 0
+    harder = record["replay"].replace(f"--eta-local {found}", f"--eta-local {failed}")
+    assert run(*harder.split()[1:]).exit_code != 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--watch", "--search"), "--watch and --search are given; choose one"),
+        (("--watch", "--after", 3), "--watch starts at round 0; --after names one round"),
+        (("--after", -1), "after is -1 and every is 50; they must be at least 0 and at least 1"),
+        (("--rounds", 9), "rounds is 9, the limit of --watch; to train first, give --after 9"),
+        (("--watch", "--eta-local", 400), "."),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments, message):
+    result = run(*SMALL, *arguments)
+    assert result.exit_code == 2, result.output
+    errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and re.search(message, errors[0])

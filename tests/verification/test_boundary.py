@@ -1,0 +1,54 @@
+"""The boundary of a yes: found to the ratio asked for, reported as None beyond the range, from either side."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from verification.boundary import boundary
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    at=st.floats(1.0, 1e5), start=st.floats(0.5, 2e5), ratio=st.sampled_from([1.01, 1.1, 2.0]), upwards=st.booleans()
+)
+def test_the_boundary_is_bracketed(at, start, ratio, upwards):
+    asked = []
+
+    def ask(value):
+        asked.append(value)
+        return value
+
+    found = boundary(
+        ask,
+        lambda value: value <= at if upwards else value >= at,
+        start,
+        harder=2.0 if upwards else 0.5,
+        easiest=0.1 if upwards else 1e6,
+        hardest=1e6 if upwards else 0.1,
+        ratio=ratio,
+    )
+    low, high = sorted((found.value, found.failed))
+    assert low <= at <= high and high / low <= ratio * (1 + 1e-12)
+    assert found.answer == found.value and {found.value, found.failed} <= set(asked)
+    assert len(asked) <= 60
+
+
+def test_no_boundary_within_the_range():
+    always = boundary(lambda v: v, lambda v: True, 4.0, harder=0.5, easiest=100.0, hardest=1.0)
+    assert (always.value, always.failed) == (1.0, None)
+    never = boundary(lambda v: v, lambda v: False, 4.0, harder=0.5, easiest=100.0, hardest=1.0)
+    assert (never.value, never.answer, never.failed) == (None, None, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"start": 200.0}, r"the start is 200; it must be within 1 to 100"),
+        ({"harder": 2.0}, r"the factor is 2 and the ratio 1\.1; give a factor towards 1"),
+        ({"ratio": 1.0}, r"the factor is 0\.5 and the ratio 1;"),
+    ],
+)
+def test_a_range_that_makes_no_sense_is_refused(change, message):
+    given_ = {"start": 4.0, "harder": 0.5, "easiest": 100.0, "hardest": 1.0, "ratio": 1.1} | change
+    with pytest.raises(ValueError, match=message):
+        boundary(lambda v: v, lambda v: True, given_.pop("start"), **given_)
