@@ -1,0 +1,123 @@
+"""X.10: the order m^(-1/2) of a finite network's outputs, in closed form, and the order of what is left."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.leading_coefficient import leading_coefficient
+from bounds.formula import Formula
+from bounds.mutants import replaced, shifted
+from bounds.slopes import slope
+from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import r0
+from bounds.width_ladder import WidthLadder, ladder_draws
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+from ntkfl.exact_dynamics import kernel_regime
+from ntkfl.width_correction import drift_correction, gram_correction
+
+drift = sp.Symbol("delta_y", real=True)
+
+
+class _Remainders(NamedTuple):
+    """What is left when the effect of H(0) - H_inf is taken off to first order, (networks, T+1, n) for each width."""
+
+    linearised: list[np.ndarray]
+    network: list[np.ndarray]
+
+
+def _remainders(ladder: WidthLadder) -> _Remainders:
+    """Of y_lin - y_inf, the network linearised in its weights, and of y_m - y_inf."""
+    problem, setup = ladder.problem, ladder.setup
+    rounds, kernel = np.arange(setup.rounds + 1), gram.infinite(problem.x)
+    limit = kernel_regime(problem, setup).outputs(rounds)
+
+    def linearised(run: FederatedRun) -> np.ndarray:
+        initial = run.initial_gram.value
+        outputs = kernel_regime(problem, setup, initial).outputs(rounds)  # exactly the linearised network's, by X.1
+        return outputs - limit - gram_correction(problem, setup, initial - kernel)
+
+    left = [np.array([linearised(run) for run in row]) for row in ladder.runs]
+    beyond = ladder.samples("linearised")  # y_m - y_lin
+    return _Remainders(left, [a + b for a, b in zip(left, beyond, strict=True)])
+
+
+def _watched(ladder: WidthLadder) -> list[int]:
+    """Rounds at which the coefficient is looked at: early and in the middle; at the end there is little residual."""
+    return [max(ladder.setup.rounds // 6, 1), max(ladder.setup.rounds // 2, 1)]
+
+
+def _slope(ladder: WidthLadder, paths: list[np.ndarray], biased: bool = True) -> Estimate:
+    """Of the geometric mean over networks of max_t |.|_2: the remainders are heavy-tailed, a few would rule the RMS."""
+    lengths = [np.linalg.norm(found, axis=2).max(axis=1) for found in paths]
+    return slope(ladder.sizes, np.exp([np.log(found).mean() for found in lengths]), biased=biased)
+
+
+def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
+    left, watched = _remainders(ladder), _watched(ladder)
+    path = drift_correction(ladder.problem, ladder.setup).value
+    undrifted = [found - path / np.sqrt(m) for found, m in zip(left.network, ladder.sizes, strict=True)]
+    coefficient = leading_coefficient(ladder.sizes, [found[:, watched] for found in left.network], -0.5)
+    start = float(np.linalg.norm(ladder.problem.y))
+    return (
+        # Of second order in dH; what follows is odd in it, dH nearly symmetric: the bias is of order 1/m, not m^(-1/2).
+        _slope(ladder, left.linearised, biased=False),
+        _slope(ladder, left.network),
+        _slope(ladder, undrifted),
+        Estimate(coefficient.value / start, coefficient.error / start, coefficient.method),
+    )
+
+
+def _constants(ladder: WidthLadder) -> dict:
+    path = drift_correction(ladder.problem, ladder.setup, seed=1)
+    return {drift: path[_watched(ladder)], r0: float(np.linalg.norm(ladder.problem.y))}
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/X.10",
+        title="Second order: the outputs of a finite network to order m^(-1/2), and what is left",
+        kind=Kind.RATE,
+        source=Source(
+            BEYOND,
+            "section 6 of the ledger",
+            note="the ledger's line, derived there and not run, is right in its first part and in its drift term, "
+            "given two corrections. (a) Its r is y(0) - y: with r(t) = y - y(t), as in section 0, the sum has the "
+            "other sign. (b) Its remainder O(1/m) is right for the network linearised in its weights, where the "
+            "first part is all there is to this order. For the network itself it is not: about m^(1/2) neurons change "
+            "their pattern and each weighs 1/m in H, so that the drift scatters about its mean by m^(-3/4), and so "
+            "do the outputs (the mean of what is left is smaller: no more of it was seen than 1/m allows). Without "
+            "the drift term m^(-1/2) is left; it is a number that the data and the steps fix, the same for all "
+            "networks. The drift is not only that of H(t) at whole rounds: it acts in every local step (on a "
+            "client's own samples) and in the server's, with the mean slope of relu over the step. Kind: rate, for "
+            "what is claimed are orders in the width; the list said equality",
+        ),
+        forms={
+            Form.REPAIRED: Formula(
+                (sp.Integer(-1), -sp.Rational(1, 2), -sp.Rational(3, 4), drift / r0),
+                note="exponents in the width of what is left of y_m - y_inf: of the linearised network when the "
+                "first part is taken off; of the network then; of the network when the drift term is taken off "
+                "too. Last, the coefficient of m^(-1/2) that the second leaves, over |r_0|, at rounds T/6 and T/2",
+            )
+        },
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={drift: "drift term times sqrt(m), from the boundary layer"},
+        says_left="log-log slopes of the geometric mean over networks of max_t |remainder|, and the mean "
+        "remainder's coefficient",
+        draws=ladder_draws,
+        mutants=(
+            shifted(sp.Rational(1, 4)),
+            shifted(-sp.Rational(1, 4)),
+            replaced(drift, 2 * drift, "drift doubled"),
+            replaced(drift, -drift, "drift of the other sign"),
+            replaced(drift, 0, "no drift"),
+        ),
+        uses=("fl-ntk/X.1", "fl-ntk/X.9"),
+    ),
+)

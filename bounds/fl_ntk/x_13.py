@@ -1,0 +1,141 @@
+"""X.13: neurons gather at the kinks; their number goes with the root of the width, whatever the residual."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+from scipy import stats
+
+from bounds.fl_ntk.leading_coefficient import leading_coefficient
+from bounds.fl_ntk.residual_ladder import SETTLED, ResidualLadder, residual_ladder_draws
+from bounds.formula import Formula
+from bounds.mutants import replaced, shifted
+from bounds.slopes import slope
+from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.width_ladder import WidthLadder, ladder_draws
+from ntkfl.estimate import Estimate
+from ntkfl.exact_dynamics import kernel_regime
+from ntkfl.kink_gathering import pairs_near_kinks
+
+REACH = 0.3  # c: pairs are counted within c |r(t)| / sqrt(m) of the kink
+
+q = sp.Symbol("q", positive=True)
+q0 = sp.Symbol("q_0", positive=True)
+
+
+def _near(distance: np.ndarray, residual: float) -> float:
+    """Pairs within c |r|/sqrt(m) of distances (m, n), for each sample and each sqrt(m)."""
+    width, n = distance.shape
+    return float((distance < REACH * residual / np.sqrt(width)).sum() / (n * np.sqrt(width)))
+
+
+def _on_widths(ladder: WidthLadder) -> list[np.ndarray]:
+    """After the last round, (networks,) for each width."""
+    last = ladder.setup.rounds
+    return [
+        np.array(
+            [
+                _near(np.abs(run.trajectory.weights[last] @ run.problem.x.T), run.trajectory.residual_norm[last])
+                for run in row
+            ]
+        )
+        for row in ladder.runs
+    ]
+
+
+def _measure(ladder: WidthLadder | ResidualLadder) -> tuple[Estimate, Estimate]:
+    if isinstance(ladder, WidthLadder):
+        near = _on_widths(ladder)
+        return slope(ladder.sizes, near), _log(leading_coefficient(ladder.sizes, near, 0.0))
+    seen = np.array([[_near(d, r) for d, r in zip(*one, strict=True)] for one in ladder.distances])  # (networks, 6)
+    return slope(ladder.sizes, list(seen.T)), _log(_mean(seen))
+
+
+def _mean(samples: np.ndarray) -> Estimate:
+    """Of the networks, with 99% t-intervals for all rounds together."""
+    count, rounds = samples.shape
+    quantile = stats.t.ppf(1 - 0.005 / rounds, count - 1)
+    return Estimate(samples.mean(axis=0), quantile * samples.std(axis=0, ddof=1) / np.sqrt(count), "99% t-interval")
+
+
+def _log(estimate: Estimate) -> Estimate:
+    """The logarithm; an enclosure that reaches 0 has no lower end."""
+    positive = estimate.lo > 0
+    low = np.where(positive, np.log(np.where(positive, estimate.lo, 1.0)), -np.inf)
+    return Estimate.between(low, np.log(estimate.hi), estimate.method)
+
+
+def _constants(ladder: WidthLadder | ResidualLadder) -> dict:
+    problem, setup = ladder.problem, ladder.setup
+    rounds = np.array([setup.rounds]) if isinstance(ladder, WidthLadder) else ladder.rounds
+    limit = np.linalg.norm(problem.y - kernel_regime(problem, setup).outputs(rounds), axis=1)
+    now = pairs_near_kinks(problem, setup, rounds, REACH * limit, starts=16)
+    norms = np.linalg.norm(problem.x, axis=1)
+    gaussian = 2 * REACH * limit * (1 / norms).mean() / (np.sqrt(2 * np.pi) * setup.sigma)
+    found = Estimate(now.value / problem.n, now.error / problem.n, now.method)
+    if isinstance(ladder, WidthLadder):
+        return {q: found[0], q0: gaussian[0]}
+    return {q: found, q0: gaussian}
+
+
+def _settled(ladder: WidthLadder | ResidualLadder) -> float:
+    return SETTLED - ladder.turn if isinstance(ladder, ResidualLadder) else SETTLED
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/X.13",
+        title="Neurons gather at the kinks: as many within c |r(t)|/sqrt(m), however small the residual has become",
+        kind=Kind.RATE,
+        source=Source(
+            BEYOND,
+            "section 6 of the ledger, which observed it",
+            note="a neuron that its own sample pushes out of its half-space, while the others push it back, stays "
+            "at the kink and jumps across it in every few steps: a sliding mode, whose amplitude is one step, so "
+            "that it shrinks with |r(t)|/sqrt(m). Which neurons are held depends on the signs of the pulls; these "
+            "are fixed once one mode of the residual is left. Within c |r(t)|/sqrt(m) there are then about Q(c) "
+            "sqrt(m) pairs for ever, where the density of the start has n 2 c |r(t)|/(sqrt(2 pi) sigma). The "
+            "prediction is the boundary layer of X.9, with no constant fitted. Digits, n = 50, m = 8000, N = 4, K "
+            "= 5, eta_l = .5, c = .1: 514, 286, 169, 161 pairs at rounds 30, 100, 200, 300 (|r| from .41 to .0008) "
+            "where the start's density leaves 141, 24, 3, 2; predicted 514, 298, 179, 167 with an error of 20 to "
+            "30; at m = 2000 the last is 78, half of it. (The ledger counts 594 pairs within 1e-4 at round 300; in "
+            "this draw there are 329.) For the paper's proofs: B.5, B.11 and C.7 count neurons by their position "
+            "at the start, before any has moved, so that their flip counts stay valid. A bound that starts again "
+            "at a checkpoint (X.11, X.12) meets the gathered neurons: the radius it needs is itself a multiple of "
+            "|r(t)|/sqrt(m), so that its count of possible flips over m, and with it E(R), has a floor of order "
+            "m^(-1/2) that training on does not lower; width does, and so does knowing the neurons that are held",
+        ),
+        hypotheses=(
+            Hypothesis(
+                "settled",
+                "along a run: the limit's residual turns by .01 rad at most over the rounds looked at, so that one "
+                "mode is left and the pulls keep their signs",
+                _settled,
+            ),
+        ),
+        forms={
+            Form.REPAIRED: Formula(
+                (sp.Integer(0), sp.log(q)),
+                note="of the number of pairs within .3 |r(t)|/sqrt(m) of the kink over n sqrt(m): its exponent in "
+                "the width at the last round, or in 1/|r(t)| along long runs; the logarithm of its coefficient",
+            )
+        },
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            q: "pairs within .3 |r(t)|/sqrt(m) of the kink over n sqrt(m), from the boundary layer",
+            q0: "the same at the Gaussian density of the start",
+        },
+        says_left="pairs (r, i) counted in trained networks: log-log slope, and the logarithm of the count over n "
+        "sqrt(m)",
+        draws=lambda options: ladder_draws(options) + residual_ladder_draws(options),
+        mutants=(
+            shifted(sp.Rational(1, 4)),
+            shifted(-sp.Rational(1, 4)),
+            replaced(q, q0, "the density of the start"),
+            replaced(q, 2 * q, "twice as many"),
+        ),
+        uses=("fl-ntk/X.9",),
+    ),
+)

@@ -1,0 +1,91 @@
+"""X.9: how many activations change, and how far the kernel drifts, with their coefficients from the boundary layer."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.fl_ntk.leading_coefficient import leading_coefficient
+from bounds.formula import Formula
+from bounds.mutants import replaced, shifted
+from bounds.slopes import slope
+from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
+from bounds.width_ladder import WidthLadder, ladder_draws
+from ntkfl.boundary_layer import pattern_change
+from ntkfl.estimate import Estimate
+
+F = sp.Symbol("F", positive=True)
+B = sp.Symbol("B_ij", real=True)
+HALF = sp.Rational(1, 2)
+
+
+def _log(estimate: Estimate) -> Estimate:
+    """The logarithm; an enclosure that reaches 0 has no lower end."""
+    low = np.log(estimate.lo) if estimate.lo > 0 else -np.inf
+    return Estimate.between(low, np.log(estimate.hi), estimate.method)
+
+
+def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
+    flips, drift = ladder.samples("flips"), ladder.samples("gram_drift")
+    share = leading_coefficient(ladder.sizes, flips, -0.5)
+    matrix = leading_coefficient(ladder.sizes, drift, -0.5)
+    relative = share.error / np.abs(share.value)
+    per_flip = Estimate(
+        matrix.value / share.value,
+        (matrix.error + relative * np.abs(matrix.value)) / np.abs(share.lo),
+        matrix.method,
+    )
+    return (
+        slope(ladder.sizes, flips),
+        slope(ladder.sizes, ladder.split("gram_drift")[0]),
+        _log(share),
+        per_flip,
+    )
+
+
+def _constants(ladder: WidthLadder) -> dict:
+    predicted = pattern_change(ladder.problem, ladder.setup)
+    return {F: predicted.flips[-1], B: predicted.drift[-1]}
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/X.9",
+        title="Boundary layer: flips and kernel drift are of order m^(-1/2), with these coefficients",
+        kind=Kind.RATE,
+        source=Source(
+            BEYOND,
+            "section 6 of the ledger",
+            note="only neurons with |w.x_i| = O(m^(-1/2)) change their pattern. z = sqrt(m) w.x_i follows a scalar "
+            "recursion with the residuals of infinite width and the other patterns frozen; its start is uniform near "
+            "0 with density 1/(sqrt(2 pi) sigma |x_i|), the other patterns are those of a Gaussian w orthogonal to "
+            "x_i. Their average gives the share of flipped pairs, F m^(-1/2), and E[H(T) - H(0)] = B m^(-1/2). The "
+            "drift is not of order 1/m, as for a smooth activation: a neuron's own sample pulls it on one side of the "
+            "kink only, so that more neurons leave than enter",
+        ),
+        forms={
+            Form.REPAIRED: Formula(
+                (-HALF, -HALF, sp.log(F), B / F),
+                note="exponents of the share of flips and of |E[H(T) - H(0)]|_F in the width; the logarithm of "
+                "the coefficient of the first; the mean drift's, entry by entry, for each unit of the first",
+            )
+        },
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            F: "flips after T rounds, as a share of all pairs, times sqrt(m), from the boundary layer",
+            B: "entries of E[H(T) - H(0)], times sqrt(m), from the boundary layer",
+        },
+        says_left="log-log slopes over a ladder of widths, and the coefficients of m^(-1/2) extrapolated from it",
+        draws=ladder_draws,
+        mutants=(
+            shifted(sp.Rational(1, 4)),
+            shifted(-HALF),
+            replaced(F, sp.Rational(3, 2) * F, "F half as large again"),
+            replaced(B, -B, "drift of the other sign"),
+            replaced(B, B / 2, "drift from one of its two samples only"),
+        ),
+        uses=("fl-ntk/X.1",),
+    ),
+)
