@@ -9,6 +9,8 @@ from fractions import Fraction
 import flint
 import numpy as np
 from flint import arb
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
@@ -63,3 +65,14 @@ class BoundedSumDraw:
         count, bound = int(rng.integers(1, 41)), Fraction(int(rng.integers(1, 9)), 4)
         t = count * bound * Fraction(int(rng.integers(1, 33)), 32)
         return BoundedSum(count, Fraction(int(rng.integers(1, 9)), 16), bound, t)
+
+    def strategy(self) -> SearchStrategy[BoundedSum]:
+        """Any number of variables up to 40, any skewness and bound, t up to twice the largest sum."""
+        share = st.fractions(0, 2, max_denominator=32).filter(bool)
+        p = st.integers(1, 16).flatmap(lambda whole: st.integers(1, whole).map(lambda part: Fraction(part, 2 * whole)))
+        bounds = st.fractions(Fraction(1, 4), 4, max_denominator=4)
+
+        def sums(count: int, p: Fraction, bound: Fraction, share: Fraction) -> BoundedSum:
+            return BoundedSum(count, p, bound, count * bound * share)
+
+        return st.builds(sums, st.integers(1, 40), p, bounds, share)

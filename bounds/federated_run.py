@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hypothesis.strategies import SearchStrategy
 
 from bounds.options import Options
 from ntkfl import data, gram
 from ntkfl.algorithm1 import checked_weights, simulate
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.reference import Arithmetic, PlainRun, plain_run
-from ntkfl.trajectory import Trajectory
+from ntkfl.reference import DOUBLE, Arithmetic, PlainRun, plain_run
+from ntkfl.trajectory import Trajectory, provenance
 
 ORDER_SAFETY = 10  # two runs that sum in different orders differ by their rounding; ten times that is taken as its size
 EXPENSIVE = 2e8  # width * samples * local steps * rounds above which a run takes more than about a second
@@ -44,8 +45,21 @@ class FederatedRun:
 
     @cached_property
     def trajectory(self) -> Trajectory:
-        """The simulated run, with the hidden weights kept at `snapshot_round`."""
-        return self._simulate(self.weights)
+        """The run in float64, with the hidden weights kept at `snapshot_round`: simulated; plain in DOUBLE arithmetic.
+
+        The simulator compiles for each shape. A search that meets hundreds of them once each is faster plain.
+        """
+        if self.arithmetic is not DOUBLE:
+            return self._simulate(self.weights)
+        names = ("outputs", "local_outputs", "movement", "total_movement", "local_movement", "step", "flips")
+        values = {name: np.asarray(getattr(self._plain, name).value) for name in names}
+        return Trajectory(
+            y=self.problem.y,
+            n_clients=self.problem.n_clients,
+            weights=self._plain.weights,
+            provenance=provenance(weights=self.setup.seed),
+            **values,
+        )
 
     @cached_property
     def _other_order(self) -> Trajectory:
@@ -61,7 +75,13 @@ class FederatedRun:
     def _plain(self) -> PlainRun:
         assert self.arithmetic is not None
         return plain_run(
-            self.problem, self.setup, self.weights, self.arithmetic, linearised=self.linearised, bits=self.bits
+            self.problem,
+            self.setup,
+            self.weights,
+            self.arithmetic,
+            linearised=self.linearised,
+            bits=self.bits,
+            keep=(self.snapshot_round, self.setup.rounds),
         )
 
     def observed(self, name: str) -> Estimate:
@@ -190,6 +210,12 @@ class FederatedDraw:
         """The run of one seed."""
         run = federated_run(self.problem(seed), replace(self.setup, seed=seed))
         return replace(run, linearised=self.linearised, movements=self.movements)
+
+    def strategy(self) -> SearchStrategy[FederatedRun]:
+        """Small runs, linearised as these are, on any data, network and steps."""
+        from bounds.case_strategies import federated_runs
+
+        return federated_runs(linearised=self.linearised)
 
 
 @cache

@@ -43,6 +43,7 @@ class Formula:
         nature: how this form differs from what holds; None: it does not.
         premise: what the theorem asks for before it applies, by symbol (say, the width m), where nobody can meet it.
         note: said beside the formula.
+        consequence: where it differs from what holds, what changes for a reader who relies on it.
     """
 
     expression: Any
@@ -51,6 +52,7 @@ class Formula:
     nature: Nature | None = None
     premise: Mapping[sp.Symbol, sp.Expr] | None = None
     note: str = ""
+    consequence: str = ""
 
     @property
     def parts(self) -> tuple:

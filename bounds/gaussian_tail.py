@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from flint import arb
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
@@ -45,3 +47,11 @@ class GaussianTailDraw:
         lowest = 0.25 if seed % 2 else 1e-6
         ratio = float(np.exp(rng.uniform(np.log(lowest), np.log(self.largest))))
         return GaussianTail(ratio * sigma, sigma)
+
+    def strategy(self) -> SearchStrategy[GaussianTail]:
+        """The same family: sigma and t/sigma log-uniform."""
+        from bounds.case_strategies import log_uniform
+
+        sigma = st.just(1.0) if self.unit_sigma else log_uniform(1 / 16, 16)
+        ratio = log_uniform(1e-6, self.largest)
+        return st.builds(lambda ratio, sigma: GaussianTail(ratio * sigma, sigma), ratio, sigma)

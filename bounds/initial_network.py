@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from hypothesis.strategies import SearchStrategy
 
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.options import Options
@@ -117,6 +118,12 @@ class InitialNetworkDraw:
         return InitialNetwork(
             problem, draw(setup.width, problem.d, seed, setup.sigma), setup.sigma, radius * setup.sigma
         )
+
+    def strategy(self) -> SearchStrategy[InitialNetwork]:
+        """Gaussian networks on up to four points, any R and delta."""
+        from bounds.case_strategies import initial_networks
+
+        return initial_networks()
 
 
 def initial_network_draws(options: Options) -> tuple[InitialNetworkDraw, ...]:

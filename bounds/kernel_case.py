@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 from flint import arb, arb_mat
+from hypothesis.strategies import SearchStrategy
 
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.options import Options
@@ -117,6 +118,12 @@ class KernelDraw:
             eta_local=eta_local, eta_global=float(rng.uniform(0.05, 1)), local_steps=int(rng.integers(1, 7)), seed=seed
         )
         return KernelCase(problem, setup)
+
+    def strategy(self) -> SearchStrategy[KernelCase]:
+        """Up to four points, with steps on both sides of the stability limits."""
+        from bounds.case_strategies import kernel_cases
+
+        return kernel_cases()
 
 
 def kernel_draws(options: Options, reach: float) -> tuple[KernelDraw, ...]:

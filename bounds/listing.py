@@ -8,9 +8,10 @@ import pkgutil
 import re
 from functools import cache
 
+from bounds.algebra import Step
 from bounds.statement import Statement
 
-PAPERS = {"fl-ntk": "bounds.fl_ntk"}
+PAPERS = {"fl-ntk": "bounds.fl_ntk", "fedgucci": "bounds.fedgucci", "averaging": "bounds.averaging"}
 
 
 @cache
@@ -33,6 +34,17 @@ def catalogue() -> dict[str, Statement]:
                     raise ValueError(f"two statements have the id {statement.id}")
                 found[statement.id] = statement
     return found
+
+
+@cache
+def steps() -> tuple[Step, ...]:
+    """Every step of a proof that is pure algebra, from the modules of the papers' folders that have `STEPS`."""
+    found: list[Step] = []
+    for package in PAPERS.values():
+        folder = importlib.import_module(package)
+        for info in sorted(pkgutil.iter_modules(folder.__path__), key=lambda info: _order(info.name)):
+            found += getattr(importlib.import_module(f"{package}.{info.name}"), "STEPS", ())
+    return tuple(found)
 
 
 def get(identifier: str) -> Statement:

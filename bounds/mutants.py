@@ -6,30 +6,54 @@ from typing import Any
 
 import sympy as sp
 
-from bounds.statement import Mutant
+from bounds.statement import Change, Mutant
 
 
 def scaled(factor: Any) -> Mutant:
     """The bound times a constant."""
     factor = sp.Rational(str(factor)) if isinstance(factor, float) else sp.sympify(factor)
-    return Mutant(f"times {factor}", lambda expression: factor * expression)
+    return Mutant(f"times {factor}", lambda expression: factor * expression, Change.CONSTANT)
 
 
 def without(symbol: sp.Symbol) -> Mutant:
     """A factor dropped: the symbol replaced by 1."""
-    return Mutant(f"without {symbol}", lambda expression: expression.subs(symbol, 1))
+    return Mutant(f"without {symbol}", lambda expression: expression.subs(symbol, 1), Change.FACTOR)
 
 
 def power(symbol: sp.Symbol, exponent: Any) -> Mutant:
     """The power of one parameter changed: the symbol replaced by symbol**exponent."""
-    return Mutant(f"{symbol} to the power {exponent}", lambda expression: expression.subs(symbol, symbol**exponent))
+    exponent = sp.sympify(exponent)
+
+    def change(expression):
+        return expression.subs(symbol, symbol**exponent)
+
+    return Mutant(f"{symbol} to the power {exponent}", change, Change.POWER)
 
 
-def replaced(old: Any, new: Any, name: str) -> Mutant:
+def replaced(old: Any, new: Any, name: str, sort: Change = Change.OTHER) -> Mutant:
     """A subexpression replaced by another."""
-    return Mutant(name, lambda expression: expression.subs(old, new))
+    return Mutant(name, lambda expression: expression.subs(old, new), sort)
+
+
+def index_shifted(symbol: sp.Symbol, amount: int = 1) -> Mutant:
+    """A round, a step or a count off by `amount`: t read as t+1, K as K-1."""
+
+    def change(expression):
+        return expression.subs(symbol, symbol + amount)
+
+    return Mutant(f"{symbol} read as {symbol}{amount:+d}", change, Change.INDEX)
+
+
+def sign_flipped(term: Any, name: str) -> Mutant:
+    """One term of a sum, named in words, with the other sign."""
+    return Mutant(f"sign of {name} flipped", lambda expression: expression.subs(term, -term), Change.SIGN)
+
+
+def reversed_comparison() -> Mutant:
+    """The same formula as a bound on the other side: >= for <=, Omega for O."""
+    return Mutant("inequality reversed", lambda expression: expression, Change.COMPARISON, reverse=True)
 
 
 def shifted(amount: Any) -> Mutant:
     """An exponent (the formula of a rate) shifted by a constant."""
-    return Mutant(f"plus {amount}", lambda expression: expression + sp.sympify(amount))
+    return Mutant(f"plus {amount}", lambda expression: expression + sp.sympify(amount), Change.POWER)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy import stats
 
@@ -13,33 +15,40 @@ NEXT_ORDER_SIZES = 6
 EPS = np.finfo(float).eps
 
 
-def slope(sizes: np.ndarray, values: np.ndarray, *, biased: bool = True) -> Estimate:
+class NoSlope(ArithmeticError, ValueError):
+    """Values that are not positive: they have no logarithm, and their power of the size is not known."""
+
+
+def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biased: bool = True) -> Estimate:
     """Slope of log(value) against log(size), with its interval.
 
     Args:
-        sizes: (s,), at least four different. values: (s,) positive, or (s, seeds), whose RMS is fitted.
+        sizes: (s,), at least four different. values: (s,) positive; or for each size the samples of its seeds, as many
+            as there are, whose RMS is fitted.
         biased: whether the leading power is only approached in the limit; a ladder whose expectation follows the power
             at every size needs no next-order term.
 
     The half-width is the larger change of the slope when the two smallest sizes are dropped and, on a biased ladder of
     six sizes or more, when a next-order term size^(-1/2) is fitted beside it, plus the noise at the 99% level: the
-    t-interval of the line, or the bootstrap over seeds, whichever is wider.
+    t-interval of the line, or the bootstrap over seeds, whichever is wider. The samples of two sizes are taken to be
+    independent.
 
     Raises:
-        ValueError: fewer than four sizes, or a value that is not positive.
+        ValueError: fewer than four sizes. NoSlope: a value that is not positive.
     """
-    sizes, values = np.asarray(sizes, float), np.asarray(values, float)
-    samples = values[:, None] if values.ndim == 1 else values
+    sizes = np.asarray(sizes, float)
     if len(np.unique(sizes)) < 4:
         raise ValueError(f"a slope needs at least 4 different sizes, got {len(np.unique(sizes))}")
-    root = values if values.ndim == 1 else np.sqrt((samples**2).mean(axis=1))
-    if not (root > 0).all():
-        raise ValueError(f"a slope needs positive values; size {sizes[np.argmin(root)]:g} has {root.min():g}")
     order = np.argsort(sizes)
-    logs, samples, heights = np.log(sizes[order]), samples[order], np.log(root[order])
+    samples = [np.atleast_1d(np.asarray(values[i], float)) for i in order]
+    single = all(len(found) == 1 for found in samples)
+    root = np.array([found[0] if single else np.sqrt((found**2).mean()) for found in samples])
+    if not (root > 0).all():
+        raise NoSlope(f"a slope needs positive values; size {sizes[order][np.argmin(root)]:g} has {root.min():g}")
+    logs, heights = np.log(sizes[order]), np.log(root)
     line, spread = _least_squares(logs, heights)
     noise = stats.t.ppf((1 + LEVEL) / 2, len(logs) - 2) * spread
-    if samples.shape[1] > 1:
+    if not single:
         noise = max(noise, stats.norm.ppf((1 + LEVEL) / 2) * _resampled(logs, samples, biased))
     tail, _ = _least_squares(logs[2:], heights[2:])
     half = noise + max(abs(line - tail), abs(line - _exponent(logs, heights, biased)))
@@ -63,10 +72,10 @@ def _exponent(logs: np.ndarray, heights: np.ndarray, biased: bool) -> np.ndarray
     return np.linalg.lstsq(design, heights, rcond=None)[0][1]
 
 
-def _resampled(logs: np.ndarray, samples: np.ndarray, biased: bool) -> float:
+def _resampled(logs: np.ndarray, samples: list[np.ndarray], biased: bool) -> float:
     """Standard deviation of the next-order exponent when every size draws its seeds anew from those it has."""
-    sizes, seeds = samples.shape
-    picks = np.random.default_rng(0).integers(0, seeds, (RESAMPLES, sizes, seeds))
-    root = np.sqrt((np.take_along_axis(np.broadcast_to(samples, picks.shape), picks, axis=2) ** 2).mean(axis=2))
+    rng = np.random.default_rng(0)
+    picks = [rng.choice(found, (RESAMPLES, len(found))) for found in samples]
+    root = np.sqrt(np.stack([(picked**2).mean(axis=1) for picked in picks], axis=1))
     positive = root[(root > 0).all(axis=1)]
     return float(_exponent(logs, np.log(positive).T, biased).std()) if len(positive) else np.inf

@@ -59,6 +59,8 @@ class Source:
 
 
 FL_NTK = "FL-NTK (Huang, Li, Song, Yang; ICML 2021, arXiv version)"
+FEDGUCCI = "FedGuCci (ICLR submission and KDD 2025 version)"
+IMA = "Understanding and Improving Model Averaging in Federated Learning (IMA)"
 BEYOND = "beyond the papers"
 
 
@@ -95,12 +97,26 @@ class Draw(Protocol):
         """The case of one seed."""
 
 
+class Change(StrEnum):
+    """In what way a mutant is wrong."""
+
+    CONSTANT = "constant"
+    POWER = "power"
+    FACTOR = "factor"
+    COMPARISON = "comparison"
+    INDEX = "index"
+    SIGN = "sign"
+    OTHER = "other"
+
+
 @dataclass(frozen=True)
 class Mutant:
-    """A wrong version of a formula that the checker must call violated."""
+    """A wrong version of a formula that the checker must call violated; `reverse`: its comparison turned round."""
 
     name: str
     change: Callable[[Any], Any]
+    sort: Change = Change.OTHER
+    reverse: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,10 @@ rho, lam, mu, kappa = sp.symbols("rho lambda mu kappa", positive=True)
 r0, r_t, r_next = sp.symbols("r_0 r_t r_{t+1}", positive=True)
 r_client, r_local = sp.symbols("r_c r^{(k)}", positive=True)
 label_bound = _real("Y")
+# FedGuCci: networks drawn in a cube around an anchor
+h, l, b = (_real(s) for s in "hlb")  # noqa: E741 (the paper's name)
+side, anchor_norm = sp.symbols("d_cube d_anc", positive=True)
+alpha, n_parameters = sp.symbols("alpha S", positive=True)
 
 GLOSSARY: dict[sp.Symbol, tuple[str, str]] = {
     n: ("n", "number of training samples"),
@@ -41,4 +45,11 @@ GLOSSARY: dict[sp.Symbol, tuple[str, str]] = {
     R: ("radius", "bound on how far any weight vector moves"),
     delta: ("failure probability", "probability that a high-probability statement may fail"),
     label_bound: ("label bound", "max_i |y_i|"),
+    h: ("h", "number of hidden units of f = v . relu(U x)"),
+    l: ("l", "number of input features"),
+    b: ("b", "largest |x|"),
+    side: ("side", "side of the cube around the anchor in which networks are drawn (the paper's d)"),
+    anchor_norm: ("anchor norm", "bound on |v_anc|"),
+    alpha: ("alpha", "place on the segment alpha w_1 + (1 - alpha) w_2"),
+    n_parameters: ("S", "number of parameters, h l + h"),
 }

@@ -1,4 +1,4 @@
-"""The command line `ntkfl`: verify, list, show, certify, rate."""
+"""The command line `ntkfl`: one command a line of COMMANDS."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections.abc import Callable
 
 import typer
 
+from experiments.commands.attack import attack
 from experiments.commands.catalogue_pages import list_statements, show
 from experiments.commands.certificate import certify
 from experiments.commands.convergence import rate
+from experiments.commands.exponents import exponents
+from experiments.commands.findings import findings
+from experiments.commands.requirements import requirements
 from experiments.commands.verification_run import verify
 
 app = typer.Typer(
@@ -35,6 +39,10 @@ COMMANDS: dict[str, tuple[Callable, str]] = {
     "show": (show, "Show one statement in full."),
     "certify": (certify, "Certify that a network converges."),
     "rate": (rate, "Rate and stability limits at infinite width."),
+    "exponents": (exponents, "Powers of the width, theory and measured."),
+    "attack": (attack, "Search for a counterexample, or replay one."),
+    "findings": (findings, "Where printed forms differ from what holds."),
+    "requirements": (requirements, "What theorem B.3 asks for: width, step, rounds."),
 }
 for name, (command, short_help) in COMMANDS.items():
     app.command(name, short_help=short_help)(command)

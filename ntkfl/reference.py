@@ -6,7 +6,7 @@ of every number it returns: in ball arithmetic a step whose activation pattern c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -85,6 +85,7 @@ class PlainRun:
     step: Estimate
     total_movement: Estimate
     flips: Estimate
+    weights: dict[int, np.ndarray]
 
 
 def plain_run(
@@ -95,22 +96,24 @@ def plain_run(
     *,
     linearised: bool = False,
     bits: int = 256,
+    keep: Iterable[int] = (),
 ) -> PlainRun:
     """Run Algorithm 1 in weight space, neuron by neuron and client by client, as the paper writes it.
 
     Args:
         problem, setup, weights: as for `simulate`; inputs are taken as the exact numbers their floats are.
         arithmetic: DOUBLE, EXTENDED or BALL. bits: precision of the balls; their radii grow with the rounds.
+        keep: rounds whose hidden weights u(t) are kept, as numbers of the arithmetic.
 
     Raises:
         Undecided: (balls) some activation pattern is not decided with this many bits.
     """
     hidden, signs = checked_weights(problem, setup, weights)
     with precision(bits):
-        return _plain_run(problem, setup, hidden, signs, arithmetic, linearised)
+        return _plain_run(problem, setup, hidden, signs, arithmetic, linearised, set(keep))
 
 
-def _plain_run(problem, setup, hidden, signs, arithmetic: Arithmetic, linearised) -> PlainRun:
+def _plain_run(problem, setup, hidden, signs, arithmetic: Arithmetic, linearised, keep: set[int]) -> PlainRun:
     x, y, u0, a = (arithmetic.convert(v) for v in (problem.x, problem.y, hidden, signs))
     eta_local, eta_global = (arithmetic.convert(np.array([v]))[0] for v in (setup.eta_local, setup.eta_global))
     root_m = arithmetic.root(arithmetic.convert(np.array([float(setup.width)])))[0]
@@ -128,11 +131,13 @@ def _plain_run(problem, setup, hidden, signs, arithmetic: Arithmetic, linearised
         return arithmetic.maximum((difference * difference).sum(axis=1))
 
     everyone = np.arange(problem.n)
-    u = u0
+    u, kept = u0, {}
     outputs, local_outputs, movement, local_movement, step, total, flips = [], [], [], [], [], [], []
     for t in range(setup.rounds + 1):
         out, on = forward(u, everyone)
         outputs.append(out)
+        if t in keep:
+            kept[t] = u
         moved = u - u0
         movement.append(widest(moved))
         total.append((moved * moved).sum())
@@ -171,4 +176,5 @@ def _plain_run(problem, setup, hidden, signs, arithmetic: Arithmetic, linearised
         step=root(step),
         total_movement=root(total),
         flips=Estimate.exact(np.array(flips)),
+        weights=kept,
     )

@@ -8,8 +8,8 @@ import sympy as sp
 
 from bounds.bounded_sum import BoundedSum, BoundedSumDraw, exact
 from bounds.formula import Formula, Nature
-from bounds.mutants import replaced, scaled
-from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.statement import FL_NTK, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
 
 V, M, t = sp.symbols("V M t", positive=True)
 TAIL = sp.exp(-(t**2 / 2) / (V + M * t / 3))
@@ -26,7 +26,12 @@ STATEMENTS = (
         ),
         hypotheses=(Hypothesis("positive-t", "t > 0", lambda case: float(case.t)),),
         forms={
-            Form.STATED: Formula(TAIL, nature=Nature.MISPRINT, note="the left side is Pr[sum <= t], as printed"),
+            Form.STATED: Formula(
+                TAIL,
+                nature=Nature.MISPRINT,
+                consequence="none: every use in the paper is of the upper tail, for which the bound is right",
+                note="the left side is Pr[sum <= t], as printed",
+            ),
             Form.REPAIRED: Formula(TAIL),
         },
         recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
@@ -38,6 +43,11 @@ STATEMENTS = (
         says_left="the exact binomial tail, as a rational number",
         draws=lambda options: (BoundedSumDraw(trials=options.trials or 200),),
         necessity={"positive-t": lambda: BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(-1))},
-        mutants=(scaled(sp.Rational(1, 4)), replaced(V, 0, "variance dropped"), replaced(t, 2 * t, "t doubled")),
+        mutants=(
+            scaled(sp.Rational(3, 10)),
+            replaced(V, 0, "variance dropped", Change.FACTOR),
+            power(t, sp.Rational(3, 2)),
+            sign_flipped(M * t / 3, "M t / 3"),
+        ),
     ),
 )

@@ -6,7 +6,7 @@ import sympy as sp
 
 from bounds.formula import Formula
 from bounds.gaussian_tail import GaussianTail, GaussianTailDraw
-from bounds.mutants import power, scaled
+from bounds.mutants import power, reversed_comparison, scaled, without
 from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import sigma
 
@@ -37,7 +37,13 @@ STATEMENTS = (
         symbols={t: "threshold", sigma: "standard deviation of X"},
         says_left="erf(t / (sigma sqrt 2)) in ball arithmetic",
         draws=lambda options: (GaussianTailDraw(trials=options.trials or 200),),
-        mutants=(scaled(sp.Rational(3, 4)), scaled(sp.Rational(5, 4)), power(sigma, 2)),
+        mutants=(
+            scaled(sp.Rational(99, 100)),
+            scaled(sp.Rational(11, 10)),
+            power(sigma, sp.Rational(3, 2)),
+            without(sigma),
+            reversed_comparison(),
+        ),
         necessity={"t-at-most-sigma": lambda: GaussianTail(1.2)},
     ),
 )

@@ -7,9 +7,9 @@ import sympy as sp
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.weight_path import weight_draws, weight_path
 from bounds.formula import Formula, Nature
-from bounds.mutants import power, scaled
+from bounds.mutants import power, replaced, scaled, without
 from bounds.options import Options
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import N, eta_local, m
 from ntkfl.estimate import Estimate
 
@@ -51,7 +51,15 @@ STATEMENTS = (
             "printed with a sum over all n, meant over S_c",
         ),
         forms={
-            Form.STATED: Formula(AVERAGED * pull_printed, nature=Nature.MISPRINT, note="k in [K] read as 1..K"),
+            Form.STATED: Formula(
+                AVERAGED * pull_printed,
+                nature=Nature.MISPRINT,
+                consequence=(
+                    "index local steps from 0 to K-1; with 1..K the update of a round comes out wrong "
+                    "by the size of one local step"
+                ),
+                note="k in [K] read as 1..K",
+            ),
             Form.REPAIRED: Formula(AVERAGED * pull, note="k = 0..K-1"),
         },
         recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
@@ -65,6 +73,11 @@ STATEMENTS = (
         },
         says_left="every entry of (1/N) sum_c (w_{K,c}(t) - u(t)) after running the clients in balls; two rounds",
         draws=weight_draws,
-        mutants=(scaled(sp.Rational(1001, 1000)), power(m, sp.Rational(1, 2)), power(eta_local, 2)),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            power(m, sp.Rational(1, 2)),
+            without(N),
+            replaced(pull, pull_printed, "k = 1..K for 0..K-1", Change.INDEX),
+        ),
     ),
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from bounds.federated_run import FederatedRun, federated_run
 from ntkfl.problem import Problem, Setup, Weights
@@ -51,6 +53,21 @@ class AlignedDraw:
         setup = Setup(self.width, 1.0, self.eta_local, self.eta_global, local_steps, self.rounds, seed)
         run = federated_run(problem, setup, Weights(hidden, signs))
         return run.with_arithmetic(BALL, bits=256 + 8 * setup.rounds * local_steps)
+
+    def strategy(self) -> SearchStrategy[FederatedRun]:
+        """The same family at any step, spread, width and residual."""
+        from bounds.case_strategies import log_uniform, sizes
+
+        return st.builds(
+            lambda seed, **changes: replace(self, **changes).case(seed),
+            seed=st.integers(0, 2**16),
+            eta_local=log_uniform(1e-4, 4),
+            eta_global=log_uniform(0.05, 10),
+            spread=log_uniform(1e-6, 1),
+            residual=log_uniform(1e-6, 10),
+            width=sizes(1, 64),
+            rounds=st.integers(1, 5),
+        )
 
 
 def overshooting_clients() -> FederatedRun:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from flint import arb_mat
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate
@@ -53,3 +55,12 @@ class AntipodalDraw:
         x = np.random.default_rng([seed, 4]).normal(size=(d + 1, d))
         x /= np.linalg.norm(x, axis=1, keepdims=True)
         return AntipodalFamily(x, cramer(x))
+
+    def strategy(self) -> SearchStrategy[AntipodalFamily]:
+        """d+1 directions on a coarse grid or spread, no two the same."""
+        from bounds.strategies import unit_data
+
+        def of(d: int) -> SearchStrategy[np.ndarray]:
+            return unit_data(n=(d + 1, d + 1), d=(d, d), distinct=True)
+
+        return st.integers(2, 4).flatmap(of).map(lambda x: AntipodalFamily(x, cramer(x)))

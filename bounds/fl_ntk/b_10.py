@@ -10,8 +10,8 @@ from bounds.fl_ntk.aligned import long_row, overshooting_clients
 from bounds.fl_ntk.b_7 import run_constants, small_step_draws
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.formula import Formula
-from bounds.mutants import power, scaled
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.mutants import index_shifted, power, replaced, scaled
+from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import K, N, eta_local, m, n, r_client, r_t
 from ntkfl.estimate import Estimate
 
@@ -66,7 +66,13 @@ STATEMENTS = (
         measure=_measure,
         says_left="distances of recorded local outputs, every client, round and local step; the largest |Delta u_r(t)|",
         draws=small_step_draws,
-        mutants=(scaled(sp.Rational(1, 4)), power(n, sp.Rational(1, 2)), power(K, sp.Rational(1, 4))),
+        mutants=(
+            scaled(sp.Rational(9, 10)),
+            power(n, sp.Rational(1, 2)),
+            power(K, sp.Rational(1, 2)),
+            index_shifted(K, -1),
+            replaced(1 + ALOC, 1 - ALOC, "sign of 2 eta_l n K flipped", Change.SIGN),
+        ),
         necessity={
             "unit-rows": long_row,
             "small-local-steps": overshooting_clients,

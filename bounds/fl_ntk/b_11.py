@@ -8,7 +8,7 @@ import sympy as sp
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.formula import Formula, Nature
 from bounds.initial_network import InitialNetwork, initial_network_draws
-from bounds.mutants import power, scaled
+from bounds.mutants import power, reversed_comparison, scaled
 from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import R, m, n
 from ntkfl.initialisation import draw
@@ -45,7 +45,15 @@ STATEMENTS = (
             Hypothesis("radius-below-1", "0 < R < 1", lambda case: min(case.radius, 1 - case.radius)),
         ),
         forms={
-            Form.STATED: Formula(2 * n * R, failure=n**2 * sp.exp(-m * R / 10), nature=Nature.PROOF_GAP),
+            Form.STATED: Formula(
+                2 * n * R,
+                failure=n**2 * sp.exp(-m * R / 10),
+                nature=Nature.PROOF_GAP,
+                consequence=(
+                    "none: the bound and its probability are right, and hold for weights that depend "
+                    "on the initialisation"
+                ),
+            ),
             Form.PROVED: Formula(3 * n * R, failure=2 * n**2 * sp.exp(-3 * m * R / 14)),
             Form.REPAIRED: Formula(2 * n * R, failure=n * (n + 1) * sp.exp(-sp.Rational(3, 5) * m * R)),
         },
@@ -58,6 +66,11 @@ STATEMENTS = (
             "unit-rows": lambda: _one_point(length=20.0),
             "unit-sigma": lambda: _one_point(sigma=0.01),
         },
-        mutants=(scaled(sp.Rational(1, 100)), power(n, -1), power(R, 4)),
+        mutants=(
+            scaled(sp.Rational(1, 20)),
+            power(n, -sp.Rational(1, 2)),
+            power(R, 3),
+            reversed_comparison(),
+        ),
     ),
 )

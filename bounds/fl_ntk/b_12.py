@@ -10,7 +10,7 @@ from bounds.fl_ntk.b_7 import small_step_runs
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, POSITIVE_SPECTRUM, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.wedge import WedgeDraw, one_neuron_wedge
 from bounds.formula import Formula, Nature
-from bounds.mutants import power, scaled
+from bounds.mutants import power, scaled, without
 from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import K, eta_local, lam, m, n, r0
 
@@ -48,7 +48,14 @@ STATEMENTS = (
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS),
         forms={
-            Form.STATED: Formula(8 * sp.sqrt(n) * r0 / sp.sqrt(m * lam), nature=Nature.MISPRINT),
+            Form.STATED: Formula(
+                8 * sp.sqrt(n) * r0 / sp.sqrt(m * lam),
+                nature=Nature.MISPRINT,
+                consequence=(
+                    "use sqrt(m) lambda: the printed radius is too small by a factor sqrt(lambda), "
+                    "and so would be the width chosen from it"
+                ),
+            ),
             Form.PROVED: Formula(
                 8 * (1 + 2 * eta_local * n * K) * REACH,
                 note="the proof's last line with its sum of square roots done right",
@@ -61,7 +68,13 @@ STATEMENTS = (
         measure=lambda case: case.observed("movement"),
         says_left="max_r |u_r(t) - u_r(0)| of the simulated run, every round",
         draws=draws,
-        mutants=(scaled(sp.Rational(1, 16)), power(lam, sp.Rational(1, 2)), power(m, 2)),
+        mutants=(
+            scaled(sp.Rational(1, 10)),
+            power(lam, sp.Rational(1, 2)),
+            without(lam),
+            power(m, 2),
+            power(r0, sp.Rational(3, 2)),
+        ),
         necessity={"unit-rows": long_row_converging, "contracts-so-far": overshooting_server},
         uses=("fl-ntk/B.3", "fl-ntk/B.10"),
     ),

@@ -9,7 +9,7 @@ from bounds.fl_ntk.aligned import long_row
 from bounds.fl_ntk.eq1 import squared
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.formula import Formula, Nature
-from bounds.mutants import Mutant
+from bounds.mutants import Mutant, power, scaled, without
 from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import K, delta, eta_local, kappa, lam, m, n, r0, rho, t
 from ntkfl.estimate import Estimate
@@ -53,6 +53,11 @@ STATEMENTS = (
                 (1 - rho * lam / 2) ** t * r0**2,
                 failure=delta,
                 nature=Nature.OUT_OF_REACH,
+                consequence=(
+                    "the conclusion may be expected at widths far below those asked for, but not "
+                    "concluded from this theorem; a certificate (B.3-certificate, X.12) does conclude "
+                    "it for one given network"
+                ),
                 premise={m: n**4 * sp.log(n / delta) / lam**4, eta_local: STEP},
                 note="premise evaluated with the O-constants the proof uses for the step, and 1 for the width",
             ),
@@ -60,6 +65,10 @@ STATEMENTS = (
                 (1 - PROVED_EXPONENT * rho * lam) ** t * r0**2,
                 failure=delta,
                 nature=Nature.OUT_OF_REACH,
+                consequence=(
+                    "the rate may be taken as 1.95 rho lambda instead of rho lambda/2 wherever the "
+                    "theorem's argument applies"
+                ),
                 premise={m: sp.Integer(64_000_000) * n**3 * r0**2 / lam**4, eta_local: STEP},
                 note="the printed constants prove the exponent 1.95, not 1/2; they need R <= lambda/(1000 n)",
             ),
@@ -70,7 +79,13 @@ STATEMENTS = (
         says_left="|y - y(t)|^2 of the simulated run, t = 1..T",
         draws=federated_draws,
         form_draws={Form.PROVED: lambda options: federated_draws(options, label="eta_l=.01", eta_local=0.01)},
-        mutants=(_exponent(8), _exponent(16)),
+        mutants=(
+            scaled(sp.Rational(9, 10)),
+            _exponent(8),
+            power(t, sp.Rational(3, 2)),
+            power(rho, sp.Rational(1, 2)),
+            without(lam),
+        ),
         necessity={"unit-rows": long_row},
         uses=("fl-ntk/B.7", "fl-ntk/B.11", "fl-ntk/B.12"),
     ),

@@ -7,15 +7,17 @@ from functools import lru_cache
 
 import numpy as np
 import sympy as sp
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.aligned import AlignedDraw
 from bounds.fl_ntk.b_5 import UNIT_SIGMA, largest_norm, product, residual, small_step_runs, snapshot_constants, times
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.formula import Formula, Nature
-from bounds.mutants import replaced, scaled
+from bounds.mutants import index_shifted, power, replaced, scaled, sign_flipped
 from bounds.snapshot import snapshot
-from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, n, r_t
 from ntkfl.estimate import Estimate
 
@@ -31,6 +33,16 @@ class OnePointDraw:
     def case(self, seed: int) -> FederatedRun:
         """The run of one seed: one or two local steps."""
         return replace(AlignedDraw(), residual=2.0 ** (seed % 5 / 2 - 1)).single_point(1 + seed % 2)
+
+    def strategy(self) -> SearchStrategy[FederatedRun]:
+        """One point, any step, width and residual."""
+        from bounds.case_strategies import log_uniform, sizes
+
+        def one(local_steps: int, **changes) -> FederatedRun:
+            return replace(AlignedDraw(), rounds=2, **changes).single_point(local_steps)
+
+        steps, residual = log_uniform(1e-4, 2), log_uniform(1e-4, 10)
+        return st.builds(one, st.integers(1, 4), eta_local=steps, residual=residual, width=sizes(2, 64))
 
 
 @lru_cache(maxsize=2)  # three forms look at the same case, one after the other
@@ -96,7 +108,11 @@ STATEMENTS = (
             Form.REPAIRED: (SMALL_FOR_K, _gram_event(2)),
         },
         forms={
-            Form.STATED: Formula(_bound(4), nature=Nature.PROOF_GAP),
+            Form.STATED: Formula(
+                _bound(4),
+                nature=Nature.PROOF_GAP,
+                consequence="none for the claim; whoever re-uses B.11's 3nR must drop the sqrt 2 of Eq (16)",
+            ),
             Form.PROVED: Formula(_bound(3 * sp.sqrt(2))),
             Form.REPAIRED: Formula(_bound(2), note="2 n R of B.11, and Eq (16) by the triangle inequality"),
         },
@@ -107,9 +123,11 @@ STATEMENTS = (
         says_left="C_1 = -2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k) (y - y^{(k)}(t)) from exact pattern counts",
         draws=lambda options: small_step_runs(options) + ((OnePointDraw(),) if options.data is None else ()),
         mutants=(
-            scaled(sp.Rational(11, 10)),
-            replaced(lam, 2 * lam, "lambda doubled"),
-            replaced(K, 2 * K, "twice the local steps"),
+            scaled(sp.Rational(21, 20)),
+            replaced(lam, 2 * lam, "lambda doubled", Change.CONSTANT),
+            index_shifted(K, 1),
+            power(eta_local, sp.Rational(1, 2)),
+            sign_flipped(R, "the term in R"),
         ),
         uses=("fl-ntk/B.10", "fl-ntk/B.11", "fl-ntk/Eq16"),
     ),

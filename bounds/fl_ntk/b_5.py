@@ -8,7 +8,7 @@ import sympy as sp
 from bounds.federated_run import FederatedRun, federated_draws, federated_run
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.formula import Formula
-from bounds.mutants import power, scaled
+from bounds.mutants import power, reversed_comparison, scaled
 from bounds.snapshot import Snapshot, snapshot
 from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import K, N, R, eta_global, eta_local, m, n, r_t
@@ -119,7 +119,12 @@ STATEMENTS = (
         "from exact pattern counts at the middle round",
         draws=small_step_runs,
         necessity={"unit-rows": lambda: one_point(length=12.0), "unit-sigma": lambda: one_point(sigma=1e-4)},
-        mutants=(scaled(sp.Rational(1, 100)), power(n, -1), power(R, 3)),
+        mutants=(
+            scaled(sp.Rational(1, 50)),
+            power(n, -sp.Rational(1, 2)),
+            power(R, sp.Rational(5, 2)),
+            reversed_comparison(),
+        ),
         uses=("fl-ntk/Eq16", "fl-ntk/Eq11"),
     ),
 )

@@ -21,7 +21,7 @@ from bounds.fl_ntk.b_5 import (
 )
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.formula import Formula
-from bounds.mutants import power, scaled
+from bounds.mutants import power, reversed_comparison, scaled
 from bounds.snapshot import snapshot
 from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import R, n, r_t
@@ -65,7 +65,12 @@ STATEMENTS = (
         "middle round",
         draws=small_step_runs,
         necessity={"unit-rows": lambda: one_point(length=12.0), "unit-sigma": lambda: one_point(sigma=1e-4)},
-        mutants=(scaled(sp.Rational(1, 5000)), power(n, -1), power(R, 3)),
+        mutants=(
+            scaled(sp.Rational(1, 500)),
+            power(n, -1),
+            power(R, 3),
+            reversed_comparison(),
+        ),
         uses=("fl-ntk/B.10", "fl-ntk/B.5"),
     ),
 )

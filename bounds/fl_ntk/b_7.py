@@ -9,7 +9,7 @@ from bounds.federated_run import FederatedDraw, FederatedRun, federated_draws
 from bounds.fl_ntk.aligned import AlignedDraw, long_row, overshooting_clients
 from bounds.fl_ntk.premises import SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.formula import Formula
-from bounds.mutants import power, scaled, without
+from bounds.mutants import index_shifted, power, reversed_comparison, scaled, without
 from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, n, r_t
 from ntkfl.estimate import Estimate
@@ -73,7 +73,13 @@ STATEMENTS = (
         measure=_measure,
         says_left="|y(t+1) - y(t)|^2 of the simulated run, every round",
         draws=small_step_draws,
-        mutants=(scaled(sp.Rational(1, 8)), without(n), power(eta_local, 2)),
+        mutants=(
+            scaled(sp.Rational(1, 5)),
+            without(n),
+            power(eta_local, sp.Rational(3, 2)),
+            index_shifted(K, -1),
+            reversed_comparison(),
+        ),
         necessity={"unit-rows": long_row, "small-local-steps": overshooting_clients},
         uses=("fl-ntk/B.10",),
     ),

@@ -13,8 +13,8 @@ from bounds.fl_ntk.near_labels import NearLabelDraw, near_run, overshooting_clie
 from bounds.fl_ntk.premises import LOCAL_CONTRACTION, POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.fl_ntk.weight_path import weight_path
 from bounds.formula import Formula, Nature
-from bounds.mutants import power, replaced, scaled
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.mutants import power, replaced, reversed_comparison, scaled, without
+from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import K, eta_local, lam, m, n, r_client
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
@@ -137,7 +137,11 @@ STATEMENTS = (
         ),
         form_hypotheses={Form.STATED: (UNIT_ROWS, POSITIVE_SPECTRUM), Form.REPAIRED: (LOCAL_CONTRACTION,)},
         forms={
-            Form.STATED: Formula((1 - eta_local * lam / 2) ** k * r_client**2, nature=Nature.MISSING_HYPOTHESIS),
+            Form.STATED: Formula(
+                (1 - eta_local * lam / 2) ** k * r_client**2,
+                nature=Nature.MISSING_HYPOTHESIS,
+                consequence="add a condition on the local step, such as 4 n_c R + eta_l n_c^2 <= 1.5 lambda",
+            ),
             Form.REPAIRED: Formula((1 - eta_local * lam / 2) ** k * r_client**2),
         },
         recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
@@ -147,7 +151,13 @@ STATEMENTS = (
         symbols={k: "local step, 1..K"},
         says_left="|y_c^{(k)}(t) - y_c|^2 from the recorded local outputs, every round, client and k = 1..K",
         draws=contracting_draws,
-        mutants=(replaced(lam, 8 * lam, "lambda times 8"), replaced(k, 6 * k, "six steps for one")),
+        mutants=(
+            scaled(sp.Rational(9, 10)),
+            replaced(lam, 8 * lam, "lambda times 8", Change.CONSTANT),
+            replaced(k, 6 * k, "six steps for one", Change.INDEX),
+            power(eta_local, sp.Rational(1, 2)),
+            without(lam),
+        ),
         necessity={"local-contraction": overshooting_client},
     ),
     Statement(
@@ -164,7 +174,11 @@ STATEMENTS = (
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
         form_hypotheses={Form.REPAIRED: (LOCAL_CONTRACTION,)},
         forms={
-            Form.STATED: Formula(sp.sqrt(n) * DISTANCE, nature=Nature.MISPRINT),
+            Form.STATED: Formula(
+                sp.sqrt(n) * DISTANCE,
+                nature=Nature.MISPRINT,
+                consequence="read w_{k,c,r}(t) - u_r(t), within one round: that is what the later proofs need",
+            ),
             Form.REPAIRED: Formula((sp.sqrt(n_c) * DISTANCE, eta_local * K * sp.sqrt(n_c) * r_client / sp.sqrt(m))),
         },
         recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
@@ -175,7 +189,13 @@ STATEMENTS = (
         symbols=SAMPLES,
         says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, every round, client and k = 1..K; as printed: one round on",
         draws=lambda options: (NearLabelDraw(),),
-        mutants=(scaled(sp.Rational(1, 4)), power(m, 2), power(n_c, -1)),
+        mutants=(
+            scaled(sp.Rational(3, 5)),
+            power(m, sp.Rational(3, 2)),
+            without(n_c),
+            power(eta_local, sp.Rational(3, 2)),
+            reversed_comparison(),
+        ),
         uses=("fl-ntk/B.9-13",),
     ),
     Statement(
@@ -198,7 +218,12 @@ STATEMENTS = (
         symbols=SAMPLES | {r_client_local: "|y_c - y_c^{(k)}(t)|_2, the client's residual after k local steps"},
         says_left="|y_c^{(k+1)}(t) - y_c^{(k)}(t)|^2 from the recorded local outputs, every round, client and k < K",
         draws=small_step_draws,
-        mutants=(scaled(sp.Rational(1, 4)), power(n_c, sp.Rational(1, 2)), power(eta_local, 2)),
+        mutants=(
+            scaled(sp.Rational(19, 20)),
+            power(n_c, sp.Rational(1, 2)),
+            without(n_c),
+            power(eta_local, sp.Rational(3, 2)),
+        ),
         necessity={"unit-rows": long_row},
     ),
 )

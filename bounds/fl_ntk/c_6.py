@@ -7,7 +7,7 @@ import sympy as sp
 
 from bounds.formula import Formula
 from bounds.initial_network import InitialNetwork, initial_network_draws
-from bounds.mutants import power, scaled
+from bounds.mutants import power, reversed_comparison, scaled, without
 from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import delta, m, n
 from ntkfl.estimate import Estimate
@@ -47,6 +47,11 @@ STATEMENTS = (
         symbols={gram_norm: "|X X^T|_F"},
         says_left="|H(0) - H_inf|_F from exact pattern counts and the arc-cosine kernel",
         draws=initial_network_draws,
-        mutants=(scaled(sp.Rational(1, 12)), power(m, sp.Rational(3, 2))),
+        mutants=(
+            scaled(sp.Rational(1, 6)),
+            power(m, sp.Rational(3, 2)),
+            without(gram_norm),
+            reversed_comparison(),
+        ),
     ),
 )

@@ -7,8 +7,8 @@ import sympy as sp
 
 from bounds.federated_run import FederatedRun, federated_draws, federated_run
 from bounds.formula import Formula, evaluate
-from bounds.mutants import replaced, scaled
-from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.mutants import replaced, reversed_comparison, scaled
+from bounds.statement import FL_NTK, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import T, delta, label_bound, lam, m, n, rho
 from ntkfl import gram
 from ntkfl.estimate import Estimate
@@ -113,8 +113,10 @@ STATEMENTS = (
         says_left="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2: the rounds summed one by one, the vector of weights built",
         draws=draws,
         mutants=(
-            scaled(sp.Rational(1, 1000)),
-            replaced(label_bound**2, -(label_bound**2), "remainder subtracted"),
+            scaled(sp.Rational(1, 100)),
+            replaced(label_bound**2, -(label_bound**2), "remainder subtracted", Change.SIGN),
+            replaced(label_bound**2, -(label_bound**2) / n, "n for n^2, and subtracted", Change.POWER),
+            reversed_comparison(),
         ),
         necessity={"small-step": _large_step},
         uses=("fl-ntk/C.6",),

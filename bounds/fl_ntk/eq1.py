@@ -7,8 +7,8 @@ import sympy as sp
 
 from bounds.federated_run import FederatedRun, federated_draws
 from bounds.formula import Formula
-from bounds.mutants import scaled, without
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.mutants import replaced, scaled, sign_flipped, without
+from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import r_t
 from ntkfl.estimate import Estimate
 
@@ -48,6 +48,11 @@ STATEMENTS = (
         symbols={inner: "(y - y(t)).(y(t+1) - y(t))", change: "|y(t+1) - y(t)|^2"},
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
         draws=federated_draws,
-        mutants=(scaled(sp.Rational(1001, 1000)), without(change)),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            without(change),
+            sign_flipped(change, "the square"),
+            replaced(inner, inner / 2, "the inner product once", Change.CONSTANT),
+        ),
     ),
 )

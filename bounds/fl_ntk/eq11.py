@@ -7,8 +7,8 @@ import sympy as sp
 from bounds.formula import Formula
 from bounds.gaussian_tail import GaussianTail, GaussianTailDraw
 from bounds.initial_network import InitialNetwork, initial_network_draws
-from bounds.mutants import power, scaled
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.statement import FL_NTK, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import R, delta, m, n, sigma
 from ntkfl.estimate import Estimate
 
@@ -34,6 +34,8 @@ def _measure(case):
     return Estimate(share, 1e-12, "count")
 
 
+UNIT_SIGMA = Hypothesis("unit-sigma", "sigma = 1", lambda case: 1.0 if case.sigma == 1 else -1.0)
+
 STATEMENTS = (
     Statement(
         id="fl-ntk/Eq11",
@@ -43,9 +45,9 @@ STATEMENTS = (
             FL_NTK,
             "Eq (11)",
             note="section 6 and C.7 put the measured movement, which depends on w, for R; the repaired form is "
-            "uniform in R "
-            "(Dvoretzky-Kiefer-Wolfowitz, one side, union over the samples)",
+            "uniform in R (Dvoretzky-Kiefer-Wolfowitz, one side, union over the samples)",
         ),
+        form_hypotheses={Form.STATED: (UNIT_SIGMA,)},
         forms={
             Form.STATED: Formula(2 * R / sp.sqrt(2 * sp.pi)),
             Form.REPAIRED: Formula(
@@ -61,6 +63,12 @@ STATEMENTS = (
         says_left="erf(R / sqrt 2) in balls; repaired: the largest counted excess over all radii and samples",
         draws=lambda options: (GaussianTailDraw(largest=8.0, unit_sigma=True, trials=options.trials or 200),),
         form_draws={Form.REPAIRED: initial_network_draws},
-        mutants=(scaled(sp.Rational(1, 2)), power(m, 3)),
+        mutants=(
+            scaled(sp.Rational(4, 5)),
+            power(m, sp.Rational(3, 2)),
+            power(R, sp.Rational(3, 2)),
+            replaced(R, R / 2, "the first term halved", Change.CONSTANT),
+            reversed_comparison(),
+        ),
     ),
 )

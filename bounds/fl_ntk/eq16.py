@@ -10,7 +10,7 @@ from bounds.fl_ntk.b_7 import run_constants, small_step_draws
 from bounds.fl_ntk.eq1 import squared
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.formula import Formula
-from bounds.mutants import replaced, scaled
+from bounds.mutants import power, reversed_comparison, scaled, sign_flipped, without
 from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import K, eta_local, n, r_t
 
@@ -38,7 +38,13 @@ STATEMENTS = (
         measure=lambda case: squared(distance(case.observed("local_outputs"), case.problem.y)),
         says_left="|y - y^{(k)}(t)|^2 from the recorded local outputs, every round and k = 0..K",
         draws=small_step_draws,
-        mutants=(scaled(sp.Rational(1, 2)), replaced(eta_local, -eta_local, "sign of the drift flipped")),
+        mutants=(
+            scaled(sp.Rational(9, 10)),
+            sign_flipped(eta_local, "the drift"),
+            power(r_t, sp.Rational(1, 2)),
+            without(r_t),
+            reversed_comparison(),
+        ),
         necessity={
             "unit-rows": long_row,
             "small-local-steps": overshooting_clients,

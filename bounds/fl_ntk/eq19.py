@@ -10,9 +10,9 @@ from bounds.fl_ntk.b_8 import initial_outputs, network_constants, one_point, squ
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.formula import Formula
 from bounds.initial_network import initial_network_draws
-from bounds.mutants import power, scaled
+from bounds.mutants import power, replaced, reversed_comparison, scaled
 from bounds.options import Options
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import delta, m, n, sigma
 
 
@@ -51,7 +51,12 @@ STATEMENTS = (
         says_left="|y(0)|^2 of the drawn network",
         draws=_draws,
         necessity={"unit-rows": lambda: one_point(length=1000.0)},
-        mutants=(scaled(sp.Rational(1, 10000)), power(n, -3)),
+        mutants=(
+            scaled(sp.Rational(1, 5000)),
+            power(n, -3),
+            replaced(n * sigma**2, sigma**2 / m, "1/m for n", Change.FACTOR),
+            reversed_comparison(),
+        ),
         uses=("fl-ntk/B.8",),
     ),
 )

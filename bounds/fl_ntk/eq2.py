@@ -9,8 +9,8 @@ from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.alg1_update import small_run
 from bounds.fl_ntk.weight_path import WeightRound, weight_draws, weight_path
 from bounds.formula import Formula, Nature
-from bounds.mutants import power, replaced, scaled
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import m
 from ntkfl.balls import ball
 from ntkfl.estimate import Estimate
@@ -52,7 +52,11 @@ STATEMENTS = (
             "section 6 prints z_{i,r} with u_r(t) + eta_g Delta u_r(t), which is meant",
         ),
         forms={
-            Form.STATED: Formula((after_printed - before) / sp.sqrt(m), nature=Nature.MISPRINT),
+            Form.STATED: Formula(
+                (after_printed - before) / sp.sqrt(m),
+                nature=Nature.MISPRINT,
+                consequence="none: read u_r(t) for u_r(t+1) and x_i for x",
+            ),
             Form.REPAIRED: Formula((after - before) / sp.sqrt(m)),
         },
         recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
@@ -67,9 +71,10 @@ STATEMENTS = (
         says_left="y_i(t+1) - y_i(t) from the outputs of a run in balls, every sample, two rounds",
         draws=weight_draws,
         mutants=(
-            scaled(sp.Rational(1001, 1000)),
+            scaled(sp.Rational(1_000_001, 1_000_000)),
             power(m, sp.Rational(1, 2)),
-            replaced(after, after_printed, "the update added twice"),
+            replaced(after, after_printed, "the update added twice", Change.INDEX),
+            sign_flipped(before, "the old outputs"),
         ),
         uses=("fl-ntk/Alg1-update",),
     ),

@@ -6,7 +6,7 @@ import sympy as sp
 
 from bounds.federated_run import FederatedRun, federated_draws
 from bounds.formula import Formula
-from bounds.mutants import scaled, without
+from bounds.mutants import power, scaled, sign_flipped, without
 from bounds.snapshot import snapshot
 from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, n
@@ -57,6 +57,11 @@ STATEMENTS = (
         },
         says_left="v_1 by direct summation over the neurons of Q_i, at the middle round",
         draws=federated_draws,
-        mutants=(scaled(sp.Rational(1001, 1000)), without(N)),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            without(N),
+            power(eta_local, sp.Rational(1, 2)),
+            sign_flipped(H_perp, "H_perp"),
+        ),
     ),
 )

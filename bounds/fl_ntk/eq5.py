@@ -10,8 +10,8 @@ from bounds.fl_ntk.eq1 import squared
 from bounds.fl_ntk.near_labels import growing_round
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_STEPS, UNIT_ROWS
 from bounds.formula import Formula, Nature, evaluate
-from bounds.mutants import replaced, scaled
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.mutants import power, replaced, reversed_comparison, scaled, without
+from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, lam, r_t, rho
 
 CONTRACTION = (1 - rho * lam / 2) * r_t**2
@@ -38,14 +38,30 @@ STATEMENTS = (
             "repaired condition comes from the proof of B.3-certificate at beta = 1/2",
         ),
         form_hypotheses={Form.STATED: (UNIT_ROWS, POSITIVE_SPECTRUM), Form.REPAIRED: (SMALL_STEPS,)},
-        forms={Form.STATED: Formula(CONTRACTION, nature=Nature.READING), Form.REPAIRED: Formula(CONTRACTION)},
+        forms={
+            Form.STATED: Formula(
+                CONTRACTION,
+                nature=Nature.READING,
+                consequence=(
+                    "per-round contraction in the Euclidean norm needs small steps; for any stable "
+                    "step the H^-1 norm contracts instead (X.2, X.12)"
+                ),
+            ),
+            Form.REPAIRED: Formula(CONTRACTION),
+        },
         recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
         witness={Form.STATED: growing_round},
         constants=_constants,
         measure=lambda case: squared(case.observed("residual_norm")[1:]),
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
         draws=contracting_draws,
-        mutants=(replaced(lam, 8 * lam, "lambda times 8"), scaled(sp.Rational(1, 2))),
+        mutants=(
+            scaled(sp.Rational(9, 10)),
+            replaced(lam, 8 * lam, "lambda times 8", Change.CONSTANT),
+            without(lam),
+            power(rho, sp.Rational(1, 2)),
+            reversed_comparison(),
+        ),
         necessity={"small-steps": growing_round},
         uses=("fl-ntk/B.3-certificate",),
     ),

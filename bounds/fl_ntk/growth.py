@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from bounds.federated_run import FederatedRun, federated_run
 from ntkfl import data, gram
@@ -45,3 +47,16 @@ class GrowthDraw:
     def case(self, seed: int) -> FederatedRun:
         """The round of one seed."""
         return most_growing(seed)
+
+    def strategy(self) -> SearchStrategy[FederatedRun]:
+        """Two to six points in any dimension, any server step up to 2, few neurons."""
+        from bounds.case_strategies import log_uniform
+
+        return st.builds(
+            most_growing,
+            st.integers(0, 2**16),
+            n=st.integers(2, 6),
+            d=st.integers(2, 4),
+            width=st.integers(16, 64),
+            eta_global=log_uniform(0.05, 2),
+        )

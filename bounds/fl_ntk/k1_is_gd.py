@@ -7,7 +7,7 @@ import sympy as sp
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.weight_path import weight_draws, weight_path
 from bounds.formula import Formula
-from bounds.mutants import scaled, without
+from bounds.mutants import power, scaled, sign_flipped, without
 from bounds.options import Options
 from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import N, eta_global, eta_local
@@ -67,7 +67,13 @@ STATEMENTS = (
         },
         says_left="every entry of u(t+1) after a round of Algorithm 1, client by client, in balls; two rounds",
         draws=lambda options: weight_draws(options, local_steps=1),
-        mutants=(scaled(sp.Rational(1001, 1000)), without(eta_global), without(N)),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            without(eta_global),
+            without(N),
+            power(eta_local, sp.Rational(1, 2)),
+            sign_flipped(gradient, "the gradient"),
+        ),
         necessity={"one-local-step": _two_local_steps},
         uses=("fl-ntk/Alg1-update",),
     ),

@@ -7,13 +7,15 @@ from functools import cached_property
 
 import numpy as np
 import sympy as sp
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from bounds.federated_run import FederatedRun, federated_draws
 from bounds.fl_ntk.b_12 import REACH, constants
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.fl_ntk.wedge import wedge
 from bounds.formula import Formula
-from bounds.mutants import power
+from bounds.mutants import power, without
 from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import K, eta_local, lam, m, n
 from bounds.width_ladder import WidthLadder, ladder_draws
@@ -55,6 +57,10 @@ class WedgeLadderDraw:
     def case(self, seed: int) -> WedgeLadder:
         """The ladder; it has nothing random in it."""
         return WedgeLadder()
+
+    def strategy(self) -> SearchStrategy[WedgeLadder]:
+        """The one ladder."""
+        return st.builds(WedgeLadder)
 
 
 Ladder = WidthLadder | WedgeLadder
@@ -118,7 +124,12 @@ STATEMENTS = (
         measure=lambda ladder: _over_runs(ladder, lambda run: run.observed("movement")[-1]),
         says_left="max_r |u_r(T) - u_r(0)| along a ladder of widths, and along wedges whose lambda goes to 0",
         draws=_draws,
-        mutants=(power(m, 2), power(lam, sp.Rational(1, 2))),
+        mutants=(
+            power(m, sp.Rational(3, 2)),
+            power(m, sp.Rational(5, 4)),
+            power(lam, sp.Rational(1, 2)),
+            without(lam),
+        ),
         uses=("fl-ntk/B.12",),
     ),
 )

@@ -6,7 +6,7 @@ import sympy as sp
 
 from bounds.federated_run import FederatedRun, federated_draws
 from bounds.formula import Formula
-from bounds.mutants import scaled, without
+from bounds.mutants import power, scaled, without
 from bounds.snapshot import snapshot
 from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, n
@@ -44,7 +44,12 @@ STATEMENTS = (
         symbols={G: "[G^(0) ... G^(K-1)], mean-slope Gram matrices", residual: "y - y^{(k)}(t), stacked over k"},
         says_left="y(t+1) - y(t) by direct summation over all neurons, at the middle round",
         draws=federated_draws,
-        mutants=(scaled(sp.Rational(1001, 1000)), without(N)),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            without(N),
+            power(N, 2),
+            power(eta_local, sp.Rational(1, 2)),
+        ),
         uses=("fl-ntk/Eq3-4",),
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from hypothesis.strategies import SearchStrategy
 
 from bounds.federated_run import FederatedRun, federated_run
 from ntkfl import gram
@@ -53,6 +54,12 @@ class NearLabelDraw:
             seed=seed,
         )
         return near_run(x, direction, np.arange(n) % clients, weights, setup)
+
+    def strategy(self) -> SearchStrategy[FederatedRun]:
+        """Small runs in balls, on any data, network and steps."""
+        from bounds.case_strategies import federated_runs
+
+        return federated_runs(rounds=(1, 4), in_balls=True)
 
 
 def overshooting_client() -> FederatedRun:

@@ -20,6 +20,11 @@ TINY = 1e-300  # "> 0" as ">= the least number that matters"
 UNIT_ROWS = Hypothesis("unit-rows", "|x_i| = 1 to 1e-12", lambda case: UNIT_TOLERANCE - case.problem.unit_deviation)
 
 
+FAILURE_PROBABILITY = Hypothesis(
+    "failure-probability", "0 < delta < 1", lambda case: min(case.delta, 1 - case.delta) - TINY
+)
+
+
 def at_most(samples: int) -> Hypothesis:
     """A limit of this tool, not of the theorem: matrices of balls beyond this size take too long."""
     return Hypothesis(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 
 from bounds.federated_run import FederatedRun, federated_run
 from ntkfl.problem import Problem, Setup, Weights
@@ -56,3 +58,9 @@ class WedgeDraw:
         """The wedge of one seed; the angles repeat every eight seeds."""
         angle = float(np.geomspace(0.3, 0.03, 8)[seed % 8])
         return wedge(angle, 512, rounds=600)
+
+    def strategy(self) -> SearchStrategy[FederatedRun]:
+        """Wedges of any angle, few neurons and few rounds: a search makes them anew hundreds of times."""
+        from bounds.case_strategies import log_uniform, sizes
+
+        return st.builds(wedge, log_uniform(1e-3, 1), sizes(4, 128), st.integers(1, 40))

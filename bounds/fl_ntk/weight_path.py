@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 from flint import arb
+from hypothesis.strategies import SearchStrategy
 
 from bounds.federated_run import FederatedDraw, FederatedRun, federated_draws, federated_run
 from bounds.options import Options
@@ -120,6 +121,13 @@ class WeightDraw:
             seed=seed,
         )
         return federated_run(problem, setup).with_arithmetic(BALL)
+
+    def strategy(self) -> SearchStrategy[FederatedRun]:
+        """Very small runs in balls on any data, network and steps."""
+        from bounds.case_strategies import federated_runs
+
+        steps = (1, 3) if self.local_steps is None else (self.local_steps, self.local_steps)
+        return federated_runs(width=(1, 12), local_steps=steps, rounds=(1, 2), in_balls=True)
 
 
 def weight_draws(options: Options, local_steps: int | None = None) -> tuple[WeightDraw, ...]:

@@ -8,7 +8,7 @@ import sympy as sp
 from bounds.federated_run import FederatedRun, federated_draws
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.formula import Formula
-from bounds.mutants import power, replaced, scaled
+from bounds.mutants import index_shifted, power, scaled, sign_flipped
 from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, n
 from ntkfl.estimate import Estimate
@@ -43,6 +43,12 @@ def residuals(case: FederatedRun) -> Estimate:
     return Estimate(value, outputs.error.T + 2e-16 * np.abs(value), outputs.method)
 
 
+def _after(case: FederatedRun) -> Estimate:
+    """y(t+1) - y, (n, T); (n,) for one round, as a matrix formula of one column gives it."""
+    found = residuals(case)[:, 1:]
+    return found if case.setup.rounds > 1 else found[:, 0]
+
+
 def linearised_draws(options) -> tuple:
     """Networks linearised in their weights, trained in parameter space; fewer, their rounds are many columns each."""
     return federated_draws(options, label="linearised", linearised=True, movements=True, rounds=40)
@@ -60,10 +66,16 @@ STATEMENTS = (
         forms={Form.REPAIRED: Formula(ROUND_MAP * r)},
         recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=lambda case: map_constants(case) | {r: residuals(case)[:, :-1]},
-        measure=lambda case: residuals(case)[:, 1:],
+        measure=_after,
         symbols=MAP_SYMBOLS | {r: "y(t) - y, one column a round"},
         says_left="y(t+1) - y of the linearised network trained in parameter space, every round",
         draws=linearised_draws,
-        mutants=(scaled(sp.Rational(1001, 1000)), power(N, 2), replaced(K, K + 1, "one local step more")),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            power(N, sp.Rational(1, 2)),
+            power(eta_local, sp.Rational(1, 2)),
+            index_shifted(K, 1),
+            sign_flipped(eta_global, "the server's step"),
+        ),
     ),
 )

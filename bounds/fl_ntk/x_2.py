@@ -7,8 +7,8 @@ import sympy as sp
 from bounds.fl_ntk.premises import at_most
 from bounds.formula import Formula
 from bounds.kernel_case import KernelCase, kernel_draws
-from bounds.mutants import power, replaced
-from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.mutants import power, replaced, sign_flipped, without
+from bounds.statement import BEYOND, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import N, eta_global
 from ntkfl import gram
 
@@ -42,7 +42,12 @@ STATEMENTS = (
         symbols={nu: "eigenvalues of L^T P L, H = L L^T"},
         says_left="the eigenvalues of M itself, enclosed by a general solver in balls; imaginary parts count as error",
         draws=lambda options: kernel_draws(options, reach=4),
-        mutants=(power(eta_global, 2), replaced(nu, sp.Rational(1001, 1000) * nu, "nu times 1.001")),
+        mutants=(
+            power(eta_global, sp.Rational(1, 2)),
+            without(N),
+            sign_flipped(nu, "nu"),
+            replaced(nu, sp.Rational(1_000_001, 1_000_000) * nu, "nu times 1 + 1e-6", Change.CONSTANT),
+        ),
         uses=("fl-ntk/X.1",),
     ),
 )

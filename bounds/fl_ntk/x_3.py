@@ -9,7 +9,7 @@ from bounds.fl_ntk.premises import at_most
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
 from bounds.formula import Formula
 from bounds.kernel_case import KernelCase, kernel_draws
-from bounds.mutants import power, scaled
+from bounds.mutants import index_shifted, power, reversed_comparison, scaled
 from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import K, N, eta_local
 from ntkfl.estimate import Estimate
@@ -74,7 +74,13 @@ STATEMENTS = (
         symbols={q: "the eigenvalue of a client block at which the bound is largest"},
         says_left="the largest eigenvalue of H P, and the spectral radius of M, both in balls",
         draws=lambda options: kernel_draws(options, reach=1.99),
-        mutants=(scaled(sp.Rational(1, 2)), power(N, sp.Rational(1, 4))),
+        mutants=(
+            scaled(sp.Rational(99, 100)),
+            power(N, sp.Rational(1, 2)),
+            power(q, sp.Rational(1, 2)),
+            index_shifted(K, -1),
+            reversed_comparison(),
+        ),
         necessity={"locally-stable": _alternating, "eta_g-at-most-1": _eager_server},
         uses=("fl-ntk/X.2",),
     ),

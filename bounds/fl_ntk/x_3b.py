@@ -11,8 +11,8 @@ from bounds.fl_ntk.round_map import exact_gram, round_map
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
 from bounds.formula import Formula
 from bounds.kernel_case import BITS, KernelCase, kernel_draws
-from bounds.mutants import power, replaced, scaled
-from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
+from bounds.mutants import index_shifted, power, replaced, reversed_comparison, scaled
+from bounds.statement import BEYOND, Change, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, lam
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
 from ntkfl.estimate import Estimate
@@ -94,7 +94,13 @@ STATEMENTS = (
         symbols={q: "largest eigenvalue of the clients' blocks H_cc", lam: "smallest eigenvalue of H_inf"},
         says_left="the spectral radius of M, and |L^-1 M^100 y| / |L^-1 y|, both in balls",
         draws=lambda options: kernel_draws(options, reach=1.99),
-        mutants=(scaled(sp.Rational(1, 2)), replaced(lam, 2 * lam, "lambda doubled"), power(N, -1)),
+        mutants=(
+            scaled(sp.Rational(99, 100)),
+            replaced(lam, sp.Rational(11, 10) * lam, "lambda times 1.1", Change.CONSTANT),
+            power(N, sp.Rational(1, 2)),
+            index_shifted(K, 1),
+            reversed_comparison(),
+        ),
         necessity={"no-local-overshoot": _overshooting, "eta_g-at-most-1": _eager_server},
         uses=("fl-ntk/X.2",),
     ),

@@ -11,7 +11,7 @@ from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, D, H
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
 from bounds.formula import Formula
 from bounds.kernel_case import BITS, KernelCase, kernel_draws
-from bounds.mutants import power, scaled
+from bounds.mutants import power, scaled, sign_flipped
 from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
 from bounds.symbols import N, eta_global
 from ntkfl.balls import enclosure, precision
@@ -52,7 +52,12 @@ STATEMENTS = (
         says_left="M from the clients' local steps themselves, 1, 2, 4, ... of them until what is left of the sum "
         "is below 2^-100, in balls; what is left is in the error",
         draws=lambda options: kernel_draws(options, reach=1.99),
-        mutants=(scaled(sp.Rational(1001, 1000)), power(N, 2), power(eta_global, 2)),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            power(N, sp.Rational(1, 2)),
+            power(eta_global, sp.Rational(1, 2)),
+            sign_flipped(eta_global, "the server's step"),
+        ),
         uses=("fl-ntk/X.1",),
     ),
 )

@@ -10,9 +10,9 @@ from bounds.fl_ntk.growth import GrowthDraw
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1
 from bounds.fl_ntk.x_1 import MAP_SYMBOLS, ROUND_MAP, map_constants, residuals
 from bounds.formula import Formula, evaluate
-from bounds.mutants import power, replaced, scaled
+from bounds.mutants import index_shifted, power, scaled, sign_flipped, without
 from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
-from bounds.symbols import K, N, n
+from bounds.symbols import K, N, eta_global, n
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 
@@ -67,7 +67,13 @@ STATEMENTS = (
         symbols=MAP_SYMBOLS | {r: "y(0) - y"},
         says_left="|y - y(1)|^2 of a linearised network trained in parameter space for one round, in balls",
         draws=lambda options: (GrowthDraw(),),
-        mutants=(scaled(sp.Rational(1001, 1000)), power(N, 2), replaced(K, 1, "one local step only")),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            power(N, sp.Rational(1, 2)),
+            without(K),
+            index_shifted(K, 1),
+            sign_flipped(eta_global, "the server's step"),
+        ),
         uses=("fl-ntk/X.1", "fl-ntk/X.3"),
     ),
 )

@@ -7,8 +7,8 @@ import sympy as sp
 
 from bounds.fl_ntk.antipodal import AntipodalDraw, AntipodalFamily
 from bounds.formula import Formula
-from bounds.mutants import replaced, scaled
-from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.mutants import replaced, scaled, sign_flipped
+from bounds.statement import BEYOND, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 
@@ -70,7 +70,12 @@ STATEMENTS = (
         },
         says_left="sum_p c_p H_inf(z, x_p) for every point z of the family, with its rounding bound",
         draws=lambda options: (AntipodalDraw(),),
-        mutants=(scaled(sp.Rational(1001, 1000)), replaced(c, -c, "one sign flipped")),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            scaled(sp.Rational(1, 2)),
+            sign_flipped(c, "one side"),
+            replaced(c, H_minus.T * H_minus * c, "the kernel applied three times", Change.POWER),
+        ),
         necessity={"dependent-directions": _independent},
     ),
 )

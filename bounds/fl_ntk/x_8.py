@@ -11,9 +11,9 @@ from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.x_1 import MAP_SYMBOLS, ROUND_MAP, H, linearised_draws, map_constants, residuals
 from bounds.formula import Formula
-from bounds.mutants import replaced, scaled
+from bounds.mutants import index_shifted, power, scaled, sign_flipped, without
 from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
-from bounds.symbols import T, n
+from bounds.symbols import N, T, eta_local, n
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 
@@ -95,7 +95,13 @@ STATEMENTS = (
         says_left="the linearised network's output at five random test points, and |U(T) - U(0)|_F^2, after "
         "training in parameter space",
         draws=linearised_draws,
-        mutants=(scaled(sp.Rational(1001, 1000)), replaced(T, T + 1, "one round more")),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            index_shifted(T, 1),
+            without(N),
+            power(eta_local, sp.Rational(1, 2)),
+            sign_flipped(f0, "the outputs at the start"),
+        ),
         uses=("fl-ntk/X.1",),
     ),
 )

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bounds.slopes import slope
+from bounds.slopes import NoSlope, slope
 
 SIZES = 2.0 ** np.arange(8, 15)
 
@@ -89,6 +89,29 @@ def test_over_seeds_the_root_mean_square_is_fitted():
     values = np.abs(rng.standard_normal((7, 5)))
     together = slope(SIZES, values)
     assert together.value == slope(SIZES, np.sqrt((values**2).mean(axis=1))).value
+
+
+def test_sizes_may_have_different_numbers_of_samples():
+    rng = np.random.default_rng(2)
+    counts = [48, 32, 24, 16, 8, 4, 3]
+    samples = [size**-0.5 * rng.standard_normal(count) for size, count in zip(SIZES, counts, strict=True)]
+    found = slope(SIZES, samples)
+    assert found.value == slope(SIZES, [np.sqrt((v**2).mean()) for v in samples]).value  # RMS, size by size
+    back = slope(SIZES[::-1], samples[::-1])
+    assert abs(back.value - found.value) < 1e-12
+    assert abs(back.error - found.error) < 1e-12
+
+
+def test_many_samples_leave_less_noise_than_few():
+    rng = np.random.default_rng(3)
+    few, many = ([np.abs(rng.standard_normal(count)) for _ in SIZES] for count in (4, 400))
+    assert slope(SIZES, many, biased=False).error < slope(SIZES, few, biased=False).error / 3
+
+
+def test_what_has_no_logarithm_is_also_an_arithmetic_error():
+    with pytest.raises(ArithmeticError, match="a slope needs positive values; size 512 has 0"):
+        slope(SIZES, [np.zeros(3) if size == 512 else np.ones(3) for size in SIZES])
+    assert issubclass(NoSlope, ValueError)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,157 @@
+"""Case: a smooth loss with a curved valley in the plane, a segment in it, and the same segment with one end moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from flint import arb
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from ntkfl.balls import ball, enclosure, precision
+from ntkfl.estimate import Estimate
+
+Point = tuple[float, float]
+
+PIECES = 64  # of the segment, before the pieces that could hold the supremum are halved
+FINE = 1e-9  # how closely, relative to its size, the supremum is enclosed
+DEEPEST = 60
+
+
+@dataclass(frozen=True)
+class CurvedValley:
+    """L(x, y) = huber(y + c(x)), c(t) = p sin^2(pi t / T) - q sin^2(pi t / (2 T)), quadratic on |y + c| <= reach.
+
+    L >= 0 and its gradient is Lipschitz on the whole plane, with the constant `smoothness`.
+
+    Args:
+        model, anchor: the ends w_i and w_anc of the old segment. moved_anchor: w_anc,i.
+    """
+
+    amplitudes: tuple[float, float]
+    period: float
+    reach: float
+    model: Point
+    anchor: Point
+    moved_anchor: Point
+
+    def loss(self, x: arb, y: arb) -> arb:
+        """L at a point, in balls."""
+        p, q = (ball(amplitude) for amplitude in self.amplitudes)
+        angle = x * arb.pi() / ball(self.period)
+        residual = abs(y + p * angle.sin() ** 2 - q * (angle / 2).sin() ** 2)
+        inside, reach = residual.min(ball(self.reach)), ball(self.reach)
+        return inside * inside / 2 + reach * (residual - reach).max(arb(0))
+
+    @cached_property
+    def smoothness(self) -> Estimate:
+        """gamma: 1 + max c'^2 + reach max |c''|."""
+        with precision():
+            p, q = (abs(ball(amplitude)) for amplitude in self.amplitudes)
+            turn = arb.pi() / ball(self.period)
+            slope, bend = turn * (p + q / 2), turn * turn * (2 * p + q / 2)
+            return enclosure(1 + slope * slope + ball(self.reach) * bend)
+
+    @cached_property
+    def shift(self) -> Estimate:
+        """Gamma: |w_anc - w_anc,i|."""
+        with precision():
+            return enclosure(sum((ball(a) - ball(b)) ** 2 for a, b in self._ends).sqrt())
+
+    @property
+    def _ends(self) -> list[tuple[float, float]]:
+        return list(zip(self.anchor, self.moved_anchor, strict=True))
+
+    @cached_property
+    def at_moved_anchor(self) -> Estimate:
+        """L(w_anc,i): 0 at a minimiser."""
+        with precision():
+            return enclosure(self.loss(*(ball(part) for part in self.moved_anchor)))
+
+    @cached_property
+    def old_supremum(self) -> Estimate:
+        """sup over alpha of L(alpha w_i + (1 - alpha) w_anc)."""
+        return _supremum(self, self.anchor)
+
+    @cached_property
+    def new_supremum(self) -> Estimate:
+        """sup over alpha of L(alpha w_i + (1 - alpha) w_anc,i)."""
+        return _supremum(self, self.moved_anchor)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"amplitudes": self.amplitudes, "T": self.period, "w_anc": self.anchor, "w_anc,i": self.moved_anchor}
+
+
+@lru_cache(maxsize=64)
+def _supremum(case: CurvedValley, end: Point) -> Estimate:
+    """Branch and bound: between two points w apart, L is at most their larger value plus gamma |w_i - end|^2 w^2/8."""
+    with precision():
+        ends = [(ball(a), ball(b)) for a, b in zip(case.model, end, strict=True)]
+        bend = ball(float(case.smoothness.hi)) * sum(((a - b) ** 2 for a, b in ends), arb(0)) / 8
+
+        def value(alpha: float) -> arb:
+            return case.loss(*((a - b) * ball(alpha) + b for a, b in ends))
+
+        points = [k / PIECES for k in range(PIECES + 1)]
+        heights = [value(point) for point in points]
+        best = max((height.lower() for height in heights), key=float)
+        pieces = list(zip(points, points[1:], heights, heights[1:], strict=False))
+        above = best
+        for _ in range(DEEPEST):
+            limit = best * (1 + FINE) + ball(1e-300)
+            reach = [left.max(right).upper() + bend * ball(high - low) ** 2 for low, high, left, right in pieces]
+            kept = [(piece, top.upper()) for piece, top in zip(pieces, reach, strict=True) if not top <= limit]
+            above = max([limit.upper(), *(top for _, top in kept)], key=float)
+            pieces = []
+            for (low, high, left, right), _ in kept:
+                middle = (low + high) / 2
+                here = value(middle)
+                best = best.max(here.lower())
+                pieces += [(low, middle, left, here), (middle, high, here, right)]
+            if not pieces:
+                break
+        return enclosure(best.union(above))
+
+
+@dataclass(frozen=True)
+class CurvedValleyDraw:
+    """Valleys of every width; half of the moved anchors lie on the valley's floor, half anywhere."""
+
+    name: str = "curved valleys"
+    trials: int = 60
+    required: int = 20
+
+    def case(self, seed: int) -> CurvedValley:
+        """The valley of one seed; every third one is straight, where the repaired bound is sharp."""
+        rng = np.random.default_rng([seed, 17])
+        bend = 0.0 if seed % 3 == 0 else 1.0
+        amplitudes = (bend * float(rng.uniform(0, 4)), bend * float(rng.uniform(0, 2)))
+        period = float(np.exp(rng.uniform(np.log(20), np.log(400))))
+        x = float(rng.uniform(0, 2 * period))
+        moved_x = x + float(rng.normal(0, 2))
+        y = float(rng.uniform(0.2, 4))
+        floor = seed % 2 == 0
+        moved_y = -_floor(amplitudes, period, moved_x) if floor else y * float(rng.uniform(1, 2))
+        model = (float(rng.uniform(0, 2 * period)), float(rng.uniform(-0.2, 0.2)))
+        return CurvedValley(amplitudes, period, 12.0, model, (x, y), (moved_x if floor else x, moved_y))
+
+    def strategy(self) -> SearchStrategy[CurvedValley]:
+        """Any amplitudes up to 8, periods from 1 to 400, points within two periods."""
+        sizes, shares = st.floats(0, 8), st.floats(-2, 2)
+
+        def valley(p: float, q: float, period: float, parts: tuple[float, ...], floor: bool) -> CurvedValley:
+            x, y, moved_x, moved_y, model_x, model_y = parts
+            if floor:
+                moved_y = -_floor((p, q), period, moved_x * period)
+            points = ((model_x * period, model_y), (x * period, y), (moved_x * period, moved_y))
+            return CurvedValley((p, q), period, 12.0, *points)
+
+        return st.builds(valley, sizes, sizes, st.floats(1, 400), st.tuples(*[shares] * 6), st.booleans())
+
+
+def _floor(amplitudes: tuple[float, float], period: float, x: float) -> float:
+    p, q = amplitudes
+    return float(p * np.sin(np.pi * x / period) ** 2 - q * np.sin(np.pi * x / (2 * period)) ** 2)

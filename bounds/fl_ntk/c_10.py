@@ -1,0 +1,143 @@
+"""Claim C.10: what is left of the weights' movement, for which the printed remainder does not suffice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.c_8 import H, size, y
+from bounds.fl_ntk.feature_space import remaining_norm_at_limit
+from bounds.fl_ntk.few_points import FewPointsDraw
+from bounds.fl_ntk.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel, round_rate
+from bounds.fl_ntk.movement_terms import norm, remaining_part
+from bounds.fl_ntk.premises import UNIT_ROWS, at_most
+from bounds.fl_ntk.round_map import exact_gram
+from bounds.formula import Formula, Nature
+from bounds.kernel_case import BITS, KernelCase, kernel_draws
+from bounds.mutants import index_shifted, replaced, reversed_comparison, scaled
+from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, T, delta, eta_global, eta_local, lam, m, n, rho, sigma
+from ntkfl.balls import enclosure, precision
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Setup
+
+ROUNDS = 10  # of a kernel case: enough for the maps to part, too few for both to have forgotten y
+DELTA = 1e-9
+WIDTH, SIGMA = 1e100, 1e-20  # stand for m -> infinity with sigma = m^(-1/5), where the printed bound goes to 0
+
+D = sp.MatrixSymbol("D", size, size)  # the clients' blocks of H
+IDENTITY = sp.Identity(size)
+ROUND_MAP = IDENTITY - eta_global / N * H * D**-1 * (IDENTITY - (IDENTITY - eta_local * D) ** K)
+PRINTED = (n * sigma / lam + n ** sp.Rational(7, 2) / (lam**3 * sigma * sp.sqrt(m))) * sp.log(m / delta) ** 3
+APART = ((IDENTITY - rho * H) ** T - ROUND_MAP**T) * y
+FLOOR = sp.Rational(1, 10**20)  # for one local step the term is 0, which rounding would take below
+EXTRA = sp.sqrt(sp.Max(FLOOR, sp.Trace(APART.T * H**-1 * APART)))
+
+Case = FederatedRun | KernelCase
+
+
+def _kernel(case: Case) -> Estimate:
+    if isinstance(case, FederatedRun):
+        return limit_kernel(case).matrix
+    with precision(BITS):
+        return enclosure(exact_gram(case))
+
+
+def _constants(case: Case) -> dict:
+    h, setup, owner = _kernel(case), case.setup, case.problem.owner
+    same = owner[:, None] == owner
+    finite = isinstance(case, FederatedRun)
+    return {
+        n: case.problem.n,
+        N: case.problem.n_clients,
+        K: setup.local_steps,
+        T: setup.rounds if finite else ROUNDS,
+        m: setup.width if finite else WIDTH,
+        sigma: setup.sigma if finite else SIGMA,
+        eta_local: setup.eta_local,
+        eta_global: setup.eta_global,
+        rho: round_rate(case),
+        delta: DELTA,
+        lam: limit_kernel(case).smallest,
+        H: h,
+        D: Estimate(h.value * same, h.error * same, h.method),
+        y: case.problem.y,
+    }
+
+
+def _measure(case: Case) -> Estimate:
+    if isinstance(case, FederatedRun):
+        return norm(remaining_part(case), case.bits)
+    return remaining_norm_at_limit(case, ROUNDS)
+
+
+def _printed_step() -> KernelCase:
+    """Two points 60 degrees apart, one client, four local steps with eta_l = lambda/(n^2 K kappa): O-constant 1."""
+    problem = Problem(np.array([[1.0, 0.0], [0.5, np.sqrt(0.75)]]), np.array([1.0, 0.5]), name="two points")
+    values = np.linalg.eigvalsh(limit_kernel(KernelCase(problem, Setup())).matrix.value)
+    return KernelCase(problem, Setup(eta_local=float(values[0] ** 2 / values[-1] / (4 * 4)), local_steps=4))
+
+
+def _draws(options) -> tuple:
+    """The kernel regime on the default data, or the user's, and finite networks in balls."""
+    limits = tuple(replace(draw, base=replace(draw.base, trials=min(draw.trials, 10)))
+                   for draw in kernel_draws(options, reach=1.0))  # fmt: skip
+    return limits + ((FewPointsDraw(),) if options.data is None else ())
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/C.10",
+        title="B_3: what the printed linear map and the error term leave of the movement",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Claim C.10",
+            note="prints e(k) for e(t), and rests on y^{(k)}(t) - y(t) being dominated by e(t), which comes from Eq "
+            "(18) and is so for K = 1 only. For K > 1 the limit of |B_3| as m grows and sigma falls (the printed bound "
+            "then goes to 0) is |H^(-1/2) ((I - rho H)^T - M^T) y|: not 0 unless T is 0 or grows without end, which is "
+            "why the lemma's second bullet (C.7-norm) and C.11 survive. It is small at small steps, of the order of "
+            "eta_l (K-1) mu^2/lambda times |y|/sqrt(lambda), and at a fixed sigma > 0 the printed bound does not go to "
+            "0 at all: at widths that can be run it is more than a million times |B_3|. O-constants are taken as 1, "
+            "poly(log(m/delta)) as its third power",
+        ),
+        hypotheses=(UNIT_ROWS, at_most(150), POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
+        forms={
+            Form.STATED: Formula(
+                PRINTED,
+                failure=delta,
+                nature=Nature.SUBSTANCE,
+                consequence=(
+                    "add the exact term for K >= 2 at rounds between the first and the last; it "
+                    "vanishes as T grows, so that C.7's second part and C.11 are not touched"
+                ),
+            ),
+            Form.REPAIRED: Formula(PRINTED + EXTRA, failure=delta, note="with the exact term added"),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: _printed_step},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            lam: LIMIT_SYMBOLS[lam],
+            H: "H_inf",
+            D: "the client blocks of H, zero elsewhere",
+            y: "labels",
+        },
+        says_left="|rho sum_t (1/K) sum_k J(k,t) (y^{(k)}(t) - y + (I - rho H_inf)^t y)| in balls: of networks, every "
+        "weight kept; and of its limit for m -> infinity, sigma -> 0, Algorithm 1 run on features of H_inf for "
+        f"{ROUNDS} rounds",
+        draws=_draws,
+        mutants=(
+            scaled(sp.Rational(9, 10)),
+            replaced(ROUND_MAP, IDENTITY - rho * H, "the extra term dropped", Change.FACTOR),
+            replaced(H**-1, IDENTITY, "H^-1 left out"),
+            index_shifted(T),
+            reversed_comparison(),
+        ),
+        uses=("fl-ntk/Eq18", "fl-ntk/X.1"),
+    ),
+)

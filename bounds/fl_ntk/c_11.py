@@ -1,0 +1,117 @@
+"""Theorem C.11: the population loss of the trained network."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.fl_ntk.generalisation_case import TrainedOnSample
+from bounds.fl_ntk.generalisation_draws import sample_draws
+from bounds.fl_ntk.lipschitz_loss import Loss
+from bounds.fl_ntk.premises import FAILURE_PROBABILITY, TINY, UNIT_ROWS
+from bounds.fl_ntk.sampled_problem import SphereDistribution
+from bounds.formula import Formula, Nature
+from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.statement import FL_NTK, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import delta, lam, m, n
+
+quadratic, index = sp.symbols("Q i", positive=True)
+MAIN = sp.sqrt(2 * quadratic / n)
+REST = 5 / sp.sqrt(n) + 3 * sp.sqrt(sp.log(6 * index * (index + 1) / delta) / (2 * n))
+PREMISE = {m: n**16 / lam**2}  # sigma^-2 n^14 at sigma = lambda/n, its powers of logarithms left out
+
+NON_DEGENERATE = Hypothesis(
+    "non-degenerate", "lambda_min(H_inf) > 0", lambda case: float(case.smallest_eigenvalue.lo) - TINY
+)
+LIPSCHITZ = Hypothesis("1-Lipschitz", "the loss is 1-Lipschitz in its first argument", lambda case: 1 - case.loss.slope)
+BOUNDED = Hypothesis("bounded-loss", "the loss has values in [0, 1]", lambda case: 1 - case.loss.cap)
+ZERO_AT_LABEL = Hypothesis("zero-at-label", "l(y, y) = 0 for every y", lambda case: -case.loss.at_label)
+BOUNDED_LABELS = Hypothesis("bounded-labels", "|y| <= 1", lambda case: 1 - case.largest_label)
+
+
+def constants(case: TrainedOnSample) -> dict:
+    """n, delta, lambda_min(H_inf), Q = y^T H_inf^-1 y and the index i of the smallest ball that holds the network."""
+    found = case.complexity
+    return {
+        n: case.problem.n,
+        delta: case.delta,
+        lam: case.smallest_eigenvalue,
+        quadratic: found,
+        index: max(1.0, float(np.ceil(np.sqrt(found.hi)))),
+    }
+
+
+def constant_loss(size: int = 120) -> TrainedOnSample:
+    """A linear target, learnt well, and the loss that is 1 whatever is answered."""
+    return TrainedOnSample(SphereDistribution(), size, Loss(slope=0.0, floor=1.0), seed=0, delta=0.5, in_balls=True)
+
+
+def _steep_loss() -> TrainedOnSample:
+    """A loss that calls any answer wrong unless it is right to a millionth."""
+    return TrainedOnSample(SphereDistribution(), 200, Loss(slope=1e6), seed=0, delta=0.5)
+
+
+def _long_rows() -> TrainedOnSample:
+    """Random signs at points of length 1000: y^T H^-1 y is a millionth of what it is on the unit sphere."""
+    return TrainedOnSample(SphereDistribution(signal=0.0, noise=1.0, length=1000.0), 300, Loss(), seed=0, delta=0.5)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/C.11",
+        title="Generalisation of the trained network",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FL_NTK,
+            "Theorem C.11",
+            note="the proof uses a small training loss for small training residuals, that is l(y,y) = 0, which is "
+            "nowhere assumed: the constant loss 1 is 1-Lipschitz with values in [0,1] and has L_D = 1, while the bound "
+            "tends to 0. Repaired: l(y,y) = 0, |y| = O(1), unit rows. The O() is written out with the proof's own "
+            "constants. Where it takes the union over i up to a fixed O(sqrt(n)/lambda), failure delta/(3 i (i+1)) for "
+            "the ball of radius i allows the i that the data need, ceil(sqrt(Q)), and the same ln(6 i (i+1)/delta) "
+            "(the ledger's i_max = ceil(B+1) depends on the data, which a union bound with equal shares does not "
+            "allow; for B <= 1 both give ln(12/delta)). Misprints: Pr[E_1] <= eps/3 for delta/3, Pr[E_4] <= 1 - "
+            "delta/9 for delta/9; sigma must be below lambda/(n polylog) for the step to 2/sqrt n, and the term "
+            "(2 log/m)^(1/4) is dropped there",
+        ),
+        hypotheses=(FAILURE_PROBABILITY, NON_DEGENERATE, LIPSCHITZ, BOUNDED),
+        form_hypotheses={Form.REPAIRED: (ZERO_AT_LABEL, BOUNDED_LABELS, UNIT_ROWS)},
+        forms={
+            Form.STATED: Formula(
+                MAIN + REST,
+                failure=delta,
+                premise=PREMISE,
+                nature=Nature.MISSING_HYPOTHESIS,
+                consequence="assume l(y, y) = 0 (as the usual losses have), bounded labels and unit rows",
+            ),
+            Form.REPAIRED: Formula(
+                MAIN + REST,
+                failure=delta,
+                premise=PREMISE,
+                note="checked at infinite width, where the premise on m does not bind. At delta = .01 the bound is "
+                "below 1, the trivial one, from n of about 150 on for y = x_1/2; for random signs it stays above 1 at "
+                "every n, because y^T H^-1 y >= |y|^4 / y^T H y, of mean 2n or more",
+            ),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: constant_loss},
+        constants=constants,
+        measure=lambda case: case.population_loss,
+        symbols={
+            quadratic: "y^T H_inf^-1 y",
+            index: "the smallest whole number, at least 1, that is not below sqrt(Q)",
+            lam: "smallest eigenvalue of H_inf",
+        },
+        says_left="the loss of the infinite-width predictor after T rounds on 2000 held-out samples",
+        draws=sample_draws,
+        mutants=(
+            scaled(sp.Rational(1, 16)),
+            power(n, 2),
+            replaced(MAIN, -MAIN, "main term subtracted", Change.SIGN),
+            replaced(REST, -REST, "remainder subtracted", Change.SIGN),
+            reversed_comparison(),
+        ),
+        necessity={"zero-at-label": constant_loss, "1-Lipschitz": _steep_loss, "unit-rows": _long_rows},
+        uses=("fl-ntk/C.4", "fl-ntk/C.5", "fl-ntk/C.7-norm", "fl-ntk/B.3"),
+    ),
+)

@@ -1,0 +1,340 @@
+"""Lemma C.7 in its parts: movement, change of the gradients J, the error term e(t), and the norm of the movement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.aligned import long_row_converging, overshooting_server
+from bounds.fl_ntk.b_7 import small_step_runs
+from bounds.fl_ntk.b_12 import REACH
+from bounds.fl_ntk.b_12 import draws as movement_draws
+from bounds.fl_ntk.eq1 import squared
+from bounds.fl_ntk.error_term import error_norms, remainder_ratio
+from bounds.fl_ntk.jacobian import farthest, jacobian_changes
+from bounds.fl_ntk.limit_kernel import (
+    CONTRACTS_AT_LIMIT_RATE,
+    LIMIT_SYMBOLS,
+    POSITIVE_LIMIT_KERNEL,
+    SMALL_ROUND,
+    limit_kernel,
+    round_rate,
+)
+from bounds.fl_ntk.one_point import gradual, one_point_run, quick
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1, SMALL_LOCAL_STEPS, UNIT_ROWS, at_most
+from bounds.fl_ntk.wedge import one_neuron_wedge
+from bounds.fl_ntk.x_1 import H, linearised_draws, residuals
+from bounds.formula import Formula, Nature
+from bounds.mutants import index_shifted, power, replaced, reversed_comparison, scaled, without
+from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import K, R, delta, eta_local, lam, m, mu, n, r0, rho, sigma, t
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Setup
+
+DELTA = 1e-9  # small, for the proof's bound on J has it as it is; the logarithms hardly feel it
+
+y0, ratio = sp.symbols("|y(0)| x", positive=True)
+start = sp.MatrixSymbol("r_0", n, 1)
+LOGS = sp.log(m / delta) * sp.log(n / delta) ** 2
+INITIAL_OUTPUTS = sp.sqrt(n) * sigma * sp.sqrt(2 * sp.log(2 * m * n / delta))  # Eq (19), without its last logarithm
+EXTRA = eta_local * (K - 1) * mu**2 / 2  # what Eq (18) lacks with K > 1, of rho |r|
+
+
+def _movement_constants(case: FederatedRun) -> dict:
+    return {
+        n: case.problem.n,
+        m: case.setup.width,
+        K: case.setup.local_steps,
+        eta_local: case.setup.eta_local,
+        r0: case.initial_residual,
+        lam: limit_kernel(case).smallest,
+    }
+
+
+def _movements(case: FederatedRun) -> tuple[Estimate, Estimate]:
+    return case.observed("movement"), case.observed("local_movement")
+
+
+def _change_constants(case: FederatedRun) -> dict:
+    return {
+        n: case.problem.n,
+        m: case.setup.width,
+        sigma: case.setup.sigma,
+        R: farthest(case),
+        delta: DELTA,
+        lam: limit_kernel(case).smallest,
+    }
+
+
+def _likely(case: FederatedRun, share: float) -> float:
+    return share * case.setup.width * float(farthest(case).lo) / case.setup.sigma - np.log(case.problem.n) - 1e-9
+
+
+def _error_constants(case: FederatedRun) -> dict:
+    kernel, outputs = limit_kernel(case), case.observed("outputs")[0]
+    norm, error = np.linalg.norm(outputs.value), np.linalg.norm(outputs.error)
+    return {
+        n: case.problem.n,
+        m: case.setup.width,
+        K: case.setup.local_steps,
+        sigma: case.setup.sigma,
+        eta_local: case.setup.eta_local,
+        rho: round_rate(case),
+        r0: case.initial_residual,
+        lam: kernel.smallest,
+        mu: kernel.largest,
+        y0: Estimate(norm, error + 1e-14 * norm, outputs.method),
+        ratio: remainder_ratio(case),
+        delta: DELTA,
+        t: case.rounds[1:],
+    }
+
+
+def _printed_step(case: FederatedRun) -> Estimate:
+    s, kernel = case.setup, limit_kernel(case)
+    local = s.eta_local * case.problem.n**2 * s.local_steps * float(kernel.largest.hi)
+    return Estimate.exact(np.array([float(kernel.smallest.lo) ** 2 * (1 + 1e-9) - local, 1 - s.eta_global]))
+
+
+PRINTED_STEP = Hypothesis(
+    "printed-step", "eta_l <= lambda/(n^2 K kappa) and eta_g <= 1: the printed steps, O-constants 1", _printed_step
+)
+
+
+def _slow_point() -> FederatedRun:
+    """The printed step on one point, 60 rounds: (1 - rho lambda)^t = .75^t against (1 - rho)^t = .5^t."""
+    return one_point_run(Setup(512, eta_local=0.5, local_steps=1, rounds=60))
+
+
+def _flipping_point() -> FederatedRun:
+    """4096 Gaussian neurons, two rounds: thirty flip, none moves further than .033; allowed with probability 2e-6."""
+    return quick(4096).case(2)
+
+
+def _long_row() -> FederatedRun:
+    """A row of norm 12: |J - J(0)|_F^2 carries the square of the norm, the movement only the norm."""
+    return one_point_run(Setup(4096, eta_local=0.012, local_steps=1, rounds=2), length=12.0)
+
+
+def _norm_constants(case: FederatedRun) -> dict:
+    first = residuals(case)[:, 0]
+    return {H: case.initial_gram, start: Estimate(-first.value, first.error, first.method)}
+
+
+def _local_overshoot(case: FederatedRun) -> float:
+    h = case.initial_gram
+    blocks = [Estimate(h.value[np.ix_(c, c)], h.error[np.ix_(c, c)]) for c in case.problem.clients()]
+    return 1 - case.setup.eta_local * max(float(gram.largest_eigenvalue(block).hi) for block in blocks)
+
+
+def _overshooting(eta_local: float, eta_global: float) -> FederatedRun:
+    """One point, one local step, one round that lands beyond the label."""
+    setup = Setup(64, eta_local=eta_local, eta_global=eta_global, local_steps=1, rounds=1)
+    return replace(one_point_run(setup), linearised=True)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/C.7-movement",
+        title="Movement of the weights, lambda of H_inf",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Lemma C.7, first bullet",
+            note="prints sqrt(m lambda) as B.12 does, of which it is the copy; Lemma 6.1, (14), the last line of "
+            "B.12's proof and R in C.11 have sqrt(m) lambda. It prints |y - u(0)| for |y - y(0)|. The same bound is "
+            "claimed for w_{k,c,r}(t) without an argument; repaired, with K local gradient steps added, it is true of "
+            "them too, and within the printed 8 while eta_l n K is small",
+        ),
+        hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, CONTRACTS_AT_LIMIT_RATE, SMALL_LOCAL_STEPS),
+        forms={
+            Form.STATED: Formula(
+                8 * sp.sqrt(n) * r0 / sp.sqrt(m * lam),
+                nature=Nature.MISPRINT,
+                consequence="use sqrt(m) lambda, as for B.12",
+            ),
+            Form.REPAIRED: Formula(
+                (
+                    4 * (1 + 2 * eta_local * n * K) * REACH,
+                    (4 + eta_local * K * lam) * (1 + 2 * eta_local * n * K) * REACH,
+                ),
+                note="of the global and of the local weights",
+            ),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: one_neuron_wedge},
+        constants=_movement_constants,
+        measure=_movements,
+        measures={Form.STATED: lambda case: case.observed("movement")},
+        symbols={lam: LIMIT_SYMBOLS[lam]},
+        says_left="max_r |u_r(t) - u_r(0)| and max_{c,r} |w_{k,c,r}(t) - u_r(0)| of the simulated run, every round",
+        draws=movement_draws,
+        mutants=(
+            scaled(sp.Rational(1, 16)),
+            power(lam, sp.Rational(1, 2)),
+            power(m, 2),
+            power(r0, 2),
+            reversed_comparison(),
+        ),
+        necessity={"unit-rows": long_row_converging, "contracts-so-far": overshooting_server},
+        uses=("fl-ntk/B.12", "fl-ntk/B.10"),
+    ),
+    Statement(
+        id="fl-ntk/C.7-J",
+        title="How far the gradients J(k,t) get from J(0,0)",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "proof of Lemma C.7, the claim on |J(k,t) - J(0,0)|_F",
+            note="the proof's last line bounds |.|_F by what it has shown for the square: 2n(R/sigma + delta), which "
+            "falls as m^-1/2 while |J - J(0)|_F falls as m^-1/4. With six points the two cross near m = 1.5e7, with "
+            "one point below m = 4096. The root in the claim itself is right. Also: Pr[|w - u(0)| < R] must be > R "
+            "(twice), the t_r of different neurons are not independent, a_i is meant as a_r. Repaired: a pattern that "
+            "changed belongs to a neuron outside Q_i, of which there are at most 4 m R/sigma for a fixed R; no delta "
+            "is needed. R is the movement of the run here, the O-constant of the stated form 1",
+        ),
+        hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL),
+        form_hypotheses={
+            Form.PROVED: (
+                Hypothesis(
+                    "surely-likely", "n exp(-m R/(10 sigma)) < 1: the claim says something", lambda c: _likely(c, 0.1)
+                ),
+            ),
+            Form.REPAIRED: (
+                Hypothesis("likely", "n exp(-m R/sigma) < 1: the claim says something", lambda c: _likely(c, 1.0)),
+            ),
+        },
+        forms={
+            Form.STATED: Formula(
+                n * sp.sqrt(delta + n * sp.sqrt(LOGS) / (sigma * lam * sp.sqrt(m))),
+                failure=6 * delta,
+                note="in all these cases above sqrt(n), which |J - J(0)|_F never exceeds: its logarithms need larger m",
+            ),
+            Form.PROVED: Formula(
+                2 * n * (R / sigma + delta),
+                failure=n * sp.exp(-m * (R / sigma + delta) / 10),
+                nature=Nature.PROOF_GAP,
+                consequence=("use 2 sqrt(nR/sigma), of order m^(-1/4); the last line's m^(-1/2) is a lost square root"),
+                note="the proof's last line, its root dropped",
+            ),
+            Form.REPAIRED: Formula(sp.sqrt(4 * n * R / sigma), failure=n * sp.exp(-m * R / sigma)),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.PROVED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.PROVED: _flipping_point},
+        constants=_change_constants,
+        measure=jacobian_changes,
+        symbols={lam: LIMIT_SYMBOLS[lam], R: "movement of the run, global and local weights"},
+        says_left="|J(k,t) - J(0,0)|_F from exact pattern counts: of the middle round, k < K; in balls of every round",
+        draws=lambda options: small_step_runs(options) + ((quick(4096),) if options.data is None else ()),
+        mutants=(
+            scaled(sp.Rational(1, 8)),
+            power(R, 2),
+            power(n, -1),
+            replaced(R, R / sp.sqrt(m), "R times m^(-1/2)"),
+            reversed_comparison(),
+        ),
+        necessity={"unit-rows": _long_row},
+        uses=("fl-ntk/Eq11", "fl-ntk/B.5", "fl-ntk/C.7-movement"),
+    ),
+    Statement(
+        id="fl-ntk/C.7-error",
+        title="The error term e(t) of the recursion with I - rho H_inf",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "proof of Lemma C.7, the bound on e(t) below Eq (19)",
+            note="prints (1 - rho)^t twice, meant (1 - rho lambda)^t and t (1 - rho lambda/4)^(t-1): |I - rho H_inf| "
+            "is 1 - rho lambda, and only so do the powers of lambda in C.9 and C.10 come out. No O-constant helps the "
+            "printed form, the quotient grows like ((1 - rho lambda)/(1 - rho))^t. The second term has also lost the "
+            "kappa of Eq (18), and with it the K > 1 term that (18) lacks. O-constants are taken as 1; the first part "
+            "of the repaired form needs none: x is the run's own max |xi|/|r|",
+        ),
+        hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
+        form_hypotheses={Form.STATED: (PRINTED_STEP,), Form.REPAIRED: (CONTRACTS_AT_LIMIT_RATE,)},
+        forms={
+            Form.STATED: Formula(
+                (1 - rho) ** t
+                * (INITIAL_OUTPUTS * sp.log(8 * n / delta) + t * rho * n**3 * LOGS / (lam * sigma * sp.sqrt(m))),
+                failure=6 * delta,
+                nature=Nature.MISPRINT,
+                consequence=(
+                    "use 1 - rho lambda in both places; with 1 - rho the error term would vanish far too early"
+                ),
+            ),
+            Form.REPAIRED: Formula(
+                (
+                    (1 - rho * lam) ** t * y0 + t * (1 - rho * lam / 4) ** (t - 1) * ratio * r0,
+                    (1 - rho * lam) ** t * INITIAL_OUTPUTS * sp.log(8 * n / delta)
+                    + t
+                    * (1 - rho * lam / 4) ** (t - 1)
+                    * rho
+                    * (n**3 * (mu / lam) * LOGS / (lam * sigma * sp.sqrt(m)) + EXTRA * r0),
+                ),
+                failure=6 * delta,
+                note="the first part by the run's own remainder, without probability; the second as printed, repaired",
+            ),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: _slow_point},
+        constants=_error_constants,
+        measure=lambda case: (error_norms(case)[1:],) * 2,
+        measures={Form.STATED: lambda case: error_norms(case)[1:]},
+        symbols=LIMIT_SYMBOLS
+        | {y0: "|y(0)|, outputs before training", ratio: "max_t |xi(t)| / |y - y(t)| of the run, xi as in Eq (18)"},
+        says_left="|y(t) - y + (I - rho H_inf)^t y|, t = 1..T, from the outputs of the run and powers taken in balls",
+        draws=lambda options: small_step_runs(options) + ((gradual(),) if options.data is None else ()),
+        mutants=(
+            scaled(sp.Rational(1, 2)),
+            replaced(lam, 2 * lam, "lambda doubled"),
+            without(t),
+            index_shifted(t),
+            replaced(y0, 0, "y(0) forgotten"),
+            reversed_comparison(),
+        ),
+        uses=("fl-ntk/Eq18", "fl-ntk/Eq19", "fl-ntk/B.3"),
+    ),
+    Statement(
+        id="fl-ntk/C.7-norm",
+        title="Norm of the movement: at most (y - y(0))^T H^-1 (y - y(0)), with no error term",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Lemma C.7, second bullet",
+            note="printed with O((n sigma/lambda + n^(7/2)/(sigma^(1/2) m^(1/4))) poly(log)), whose proof absorbs "
+            "lambda^(-3/2) and lambda^-3 (it needs lambda >= n^(-4/3) and lambda^2 n >= 1, which are not stated), and "
+            "rests on Eq (18), which fails for K > 1. The conclusion does not need either: in the kernel regime "
+            "|U(t) - U(0)|_F^2 = c_t^T H c_t with c_t = H^-1 (I - M^t)(y - y(0)) (X.8), at most r_0^T H^-1 r_0 when "
+            "the eigenvalues of M are in [0, 1]. (y - y(0)) against the printed y: that is what sigma is small for",
+        ),
+        hypotheses=(
+            at_most(400),
+            POSITIVE_SPECTRUM,
+            Hypothesis(
+                "no-local-overshoot", "eta_l q <= 1 for every eigenvalue q of every client block", _local_overshoot
+            ),
+            SERVER_AT_MOST_1,
+        ),
+        forms={Form.REPAIRED: Formula(start.T * H**-1 * start)},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_norm_constants,
+        measure=lambda case: squared(case.observed("total_movement")),
+        symbols={H: "Gram matrix of the frozen patterns, H(0)", start: "y - y(0)"},
+        says_left="|U(t) - U(0)|_F^2 of networks linearised in their weights, every round",
+        draws=linearised_draws,
+        mutants=(
+            scaled(sp.Rational(1, 2)),
+            replaced(H**-1, H, "H for its inverse"),
+            replaced(H**-1, sp.Identity(n), "H left out"),
+            reversed_comparison(),
+        ),
+        necessity={
+            "no-local-overshoot": lambda: _overshooting(3.6, 1.0),
+            "eta_g-at-most-1": lambda: _overshooting(1.8, 1.9),
+        },
+        uses=("fl-ntk/X.8", "fl-ntk/X.2"),
+    ),
+)

@@ -1,0 +1,80 @@
+"""Eq (17): a round in the space of weights, through the gradients J(k,t)."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.alg1_update import small_run
+from bounds.fl_ntk.jacobian import all_jacobians, jacobian
+from bounds.fl_ntk.limit_kernel import round_rate
+from bounds.fl_ntk.weight_path import WeightRound, weight_draws, weight_path
+from bounds.formula import Formula, Nature
+from bounds.mutants import power, replaced, scaled
+from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, rho
+from ntkfl.estimate import Estimate
+from ntkfl.reference import BALL
+
+pull, pull_printed = sp.symbols("p p'", real=True)
+
+
+def _constants(case: FederatedRun) -> dict:
+    path, shape = weight_path(case), case.weights.hidden.shape
+
+    def total(round_: WeightRound) -> np.ndarray:
+        """sum_k J(k,t) (y^{(k)}(t) - y), as (m, d)."""
+        parts = zip(all_jacobians(path, round_), round_.residual, strict=False)  # residual: y - y^{(k)}, k = 0..K
+        return sum(-(j @ r) for j, r in parts).reshape(shape)
+
+    def printed(round_: WeightRound) -> np.ndarray:
+        """The same with every sample's column under the weights of the first client."""
+        columns = [BALL.active(path.x @ local[0].T) for local in round_.local[:-1]]
+        return sum(-(jacobian(path, on) @ r) for on, r in zip(columns, round_.residual, strict=False)).reshape(shape)
+
+    return {pull: path.each(total), pull_printed: path.each(printed), rho: round_rate(case), K: case.setup.local_steps}
+
+
+def _measure(case: FederatedRun) -> Estimate:
+    return weight_path(case).each(lambda round_: round_.end - round_.start)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/Eq17",
+        title="A round's change of the weights through J(k,t)",
+        kind=Kind.EQUALITY,
+        source=Source(
+            FL_NTK,
+            "Eq (17)",
+            note="prints J(k,c), whose c nothing binds; J has been defined with a round as its second argument, and "
+            "the expansion of U(T) - U(0) a page on has J(k,t), which is meant: each column under its own sample's "
+            "client. The printed form is read as the gradients under the weights of one client, the first; read as "
+            "round number c it fails in every round but that one. Further, k = 0..K-1, not [K] = 1..K; the a_i of the "
+            "display of |J - J(0)|^2 is a_r; in the display of v_1 below the first sum is over [n], not S_c, and the "
+            "term with H(t,k,c)^perp has the other sign, which no norm feels",
+        ),
+        forms={
+            Form.STATED: Formula(-rho / K * pull_printed, nature=Nature.MISPRINT, consequence="none: read J(k,t)"),
+            Form.REPAIRED: Formula(-rho / K * pull),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: lambda: small_run(4)},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            pull: "an entry of sum_k J(k,t) (y^{(k)}(t) - y), k = 0..K-1",
+            pull_printed: "the same with 1{w_{k,c,r}(t).x_i >= 0} for one client c in every column",
+        },
+        says_left="every entry of u_r(t+1) - u_r(t) after running the clients in balls; two rounds",
+        draws=weight_draws,
+        mutants=(
+            scaled(sp.Rational(1001, 1000)),
+            power(rho, 2),
+            replaced(pull, pull_printed, "the gradients of one client", Change.INDEX),
+            replaced(pull, -pull, "ascent for descent", Change.SIGN),
+        ),
+        uses=("fl-ntk/Alg1-update",),
+    ),
+)

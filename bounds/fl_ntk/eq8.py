@@ -1,0 +1,94 @@
+"""Eq (8): one round of the residual, with the shares of C_1 to C_4 still apart."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.eq1 import squared
+from bounds.fl_ntk.paper_steps import (
+    EVENTS,
+    SMALL_AS_PRINTED,
+    WITHIN_RADIUS,
+    PaperStepDraw,
+    lone_neuron_far_from_its_label,
+    long_row_in_the_premise,
+    overshooting_steps,
+    radius,
+)
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
+from bounds.formula import Formula
+from bounds.mutants import power, replaced, scaled
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, R, eta_global, eta_local, lam, n, r_t
+from ntkfl.estimate import Estimate
+
+STEP = eta_global * eta_local * K / N  # rho
+
+PREMISE = (UNIT_ROWS, POSITIVE_SPECTRUM, SMALL_AS_PRINTED, WITHIN_RADIUS, EVENTS)
+NECESSITY = {
+    "unit-rows": long_row_in_the_premise,
+    "steps-of-the-proof": overshooting_steps,
+    "within-R": lone_neuron_far_from_its_label,
+}
+
+
+def round_constants(case: FederatedRun) -> dict:
+    """n, N, K, the steps, lambda, R = lambda/(1000 n) and |y - y(t)| for t = 0..T-1."""
+    setup = case.setup
+    return {
+        n: case.problem.n,
+        N: case.problem.n_clients,
+        K: setup.local_steps,
+        eta_local: setup.eta_local,
+        eta_global: setup.eta_global,
+        lam: case.smallest_eigenvalue,
+        R: radius(case),
+        r_t: case.observed("residual_norm")[:-1],
+    }
+
+
+def next_square(case: FederatedRun) -> Estimate:
+    """|y - y(t+1)|^2 for t = 0..T-1."""
+    return squared(case.observed("residual_norm")[1:])
+
+
+def _bound(square) -> sp.Expr:
+    return (1 - STEP * lam + 80 * STEP * n * R + square * STEP**2 * n**2) * r_t**2
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/Eq8",
+        title="One round of the residual, term by term",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Theorem B.3, Eq (8)",
+            note="prints the share of C_4 with the coefficient 1 where Claim B.7 gives 4 (1 + 2 eta_l n K)^2. No harm "
+            "is done: under the premise the difference is at most .0031 of rho lambda, and C_1 leaves .98 of it "
+            "unused; both forms hold. The display before it lacks the leading |y - y(t)|^2. What is random in it is "
+            "asked for as a hypothesis, for the R at hand",
+        ),
+        hypotheses=PREMISE,
+        forms={
+            Form.STATED: Formula(_bound(1)),
+            Form.REPAIRED: Formula(_bound(4 * (1 + 2 * eta_local * n * K) ** 2)),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=round_constants,
+        measure=next_square,
+        symbols={R: "lambda/(1000 n), which no weight vector leaves"},
+        says_left="|y - y(t+1)|^2 of the simulated run, every round",
+        draws=lambda options: (PaperStepDraw(),),
+        mutants=(
+            replaced(lam, 3 * lam, "lambda times 3"),
+            replaced(K, 3 * K, "three times the local steps"),
+            power(eta_global, -1),
+            power(N, -1),
+            scaled(1 - sp.Rational(1, 10**5)),
+        ),
+        necessity=NECESSITY,
+        uses=("fl-ntk/B.4", "fl-ntk/B.5", "fl-ntk/B.6", "fl-ntk/B.7"),
+    ),
+)

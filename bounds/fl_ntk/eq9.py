@@ -1,0 +1,42 @@
+"""Eq (9): one round contracts the squared residual by 1 - rho lambda/2."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.fl_ntk.eq8 import NECESSITY, PREMISE, STEP, next_square, round_constants
+from bounds.fl_ntk.paper_steps import PaperStepDraw
+from bounds.formula import Formula
+from bounds.mutants import power, replaced, scaled
+from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, eta_global, lam, r_t
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/Eq9",
+        title="One round contracts the residual",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Theorem B.3, Eq (9)",
+            note="the induction step of Eq (7). The printed constants give 1.95 rho lambda for the claimed "
+            "rho lambda/2, and the bottom eigenvector of H(0) is seen to contract by 2 rho lambda. Outside small "
+            "eta_l K it is false (X.5). What is random in it is asked for as a hypothesis, for the R at hand",
+        ),
+        hypotheses=PREMISE,
+        forms={Form.STATED: Formula((1 - STEP * lam / 2) * r_t**2)},
+        recorded={Form.STATED: Outcome.HOLDS},
+        constants=round_constants,
+        measure=next_square,
+        says_left="|y - y(t+1)|^2 of the simulated run, every round",
+        draws=lambda options: (PaperStepDraw(),),
+        mutants=(
+            replaced(lam, 5 * lam, "lambda times 5"),
+            replaced(K, 5 * K, "five times the local steps"),
+            power(eta_global, -1),
+            scaled(1 - sp.Rational(1, 10**5)),
+        ),
+        necessity=NECESSITY,
+        uses=("fl-ntk/Eq8",),
+    ),
+)

@@ -1,0 +1,120 @@
+"""Lemma 6.2: C_1 to C_4 against rho lambda |y - y(t)|^2, with explicit constants."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.b_5 import EPS, product, residual, times
+from bounds.fl_ntk.eq8 import NECESSITY, STEP, round_constants
+from bounds.fl_ntk.paper_steps import (
+    EVENTS,
+    SMALL_AS_PRINTED,
+    WITHIN_RADIUS,
+    PaperStepDraw,
+    overshooting_server_in_the_premise,
+    overshooting_steps,
+    radius,
+    step_margin,
+)
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1, UNIT_ROWS
+from bounds.formula import Formula
+from bounds.mutants import power, replaced, scaled
+from bounds.snapshot import snapshot
+from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, eta_global, kappa, lam, n, r_t
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+
+UNIT = STEP * lam * r_t**2  # rho lambda |y - y(t)|^2
+FORTIETH = sp.Rational(1, 40)
+GROWTH = 1 + sp.Rational(2, 1000)  # 1 + 2 eta_l n K, at most
+NEAR = sp.Rational(1, 1000)  # n R / lambda, at most
+
+SMALL_AS_IN_THE_LEMMA = Hypothesis(
+    "small-local-steps-of-the-lemma",
+    "eta_l <= 1/(400 kappa K n^2): the lemma's O() with the constant 1/400",
+    lambda case: step_margin(1 / (400 * kappa * K * n**2), case)[:1],
+)
+LARGE_TOP = Hypothesis(
+    "mu-at-least-.45",
+    "|H(0)| >= .45: it is at least the mean share of active neurons, about 1/2",
+    lambda case: Estimate(case.largest_eigenvalue.value - 0.45, case.largest_eigenvalue.error, "certified"),
+)
+
+
+def _constants(case: FederatedRun) -> dict:
+    return round_constants(case) | {r_t: case.observed("residual_norm")[case.snapshot_round]}
+
+
+@lru_cache(maxsize=2)  # two forms look at the same case, one after the other
+def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
+    """C_1, ..., C_4 at the middle round, Q_i being taken at R = lambda/(1000 n)."""
+    inside, setup = snapshot(case), case.setup
+    rate = 2 * setup.eta_global * setup.eta_local / case.problem.n_clients
+    unsafe = ~gram.safe_neurons(case.problem.x, case.weights.hidden, radius(case))
+    first, stacked = residual(inside), inside.stacked_residual
+    c_1, c_2 = (product(first, product(h, stacked)) for h in (inside.grams(), inside.grams(unsafe)))
+    change = inside.change()
+    square = float(change.value @ change.value)
+    error = (2 * np.abs(change.value) * change.error + change.error**2).sum() + 8 * EPS * (case.problem.n + 4) * square
+    c_3 = times(-2.0, product(first, inside.change(unsafe)))
+    return times(-rate, c_1), times(rate, c_2), c_3, Estimate(square, error, change.method)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/L6.2",
+        title="C_1 to C_4, informal version of Claims B.4 to B.7",
+        kind=Kind.UPPER,
+        source=Source(
+            FL_NTK,
+            "Lemma 6.2",
+            note="stated with O() premises; checked with R = lambda/(1000 n), eta_l <= 1/(400 kappa K n^2), "
+            "eta_g <= 1. Its eta_l has no lambda in it, unlike that of theorem B.3, and is right: C_4 is then at most "
+            ".0101/mu of rho lambda |y - y(t)|^2, which is below 1/40 for mu >= .45. The repaired form has the "
+            "constants that Claims B.4 to B.7 give under the steps of theorem B.3. Q_i is taken at the largest R, "
+            "where C_2 and C_3 have the most neurons; what is random (the events of B.11 and (10)) is a hypothesis",
+        ),
+        forms={
+            Form.STATED: Formula((-UNIT, FORTIETH * UNIT, FORTIETH * UNIT, FORTIETH * UNIT)),
+            Form.REPAIRED: Formula(
+                (
+                    -(2 - 8 * NEAR * GROWTH - sp.Rational(4, 1000)) * UNIT,
+                    16 * NEAR * GROWTH * UNIT,
+                    16 * NEAR * GROWTH * UNIT,
+                    sp.Rational(4, 1000) * GROWTH**2 * UNIT,
+                ),
+                note="-1.988, .0161, .0161 and .0041 for -1 and three times 1/40",
+            ),
+        },
+        hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, WITHIN_RADIUS, EVENTS),
+        form_hypotheses={
+            Form.STATED: (SMALL_AS_IN_THE_LEMMA, SERVER_AT_MOST_1, LARGE_TOP),
+            Form.REPAIRED: (SMALL_AS_PRINTED,),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={r_t: "|y - y(t)|_2 at the middle round"},
+        says_left="C_1, C_2, C_3 and C_4 at the middle round, from exact pattern counts and by direct summation",
+        draws=lambda options: (PaperStepDraw(),),
+        form_draws={Form.STATED: lambda options: (PaperStepDraw("steps of the lemma", of_the_lemma=True),)},
+        mutants=(
+            replaced(lam, sp.Rational(11, 10) * lam, "lambda times 1.1"),
+            replaced(K, K + 1, "one local step more"),
+            scaled(-1),
+            power(N, -1),
+            power(eta_global, -1),
+        ),
+        necessity=NECESSITY
+        | {
+            "small-local-steps-of-the-lemma": overshooting_steps,
+            "eta_g-at-most-1": overshooting_server_in_the_premise,
+        },
+        uses=("fl-ntk/B.4", "fl-ntk/B.5", "fl-ntk/B.6", "fl-ntk/B.7"),
+    ),
+)

@@ -1,0 +1,49 @@
+"""One sample: the only data on which appendix C's bounds are near enough to the truth for their powers to show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case_strategies import federated_runs
+from bounds.federated_run import FederatedRun, federated_run
+from ntkfl.problem import Problem, Setup
+from ntkfl.reference import BALL
+
+
+def one_point_run(setup: Setup, *, label: float = 1.0, length: float = 1.0) -> FederatedRun:
+    """A Gaussian network on the single sample (length, 0), one client, in balls: H_inf = length^2 / 2."""
+    problem = Problem(length * np.eye(2)[:1], np.array([label]), name="one point")
+    run = federated_run(problem, setup)
+    return run.with_arithmetic(BALL, bits=128 + 8 * setup.rounds * setup.local_steps)
+
+
+@dataclass(frozen=True)
+class OnePointDraw:
+    """One unit sample with label 1, Gaussian networks; odd seeds take two local steps of half the size."""
+
+    name: str
+    setup: Setup
+    trials: int = 10
+    required: int = 5
+
+    def case(self, seed: int) -> FederatedRun:
+        """The run of one seed."""
+        steps = 1 + seed % 2
+        return one_point_run(replace(self.setup, seed=seed, local_steps=steps, eta_local=self.setup.eta_local / steps))
+
+    def strategy(self) -> SearchStrategy[FederatedRun]:
+        """Small runs in balls with any data, labels, network and steps."""
+        return federated_runs(in_balls=True)
+
+
+def quick(width: int) -> OnePointDraw:
+    """Two rounds, the first of which removes most of the residual: what flips, flips at once."""
+    return OnePointDraw(f"one point, width {width}", Setup(width, eta_local=1.8, local_steps=1, rounds=2))
+
+
+def gradual() -> OnePointDraw:
+    """Twenty-four rounds at a quarter of the largest eigenvalue: patterns flip while there is residual left."""
+    return OnePointDraw("one point, small steps", Setup(512, eta_local=0.5, local_steps=1, rounds=24))

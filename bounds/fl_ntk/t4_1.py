@@ -1,0 +1,104 @@
+"""Theorem 4.1: how many rounds bring the training loss to eps."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.fl_ntk.accuracy_ladder import AccuracyLadder, accuracy_draws, loss_above_one
+from bounds.formula import Formula, Nature
+from bounds.mutants import power, replaced
+from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import K, N, eta_global, eta_local, lam, r0
+from ntkfl.problem import UNIT_TOLERANCE
+
+eps = sp.Symbol("epsilon", positive=True)
+PACE = N / (lam * eta_local * eta_global * K)
+WORK = r0**2 / (2 * N * eps)  # L(u(0)) / eps
+
+
+def _constants(ladder: AccuracyLadder) -> dict:
+    return {
+        N: ladder.each(lambda target: target.problem.n_clients),
+        K: ladder.each(lambda target: target.setup.local_steps),
+        eta_local: ladder.each(lambda target: target.setup.eta_local),
+        eta_global: ladder.each(lambda target: target.setup.eta_global),
+        lam: ladder.each(lambda target: target.smallest_eigenvalue),
+        r0: ladder.each(lambda target: target.initial_residual),
+        eps: ladder.each(lambda target: target.eps),
+    }
+
+
+def _steps(ladder: AccuracyLadder) -> float:
+    rooms = []
+    for target in ladder.targets:
+        lowest, highest = float(target.smallest_eigenvalue.lo), float(target.largest_eigenvalue.hi)
+        limit = lowest**2 / (highest * target.setup.local_steps * target.problem.n**2)
+        rooms.append(1 - target.setup.eta_local / limit)
+    return min(rooms)
+
+
+def _above(ladder: AccuracyLadder) -> float:
+    return min(
+        float(target.initial_residual.lo) ** 2 / (2 * target.problem.n_clients * target.eps) - 1 - 1e-12
+        for target in ladder.targets
+    )
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/T4.1",
+        title="Rounds to a training loss of eps",
+        kind=Kind.ORDER,
+        source=Source(
+            FL_NTK,
+            "Theorem 4.1",
+            note="prints T = O(N/(lambda eta_l eta_g K) ln(1/eps)); section 6 closes with (1 - rho lambda/2)^T <= eps, "
+            "where the factor |y - y(0)|^2 of (7) has been left out. From (7), L <= eps once "
+            "T >= 2 N/(lambda eta_l eta_g K) ln(|y - y(0)|^2/(2 N eps)). The O() is judged without choosing its "
+            "constant: along a ladder the ratio of the rounds needed to the formula must not grow. As eps -> 1, "
+            "ln(1/eps) -> 0 while the rounds needed tend to those that bring L(u(0)) > 1 down to 1, so that the ratio "
+            "grows like 1/ln(1/eps); at eps = 1 the formula is 0, and no constant mends that. It takes a loss above 1 "
+            "at the start, which |y_i| = O(1) and N < n allow; for eps below some power of L(u(0)) the printed form "
+            "is right, and with L(u(0)) <= 1 for every eps: a hypothesis left out. The loss is printed as a sum to N "
+            "for n, over u in R^(d x M)",
+        ),
+        hypotheses=(
+            Hypothesis(
+                "unit-rows",
+                "|x_i| = 1 to 1e-12",
+                lambda ladder: UNIT_TOLERANCE - max(target.problem.unit_deviation for target in ladder.targets),
+            ),
+            Hypothesis("steps", "eta_l <= lambda/(kappa K n^2): the O() with the constant 1", _steps),
+            Hypothesis(
+                "eta_g-at-most-1",
+                "eta_g <= 1: the O() with the constant 1",
+                lambda ladder: 1 - max(target.setup.eta_global for target in ladder.targets),
+            ),
+            Hypothesis("starts-above-eps", "L(u(0)) > eps: otherwise no round is needed", _above),
+        ),
+        forms={
+            Form.STATED: Formula(
+                PACE * sp.log(1 / eps),
+                nature=Nature.MISSING_HYPOTHESIS,
+                consequence="count rounds with ln(|y - y(0)|^2/(2 N eps)) in place of ln(1/eps)",
+            ),
+            Form.REPAIRED: Formula(2 * PACE * sp.log(WORK)),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: loss_above_one},
+        constants=_constants,
+        measure=lambda ladder: ladder.each(lambda target: target.rounds),
+        symbols={eps: "accuracy: L = |y - y(T)|^2/(2 N) <= epsilon", r0: "|y - y(0)|_2, where L(u(0)) = r_0^2/(2 N)"},
+        says_left="the first round with L <= eps, in the kernel regime, along ladders of eps, N and lambda; the stored "
+        "case is a run",
+        draws=accuracy_draws,
+        mutants=(
+            replaced(WORK, 1 / eps, "ln(1/eps) alone"),
+            replaced(eps, 1, "eps dropped"),
+            power(N, sp.Rational(1, 4)),
+            power(lam, sp.Rational(1, 2)),
+            power(eta_local, sp.Rational(1, 2)),
+        ),
+        uses=("fl-ntk/B.3",),
+    ),
+)

@@ -1,0 +1,90 @@
+"""Theorem 4.3 (informal): the order of the population loss in the number of samples."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import sympy as sp
+
+from bounds.fl_ntk.c_11 import BOUNDED, LIPSCHITZ, MAIN, NON_DEGENERATE, PREMISE, quadratic
+from bounds.fl_ntk.c_11 import constants as sample_constants
+from bounds.fl_ntk.generalisation_draws import LINEAR
+from bounds.fl_ntk.lipschitz_loss import Loss
+from bounds.fl_ntk.premises import FAILURE_PROBABILITY
+from bounds.fl_ntk.sample_ladder import SampleLadder, sample_ladder_draws
+from bounds.formula import Formula, Nature
+from bounds.mutants import power, replaced, reversed_comparison
+from bounds.statement import FL_NTK, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import delta, lam, n
+from ntkfl.estimate import Estimate
+
+
+def _stacked(parts: list) -> Estimate:
+    found = [part if isinstance(part, Estimate) else Estimate.exact(part) for part in parts]
+    value, error = (np.array([float(getattr(one, name)) for one in found]) for name in ("value", "error"))
+    return Estimate(value, error, found[-1].method)
+
+
+def _constants(case: SampleLadder) -> dict:
+    each = [sample_constants(sample) for sample in case.samples]
+    return {symbol: _stacked([one[symbol] for one in each]) for symbol in (n, delta, lam, quadratic)}
+
+
+def _measure(case: SampleLadder) -> Estimate:
+    return _stacked([sample.held_out_loss for sample in case.samples])
+
+
+def _every(hypothesis: Hypothesis) -> Hypothesis:
+    """A hypothesis about a sample, asked of every sample of a ladder."""
+
+    def margin(hypothesis: Hypothesis, case: SampleLadder) -> float:
+        return 0.0 if all(hypothesis.met(sample) for sample in case.samples) else -1.0
+
+    return Hypothesis(hypothesis.name, f"for every n: {hypothesis.says}", partial(margin, hypothesis))
+
+
+def constant_loss() -> SampleLadder:
+    """A linear target, learnt the better the more samples there are, and the loss that is 1 whatever is answered."""
+    return SampleLadder(LINEAR, Loss(slope=0.0, floor=1.0), seed=0)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/T4.3",
+        title="Generalisation of the trained network, O() form",
+        kind=Kind.ORDER,
+        source=Source(
+            FL_NTK,
+            "Theorem 4.3",
+            note="the informal version of Theorem C.11, with the same gap: l(y,y) = 0 is nowhere assumed, and for the "
+            "constant loss 1 the left side stays 1 while the right side tends to 0 with n, so that no O-constant mends "
+            "it. Definition 4.2 asks for lambda_min(H(0)), which depends on the network as well as on the data and is "
+            "therefore no property of a distribution; Definition C.1 has H_inf, used here. Repaired: as C.11",
+        ),
+        hypotheses=(FAILURE_PROBABILITY, *(_every(h) for h in (NON_DEGENERATE, LIPSCHITZ, BOUNDED))),
+        forms={
+            Form.STATED: Formula(
+                MAIN + sp.sqrt(sp.log(n / (lam * delta)) / n),
+                premise=PREMISE,
+                nature=Nature.MISSING_HYPOTHESIS,
+                consequence="as for C.11: assume l(y, y) = 0",
+                note="O(): the ratio of the two sides must not grow with n; the O-constant is taken as 1",
+            )
+        },
+        recorded={Form.STATED: Outcome.VIOLATED},
+        witness={Form.STATED: constant_loss},
+        constants=_constants,
+        measure=_measure,
+        symbols={quadratic: "y^T H_inf^-1 y", lam: "smallest eigenvalue of H_inf"},
+        says_left="the loss of the infinite-width predictor after T rounds on held-out samples, for growing n",
+        draws=sample_ladder_draws,
+        mutants=(
+            power(n, 2),
+            power(n, 4),
+            replaced(n, 1, "n dropped", Change.FACTOR),
+            reversed_comparison(),
+        ),
+        uses=("fl-ntk/C.11",),
+    ),
+)

@@ -1,0 +1,107 @@
+"""What theorem B.3 asks for on given data, in numbers: a width, a step, and then a number of rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bounds.fl_ntk import b_3, b_8, t4_1
+from bounds.formula import evaluate
+from bounds.statement import Form
+from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, m, n, r0
+from ntkfl import gram
+from ntkfl.problem import Problem
+
+STATED = b_3.STATEMENTS[0].forms[Form.STATED]  # m >= n^4 log(n/delta) / lambda^4, the O-constant taken as 1
+PREMISE = b_3.STATEMENTS[0].forms[Form.PROVED]  # m >= 6.4e7 n^3 r_0^2 / lambda^4, eta_l <= lambda/(1000 kappa n^2 K)
+SETTLED = 1e-9  # relative change at which the width that B.8 makes the theorem ask for is taken as found
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """What the proof of theorem B.3 needs, with lambda, mu and kappa of H_inf.
+
+    width: neurons, with r_0 at its mean square |y|^2 + n/2 over the networks; width_by_lemma: with the r_0 that
+    Lemma B.8 proves; width_stated: as the theorem prints it, with an O-constant of 1. local_time: the largest eta_l
+    K. stable_step: 2/mu, below which eta_l is stable for every K and partition. rounds: until |y - y(t)|^2 is
+    `share` of its start, by Eq (7) at that step and eta_g.
+    """
+
+    name: str
+    n: int
+    d: int
+    clients: int
+    smallest_eigenvalue: float
+    condition_number: float
+    width: float
+    width_by_lemma: float
+    width_stated: float
+    local_time: float
+    stable_step: float
+    rounds: float
+
+
+def requirements(problem: Problem, server_step: float = 1.0, share: float = 1e-6, failure: float = 0.1) -> Requirements:
+    """The premise of theorem B.3 on these data, with the constants its proof prints; sigma = 1.
+
+    Args:
+        problem: unit rows, one output. server_step: eta_g. share: of the squared residual. failure: delta.
+
+    Raises:
+        ValueError: rows that are not unit, lambda_min(H_inf) not certified positive, several outputs, or a share or a
+            failure probability that is not between 0 and 1.
+    Source: FL-NTK, theorem B.3, its proof, and Lemma B.8.
+    """
+    for name, value in (("share", share), ("failure", failure)):
+        if not 0 < value < 1:
+            raise ValueError(f"{name} is {value}; it must lie between 0 and 1")
+    if not 0 < server_step < np.inf:
+        raise ValueError(f"server_step is {server_step}; it must be positive and finite")
+    if problem.y.ndim != 1:
+        raise ValueError(f"y has shape {problem.y.shape}; the theorem's network has one output: ({problem.n},)")
+    problem.require_unit()
+    h = gram.infinite_estimate(problem.x)
+    lowest, highest = gram.smallest_eigenvalue(h), gram.largest_eigenvalue(h)
+    if not lowest.lo > 0:
+        raise ValueError(
+            f"lambda_min(H_inf) is {lowest.value:.3g} +- {lowest.error:.1g}; the theorem needs it positive"
+        )
+    ratio = float(highest.value / lowest.value)
+    given = {n: problem.n, lam: lowest, kappa: ratio, delta: failure, N: problem.n_clients, K: 1.0}
+    mean = float(np.sqrt((problem.y**2).sum() + problem.n / 2))
+    asked = PREMISE.premise_at(given | {r0: mean})
+    limit = asked[str(eta_local)] / max(1.0, server_step)  # for K = 1; both eta_l and eta_g eta_l are limited
+    pace = _value(2 * t4_1.PACE, given | {eta_local: limit, eta_global: server_step})
+    return Requirements(
+        name=problem.name,
+        n=problem.n,
+        d=problem.d,
+        clients=problem.n_clients,
+        smallest_eigenvalue=float(lowest.value),
+        condition_number=ratio,
+        width=asked[str(m)],
+        width_by_lemma=_width_by_lemma(problem, given),
+        width_stated=STATED.premise_at(given)[str(m)],
+        local_time=limit,
+        stable_step=2 / float(highest.value),
+        rounds=pace * float(np.log(1 / share)),
+    )
+
+
+def _value(formula, constants: dict) -> float:
+    return float(evaluate(formula, constants).value)
+
+
+def _width_by_lemma(problem: Problem, given: dict) -> float:
+    """The least m with m >= 6.4e7 n^3 r_0(m)^2 / lambda^4, r_0(m)^2 = n (Y + b(m))^2 as in Lemma B.8.
+
+    b grows with the root of ln m, so that the iteration contracts.
+    """
+    width, before = PREMISE.premise_at(given | {r0: 1.0})[str(m)], 0.0
+    while abs(width - before) > SETTLED * width:
+        before = width
+        output = _value(b_8.STATED_OUTPUT, given | {m: width})
+        residual = float(np.sqrt(problem.n) * (np.abs(problem.y).max() + output))
+        width = PREMISE.premise_at(given | {r0: residual})[str(m)]
+    return width

@@ -1,0 +1,64 @@
+"""`ntkfl requirements`: the width, the step and the rounds that theorem B.3 asks for, in numbers."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.commands.bad_input import bad_input
+from experiments.commands.choices import chosen_problem, one_output, takes_options
+
+if TYPE_CHECKING:
+    from bounds.fl_ntk.theorem_requirements import Requirements
+    from bounds.options import Options
+
+DEFAULT_SIZES = ((4, 4), (4, 16), (8, 8), (12, 12), (20, 20), (20, 100))  # n, d
+HEADER = ("n", "d", "N", "λ", "κ", "width, mean r_0", "width, r_0 of B.8", "η_l K at most", "2/μ", "rounds")
+
+
+@takes_options
+def requirements(
+    options: "Options",
+    share: Annotated[float, typer.Option(help="of the squared residual, to be reached")] = 1e-6,
+) -> None:
+    """What theorem B.3 asks for before it applies: the width, the local step, and the rounds its rate then takes.
+
+    Default: six sizes on the sphere, 2 clients, eta_global 1; with --data or --n only those data. lambda and kappa are
+    those of H_inf, sigma is 1, delta is .1.
+    """
+    from bounds.fl_ntk.theorem_requirements import requirements as asked
+    from ntkfl import data
+
+    with bad_input():
+        if options.data is None and options.n is None:
+            clients, partition = options.clients or 2, options.partition or "iid"
+            problems = [
+                data.sphere(n, d, seed=options.seed, clients=clients, partition=partition) for n, d in DEFAULT_SIZES
+            ]
+        else:
+            problems = [one_output(chosen_problem(options, "sphere"))]
+        rows = [_row(asked(problem, options.eta_global or 1.0, share)) for problem in problems]
+    cells = [HEADER, *rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(HEADER))]
+    for row in cells:
+        typer.echo("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+    typer.echo(
+        "\nwidth: 6.4e7 n^3 r_0^2/λ^4, at which the proof has R ≤ λ/(1000 n)\n"
+        "mean r_0: r_0^2 = |y|^2 + n/2, its mean over the networks; r_0 of B.8: the bound that Lemma B.8 proves\n"
+        "η_l K at most: λ/(1000 κ n^2); below 2/μ a local step is stable, for every K, N and partition (X.3)\n"
+        f"rounds: until |y - y(t)|^2 is {share:g} of its start, by Eq (7) at that step"
+    )
+
+
+def _row(found: "Requirements") -> tuple[str, ...]:
+    return (
+        str(found.n),
+        str(found.d),
+        str(found.clients),
+        f"{found.smallest_eigenvalue:.3f}",
+        f"{found.condition_number:.1f}",
+        f"{found.width:.1e}",
+        f"{found.width_by_lemma:.1e}",
+        f"{found.local_time:.1e}",
+        f"{found.stable_step:.2f}",
+        f"{found.rounds:.1e}",
+    )

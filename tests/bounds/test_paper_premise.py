@@ -1,0 +1,157 @@
+"""Theorem B.3's premise met and broken: the split into C_1 to C_4, rounds to an accuracy, huge labels, what it asks."""
+
+import numpy as np
+import pytest
+import sympy as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bounds.fl_ntk.accuracy_ladder import AccuracyDraw, RunTarget, loss_above_one, more_clients, towards_zero
+from bounds.fl_ntk.b_3 import PROVED_EXPONENT
+from bounds.fl_ntk.b_8 import STATED_OUTPUT
+from bounds.fl_ntk.client_ladder import ClientLadder
+from bounds.fl_ntk.l6_2 import UNIT
+from bounds.fl_ntk.opposed_points import OpposedDraw, opposed_run
+from bounds.fl_ntk.paper_steps import PaperStepDraw, radius
+from bounds.fl_ntk.theorem_requirements import requirements
+from bounds.listing import get
+from bounds.options import Options
+from bounds.statement import Form, Outcome
+from bounds.symbols import delta, m, n
+from ntkfl import data
+from ntkfl.problem import Problem, Setup
+from verification.compare import judge
+
+
+@given(seed=st.integers(0, 2**16), of_the_lemma=st.booleans())
+@settings(deadline=None, max_examples=3)
+def test_c_1_to_c_4_are_the_whole_change_of_the_squared_residual(seed, of_the_lemma):
+    case = PaperStepDraw(of_the_lemma=of_the_lemma, width=512).case(seed)
+    parts = get("fl-ntk/L6.2").left(Form.STATED, case)
+    squares, t = case.observed("residual_norm").value ** 2, case.snapshot_round
+    total, error = sum(float(p.value) for p in parts), sum(float(p.error) for p in parts)
+    assert abs(total - (squares[t + 1] - squares[t])) <= error + 1e-13
+    assert error < 1e-3 * abs(total)
+
+
+def test_some_runs_have_neurons_within_the_radius():
+    cases = [PaperStepDraw().case(seed) for seed in range(4)]
+    counts = [(np.abs(c.problem.x @ c.weights.hidden.T) < radius(c)).sum() for c in cases]
+    assert max(counts) > 0
+    parts = get("fl-ntk/L6.2").left(Form.STATED, cases[int(np.argmax(counts))])
+    assert abs(float(parts[1].value)) > float(parts[1].error)
+
+
+def test_the_repaired_constants_of_the_lemma_add_up_to_what_the_proof_gives():
+    total = sum(get("fl-ntk/L6.2").forms[Form.REPAIRED].parts)
+    assert sp.simplify(total / UNIT) == -PROVED_EXPONENT
+
+
+def test_no_constant_mends_a_right_side_of_zero():
+    statement, case = get("fl-ntk/T4.1"), loss_above_one()
+    seen = judge(statement, Form.STATED, case)
+    assert seen.outcome is Outcome.VIOLATED
+    assert (float(seen.right.value), float(seen.right.error)) == (0.0, 0.0)
+    assert float(seen.left.lo) >= 1
+
+
+def test_rounds_of_a_run_are_those_one_counts():
+    (target,) = loss_above_one().targets
+    losses = target.run.observed("residual_norm").value ** 2 / 2
+    assert float(target.rounds.value) == np.flatnonzero(losses <= 1)[0]
+    assert float(target.rounds.error) == 0
+    with pytest.raises(ArithmeticError, match=r"still above 1e-20 after 40 rounds; run more"):
+        _ = RunTarget(target.run, 1e-20).rounds
+
+
+@pytest.mark.parametrize(("build", "place"), [(towards_zero, 0), (more_clients, 1)])
+def test_rounds_of_the_kernel_regime_are_those_of_its_map(build, place):
+    target = build(data.sphere(8, 8, seed=1, labels="linear"), 1).targets[place]
+    residual, rounds = target.problem.y, 0
+    while residual @ residual > 2 * target.problem.n_clients * target.eps:
+        residual, rounds = target.regime.round_map @ residual, rounds + 1
+    assert abs(rounds - float(target.rounds.value)) <= float(target.rounds.error)
+
+
+def test_the_users_data_make_ladders_too():
+    statement = get("fl-ntk/T4.1")
+    families = statement.families(Form.REPAIRED, Options(data="digits", n=8))
+    assert [f.name.split(", ")[1] for f in families] == ["towards one", "towards zero", "more clients"]
+    for family in families:
+        assert judge(statement, Form.REPAIRED, family.case(0)).outcome is Outcome.HOLDS
+    assert len(statement.families(Form.REPAIRED, Options(data="digits", n=6))) == 2
+
+
+@given(case=AccuracyDraw(0, Options(), 1).strategy())
+@settings(deadline=None, max_examples=5)
+def test_the_repaired_rounds_are_enough_on_any_ladder(case):
+    statement = get("fl-ntk/T4.1")
+    if all(h.met(case) for h in statement.required(Form.REPAIRED)):
+        (left,), (right,) = (
+            statement.left(Form.REPAIRED, case),
+            statement.forms[Form.REPAIRED].evaluate(statement.constants(case)),
+        )
+        assert (left.hi <= right.lo + 2).all()
+
+
+@given(seed=st.integers(0, 2**16), angle=st.floats(2.3, 2.7))
+@settings(deadline=None, max_examples=4)
+def test_huge_labels_break_the_first_round_and_small_ones_do_not(seed, angle):
+    statement = get("fl-ntk/B.3-unbounded-labels")
+    huge, small = opposed_run(seed, None, angle=angle), opposed_run(seed, 1.0, angle=angle)
+    assert judge(statement, Form.STATED, huge).outcome is Outcome.VIOLATED
+    assert judge(statement, Form.REPAIRED, small).outcome is Outcome.HOLDS
+    assert [h.name for h in statement.required(Form.REPAIRED) if not h.met(huge)] == ["bounded-labels"]
+
+
+def test_the_counterexample_meets_the_premise_but_for_its_labels():
+    for seed in range(3):
+        case = OpposedDraw(None).case(seed)
+        lowest, highest = (float(e.value) for e in (case.smallest_eigenvalue, case.largest_eigenvalue))
+        assert case.setup.eta_local * 1000 * highest * 4 < lowest**2
+        assert case.setup.width > 2**4 * np.log(2 / 0.1) / lowest**4
+
+
+def test_rounds_do_not_depend_on_how_a_ladder_is_read():
+    ladder = ClientLadder(8, Setup(eta_local=0.05, local_steps=1), (3,))
+    one, many = ladder.rounds_to(1e-3, lambda clients: 1.0), ladder.rounds_to(1e-3, lambda clients: clients)
+    assert ladder.count == one.size == 4
+    assert np.ptp(many) == 0  # one local step: P = eta_l I, whatever the clients
+    assert (np.diff(one[:, 0]) > 0).all()
+    assert ladder.fresh().seeds == (10_003,)
+
+
+def test_requirements_on_orthonormal_points():
+    """There H_inf = I/2."""
+    found = requirements(Problem(np.eye(4), np.array([1.0, -1.0, 1.0, -1.0]), np.array([0, 0, 1, 1])))
+    assert found.smallest_eigenvalue == pytest.approx(0.5)
+    assert found.condition_number == pytest.approx(1)
+    assert found.width == pytest.approx(6.4e7 * 64 * 6 * 16)
+    assert found.local_time == pytest.approx(0.5 / 16000)
+    assert found.stable_step == pytest.approx(4)
+    assert found.rounds == pytest.approx(2 * 2 / (0.5 * found.local_time) * np.log(1e6))
+    output = float(STATED_OUTPUT.subs({m: found.width_by_lemma, n: 4, delta: sp.Rational(1, 10)}))
+    assert found.width_by_lemma == pytest.approx(6.4e7 * 64 * 4 * (1 + output) ** 2 * 16, rel=1e-6)
+
+
+def test_a_larger_server_step_leaves_the_rounds_and_shrinks_the_local_step():
+    problem = data.sphere(6, 6, seed=1)
+    one, four = requirements(problem), requirements(problem, server_step=4.0)
+    assert four.local_time == pytest.approx(one.local_time / 4)
+    assert four.rounds == pytest.approx(one.rounds)
+
+
+@pytest.mark.parametrize(
+    ("problem", "options", "message"),
+    [
+        (Problem(2 * np.eye(2), np.ones(2)), {}, r"unit norm; they are off by up to 1"),
+        (Problem(np.eye(2), np.eye(2)), {}, r"y has shape \(2, 2\)"),
+        (Problem(np.ones((2, 1)), np.ones(2)), {}, r"lambda_min\(H_inf\) is .*; the theorem needs it positive"),
+        (Problem(np.eye(2), np.ones(2)), {"share": 1.0}, r"share is 1.0; it must lie between 0 and 1"),
+        (Problem(np.eye(2), np.ones(2)), {"failure": 0.0}, r"failure is 0.0; it must lie between 0 and 1"),
+        (Problem(np.eye(2), np.ones(2)), {"server_step": -1.0}, r"server_step is -1.0; it must be positive"),
+    ],
+)
+def test_requirements_refuse_what_the_theorem_does_not_cover(problem, options, message):
+    with pytest.raises(ValueError, match=message):
+        requirements(problem, **options)

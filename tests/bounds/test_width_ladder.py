@@ -1,0 +1,136 @@
+"""Ladders of widths: independent networks, one residual, statistics that agree with their definitions."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from bounds.initial_ladder import InitialLadder, InitialLadderDraw
+from bounds.options import Options
+from bounds.slopes import NoSlope
+from bounds.snapshot import Snapshot
+from bounds.width_ladder import WidthLadder, ladder_draws
+from bounds.width_rate import HALF, SYSTEMATIC, Quantity
+from ntkfl import gram
+from ntkfl.initialisation import draw
+
+(SHARED,) = ladder_draws(Options(rounds=6))
+
+
+def small(seed=0, widths=(64, 128), counts=(3, 2)) -> WidthLadder:
+    return replace(SHARED, widths=widths, counts=counts).case(seed)
+
+
+def test_no_two_networks_share_neurons_and_a_fresh_ladder_has_others():
+    ladder = small(widths=(64, 64, 64), counts=(3, 3, 3))
+    neurons = [tuple(run.weights.hidden[0]) for each in (ladder, ladder.fresh()) for row in each.runs for run in row]
+    assert len(set(neurons)) == 18
+
+
+def test_every_run_starts_from_the_same_residual():
+    ladder = small()
+    for run in (run for row in ladder.runs for run in row):
+        assert np.allclose(run.problem.y - run.trajectory.outputs[0], ladder.problem.y, atol=1e-13)
+    assert [len(row) for row in ladder.runs] == [3, 2]
+    assert ladder.count == 5
+
+
+def test_only_the_shared_ladder_goes_to_the_largest_widths():
+    assert max(ladder_draws(Options())[0].widths) == 2**16
+    assert max(ladder_draws(Options(), eta_local=0.05)[0].widths) == 2**13
+    assert max(ladder_draws(Options(data="sphere"))[0].widths) == 2**13
+    assert ladder_draws(Options())[0] == ladder_draws(Options())[0]  # equal draws share their cases
+
+
+def test_statistics_against_their_definitions_in_weight_space():
+    ladder = small(counts=(1, 1))
+    run, found = ladder.runs[0][0], ladder.statistics[0][0]
+    x, first, last = run.problem.x, run.weights.hidden, run.trajectory.weights[run.setup.rounds]
+    moved = np.linalg.norm(last - first, axis=1)
+    assert found.movement == pytest.approx(moved.max(), rel=1e-10)
+    assert found.total_movement == pytest.approx(np.linalg.norm(last - first), rel=1e-10)
+    assert found.flips == ((x @ last.T >= 0) != (x @ first.T >= 0)).mean()
+    assert np.allclose(found.gram_drift, gram.finite(x, last) - gram.finite(x, first), atol=1e-15)
+    local, _ = Snapshot(run).local
+    columns = [local[-2, c] for c in run.problem.owner]
+    jacobian = [
+        np.outer((w @ point >= 0).astype(float) - (first @ point >= 0), point) / np.sqrt(len(first))
+        for w, point in zip(columns, x, strict=True)
+    ]
+    assert found.jacobian == pytest.approx(np.sqrt(sum((block**2).sum() for block in jacobian)), rel=1e-12)
+    here = Snapshot(run).hidden
+    pairs = list(zip(columns, x, strict=True))
+    full = np.array([[a @ b * ((here @ a >= 0) & (w @ b >= 0)).mean() for w, b in pairs] for a in x])
+    assert np.allclose(found.asymmetry, full - full.T, atol=1e-14)
+    assert np.allclose(found.local_gram_drift, full - gram.finite(x, first), atol=1e-14)
+    assert found.linearised.shape == run.trajectory.outputs.shape
+    assert np.abs(found.linearised[0]).max() < 1e-12
+
+
+def test_the_leading_order_of_the_movement_is_met_where_no_pattern_changes():
+    """With labels next to the start nothing flips, and the largest movement is that of the best fixed pattern."""
+    ladder = small(widths=(2**13,), counts=(2,))
+    ladder = replace(ladder, problem=replace(ladder.problem, y=1e-6 * ladder.problem.y))
+    for found in ladder.statistics[0]:
+        assert found.movement == pytest.approx(found.movement_limit, rel=0.1)
+        assert found.total_movement == pytest.approx(found.total_movement_limit, rel=0.05)
+
+
+class Drawn(WidthLadder):
+    """A ladder whose statistics are given."""
+
+    def samples(self, name):
+        return self.given
+
+
+@settings(deadline=None, max_examples=30)
+@given(arrays(float, (5, 2, 3), elements=st.floats(-10, 10)))
+def test_mean_and_spread_add_up_to_the_mean_square(samples):
+    ladder = Drawn(None, None, (8,), (5,), 0)
+    object.__setattr__(ladder, "given", [samples + 30.0])
+    means, (spread,) = ladder.split("anything")
+    assert means[0] ** 2 + (spread**2).mean() == pytest.approx(((samples + 30.0) ** 2).sum(axis=(1, 2)).mean())
+
+
+def test_a_mean_that_is_lost_in_the_noise_is_refused():
+    ladder = Drawn(None, None, (8,), (2,), 0)
+    object.__setattr__(ladder, "given", [np.array([[1.0], [-1.0]])])
+    with pytest.raises(NoSlope, match="noise at width 8: 2 or more networks do not tell its mean from 0"):
+        ladder.split("noise")
+
+
+def test_networks_at_initialisation_are_those_of_draw():
+    ladder = InitialLadder(SHARED.case(0).problem, 2.0, (256, 3000), (2, 1), 5)
+    x = ladder.problem.x
+    for row, width in enumerate(ladder.widths):
+        for seed, start in zip(ladder._seeds(row), ladder.starts[row], strict=True):
+            weights = draw(width, x.shape[1], seed, 2.0)
+            assert np.allclose(start.deviation, gram.finite(x, weights.hidden) - gram.infinite(x), atol=1e-14)
+            outputs = np.maximum(x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(width)
+            assert np.allclose(start.outputs, outputs, atol=1e-11)
+
+
+@settings(deadline=None, max_examples=3)
+@given(InitialLadderDraw("any", Options()).strategy())
+def test_drawn_ladders_can_be_evaluated(ladder):
+    assert [len(row) for row in ladder.starts] == list(ladder.counts)
+    assert all(np.isfinite(start.deviation).all() for row in ladder.starts for start in row)
+
+
+@settings(deadline=None, max_examples=20)
+@given(coefficient=st.floats(1e-3, 1e3))
+def test_a_power_is_measured_with_its_coefficient(coefficient):
+    ladder = small(widths=(64, 128, 256, 512), counts=(2, 2, 2, 2))
+
+    def values(ladder):
+        return coefficient * ladder.sizes ** float(HALF)
+
+    found = Quantity("power", HALF, values).exponent_on(ladder)
+    assert float(found.lo) <= -0.5 <= float(found.hi)
+    assert SYSTEMATIC <= found.error < SYSTEMATIC + 1e-9
+    exact = Quantity("power", HALF, values, exact=True)
+    assert exact.exponent_on(ladder).error < 1e-9
+    assert exact.coefficient_on(ladder) == pytest.approx(coefficient)

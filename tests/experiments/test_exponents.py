@@ -1,0 +1,62 @@
+"""`ntkfl exponents`: every quantity has its row, columns line up, and short ladders are refused."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from bounds.listing import catalogue
+from bounds.width_rate import WidthRate
+from experiments.command_line import app
+
+TABLE = ("exponents", "--largest", "16384", "--networks", "3", "--rounds", "4")
+
+
+@pytest.fixture(scope="module")
+def lines():
+    result = CliRunner().invoke(app, TABLE, env={"COLUMNS": "150"})
+    assert result.exit_code == 0, result.output
+    return result.output.splitlines()
+
+
+def test_every_quantity_has_its_row(lines):
+    promised = [(q.name, s.id) for s in catalogue().values() if isinstance(s, WidthRate) for q in s.quantities]
+    rows = [line for line in lines if "fl-ntk/" in line]
+    assert len(rows) == len(promised)
+    for name, identifier in promised:
+        assert any(row.startswith(name) and row.endswith(identifier) for row in rows), name
+
+
+def test_columns_line_up(lines):
+    start = lines[0].index("statement")
+    assert all(
+        line[start - 2 : start] == "  " and line[start:].startswith("fl-ntk/") for line in lines if "/W-" in line
+    )
+
+
+def test_the_gram_has_its_exponent_and_coefficient(lines):
+    (row,) = [line for line in lines if line.endswith("fl-ntk/W-gram")]
+    low, high = map(float, re.search(r"\[(\S+), (\S+)\]", row).groups())
+    assert low <= -0.5 <= high
+    theory, measured = map(float, row.split("]")[1].split()[:2])
+    assert measured == pytest.approx(theory, rel=0.6)  # nine networks
+
+
+def test_the_ladders_are_named(lines):
+    assert sorted(lines[-2:]) == [
+        "sphere, n=6, d=4, at initialisation: 12 networks of widths 256 to 16384",
+        "sphere, n=6, d=4: 21 networks of widths 256 to 16384",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--largest", "1024"), "largest is 1024; a slope needs 4 widths, so it must be at least"),
+        (("--networks", "1"), "networks is 1; a spread needs at least 2 at each width"),
+    ],
+)
+def test_short_ladders_are_refused(arguments, message):
+    result = CliRunner().invoke(app, ["exponents", *arguments])
+    assert result.exit_code == 2
+    assert message in result.output + result.stderr
