@@ -22,7 +22,7 @@ DEEPEST = 60
 
 @dataclass(frozen=True)
 class CurvedValley:
-    """L(x, y) = huber(y + c(x)), c(t) = p sin^2(pi t / T) - q sin^2(pi t / (2 T)), quadratic on |y + c| <= reach.
+    """L(x, y) = scale huber(y + c(x)), c(t) = p sin^2(pi t / T) - q sin^2(pi t / (2 T)), quadratic on |y + c| <= reach.
 
     L >= 0 and its gradient is Lipschitz on the whole plane, with the constant `smoothness`.
 
@@ -36,6 +36,7 @@ class CurvedValley:
     model: Point
     anchor: Point
     moved_anchor: Point
+    scale: float = 1.0
 
     def loss(self, x: arb, y: arb) -> arb:
         """L at a point, in balls."""
@@ -43,16 +44,16 @@ class CurvedValley:
         angle = x * arb.pi() / ball(self.period)
         residual = abs(y + p * angle.sin() ** 2 - q * (angle / 2).sin() ** 2)
         inside, reach = residual.min(ball(self.reach)), ball(self.reach)
-        return inside * inside / 2 + reach * (residual - reach).max(arb(0))
+        return ball(self.scale) * (inside * inside / 2 + reach * (residual - reach).max(arb(0)))
 
     @cached_property
     def smoothness(self) -> Estimate:
-        """gamma: 1 + max c'^2 + reach max |c''|."""
+        """gamma: scale (1 + max c'^2 + reach max |c''|)."""
         with precision():
             p, q = (abs(ball(amplitude)) for amplitude in self.amplitudes)
             turn = arb.pi() / ball(self.period)
             slope, bend = turn * (p + q / 2), turn * turn * (2 * p + q / 2)
-            return enclosure(1 + slope * slope + ball(self.reach) * bend)
+            return enclosure(ball(self.scale) * (1 + slope * slope + ball(self.reach) * bend))
 
     @cached_property
     def shift(self) -> Estimate:
@@ -136,7 +137,8 @@ class CurvedValleyDraw:
         floor = seed % 2 == 0
         moved_y = -_floor(amplitudes, period, moved_x) if floor else y * float(rng.uniform(1, 2))
         model = (float(rng.uniform(0, 2 * period)), float(rng.uniform(-0.2, 0.2)))
-        return CurvedValley(amplitudes, period, 12.0, model, (x, y), (moved_x if floor else x, moved_y))
+        scale = float(np.exp(rng.uniform(-3, 3)))
+        return CurvedValley(amplitudes, period, 12.0, model, (x, y), (moved_x if floor else x, moved_y), scale)
 
     def strategy(self) -> SearchStrategy[CurvedValley]:
         """Any amplitudes up to 8, periods from 1 to 400, points within two periods."""

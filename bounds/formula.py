@@ -42,6 +42,7 @@ class Formula:
         failure: probability with which the statement may fail (an expression); None: it may not.
         nature: how this form differs from what holds; None: it does not.
         premise: what the theorem asks for before it applies, by symbol (say, the width m), where nobody can meet it.
+        trivial: a bound that holds without the theorem; where no case has the theorem below it, it says nothing.
         note: said beside the formula.
         consequence: where it differs from what holds, what changes for a reader who relies on it.
     """
@@ -51,6 +52,7 @@ class Formula:
     failure: sp.Expr | None = None
     nature: Nature | None = None
     premise: Mapping[sp.Symbol, sp.Expr] | None = None
+    trivial: Any = None
     note: str = ""
     consequence: str = ""
 

@@ -9,7 +9,7 @@ import re
 from functools import cache
 
 from bounds.algebra import Step
-from bounds.statement import Statement
+from bounds.statement import Convention, Statement
 
 PAPERS = {"fl-ntk": "bounds.fl_ntk", "fedgucci": "bounds.fedgucci", "averaging": "bounds.averaging"}
 
@@ -45,6 +45,14 @@ def steps() -> tuple[Step, ...]:
         for info in sorted(pkgutil.iter_modules(folder.__path__), key=lambda info: _order(info.name)):
             found += getattr(importlib.import_module(f"{package}.{info.name}"), "STEPS", ())
     return tuple(found)
+
+
+def conventions(paper: str) -> tuple[Convention, ...]:
+    """What a paper's statements mean where it leaves that open; none where its folder has no `conventions`."""
+    try:
+        return importlib.import_module(f"{PAPERS[paper]}.conventions").CONVENTIONS
+    except ModuleNotFoundError:
+        return ()
 
 
 def get(identifier: str) -> Statement:

@@ -65,6 +65,15 @@ BEYOND = "beyond the papers"
 
 
 @dataclass(frozen=True)
+class Convention:
+    """What a paper's statements mean in one respect, and what was printed or left open there."""
+
+    about: str
+    used: str
+    printed: str
+
+
+@dataclass(frozen=True)
 class Hypothesis:
     """An executable predicate: met by a case when every entry of its margin is surely at least 0."""
 

@@ -19,6 +19,7 @@ from bounds.slopes import NoSlope
 from ntkfl import data
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
+from ntkfl.reference import Arithmetic
 
 SHORT = {2**k: 24 for k in range(8, 14)}  # networks at each width
 LONG = {2**k: 48 for k in range(8, 13)} | {2**13: 32, 2**14: 16, 2**15: 12, 2**16: 8}
@@ -37,6 +38,7 @@ class WidthLadder:
     Args:
         problem: data, whose labels are r_0. setup: of every run but for its width and seed.
         widths, counts: the widths and how many networks there are of each. seed: where their seeds start.
+        arithmetic: of the runs, as in `FederatedRun`; None: simulated.
     """
 
     problem: Problem
@@ -44,6 +46,7 @@ class WidthLadder:
     widths: tuple[int, ...]
     counts: tuple[int, ...]
     seed: int
+    arithmetic: Arithmetic | None = None
 
     @cached_property
     def runs(self) -> list[list[FederatedRun]]:
@@ -59,7 +62,12 @@ class WidthLadder:
         weights = draw(width, self.problem.d, seed, self.setup.sigma)
         initial = np.maximum(self.problem.x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(width)
         problem = replace(self.problem, y=initial + self.problem.y, x_test=None, y_test=None)
-        return federated_run(problem, replace(self.setup, width=width, seed=seed), weights)
+        run = federated_run(problem, replace(self.setup, width=width, seed=seed), weights)
+        return replace(run, arithmetic=self.arithmetic)
+
+    def with_arithmetic(self, arithmetic: Arithmetic) -> WidthLadder:
+        """The same ladder computed in another arithmetic."""
+        return replace(self, arithmetic=arithmetic)
 
     @property
     def sizes(self) -> np.ndarray:

@@ -34,13 +34,25 @@ class Comparison:
     margin_in_errors: float
 
 
-def compare(kind: Kind, left: Estimate, right: Estimate, lower: Estimate | None = None) -> Comparison:
-    """Compare a measured left side with a right side, entry by entry; the worst entry decides."""
+def compare(
+    kind: Kind, left: Estimate, right: Estimate, lower: Estimate | None = None, reverse: bool = False
+) -> Comparison:
+    """Compare a measured left side with a right side, entry by entry; the worst entry decides.
+
+    reverse: claim the opposite inequality, as a mutant does: the sides change places.
+
+    Raises:
+        ValueError: shapes of which neither is the common one, a column against a row, say.
+    """
     if kind is Kind.TWO_SIDED:
         assert lower is not None, "a two-sided statement has a lower formula"
-        above, below = compare(Kind.UPPER, left, right), compare(Kind.LOWER, left, lower)
+        above, below = compare(Kind.UPPER, left, right, None, reverse), compare(Kind.LOWER, left, lower, None, reverse)
         return max((above, below), key=_severity)
+    if reverse:
+        left, right = right, left
     shape = np.broadcast_shapes(left.value.shape, right.value.shape)
+    if shape not in (left.value.shape, right.value.shape):
+        raise ValueError(f"the sides have shapes {left.value.shape} and {right.value.shape}: no entry has its partner")
     l_value, l_error, l_lo, l_hi = (_entries(v, shape) for v in (left.value, left.error, left.lo, left.hi))
     r_value, r_error, r_lo, r_hi = (_entries(v, shape) for v in (right.value, right.error, right.lo, right.hi))
     with np.errstate(all="ignore"):  # an infinite end or a quotient beyond float64 is an answer, not an accident
@@ -86,10 +98,12 @@ def judge(
     formula: Formula | None = None,
     left: tuple[Estimate, ...] | None = None,
     constants: Constants | None = None,
+    reverse: bool = False,
 ) -> Comparison:
     """Evaluate both sides of one form on one case and compare them, part by part; the worst part decides.
 
-    `formula` replaces the form's own (a mutant); `left` and `constants` may be passed when they are already known.
+    `formula` replaces the form's own and `reverse` turns its inequality round (mutants); `left` and `constants` may be
+    passed when they are already known.
     """
     formula = statement.forms[form] if formula is None else formula
     left = statement.left(form, case) if left is None else left
@@ -98,10 +112,11 @@ def judge(
     if len(left) != len(right):
         raise ValueError(f"{statement.id} measures {len(left)} parts, its {form.value} formula has {len(right)}")
     if statement.kind is Kind.ORDER:
-        return max((_growth(case, *sides) for sides in zip(left, right, strict=True)), key=_severity)
+        pairs = zip(right, left, strict=True) if reverse else zip(left, right, strict=True)
+        return max((_growth(case, *sides) for sides in pairs), key=_severity)
     lower = formula.evaluate_lower(constants) if formula.lower is not None else None
     kind = Kind.UPPER if statement.kind is Kind.PROBABILITY else statement.kind
-    return max((compare(kind, *sides, lower) for sides in zip(left, right, strict=True)), key=_severity)
+    return max((compare(kind, *sides, lower, reverse) for sides in zip(left, right, strict=True)), key=_severity)
 
 
 def _severity(comparison: Comparison) -> tuple[int, float]:
@@ -109,7 +124,15 @@ def _severity(comparison: Comparison) -> tuple[int, float]:
 
 
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
-    """An O(.) claim: along the ladder, left/right must not grow; its exponent's interval must reach 0 or below."""
+    """An O(.) claim: along the ladder, left/right must not grow; its exponent's interval must reach 0 or below.
+
+    Where the right side is 0 and the left surely is not, no constant makes the claim true: one case decides.
+    """
+    beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
+    if len(beyond):
+        one = beyond[0]
+        above, zero = (Estimate(e.value.ravel()[one], e.error.ravel()[one], e.method) for e in (left, right))
+        return Comparison(Outcome.VIOLATED, above, zero, np.inf, np.inf)
     exponent = slope(case.sizes, left.value / right.value)
     grows = exponent.lo > 0
     return Comparison(

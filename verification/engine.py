@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import shlex
-import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from bounds.formula import Formula
+from bounds.formula import Formula, evaluate
 from bounds.options import Options
 from bounds.statement import Draw, Form, Outcome, Statement
 from ntkfl.trajectory import provenance
 from verification.compare import Comparison, judge
 from verification.confirm import confirm, refined
+from verification.stored_cases import necessity, run_witness
 from verification.tally import Tally
 from verification.verdict import Side, Verdict
 
@@ -39,30 +38,46 @@ class Check:
     draws: tuple[Draw, ...]
     tally: Tally = field(default_factory=Tally)
     mutants: list[Tally] = field(default_factory=list)
-    mutated: list[Formula] = field(default_factory=list)
+    mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # and whether its comparison is reversed
     violating: list[tuple[Any, Comparison]] = field(default_factory=list)
     vacuous: str | None = None
+    excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
+    error: str | None = None  # an exception of the statement's own code: it ends this check and no other
 
     def __post_init__(self) -> None:
         if self.form is self.statement.mutated_form and self.statement.recorded[self.form] is Outcome.HOLDS:
-            self.mutants = [Tally() for _ in self.statement.mutants]
             formula = self.statement.forms[self.form]
-            self.mutated = [formula.mutated(mutant.change) for mutant in self.statement.mutants]
+            try:
+                self.mutated = [(formula.mutated(m.change), m.reverse) for m in self.statement.mutants]
+            except Exception as error:
+                self.fail(error)
+            self.mutants = [Tally() for _ in self.mutated]
 
     @property
     def required(self) -> int:
         """Admitted cases a verdict needs."""
-        return min(draw.required for draw in self.draws)
+        return min((draw.required for draw in self.draws), default=0)
+
+    def fail(self, error: Exception) -> None:
+        """End this check: its verdict is unresolved and names the exception."""
+        self.error = self.error or f"failed with {type(error).__name__}: {error}"
 
     def add(self, case: Any, label: dict[str, Any]) -> None:
         """Admit or reject a case; judge the form and its mutants on it.
 
-        A case on which a side has no finite value is unresolved: it must not take the other statements down.
+        A case on which a side has no finite value is unresolved; any other exception ends the check at this case.
+        Neither may take the other statements down.
         """
+        if self.error is not None:
+            return
+        weight = getattr(case, "count", 1)
         try:
             self._add(case, label)
         except ArithmeticError as error:
-            self.tally.leave_open(str(error), getattr(case, "count", 1))
+            self.tally.leave_open(str(error), weight)
+        except Exception as error:
+            self.fail(error)
+            self.tally.leave_open(str(self.error), weight)
 
     def _add(self, case: Any, label: dict[str, Any]) -> None:
         statement, formula = self.statement, self.statement.forms[self.form]
@@ -77,23 +92,39 @@ class Check:
         failure = float(formula.failure_at(constants)) if formula.failure is not None else None
         if self.vacuous is None and formula.premise:
             self.vacuous = _out_of_reach(formula.premise_at(constants))
+        if formula.trivial is not None:
+            self.excess.append(float((seen.right.value / evaluate(formula.trivial, constants).value).min()))
         worse = self.tally.add(seen, label | case.describe(), weight, failure)
         if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
             self.violating = [(case, seen), *self.violating][:CONFIRM]  # the latest or worst first
-        for mutated, tally in zip(self.mutated, self.mutants, strict=True):
+        for (mutated, reverse), tally in zip(self.mutated, self.mutants, strict=True):
             if failure is None and tally.counts[Outcome.VIOLATED]:
                 continue  # killed already
             try:
-                wrong = judge(statement, self.form, case, formula=mutated, left=left, constants=constants)
+                known: dict[str, Any] = {"left": left, "constants": constants}
+                wrong = judge(statement, self.form, case, formula=mutated, reverse=reverse, **known)
             except ArithmeticError as error:  # the mutant's doing: the case itself is counted already
                 tally.leave_open(str(error), weight)
             else:
                 tally.add(wrong, {}, weight, failure)
 
     def verdict(self, options: Options, notes: tuple[str, ...] = ()) -> Verdict:
-        """Settle what was counted; confirm a violation; run the witness and the necessity cases."""
+        """Settle what was counted; confirm a violation; run the witness and the necessity cases.
+
+        An exception on the way makes the verdict unresolved, as one on a case does.
+        """
+        if self.error is None:
+            try:
+                return self._verdict(options, notes)
+            except Exception as error:
+                self.fail(error)
+        return self._verdict(options, notes)
+
+    def _verdict(self, options: Options, notes: tuple[str, ...]) -> Verdict:
         statement, form, tally = self.statement, self.form, self.tally
         outcome, said = tally.settle(statement.kind, self.required)
+        if self.error is not None:
+            outcome, said = Outcome.UNRESOLVED, (self.error,)
         notes += said + tuple(f"{count} cases not evaluated: {reason}" for reason, count in tally.failed.items())
         confirmation, witness = None, None
         if outcome is Outcome.VIOLATED and self.violating:
@@ -106,19 +137,18 @@ class Check:
                 outcome = Outcome.UNRESOLVED
                 notes += (f"a violation was seen and not confirmed: {confirmed.how}",)
         lhs, rhs = (tally.worst.left, tally.worst.right) if tally.worst else (None, None)
-        worst_case = tally.worst_case
-        if form in statement.witness:
-            with _expected_warnings():
-                shown = _run_witness(statement, form)
+        worst_case, tightness = tally.worst_case, _tightness(tally.tightness)
+        if form in statement.witness and self.error is None:
+            shown = run_witness(statement, form)
             witness, confirmation = shown.text, shown.confirmation or confirmation
             if shown.violated:
                 outcome, lhs, rhs = Outcome.VIOLATED, shown.seen.left, shown.seen.right
                 worst_case = {"cases": "the stored case"} | shown.case.describe()
+                tightness = (tightness or {}) | {"stored case": shown.seen.tightness}
                 notes = tuple(note for note in notes if "required" not in note)
         dead = [mutant_tally.settle(statement.kind, 1)[0] for mutant_tally in self.mutants]
         source_note = statement.forms[form].note
-        with _expected_warnings():
-            needed = _necessity(statement, form)
+        needed = necessity(statement, form) if self.error is None else {}
         return Verdict(
             id=statement.id,
             form=form,
@@ -133,9 +163,9 @@ class Check:
             rejected=dict(tally.rejected),
             lhs=_side(lhs),
             rhs=_side(rhs),
-            tightness=_tightness(tally.tightness),
+            tightness=tightness,
             worst_case=worst_case,
-            vacuous=self.vacuous,
+            vacuous=self.vacuous or _above_trivial(self.excess),
             witness=witness,
             confirmation=confirmation,
             mutants_killed=sum(found is Outcome.VIOLATED for found in dead),
@@ -144,16 +174,9 @@ class Check:
             necessity=needed,
             notes=notes + ((source_note,) if source_note else ()),
             replay=replay_command(statement, form, options),
+            error=self.error,
             provenance=provenance(first_seed=options.seed),
         )
-
-
-@contextmanager
-def _expected_warnings() -> Iterator[None]:
-    """Stored cases break hypotheses on purpose, stability among them: that is no news to the user."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield
 
 
 def verify(statement: Statement, form: Form | None = None, options: Options | None = None) -> list[Verdict]:
@@ -174,7 +197,7 @@ def verify_all(
     """
     wanted = None if forms is None else set(forms)
     checks = [
-        Check(statement, form, statement.families(form, options))
+        _begun(statement, form, options)
         for statement in statements
         for form in statement.forms
         if wanted is None or form in wanted
@@ -189,7 +212,10 @@ def verify_all(
             plan = [(family, options.seed + i) for family in by_draw for i in range(family.trials)]
             for (family, seed), case in zip(plan, _ahead(plan), strict=True):
                 for check in by_draw[family]:
-                    check.add(case, {"cases": family.name, "case_seed": seed})
+                    if isinstance(case, _Unbuilt):
+                        check.fail(case.error)
+                    else:
+                        check.add(case, {"cases": family.name, "case_seed": seed})
                 done[family] += 1
                 if progress is not None:
                     progress(family.name, done.total(), len(plan))
@@ -207,13 +233,38 @@ def verify_all(
     return verdicts
 
 
+def _begun(statement: Statement, form: Form, options: Options) -> Check:
+    try:
+        return Check(statement, form, statement.families(form, options))
+    except Exception as error:
+        check = Check(statement, form, ())
+        check.fail(error)
+        return check
+
+
+@dataclass(frozen=True)
+class _Unbuilt:
+    """In place of a case whose construction failed."""
+
+    error: Exception
+
+
 def _ahead(plan: Sequence[tuple[Draw, int]]) -> Iterator[Any]:
-    """The cases of a plan in order, the next few being prepared in threads while one is judged."""
+    """The cases of a plan in order, the next few being prepared in threads while one is judged.
+
+    Raises:
+        FloatingPointError: a run overflowed, for which the steps that the user chose are too large.
+    """
 
     def build(family: Draw, seed: int) -> Any:
-        case = family.case(seed)
-        if hasattr(case, "prepare"):
-            case.prepare()
+        try:
+            case = family.case(seed)
+            if hasattr(case, "prepare"):
+                case.prepare()
+        except FloatingPointError:
+            raise
+        except Exception as error:
+            return _Unbuilt(error)
         return case
 
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -238,51 +289,16 @@ def replay_command(statement: Statement, form: Form, options: Options) -> str:
     return " ".join(words + (["--unit"] if options.unit else []))
 
 
-@dataclass(frozen=True)
-class _Shown:
-    text: str
-    violated: bool
-    confirmation: str | None
-    seen: Comparison
-    case: Any
-
-
-def _run_witness(statement: Statement, form: Form) -> _Shown:
-    case = statement.witness[form]()
-    unmet = [h.name for h in statement.required(form) if not h.met(case)]
-    seen = judge(statement, form, case)
-    ratio = f"left/right {seen.tightness:.4g}"
-    if unmet:
-        return _Shown(f"the stored case does not meet {', '.join(unmet)}", False, None, seen, case)
-    if seen.outcome is not Outcome.VIOLATED:
-        return _Shown(f"the stored case does not violate it ({seen.outcome.value}, {ratio})", False, None, seen, case)
-    confirmed = confirm(statement, form, case, seen)
-    text = f"the stored case violates it, {ratio}" if confirmed.confirmed else f"not confirmed: {confirmed.how}"
-    return _Shown(text, confirmed.confirmed, confirmed.how, seen, case)
-
-
-def _necessity(statement: Statement, form: Form) -> dict[str, str]:
-    found: dict[str, str] = {}
-    if statement.recorded[form] is not Outcome.HOLDS:
-        return found  # what fails anyway needs nothing
-    for hypothesis in statement.required(form):
-        build = statement.necessity.get(hypothesis.name)
-        if build is None:
-            found[hypothesis.name] = "no case found that needs it"
-            continue
-        case = build()
-        others = [h.name for h in statement.required(form) if h is not hypothesis and not h.met(case)]
-        breaks = judge(statement, form, case).outcome is Outcome.VIOLATED
-        needed = breaks and not others and not hypothesis.met(case)
-        shown = "needed: without it a stored case violates the claim"
-        found[hypothesis.name] = shown if needed else "the stored case does not show it"
-    return found
-
-
 def _out_of_reach(needs: dict[str, float]) -> str | None:
     too_much = [f"{name} >= {value:.2g}" for name, value in needs.items() if name in REACH and value > REACH[name]]
     too_little = [f"{name} <= {value:.2g}" for name, value in needs.items() if name not in REACH and value < 1e-6]
     return f"its own premise asks for {', '.join(too_much + too_little)}" if too_much or too_little else None
+
+
+def _above_trivial(excess: list[float]) -> str | None:
+    if not excess or min(excess) < 1:
+        return None
+    return f"a bound that holds without it is smaller in every case, by a factor of {min(excess):.2g} at least"
 
 
 def _side(estimate) -> Side | None:

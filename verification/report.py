@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from bounds.statement import Outcome
+from bounds.statement import Kind, Outcome
 from verification.page import as_text, ratio_text
 from verification.verdict import Verdict
 
@@ -20,16 +20,17 @@ ORDER = (Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED, Outcome.TOUCHES
 STYLE = {Outcome.VIOLATED: "red", Outcome.UNRESOLVED: "yellow", Outcome.UNTESTED: "yellow"}
 COLUMNS = ("outcome", "statement", "form", "trials", "tightness", "mutants", "remark")
 NUMBERS = ("trials", "tightness", "mutants")
+MEASURE = {Kind.EQUALITY: "|difference|/scale", Kind.RATE: "distance in half-widths"}
 
 
 def contradicts_record(verdict: Verdict, own_data: bool = False) -> bool:
     """Whether the outcome differs from the one that is recorded.
 
     own_data: the cases are the user's own, on which the recorded outcomes were not settled: then only the violation of
-    a form that is recorded to hold counts.
+    a form that is recorded to hold counts, and a check that an exception ended.
     """
     if own_data:
-        return verdict.outcome is Outcome.VIOLATED and verdict.recorded is Outcome.HOLDS
+        return verdict.error is not None or (verdict.outcome, verdict.recorded) == (Outcome.VIOLATED, Outcome.HOLDS)
     return not verdict.as_recorded
 
 
@@ -93,18 +94,27 @@ def escaped(text: str) -> str:
 
 
 def _cells(verdict: Verdict, own_data: bool) -> list[str]:
-    sharpest = "-" if verdict.tightness is None else ratio_text(verdict.tightness["sharpest"], 3)
+    ratios = verdict.tightness or {}
+    sharpest = ratio_text(ratios["sharpest"], 3) if "sharpest" in ratios else "-"
     mutants = f"{verdict.mutants_killed}/{verdict.mutants_total}" if verdict.mutants_total else "-"
     rejected = sum(verdict.rejected.values())
     remarks = [
         f"DIFFERS: recorded {verdict.recorded.value}" if contradicts_record(verdict, own_data) else "",
-        "stored case" if verdict.outcome is Outcome.VIOLATED and not verdict.violated else "",
+        _decided_by(verdict) if verdict.outcome is Outcome.VIOLATED and not verdict.violated else "",
+        "FAILED" if verdict.error is not None else "",
         "vacuous" if verdict.vacuous else "",
         "weakly tested" if verdict.trials and verdict.mutants_killed < verdict.mutants_total else "",
         f"{rejected} rejected" if rejected else "",
     ]
     remark = ", ".join(filter(None, remarks))
     return [verdict.outcome.value, verdict.id, verdict.form.value, str(verdict.trials), sharpest, mutants, remark]
+
+
+def _decided_by(verdict: Verdict) -> str:
+    """The stored case that alone violates the claim, and by how much."""
+    ratio = (verdict.tightness or {}).get("stored case")
+    measure = MEASURE.get(verdict.kind, "left/right")
+    return "stored case" if ratio is None else f"stored case, {measure} {ratio_text(ratio, 3)}"
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -28,7 +28,8 @@ class Verdict:
     trials = holds + touches + unresolved + violated are the admitted cases; `rejected` counts, by hypothesis, the drawn
     cases that did not meet one. `lhs`, `rhs`: the sides of the worst trial; `tightness`: the largest left/right and the
     median (for an equality, of |difference|/scale; for a rate, distance from theory in half-widths). `vacuous`: why the
-    bound says nothing that can be run, with the number; None where it does. `witness`: what the stored case showed.
+    bound says nothing that can be run, with the number; None where it does. `witness`: what the stored case showed;
+    where that decides, `tightness` has its ratio too. `error`: the exception that ended the check, with its type.
     """
 
     id: str
@@ -56,12 +57,13 @@ class Verdict:
     notes: tuple[str, ...]
     replay: str
     provenance: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
 
     @property
     def as_recorded(self) -> bool:
         """Whether the outcome is the settled one; touching a bound is a way of holding."""
         found = Outcome.HOLDS if self.outcome is Outcome.TOUCHES else self.outcome
-        return self.recorded is Outcome.OPEN or found is self.recorded
+        return self.error is None and (self.recorded is Outcome.OPEN or found is self.recorded)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types, a number that is not finite as the string "inf", "-inf" or "nan": strict JSON has none.

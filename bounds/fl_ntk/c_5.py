@@ -58,7 +58,7 @@ STATEMENTS = (
             note="quoted from ADH+19a, Lemma 5.4; it needs unit rows. The supremum over the class is not computed but "
             "bracketed. The term 2 R^2 sqrt(m)/sigma bounds (R/sqrt m) times the number of neurons within R of a "
             "kink, whose mean is below sqrt(2/pi) R m/sigma a sample: .80 would do for 2. That term makes the bound "
-            "useful only where R is far below m^(-1/4) sqrt(sigma)",
+            "useful only where R is far below m^(-1/4) sqrt(sigma). Definition C.3 prints eps in R^d, meant R^n",
         ),
         hypotheses=(FAILURE_PROBABILITY, UNIT_ROWS),
         forms={

@@ -53,7 +53,7 @@ STATEMENTS = (
             "client. The printed form is read as the gradients under the weights of one client, the first; read as "
             "round number c it fails in every round but that one. Further, k = 0..K-1, not [K] = 1..K; the a_i of the "
             "display of |J - J(0)|^2 is a_r; in the display of v_1 below the first sum is over [n], not S_c, and the "
-            "term with H(t,k,c)^perp has the other sign, which no norm feels",
+            "term with H(t,k,c)^perp has the other sign, which no norm feels. Appendix C writes U(t) transposed",
         ),
         forms={
             Form.STATED: Formula(-rho / K * pull_printed, nature=Nature.MISPRINT, consequence="none: read J(k,t)"),

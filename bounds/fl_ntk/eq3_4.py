@@ -44,7 +44,8 @@ STATEMENTS = (
             FL_NTK,
             "Eqs (3), (4) and the closed form of v_1",
             note="holds where u(t) and u(t+1) are within R of u(0) for all neurons; the local weights need not be. "
-            "R is the movement of the run, so the condition is met by construction",
+            "R is the movement of the run, so the condition is met by construction. The dynamics displayed in section "
+            "3.2 lack the factor eta_g eta_l/N that these have",
         ),
         forms={Form.STATED: Formula(eta_global * eta_local / N * (H - H_perp) * residual)},
         recorded={Form.STATED: Outcome.HOLDS},

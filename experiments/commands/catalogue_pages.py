@@ -35,14 +35,18 @@ def list_statements(
 
 
 def show(
-    identifier: Annotated[str, typer.Argument(metavar="ID", help="a statement, as `ntkfl list` names it")],
+    identifier: Annotated[
+        str, typer.Argument(metavar="ID", help="a statement, as `ntkfl list` names it, or a paper for its conventions")
+    ],
     latex: Annotated[bool, typer.Option("--latex", help="the formulas as LaTeX too")] = False,
 ) -> None:
     """Show one statement: claim, hypotheses, formulas, source, how each side is measured, mutants, symbols."""
-    from bounds.listing import get
+    from bounds.listing import PAPERS, get
     from verification.page import LABEL, entry, wrapped
     from verification.plain_text import claim_lines
 
+    if identifier in PAPERS:
+        return typer.echo("\n".join(_conventions(identifier)))
     with bad_input():
         statement = get(identifier)
     width = max(60, min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST))
@@ -71,6 +75,17 @@ def show(
     lines += ["", *entry("symbols", meanings, width)]
     lines += entry("check it", [f"ntkfl verify {statement.id}"], width)
     typer.echo("\n".join(lines))
+
+
+def _conventions(paper: str) -> list[str]:
+    from bounds.listing import conventions
+    from verification.page import entry
+
+    lines = [f"{paper}: conventions"]
+    for convention in conventions(paper):
+        lines += ["", convention.about, *entry("used", [convention.used], WIDEST)]
+        lines += entry("printed", [convention.printed] if convention.printed else [], WIDEST)
+    return lines
 
 
 def _recorded(statement: "Statement", form: "Form") -> str:

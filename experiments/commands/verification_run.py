@@ -37,6 +37,12 @@ def verify(
     trials: Annotated[int | None, typer.Option(help="cases a family (200, or 20 where one is expensive)")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the verdicts as JSON to this file")] = None,
     markdown: Annotated[Path | None, typer.Option(help="write a Markdown report to this file")] = None,
+    meta: Annotated[
+        bool, typer.Option("--meta", help="test the verifier itself: mutants it must kill, false alarms")
+    ] = False,
+    symbolic: Annotated[
+        bool, typer.Option("--symbolic", help="prove the algebraic steps of the proofs instead of running cases")
+    ] = False,
 ) -> None:
     """Check statements on real and synthetic data, or on data of your own.
 
@@ -49,8 +55,20 @@ def verify(
                 raise ValueError(f"trials is {trials}; it must be a positive integer")
             options = replace(options, trials=trials)
             statements, forms = _wanted(ids, form)
+            if meta and markdown is not None:
+                raise ValueError("--meta writes no Markdown; --json keeps what it finds")
+            if symbolic and (meta or json_file is not None or markdown is not None or options.data is not None):
+                raise ValueError("--symbolic runs no case: it goes with ids alone, not with --meta, --data or files")
             write_json, write_markdown = stack.enter_context(reserved(json_file, markdown, inputs=(options.data,)))
             _check_data(statements, forms, options)
+        if symbolic:
+            from experiments.commands.algebra import prove_steps
+
+            return prove_steps({statement.id for statement in statements} if ids else None)
+        if meta:
+            from experiments.commands.meta_run import check_verifier
+
+            return check_verifier(statements, forms, options, whole=not ids, write_json=write_json)
         verdicts, complete = _run(statements, forms, options)
         own_data = options.data is not None
         _print(verdicts, own_data, pages=len(statements) == 1)

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bounds.gaussian_tail import GaussianTailDraw
-from bounds.listing import catalogue, get
+from bounds.listing import catalogue, conventions, get
 from bounds.statement import Outcome
 from experiments.command_line import app
 from verification.verdict import Verdict
@@ -307,7 +307,7 @@ def test_list_names_every_statement_and_form():
     result = run("list", "--paper", "fl-ntk")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    for statement in catalogue().values():
+    for statement in (s for i, s in catalogue().items() if i.startswith("fl-ntk/")):
         (at,) = (i for i, line in enumerate(lines) if line.split()[0] == statement.id)
         assert statement.title in lines[at] and statement.kind.value in lines[at]
         for form in statement.forms:
@@ -328,6 +328,31 @@ def test_show_tells_hypotheses_source_measure_and_mutants(identifier):
         for hypothesis in statement.required(form):
             assert " ".join(hypothesis.says.split()) in text
         assert f"recorded: {statement.recorded[form].value}" in text
+
+
+def test_show_of_a_paper_tells_its_conventions():
+    result = run("show", "fl-ntk")
+    text = " ".join(result.stdout.split())
+    assert result.exit_code == 0
+    for convention in conventions("fl-ntk"):
+        assert convention.used in text and convention.printed in text
+
+
+def test_algebraic_steps_are_proved_by_statement_and_refused_beside_what_runs_cases():
+    result = run("verify", "--symbolic", "fl-ntk/A.2")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[-1] == "2 of 2 steps proved; nothing here is sampled"
+    refused("verify", "--symbolic", "fl-ntk/A.1", message="no algebraic step belongs to fl-ntk/A.1")
+    refused("verify", "--symbolic", "--meta", message="--symbolic runs no case")
+
+
+def test_the_findings_page_is_made_from_saved_verdicts(tmp_path):
+    saved, page = tmp_path / "v.json", tmp_path / "FINDINGS.md"
+    assert run("verify", "fl-ntk/A.1", "--trials", "20", "--json", str(saved)).exit_code == 0
+    assert run("findings", "--from", str(saved), "--output", str(page)).exit_code == 0
+    assert "### fl-ntk/A.1, stated" in page.read_text()
+    refused("findings", "--from", str(page), message="is not a file that `ntkfl verify --json` wrote")
+    refused("findings", "--paper", "none", message="there is no paper 'none'")
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported():

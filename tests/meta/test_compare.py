@@ -210,3 +210,9 @@ def test_an_order_claim_fails_where_the_ratio_grows(exponent, outcome):
     found = judge(claim, Form.STATED, Ladder())
     assert found.outcome is outcome  # whatever the constant
     assert abs(found.left.value - exponent) < 1e-12
+
+
+def test_a_column_is_not_held_against_a_row():
+    column, row = Estimate.exact(np.ones((3, 1))), Estimate.exact(np.ones(3))
+    with pytest.raises(ValueError, match=r"the sides have shapes \(3, 1\) and \(3,\)"):
+        compare(Kind.EQUALITY, column, row)

@@ -1,0 +1,1 @@
+"""The statements on model averaging (IMA), one file a numbered result."""

@@ -1,0 +1,1 @@
+"""The statements of FedGuCci and the connectivity results beyond it, one file a numbered result."""

@@ -1,0 +1,287 @@
+"""The verifier's own tests find out a checker that cannot say no, and one that says no to what is true."""
+
+import json
+from dataclasses import dataclass, replace
+
+import pytest
+import sympy as sp
+from typer.testing import CliRunner
+
+import verification.engine as engine
+from bounds.formula import Formula
+from bounds.listing import get
+from bounds.mutants import index_shifted, power, reversed_comparison, scaled, sign_flipped, without
+from bounds.options import Options
+from bounds.statement import Change, Form, Hypothesis, Kind, Mutant, Outcome, Source, Statement
+from bounds.symbols import t as rounds
+from experiments.command_line import app
+from ntkfl.estimate import Estimate
+from verification.compare import Comparison, compare
+from verification.engine import verify, verify_all
+from verification.false_alarms import FRESH, false_alarms
+from verification.mutation import Fate, mutation_matrix, true_forms
+from verification.mutation_report import alarms_totals, exposed, matrix_totals, meta_json, score
+from verification.report import contradicts_record, table
+from verification.standard_mutants import standard_mutants
+from verification.verdict import Verdict, strict_json
+
+X, Y = sp.symbols("x y", positive=True)
+FEW = Options(trials=25)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A case that is a number, and another that is 1 on all cases."""
+
+    value: float
+
+    def describe(self):
+        return {"value": self.value}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The numbers 1 to `period`, again and again."""
+
+    trials: int = 30
+    required: int = 20
+    period: int = 10**9
+    name: str = "numbers"
+
+    def case(self, seed):
+        return Number(1.0 + seed % self.period)
+
+
+def claim(formula=2 * X, kind=Kind.UPPER, draws=(Numbers(),), recorded=Outcome.HOLDS, **changes):
+    """x <= formula, of a number x."""
+    standard = Statement(
+        id="test/M",
+        title="a number against a formula",
+        kind=kind,
+        source=Source("tests", "M"),
+        forms={Form.STATED: formula if isinstance(formula, Formula) else Formula(formula)},
+        recorded={Form.STATED: recorded},
+        constants=lambda case: {X: case.value, Y: 1.0},
+        measure=lambda case: Estimate.exact(case.value),
+        draws=lambda options: tuple(replace(d, trials=options.trials or d.trials) for d in draws),
+        says_left="the number",
+        mutants=(scaled(sp.Rational(1, 4)),),
+    )
+    return replace(standard, **changes)
+
+
+def fates(statement, options=FEW):
+    found, _ = mutation_matrix([statement], options)
+    return {mutant.name: mutant for mutant in found}
+
+
+# --- mutants ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mutant", "changed"),
+    [
+        (scaled(sp.Rational(1, 2)), (X**2 + Y) / 2),
+        (without(X), 1 + Y),
+        (power(X, sp.Rational(1, 2)), X + Y),
+        (index_shifted(X, -1), (X - 1) ** 2 + Y),
+        (sign_flipped(Y, "y"), X**2 - Y),
+        (reversed_comparison(), X**2 + Y),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_each_constructor_makes_the_error_it_is_named_for(mutant, changed):
+    assert sp.expand(mutant.change(X**2 + Y) - changed) == 0
+    assert mutant.reverse is (mutant.sort is Change.COMPARISON)
+
+
+@pytest.mark.parametrize("kind", [Kind.UPPER, Kind.LOWER])
+def test_a_reversed_comparison_holds_exactly_where_the_other_side_is_larger(kind):
+    one, two = Estimate.exact(1.0), Estimate.exact(2.0)
+    for left, right in ((one, two), (two, one)):
+        outcomes = {compare(kind, left, right, reverse=side).outcome for side in (False, True)}
+        assert outcomes == {Outcome.HOLDS, Outcome.VIOLATED}
+
+
+def test_a_two_sided_claim_is_reversed_at_both_ends():
+    inside, low, high = (Estimate.exact(v) for v in (2.0, 1.0, 3.0))
+    assert compare(Kind.TWO_SIDED, inside, high, low).outcome is Outcome.HOLDS
+    assert compare(Kind.TWO_SIDED, inside, high, low, reverse=True).outcome is Outcome.VIOLATED
+    both = compare(Kind.TWO_SIDED, inside, low, high, reverse=True)  # above the "upper" and below the "lower" end
+    assert both.outcome is Outcome.HOLDS
+
+
+def test_standard_mutants_cover_the_five_kinds_and_are_all_different_formulas():
+    formula = Formula((1 + X) * rounds**2)
+    statement = claim(formula, symbols={X: "a size"})
+    made = standard_mutants(statement, Form.STATED)
+    assert {m.sort for m in made} == set(Change) - {Change.OTHER}
+    changed = [formula.mutated(m.change).parts for m in made if not m.reverse]
+    assert len(set(changed)) == len(changed) and formula.parts not in changed
+    elsewhere = replace(statement, symbols={X: "a size", rounds: "threshold"})
+    assert not any(m.sort is Change.INDEX for m in standard_mutants(elsewhere, Form.STATED))
+
+
+def test_an_identity_has_no_other_side_and_matrix_powers_stay_whole():
+    assert not any(m.reverse for m in standard_mutants(claim(kind=Kind.EQUALITY), Form.STATED))
+    for name in ("fl-ntk/X.1", "fl-ntk/X.8"):
+        statement = get(name)
+        assert not any(m.name.startswith(("K to", "n to", "T to")) for m in standard_mutants(statement, Form.REPAIRED))
+
+
+# --- the matrix ------------------------------------------------------------------------------------------------------
+
+
+def test_fates_are_told_apart():
+    found = fates(claim(2 * X * Y, mutants=(scaled(sp.Rational(1, 4)), scaled(sp.Rational(3, 4)))))
+    assert found["times 1/4"].own and found["times 1/4"].fate is Fate.KILLED
+    assert found["times 3/4"].fate is Fate.SURVIVED
+    assert found["times 3/4"].why == "slack 2x, tightens at most 1.33x"
+    assert not found["times 1/2"].own and found["times 1/2"].fate is Fate.SURVIVED  # 2 x / 2 = x: it is attained
+    assert found["x to the power 3/2"].fate is Fate.WEAKER
+    assert found["x to the power 1/2"].fate is Fate.KILLED
+    assert found["y to the power 1/2"].why == "has the same value on the cases"
+    assert found["inequality reversed"].fate is Fate.KILLED
+
+
+def test_the_form_that_is_violated_as_recorded_is_left_out():
+    false = claim(X / 2, recorded=Outcome.VIOLATED)
+    (verdict,) = verify(false, options=FEW)
+    assert (verdict.outcome, verdict.error, verdict.mutants_total) == (Outcome.VIOLATED, None, 0)
+    assert true_forms([false]) == [] and mutation_matrix([false], FEW) == ([], [])
+
+
+def test_real_statements_kill_their_own_mutants():
+    found, verdicts = mutation_matrix([get("fl-ntk/A.1"), get("fl-ntk/A.2"), get("fl-ntk/X.7")], FEW)
+    own = [mutant for mutant in found if mutant.own]
+    assert len(own) >= 12 and score(own) == f"{len(own)}/{len(own)}"
+    assert not any(verdict.violated for verdict in verdicts)
+    standard = [mutant for mutant in found if not mutant.own]
+    assert sum(m.fate is Fate.KILLED for m in standard) > 0.7 * sum(m.fate is not Fate.WEAKER for m in standard)
+    assert all(m.why for m in standard if m.fate is Fate.SURVIVED)
+
+
+# --- false alarms ----------------------------------------------------------------------------------------------------
+
+
+def test_runs_are_fresh_and_a_case_that_comes_again_is_no_run():
+    repeating = claim(draws=(Numbers(period=7),))
+    alarms = false_alarms([repeating], FEW, runs=20)
+    (form,) = alarms.forms
+    assert form.runs == 7 and form.uncounted == 25 * len(alarms.first_seeds) - 7
+    alarms = false_alarms([claim()], FEW, runs=60)
+    assert alarms.first_seeds == (FRESH, 2 * FRESH, 3 * FRESH)
+    assert (alarms.total("runs"), alarms.total("violated")) == (75, 0)
+    assert alarms.at_most == pytest.approx(1 - 0.025 ** (1 / 75))  # Clopper-Pearson with no event
+
+
+def test_a_claim_that_may_fail_gives_one_run_a_batch():
+    may_fail = claim(Formula(2 * X, failure=sp.Rational(1, 10)))
+    assert false_alarms([may_fail], FEW, runs=3).total("runs") == 3
+
+
+# --- broken checkers and false records are exposed -------------------------------------------------------------------
+
+
+def nothing_found(statement, form, case, **_):
+    return Comparison(Outcome.HOLDS, Estimate.exact(0.0), Estimate.exact(1.0), 0.0, float("inf"))
+
+
+def test_a_checker_that_always_says_holds_is_exposed_by_its_mutants(monkeypatch):
+    monkeypatch.setattr(engine, "judge", nothing_found)
+    found, _ = mutation_matrix([get("fl-ntk/A.2"), claim()], FEW)
+    assert not any(mutant.fate is Fate.KILLED for mutant in found)
+    alarms = false_alarms([claim()], FEW, runs=1)
+    said = exposed(found, alarms)
+    assert len(said) == sum(mutant.own for mutant in found) and "survived" in said[0]
+    assert matrix_totals(found).startswith("mutants killed: 0/")
+
+
+def test_a_false_statement_recorded_as_true_is_a_false_alarm():
+    false = claim(sp.Integer(FRESH + 20))  # holds for the first twenty of the fresh cases
+    alarms = false_alarms([false, claim(id="test/true")], FEW, runs=1)
+    assert [(form.id, form.violated) for form in alarms.forms] == [("test/M", 5), ("test/true", 0)]
+    assert alarms_totals(alarms).startswith("5 false VIOLATED in 50 runs")
+    (said,) = exposed([], alarms)
+    assert said == "test/M (stated): 5 of 25 runs called violated"
+    assert alarms.forms[0].where[0].startswith(f"ntkfl verify test/M --form stated --seed {FRESH}")
+
+
+def test_a_checker_that_cries_wolf_is_counted(monkeypatch):
+    def wolf(*arguments, **named):
+        return replace(nothing_found(*arguments, **named), outcome=Outcome.VIOLATED)
+
+    monkeypatch.setattr(engine, "judge", wolf)
+    alarms = false_alarms([claim()], FEW, runs=1)
+    assert alarms.total("violated") == alarms.total("runs") == 25
+
+
+def test_what_is_found_is_strict_json():
+    found, _ = mutation_matrix([claim()], FEW)
+    content = strict_json(meta_json(found, false_alarms([claim()], FEW, runs=1)))
+    again = json.loads(json.dumps(content, allow_nan=False))
+    assert {mutant["fate"] for mutant in again["mutants"]} <= {fate.value for fate in Fate}
+    assert again["false_alarms"]["runs"] == 25 and again["false_alarms"]["violated"] == 0
+
+
+def test_the_command_prints_both_tables_and_keeps_them(tmp_path):
+    file = tmp_path / "meta.json"
+    arguments = ["verify", "--meta", "fl-ntk/A.2", "--trials", "25", "--json", str(file)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "kind of mutant" in result.output and "standard" in result.output
+    assert "0 false VIOLATED in 50 runs of true statements (probability at most 0.071" in result.output
+    kept = json.loads(file.read_text())
+    assert {mutant["id"] for mutant in kept["mutants"]} == {"fl-ntk/A.2"}
+    refused = CliRunner().invoke(app, ["verify", "--meta", "--markdown", str(tmp_path / "m.md")])
+    assert refused.exit_code == 2 and "--json keeps what it finds" in refused.output
+
+
+# --- an exception ends one check, not all ----------------------------------------------------------------------------
+
+
+POSITIVE = Hypothesis("positive", "x > 0", lambda case: case.value)
+
+
+def broken(*_):
+    raise TypeError("wrong argument")
+
+
+BROKEN = {
+    "the left side": {"measure": broken},
+    "the constants": {"constants": broken},
+    "the families": {"draws": broken},
+    "a mutant": {"mutants": (Mutant("broken", broken),)},
+    "a necessity case": {"hypotheses": (POSITIVE,), "necessity": {"positive": broken}},
+}
+
+
+@pytest.mark.parametrize("changes", BROKEN.values(), ids=BROKEN)
+def test_an_exception_in_one_statement_leaves_the_others(changes):
+    bad, good = verify_all([claim(id="test/bad", **changes), claim(id="test/good")], FEW)
+    assert (good.outcome, good.trials, good.error) == (Outcome.HOLDS, 25, None)
+    assert bad.outcome is Outcome.UNRESOLVED and not bad.as_recorded
+    assert contradicts_record(bad, own_data=True)  # so that the exit status says it on any data
+    assert bad.notes[0] == bad.error and bad.error.startswith("failed with TypeError: ")
+    assert Verdict.from_json(json.loads(json.dumps(bad.to_json(), allow_nan=False))) == bad
+
+
+def test_a_case_that_cannot_be_built_ends_the_checks_that_need_it_and_no_other():
+    class Unbuildable(Numbers):
+        def case(self, seed):
+            if seed == 3:
+                raise IndexError("no such sample")
+            return super().case(seed)
+
+    bad, good = verify_all([claim(id="test/bad", draws=(Unbuildable(),)), claim(id="test/good")], FEW)
+    assert bad.error == "failed with IndexError: no such sample" and bad.trials == 3
+    assert good.outcome is Outcome.HOLDS
+
+
+def test_the_ratio_of_the_stored_case_that_decides_is_shown():
+    corner = claim(sp.Integer(31), recorded=Outcome.VIOLATED, witness={Form.STATED: lambda: Number(62.0)})
+    (verdict,) = verify(corner)
+    assert verdict.tightness["stored case"] == 2.0
+    assert verdict.tightness["sharpest"] == pytest.approx(30 / 31)
+    remarks = list(table([verdict]).columns[-1].cells)
+    assert remarks[0].plain == "stored case, left/right 2"

@@ -1,0 +1,123 @@
+"""False alarms of the verifier: how often it calls violated what is recorded to hold, on cases not looked at before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bounds.options import Options
+from bounds.statement import Form, Kind, Outcome, Statement
+from verification.engine import Progress, verify_all
+from verification.intervals import upper_limit
+from verification.mutation import only_form, true_forms
+from verification.verdict import Verdict
+
+FRESH = 1_000_000  # seeds of the batches start at its multiples, far from those of any other run
+BATCHES = 20  # at most: statements of few and fixed cases alone would never reach the number of runs
+
+
+@dataclass(frozen=True)
+class FormRuns:
+    """One true form on fresh cases: runs that were judged, how many of them were called violated or left open.
+
+    A run is one judged case; where the claim may fail, or is about a whole ladder, it is the verdict on a batch.
+    `uncounted`: judged cases that are described as one before them, as in families that are not random, or that
+    could not be evaluated; these are no runs.
+    `errors`: batches that an exception ended. `where`: the command that replays each violation or error.
+    """
+
+    id: str
+    form: Form
+    runs: int = 0
+    violated: int = 0
+    unresolved: int = 0
+    uncounted: int = 0
+    errors: int = 0
+    where: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FalseAlarms:
+    """All runs of all true forms, and the probability of a false alarm that they leave possible."""
+
+    forms: tuple[FormRuns, ...]
+    first_seeds: tuple[int, ...]
+
+    def total(self, name: str) -> int:
+        """The sum of a field of FormRuns over the forms."""
+        return sum(getattr(form, name) for form in self.forms)
+
+    @property
+    def at_most(self) -> float:
+        """The exact binomial upper limit, 97.5% one-sided, of the probability that a run is called violated."""
+        return upper_limit(self.total("violated"), self.total("runs"))
+
+
+@dataclass
+class _Described:
+    """A statement's constants, noting the descriptions of the cases that it is asked for."""
+
+    constants: Callable[[Any], Mapping[Any, Any]]
+    cases: set[str] = field(default_factory=set)
+
+    def __call__(self, case: Any) -> Mapping[Any, Any]:
+        found = self.constants(case)
+        self.cases.add(repr(sorted(case.describe().items())))
+        return found
+
+
+def false_alarms(
+    statements: Iterable[Statement], options: Options, runs: int = 10_000, progress: Progress | None = None
+) -> FalseAlarms:
+    """Judge true forms on fresh batches of cases, of the default size each, until there are so many runs.
+
+    Later batches leave out the forms of which a whole batch is one run. An interrupted batch is the last one.
+    """
+    chosen = true_forms(statements)
+    described = {(s.id, form): _Described(s.constants) for s, form in chosen}
+    variants = [only_form(s, form, mutants=(), constants=described[s.id, form]) for s, form in chosen]
+    counts = {key: FormRuns(*key) for key in described}
+    by_batch = {(s.id, form) for s, form in chosen if _is_run_by_batch(s, form)}
+    seeds: list[int] = []
+    stopped = False
+    while not stopped and sum(form.runs for form in counts.values()) < runs and len(seeds) < BATCHES:
+        batch = replace(options, seed=options.seed + FRESH * (len(seeds) + 1))
+        seeds.append(batch.seed)
+        verdicts = verify_all(variants, batch, progress=progress)
+        for verdict in verdicts:
+            key = verdict.id, verdict.form
+            counts[key] = _counted(counts[key], verdict, key in by_batch, len(described[key].cases))
+        stopped = len(verdicts) < len(variants) or any(
+            note.startswith("interrupted") for v in verdicts for note in v.notes
+        )
+        variants = [s for s in variants if (s.id, next(iter(s.forms))) not in by_batch] or variants
+    return FalseAlarms(tuple(counts.values()), tuple(seeds))
+
+
+def _is_run_by_batch(statement: Statement, form: Form) -> bool:
+    return statement.kind in (Kind.RATE, Kind.ORDER) or statement.forms[form].failure is not None
+
+
+def _counted(before: FormRuns, verdict: Verdict, by_batch: bool, different: int) -> FormRuns:
+    """A batch's runs added; `different`: differently described cases over all batches, of which each is one run."""
+    replay = (verdict.replay,)
+    if by_batch:
+        found = verdict.outcome is Outcome.VIOLATED
+        return replace(
+            before,
+            runs=before.runs + (verdict.outcome is not Outcome.UNTESTED),
+            violated=before.violated + found,
+            unresolved=before.unresolved + (verdict.outcome is Outcome.UNRESOLVED),
+            errors=before.errors + (verdict.error is not None),
+            where=before.where + replay * (found or verdict.error is not None),
+        )
+    return replace(
+        before,
+        runs=different,
+        violated=before.violated + verdict.violated,
+        unresolved=before.unresolved + verdict.unresolved,
+        uncounted=before.uncounted + verdict.trials - (different - before.runs),
+        errors=before.errors + (verdict.error is not None),
+        where=before.where + replay * (verdict.violated > 0 or verdict.error is not None),
+    )

@@ -1,0 +1,174 @@
+"""The power of the verifier: for every form recorded to hold, which wrong versions of its formula it notices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from bounds.formula import Constants, Formula
+from bounds.options import Options
+from bounds.statement import Change, Form, Kind, Mutant, Outcome, Statement
+from ntkfl.estimate import Estimate
+from verification.engine import Progress, verify_all
+from verification.standard_mutants import IDENTITIES, standard_mutants
+from verification.verdict import Verdict
+
+SAME_GROWTH = 1e-9  # of a ratio along a ladder: its symbol is constant there, up to rounding
+KEPT = 24  # cases of a form whose constants are kept, to tell why a mutant survived
+
+
+class Fate(StrEnum):
+    """What became of a mutant; only those that claim more than the form are wrong, and counted."""
+
+    KILLED = "killed"
+    SURVIVED = "survived"
+    WEAKER = "claims no more"
+    NO_VALUE = "has no value"
+
+
+@dataclass(frozen=True)
+class MutantFound:
+    """One mutant of one form: in what way it is wrong, whether the statement brings it itself, its fate, and why."""
+
+    id: str
+    form: Form
+    name: str
+    sort: Change
+    own: bool
+    fate: Fate
+    why: str = ""
+
+
+@dataclass
+class _Kept:
+    """A statement's constants, of some of the cases they are asked of: every `stride`-th, which doubles."""
+
+    constants: Callable[[Any], Mapping[Any, Any]]
+    cases: list[Constants] = field(default_factory=list)
+    seen: int = 0
+    stride: int = 1
+
+    def __call__(self, case: Any) -> Mapping[Any, Any]:
+        found = self.constants(case)
+        if self.seen % self.stride == 0:
+            self.cases.append(found)
+            if len(self.cases) > KEPT:
+                self.cases, self.stride = self.cases[::2], 2 * self.stride
+        self.seen += 1
+        return found
+
+
+def true_forms(statements: Iterable[Statement]) -> list[tuple[Statement, Form]]:
+    """Every form that is recorded to hold."""
+    return [(s, form) for s in statements for form in s.forms if s.recorded[form] is Outcome.HOLDS]
+
+
+def only_form(statement: Statement, form: Form, **changed: Any) -> Statement:
+    """The statement with this form alone, and without stored cases."""
+    alone: dict[str, Any] = {"forms": {form: statement.forms[form]}, "recorded": {form: statement.recorded[form]}}
+    return replace(statement, **(alone | {"witness": {}, "necessity": {}} | changed))
+
+
+def mutation_matrix(
+    statements: Iterable[Statement], options: Options, progress: Progress | None = None
+) -> tuple[list[MutantFound], list[Verdict]]:
+    """Run the standard mutants of every true form, and its own, on its cases; with the verdicts that say the rest."""
+    variants, keeps, standard = [], [], {}
+    for statement, form in true_forms(statements):
+        own = statement.mutants if form is statement.mutated_form else ()
+        names = {mutant.name for mutant in own}
+        more = tuple(mutant for mutant in standard_mutants(statement, form) if mutant.name not in names)
+        keep = _Kept(statement.constants)
+        variants.append(only_form(statement, form, mutants=own + more, constants=keep))
+        keeps.append(keep)
+        standard[statement.id, form] = {mutant.name for mutant in more}
+    verdicts = verify_all(variants, options, progress=progress)
+    found = []
+    by_form = {(v.id, v.form): v for v in verdicts}
+    for variant, keep in zip(variants, keeps, strict=True):
+        (form,) = variant.forms
+        verdict = by_form.get((variant.id, form))
+        if verdict is None:
+            continue  # interrupted before its cases were run
+        for mutant in variant.mutants:
+            fate, why = _fate(variant, form, mutant, verdict, keep.cases)
+            brought = mutant.name not in standard[variant.id, form]
+            found.append(MutantFound(variant.id, form, mutant.name, mutant.sort, brought, fate, why))
+    return found, verdicts
+
+
+def _fate(
+    statement: Statement, form: Form, mutant: Mutant, verdict: Verdict, cases: list[Constants]
+) -> tuple[Fate, str]:
+    outcome = verdict.mutants.get(mutant.name)
+    if outcome == Outcome.VIOLATED.value:
+        return Fate.KILLED, ""
+    if outcome is None or not verdict.trials:
+        return Fate.SURVIVED, verdict.error or "no case was admitted"
+    if mutant.reverse:
+        return Fate.SURVIVED, "the sides are equal within their errors" + _may_fail(statement.forms[form])
+    formula = statement.forms[form]
+    gains = [_gain(statement.kind, formula, formula.mutated(mutant.change), constants) for constants in cases]
+    known = [gain for gain in gains if gain is not None]
+    if not known:
+        return Fate.NO_VALUE, "not finite on the cases"
+    gain = max(known)
+    if gain == 1 and min(known) == 1:
+        return Fate.SURVIVED, "has the same value on the cases"
+    if gain <= 1:
+        return Fate.WEAKER, ""
+    return Fate.SURVIVED, _slack(statement.kind, formula, gain, verdict)
+
+
+def _slack(kind: Kind, formula: Formula, gain: float, verdict: Verdict) -> str:
+    sharpest = (verdict.tightness or {}).get("sharpest", np.nan)
+    if kind in (*IDENTITIES, Kind.RATE):
+        return "within the errors of both sides"
+    if kind is Kind.ORDER:
+        return f"tightens by {gain:.3g}x along the ladder, within the slope's interval"
+    if not sharpest > 0:
+        return "left/right says nothing where sides are negative" + _may_fail(formula)
+    slack = 1 / sharpest
+    where = "at most" if gain <= slack else "only where there is more slack, up to"
+    return f"slack {slack:.3g}x, tightens {where} {gain:.3g}x{_may_fail(formula)}"
+
+
+def _may_fail(formula: Formula) -> str:
+    return ", or fails no more often than allowed" if formula.failure is not None else ""
+
+
+def _gain(kind: Kind, formula: Formula, mutated: Formula, constants: Constants) -> float | None:
+    """How many times tighter the mutant is than the form on a case, at most; 1: the same; None: without a value."""
+    try:
+        before, after = formula.evaluate(constants), mutated.evaluate(constants)
+        gains = [_ratio(kind, b, a) for b, a in zip(before, after, strict=True)]
+        if formula.lower is not None:
+            lower = formula.evaluate_lower(constants), mutated.evaluate_lower(constants)
+            gains.append(_ratio(Kind.LOWER, *lower))
+    except ArithmeticError:
+        return None
+    if np.isnan(gains).any():
+        return None
+    return max((gain for gain in gains if gain != 1), default=1.0)
+
+
+def _ratio(kind: Kind, before: Estimate, after: Estimate) -> float:
+    same = np.abs(after.value - before.value) <= after.error + before.error
+    if bool(np.all(same)):
+        return 1.0
+    if kind in (*IDENTITIES, Kind.RATE):
+        return np.inf
+    with np.errstate(all="ignore"):
+        looser, tighter = (after, before) if kind is Kind.LOWER else (before, after)
+        ratio = np.where(same, 1.0, np.where(tighter.value > 0, looser.value / tighter.value, np.inf))
+        ratio = np.where((tighter.value <= 0) & (looser.value <= tighter.value), 0.0, ratio)
+    if kind is Kind.ORDER:
+        along = ratio.reshape(len(ratio), -1).mean(axis=1)
+        growth = along[-1] / along[0] if along[0] > 0 and np.isfinite(along[0]) else np.nan
+        return 1.0 if abs(growth - 1) < SAME_GROWTH else float(growth)
+    largest = float(np.max(ratio))
+    return largest if largest != 1 else 1 - 1e-9  # it differs somewhere, downwards

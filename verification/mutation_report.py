@@ -1,0 +1,115 @@
+"""What `ntkfl verify --meta` reports: mutants killed by statement and by kind, survivors explained, false alarms."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from bounds.statement import Change
+from verification.false_alarms import FalseAlarms
+from verification.mutation import Fate, MutantFound
+
+WRONG = (Fate.KILLED, Fate.SURVIVED)
+
+
+def matrix_table(found: Iterable[MutantFound]) -> Table:
+    """One row a form: its own and the standard mutants, killed / total, and why the others survived."""
+    table = _table(("statement", "form", "own", "standard", "survivors"), numbers=("own", "standard"))
+    for (identifier, form), group in groupby(found, key=lambda mutant: (mutant.id, mutant.form)):
+        mutants = list(group)
+        own, standard = ([m for m in mutants if m.own is side] for side in (True, False))
+        weak = any(m.fate is not Fate.KILLED for m in own)
+        row = identifier, form.value, score(own), score(standard), _survivors(mutants)
+        table.add_row(*(Text(cell, "bold red" if weak else "") for cell in row))
+    return table
+
+
+def sorts_table(found: Sequence[MutantFound]) -> Table:
+    """One row a kind of mutant: killed / total, and those left out because they claim no more or have no value."""
+    table = _table(("kind of mutant", "killed", "of", "claim no more", "no value"), numbers=("killed", "of"))
+    for sort in Change:
+        fates = Counter(mutant.fate for mutant in found if mutant.sort is sort)
+        if fates:
+            wrong = sum(fates[fate] for fate in WRONG)
+            table.add_row(sort.value, *map(str, (fates[Fate.KILLED], wrong, fates[Fate.WEAKER], fates[Fate.NO_VALUE])))
+    return table
+
+
+def alarms_table(alarms: FalseAlarms) -> Table:
+    """One row a form: fresh runs, how many were called violated, left open, or do not count."""
+    columns = ("runs", "violated", "unresolved", "uncounted")
+    table = _table(("statement", "form", *columns, "replay"), numbers=columns)
+    for form in alarms.forms:
+        cells = form.id, form.form.value, *(str(getattr(form, name)) for name in columns), "; ".join(form.where)
+        table.add_row(*(Text(cell, "bold red" if form.violated or form.errors else "") for cell in cells))
+    return table
+
+
+def matrix_totals(found: Sequence[MutantFound]) -> str:
+    """One line: how many mutants were killed, the statements' own and the standard ones."""
+    own, standard = ([m for m in found if m.own is side] for side in (True, False))
+    return f"mutants killed: {score(own)} of the statements' own, {score(standard)} of the standard ones"
+
+
+def alarms_totals(alarms: FalseAlarms) -> str:
+    """One line: false alarms, and the probability of one that they leave possible."""
+    violated, runs, unresolved = (alarms.total(name) for name in ("violated", "runs", "unresolved"))
+    return (
+        f"{violated} false VIOLATED in {runs} runs of true statements (probability at most {alarms.at_most:.2g}, "
+        f"97.5% one-sided), {unresolved} unresolved; first seeds {', '.join(map(str, alarms.first_seeds))}"
+    )
+
+
+def exposed(found: Iterable[MutantFound], alarms: FalseAlarms) -> list[str]:
+    """What speaks against the verifier: own mutants that survived, false alarms, checks that an exception ended."""
+    said = [
+        f"{m.id} ({m.form.value}): its own mutant {m.name!r} {m.fate.value} ({m.why or 'it is not wrong'})"
+        for m in found
+        if m.own and m.fate is not Fate.KILLED
+    ]
+    for form in alarms.forms:
+        if form.violated:
+            said.append(f"{form.id} ({form.form.value}): {form.violated} of {form.runs} runs called violated")
+        if form.errors:
+            said.append(f"{form.id} ({form.form.value}): an exception ended it; its page names it: {form.where[0]}")
+    return said
+
+
+def meta_json(found: Iterable[MutantFound], alarms: FalseAlarms) -> dict[str, Any]:
+    """Both tables in full, every mutant and every form."""
+    limit = {"violated_probability_at_most": alarms.at_most, "level": 0.975}
+    totals = {name: alarms.total(name) for name in ("runs", "violated", "unresolved", "uncounted")}
+    return {"mutants": [asdict(mutant) for mutant in found], "false_alarms": totals | limit | asdict(alarms)}
+
+
+def score(mutants: Iterable[MutantFound]) -> str:
+    """killed/total of the mutants that claim more than the form."""
+    fates = Counter(mutant.fate for mutant in mutants)
+    return f"{fates[Fate.KILLED]}/{sum(fates[fate] for fate in WRONG)}"
+
+
+def _survivors(mutants: list[MutantFound]) -> str:
+    """The kinds of the survivors, gathered by what they have in common."""
+    reasons: dict[str, Counter] = {}
+    for mutant in mutants:
+        if mutant.fate is Fate.SURVIVED:
+            reasons.setdefault(mutant.why.split(", tightens")[0], Counter())[mutant.sort.value] += 1
+    said = (
+        f"{reason} ({', '.join(f'{count} {sort}' for sort, count in sorts.items())})"
+        for reason, sorts in reasons.items()
+    )
+    return "; ".join(said)
+
+
+def _table(columns: Iterable[str], numbers: Iterable[str]) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    for name in columns:
+        free = name in ("survivors", "replay")
+        table.add_column(name, justify="right" if name in numbers else "left", no_wrap=not free, overflow="fold")
+    return table
