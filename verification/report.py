@@ -14,7 +14,16 @@ from bounds.statement import Kind, Outcome
 from verification.page import as_text, ratio_text
 from verification.verdict import Verdict
 
-__all__ = ["as_json", "as_markdown", "as_text", "contradicts_record", "table", "totals", "worst_first"]
+__all__ = [
+    "as_json",
+    "as_markdown",
+    "as_text",
+    "contradicts_record",
+    "markdown_table",
+    "table",
+    "totals",
+    "worst_first",
+]
 
 ORDER = (Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED, Outcome.TOUCHES, Outcome.HOLDS)
 STYLE = {Outcome.VIOLATED: "red", Outcome.UNRESOLVED: "yellow", Outcome.UNTESTED: "yellow"}
@@ -75,12 +84,16 @@ def totals(verdicts: Sequence[Verdict], own_data: bool = False) -> str:
 def as_markdown(verdicts: Sequence[Verdict], own_data: bool = False) -> str:
     """Totals, the table, and the page of every verdict, worst first."""
     rows = worst_first(verdicts, own_data)
-    lines = ["# Verdicts", "", escaped(totals(verdicts, own_data)) + ".", ""]
-    lines += [_row(COLUMNS), _row(["---:" if name in NUMBERS else "---" for name in COLUMNS])]
-    lines += [_row(map(escaped, _cells(verdict, own_data))) for verdict in rows]
+    lines = ["# Verdicts", "", escaped(totals(verdicts, own_data)) + ".", "", *markdown_table(rows, own_data)]
     for verdict in rows:
         lines += ["", f"## {escaped(verdict.id)}, {verdict.form.value}", "", _fenced(as_text(verdict))]
     return "\n".join(lines) + "\n"
+
+
+def markdown_table(verdicts: Iterable[Verdict], own_data: bool = False) -> list[str]:
+    """The rows of `table` in the given order, as lines of Markdown."""
+    lines = [_row(COLUMNS), _row(["---:" if name in NUMBERS else "---" for name in COLUMNS])]
+    return lines + [_row(map(escaped, _cells(verdict, own_data))) for verdict in verdicts]
 
 
 def as_json(verdicts: Iterable[Verdict], provenance: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,10 +17,9 @@ def findings(
         typer.Option("--from", help="a file that `ntkfl verify --json` wrote; else every statement is checked"),
     ] = None,
     output: Annotated[Path | None, typer.Option(help="write the page to this file; else it is printed")] = None,
-    paper: Annotated[str, typer.Option(help="the paper, such as fl-ntk")] = "fl-ntk",
 ) -> None:
-    """Write, as Markdown, where the paper's printed forms differ from what holds, with evidence and replay commands."""
-    from bounds.listing import PAPERS, catalogue
+    """Write, as Markdown, where printed forms differ from what holds, with evidence and replay commands."""
+    from bounds.listing import catalogue
     from bounds.options import Options
     from experiments.commands.case_progress import CaseProgress
     from verification.engine import verify_all
@@ -28,19 +27,16 @@ def findings(
 
     with ExitStack() as stack:
         with bad_input():
-            if paper not in PAPERS:
-                raise ValueError(f"there is no paper {paper!r}; it is one of {', '.join(PAPERS)}")
             inputs = (str(verdicts_file),) if verdicts_file else ()
             (write,) = stack.enter_context(reserved(output, inputs=inputs))
             verdicts = _read(verdicts_file) if verdicts_file else None
         if verdicts is None:
-            chosen = [statement for statement in catalogue().values() if statement.id.startswith(f"{paper}/")]
             with CaseProgress() as progress:
-                verdicts = verify_all(chosen, Options(), progress=progress)
+                verdicts = verify_all(catalogue().values(), Options(), progress=progress)
             if not progress.complete:
                 typer.echo("interrupted: no page is written from a part of the verdicts", err=True)
                 raise typer.Exit(130)
-        page = as_page([verdict for verdict in verdicts if verdict.id.startswith(f"{paper}/")], f"Findings: {paper}")
+        page = as_page(verdicts)
         if write:
             write(page)
         else:

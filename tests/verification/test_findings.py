@@ -20,20 +20,20 @@ def verdicts():
 
 
 def test_a_violated_misprint_is_shown_with_what_holds_and_the_command(verdicts):
-    page = as_page(verdicts, "Findings")
-    entry = page[page.index("### fl-ntk/A.1, stated") :]
+    page = as_page(verdicts)
+    entry = page[page.index("#### fl-ntk/A.1, stated") :]
     assert "VIOLATED" in entry
     assert "**holds**" in entry
     assert "`ntkfl verify fl-ntk/A.1 --form stated --seed 0 --trials 20`" in entry
-    assert page.index("## Misprint") < page.index("### fl-ntk/A.1, stated") < page.index("## Holds as printed")
+    assert page.index("### Misprint") < page.index("#### fl-ntk/A.1, stated") < page.index("### Holds as printed")
 
 
 def test_what_holds_as_printed_and_what_goes_beyond_is_listed_apart(verdicts):
-    page = as_page(verdicts, "Findings")
-    after = page[page.index("## Holds as printed") :]
+    page = as_page(verdicts)
+    after = page[page.index("### Holds as printed") :]
     assert "fl-ntk/Eq11" in after
-    assert "fl-ntk/X.7" in after[after.index("## Results beyond the paper") :]
-    assert "### fl-ntk/Eq11" not in page
+    assert "fl-ntk/X.7" in after[after.index("### Results beyond the paper") :]
+    assert "#### fl-ntk/Eq11" not in page
     assert "Of 2 printed forms 1 hold" in page
 
 
@@ -41,8 +41,8 @@ def test_a_form_that_no_longer_holds_is_not_offered_as_what_holds(verdicts):
     broken = [
         replace(v, outcome=Outcome.VIOLATED) if (v.id, v.form) == ("fl-ntk/A.1", Form.REPAIRED) else v for v in verdicts
     ]
-    page = as_page(broken, "Findings")
-    assert "**holds**" not in page[page.index("### fl-ntk/A.1, stated") : page.index("## Holds as printed")]
+    page = as_page(broken)
+    assert "**holds**" not in page[page.index("#### fl-ntk/A.1, stated") : page.index("### Holds as printed")]
 
 
 def test_every_nature_has_a_section():
