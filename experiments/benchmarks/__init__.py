@@ -1,0 +1,1 @@
+"""Timings against a plain way of computing the same, each a script: `python -m experiments.benchmarks.NAME`."""

@@ -1,0 +1,126 @@
+"""`ntkfl barrier`: the exact barriers between two saved networks."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from experiments.commands.bad_input import bad_input
+from experiments.commands.output_files import reserved
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ntkfl.connectivity.barrier import Barrier
+    from ntkfl.connectivity.network import TwoLayer
+
+GRID = 11
+LABEL = 19
+Named = Literal["squared", "absolute", "logistic", "cross-entropy"]
+
+
+def barrier_between(
+    first: Annotated[Path, typer.Argument(metavar="A", help="a network: .npz with hidden (h, l) and readout")],
+    second: Annotated[Path, typer.Argument(metavar="B", help="a network of the same shape")],
+    data: Annotated[str, typer.Option(help="digits, fashion-mnist, sphere, or a .npz or .csv file")] = "digits",
+    n: Annotated[int | None, typer.Option(help="samples drawn from a named data set", show_default=False)] = None,
+    unit: Annotated[bool, typer.Option("--unit", help="divide every row of the data by its norm")] = False,
+    seed: Annotated[int, typer.Option(help="of the samples drawn from a named data set")] = 0,
+    loss: Annotated[Named, typer.Option(help="the loss")] = "squared",
+    json_file: Annotated[Path | None, typer.Option("--json", help="write the numbers as JSON")] = None,
+) -> None:
+    """The loss and accuracy barriers between two networks, exactly, and what a grid of 11 points makes of them.
+
+    The segment is alpha A + (1 - alpha) B. The networks are f(x) = readout . relu(hidden x).
+    """
+    with bad_input(), ExitStack() as stack:
+        networks, x, y, name = _read(first, second, data, n, unit, seed)
+        (write,) = stack.enter_context(reserved(json_file, inputs=(data, str(first), str(second))))
+        found = _numbers(networks, x, y, loss)
+        shape = {"hidden units": len(networks[0].hidden), "features": x.shape[1], "outputs": networks[0].n_outputs}
+        setting = {"A": str(first), "B": str(second), "data": name, "samples": len(x), "loss": loss, **shape}
+        if write is not None:
+            write(json.dumps(setting | found, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    typer.echo(f"{first} (alpha = 1) to {second} (alpha = 0)")
+    sizes = ", ".join(f"{size} {what if size > 1 else what[:-1]}" for what, size in shape.items())
+    typer.echo(f"{sizes}; {name}, n = {len(x)}; {loss} loss")
+    for what, numbers in found.items():
+        typer.echo(f"  {what:<{LABEL}}{_line(numbers)}")
+
+
+def _read(
+    first: Path, second: Path, spec: str, n: int | None, unit: bool, seed: int
+) -> "tuple[tuple[TwoLayer, TwoLayer], np.ndarray, np.ndarray, str]":
+    """The networks, the inputs, the labels and the name of the data.
+
+    Raises:
+        ValueError, OSError: files that cannot be read, sizes that are none.
+    """
+    from experiments.commands.choices import BUILT_IN_SIZE
+    from ntkfl import data
+    from ntkfl.connectivity.network_files import load_network
+
+    if n is not None and n < 1:
+        raise ValueError(f"n is {n}; it must be a positive integer")
+    networks = load_network(first), load_network(second)
+    size = BUILT_IN_SIZE if n is None and spec in data.BUILT_IN else n
+    problem = data.named(spec, size, seed, None, None, None, None, unit)
+    return networks, problem.x, problem.y, problem.name
+
+
+def _numbers(networks: "tuple[TwoLayer, TwoLayer]", x: "np.ndarray", y: "np.ndarray", loss: str) -> dict[str, Any]:
+    """What is printed and written: name to numbers, or to the reason why there are none.
+
+    Raises:
+        ValueError: networks, data and loss that do not fit each other.
+    """
+    from ntkfl.connectivity.barrier import accuracy_barrier, connectivity_loss, loss_barrier
+    from ntkfl.connectivity.curves import grid_barrier
+    from ntkfl.connectivity.losses import checked_labels, named_loss
+    from ntkfl.connectivity.network import between
+
+    exact = loss_barrier(*networks, x, y, loss)
+    labels = checked_labels(named_loss(loss), y, len(x), networks[0].n_outputs)
+
+    def at(alpha: float) -> float:
+        outputs = between(*networks, alpha).outputs(x)
+        return float(named_loss(loss).value(outputs if networks[0].n_outputs > 1 else outputs.ravel(), labels).mean())
+
+    grid = grid_barrier(at, GRID)
+    found: dict[str, Any] = {
+        "loss barrier": _as_numbers(exact),
+        f"{GRID}-point grid": {"value": grid.value, "alpha": grid.at, "misses": float(exact.value.value) - grid.value},
+    }
+    try:
+        classes = y if y.ndim == 1 else y.argmax(axis=1)
+        found["accuracy barrier"] = _as_numbers(accuracy_barrier(*networks, x, classes))
+    except ValueError as error:
+        found["accuracy barrier"] = {"undefined": str(error)}
+    try:
+        mean = connectivity_loss(*networks, x, y, loss)
+        found["connectivity loss"] = {"value": float(mean.value), "error": float(mean.error)}
+    except ValueError as error:
+        found["connectivity loss"] = {"undefined": str(error)}
+    return found
+
+
+def _as_numbers(barrier: "Barrier") -> dict[str, Any]:
+    value = barrier.value
+    return {
+        "value": float(value.value),
+        "error": float(value.error),
+        "alpha": barrier.at,
+        "pieces": barrier.pieces,
+    }
+
+
+def _line(numbers: dict[str, Any]) -> str:
+    if "undefined" in numbers:
+        return f"undefined: {numbers['undefined']}"
+    line = f"{numbers['value']:.10g}"
+    line += f" ± {numbers['error']:.1e}" if "error" in numbers else ""
+    line += f" at alpha = {numbers['alpha']:.10g}" if "alpha" in numbers else ""
+    line += f", {numbers['pieces']} pieces" if "pieces" in numbers else ""
+    return line + (f", misses {numbers['misses']:.2e}" if "misses" in numbers else "")

@@ -1,0 +1,56 @@
+"""Clients trained apart from a shared start: the networks that model averaging averages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.problem import Problem, Setup, Weights
+
+
+def trained_clients(
+    problem: Problem, setup: Setup, weights: Weights, labels: Float[np.ndarray, " n"] | None = None
+) -> Float[np.ndarray, "N m d"]:
+    """The hidden weights of every client after `setup.local_steps` steps on its own samples, (N, m, d).
+
+    What Algorithm 1 has in its first round before the server averages: step `setup.eta_local` on half the sum of
+    squares, signs fixed. A client is carried by its pre-activations, moved by X_c X_c^T times the coefficients.
+
+    Args:
+        labels: in place of the problem's, say shifted by the outputs at the start.
+
+    Raises:
+        ValueError: labels or weights of the wrong shape. FloatingPointError: the step is too large.
+    """
+    hidden, signs = weights
+    y = np.asarray(problem.y if labels is None else labels, float)
+    if y.shape != (problem.n,):
+        raise ValueError(f"the labels have shape {y.shape}; {problem.n} samples and one output need ({problem.n},)")
+    if hidden.shape != (len(signs), problem.d):
+        raise ValueError(f"the hidden weights have shape {hidden.shape}; they must be ({len(signs)}, {problem.d})")
+    moved = [_trained(problem.x[own], y[own], setup, hidden, signs) for own in problem.clients()]
+    return hidden + np.stack(moved)
+
+
+def _trained(x: np.ndarray, y: np.ndarray, setup: Setup, hidden: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    """How far one client moves the hidden weights, (m, d)."""
+    root, gram, z0 = np.sqrt(len(signs)), x @ x.T, x @ hidden.T
+    coefficients, z = np.zeros_like(z0), z0
+    for _ in range(setup.local_steps):
+        active = z >= 0
+        pull = (setup.eta_local / root) * (y - (z * active) @ signs / root)
+        coefficients += active * (pull[:, None] * signs)
+        z = z0 + gram @ coefficients
+    if not np.isfinite(z).all():
+        raise FloatingPointError(
+            f"a client overflowed in {setup.local_steps} steps: eta_local = {setup.eta_local:g} is too large; below "
+            "2 / |H_cc| it is stable"
+        )
+    return coefficients.T @ x
+
+
+def mean_weights(models: Float[np.ndarray, "N m d"], shares: Sequence[float] | None = None) -> Float[np.ndarray, "m d"]:
+    """The federated average of the models; equal shares unless they are given."""
+    return np.average(models, axis=0, weights=shares)

@@ -1,0 +1,104 @@
+"""Losses along the line through two models, of which only evaluations are needed: curves, and barriers on a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+
+@dataclass(frozen=True, eq=False)
+class GridBarrier:
+    """The largest excess on a grid: a lower bound on the barrier, which between the points may be higher.
+
+    Args:
+        value: largest excess over the line between the ends. at: its alpha. points: number of points of the grid.
+    """
+
+    value: float
+    at: float
+    points: int
+
+    def __str__(self) -> str:
+        return f"{self.value:.6g} at alpha = {self.at:.6g}, the largest of {self.points} grid points (a lower bound)"
+
+
+def interpolation_curve(
+    evaluate: Callable[[np.ndarray], float],
+    first: Float[np.ndarray, " S"],
+    second: Float[np.ndarray, " S"],
+    alphas: Float[np.ndarray, " p"],
+) -> Float[np.ndarray, " p"]:
+    """evaluate(alpha first + (1 - alpha) second) at every alpha; these may lie outside of [0, 1].
+
+    Raises:
+        ValueError: points of different shapes.
+    """
+    first, second = np.asarray(first, float), np.asarray(second, float)
+    if first.shape != second.shape:
+        raise ValueError(f"the ends have shapes {first.shape} and {second.shape}; they must agree")
+    return np.array([float(evaluate(alpha * first + (1 - alpha) * second)) for alpha in np.asarray(alphas, float)])
+
+
+def grid_barrier(evaluate: Callable[[float], float], points: int = 51) -> GridBarrier:
+    """The largest of evaluate(alpha) - alpha evaluate(1) - (1 - alpha) evaluate(0) on equally spaced alphas.
+
+    Raises:
+        ValueError: fewer than three points, or a value that is not finite.
+    """
+    alphas, values = _grid(evaluate, points)
+    excess = values - (1 - alphas) * values[0] - alphas * values[-1]
+    excess[[0, -1]] = 0.0
+    best = int(np.argmax(excess))
+    return GridBarrier(float(excess[best]), float(alphas[best]), points)
+
+
+def grid_accuracy_barrier(evaluate: Callable[[float], float], points: int = 51) -> GridBarrier:
+    """The largest of 1 - evaluate(alpha) / (alpha evaluate(1) + (1 - alpha) evaluate(0)) on equally spaced alphas.
+
+    Raises:
+        ValueError: as `grid_barrier`; an accuracy of 0 at an end, where the ratio is undefined.
+    """
+    alphas, values = _grid(evaluate, points)
+    for name, accuracy in (("alpha = 0", values[0]), ("alpha = 1", values[-1])):
+        if not accuracy > 0:
+            raise ValueError(f"the accuracy at {name} is {accuracy:g}: the barrier's ratio is undefined there")
+    drops = 1 - values / ((1 - alphas) * values[0] + alphas * values[-1])
+    drops[[0, -1]] = 0.0
+    best = int(np.argmax(drops))
+    return GridBarrier(float(drops[best]), float(alphas[best]), points)
+
+
+def mixed_state(first: Mapping[str, Any], second: Mapping[str, Any], alpha: float) -> dict[str, Any]:
+    """alpha first + (1 - alpha) second of two state dicts of torch, name by name, in their own types.
+
+    Counters (whole numbers, such as batch norm's num_batches_tracked) are taken from the first; running averages are
+    mixed like weights.
+
+    Raises:
+        ValueError: names or shapes that do not agree.
+    """
+    missing = set(first) ^ set(second)
+    if missing:
+        raise ValueError(f"the state dicts do not have the same entries: {', '.join(sorted(missing))} is in one only")
+    mixed = {}
+    for name, one in first.items():
+        two = second[name]
+        if one.shape != two.shape:
+            raise ValueError(f"{name} has shapes {tuple(one.shape)} and {tuple(two.shape)}; they must agree")
+        mixed[name] = alpha * one + (1 - alpha) * two if one.is_floating_point() else one
+    return mixed
+
+
+def _grid(evaluate: Callable[[float], float], points: int) -> tuple[np.ndarray, np.ndarray]:
+    if points < 3:
+        raise ValueError(f"the grid has {points} points; it needs its two ends and at least one point between")
+    alphas = np.linspace(0, 1, points)
+    values = np.array([float(evaluate(float(alpha))) for alpha in alphas])
+    if not np.isfinite(values).all():
+        worst = int(np.argmin(np.isfinite(values)))
+        raise ValueError(f"the value at alpha = {alphas[worst]:g} is {values[worst]}; every value must be finite")
+    return alphas, values

@@ -1,0 +1,36 @@
+"""FedGuCci at infinite width, squared loss, the current global model as its anchor: FedAvg with rescaled steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ntkfl.problem import Setup
+
+
+def equivalent_setup(setup: Setup, beta: float) -> Setup:
+    """The steps at which FedAvg runs through the global models of FedGuCci(beta) at the steps of `setup`.
+
+    The local step is multiplied by 1 + beta/3, the server's by 1 + beta/(6 + 2 beta). Exact for a model that is linear
+    in its weights, hence at infinite width: `kernel_regime(problem, equivalent_setup(setup, beta))`. The local models
+    are others: see `overshoot`.
+
+    Raises:
+        ValueError: beta negative or not finite.
+    Source: ledger X4; FedGuCci, Eq (12) with one anchor.
+    """
+    c = overshoot(beta)
+    return replace(setup, eta_local=setup.eta_local * (1 + beta / 3), eta_global=setup.eta_global * (1 + c))
+
+
+def overshoot(beta: float) -> float:
+    """c = beta / (6 + 2 beta): a client that has converged has the residual -c times that of the global model.
+
+    Raises:
+        ValueError: beta negative or not finite.
+    Source: ledger X4.
+    """
+    if not (np.isfinite(beta) and beta >= 0):
+        raise ValueError(f"beta is {beta!r}; the weight of the connectivity loss must be 0 or positive, and finite")
+    return beta / (6 + 2 * beta)

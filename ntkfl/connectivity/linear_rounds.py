@@ -1,0 +1,175 @@
+"""FedGuCci and FedAvg on a model that is linear in its weights, f(x) = phi(x) . w, in any arithmetic.
+
+The gradient of the connectivity loss, the integral over alpha of alpha grad L(alpha w + (1 - alpha) w_a), is taken by
+Boole's rule: the integrand is a polynomial in alpha of degree 2 (squared loss) or 4, which the rule integrates exactly.
+So the run is exact in rational arithmetic, and nothing of it presupposes what FedGuCci is equivalent to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flint import arb, fmpq
+from jaxtyping import Float
+
+BOOLE = {1: 8, 2: 6, 3: 24, 4: 7}  # 4 alpha -> 90 alpha * weight; alpha = 0 has no weight
+
+Arithmetic = Callable[[Any], np.ndarray]
+Gradient = Callable[[np.ndarray], np.ndarray]
+
+
+def double(values: Any) -> np.ndarray:
+    """Values as float64."""
+    return np.asarray(values, float)
+
+
+def extended(values: Any) -> np.ndarray:
+    """Values as extended precision."""
+    return np.asarray(values, np.longdouble)
+
+
+def rational(values: Any) -> np.ndarray:
+    """Values as exact rationals (or balls, where they are balls already), in an array of objects."""
+    found = np.asarray(values, object)
+    flat = [v if isinstance(v, fmpq | arb) else fmpq(*float(v).as_integer_ratio()) for v in found.ravel()]
+    exact = np.empty(len(flat), object)
+    exact[:] = flat
+    return exact.reshape(found.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearRounds:
+    """Data, start and steps of a federated run of a linear model.
+
+    Client c's loss is scale_c / degree times the sum over its samples of (f - y)^degree.
+
+    Args:
+        features: phi, (n, p). labels: (n,). owner: (n,), the client of each sample, 0..N-1, none without samples.
+        scale: (N,), of each client's loss: 1 for Algorithm 1 of FL-NTK, 2 / n_c for a mean of squares.
+        weights: (N,), positive, of the clients in the server's mean; renormalised over those that take part.
+        start: w_0, (p,). participants: for each round the clients that take part.
+        eta_local, eta_global: step sizes. local_steps: gradient steps a round. decay: coefficient of weight decay.
+        degree: 2, the squared loss, or 4.
+
+    Raises:
+        ValueError: shapes that do not fit, an entry that is not finite, a client without samples, a weight that is not
+            positive, a round without participants or with one that does not exist, another degree.
+    """
+
+    features: Float[np.ndarray, "n p"]
+    labels: Float[np.ndarray, " n"]
+    owner: np.ndarray
+    scale: Float[np.ndarray, " N"]
+    weights: Float[np.ndarray, " N"]
+    start: Float[np.ndarray, " p"]
+    participants: tuple[tuple[int, ...], ...]
+    eta_local: float
+    eta_global: float
+    local_steps: int
+    decay: float = 0.0
+    degree: int = 2
+
+    def __post_init__(self) -> None:
+        n, p = np.shape(self.features)
+        count = len(self.weights)
+        for name, shape in {"labels": (n,), "owner": (n,), "scale": (count,), "start": (p,)}.items():
+            found = np.shape(getattr(self, name))
+            if found != shape:
+                raise ValueError(f"{name} has shape {found}; {n} samples, {p} features, {count} clients need {shape}")
+        for name in ("features", "labels", "scale", "weights", "start", "eta_local", "eta_global", "decay"):
+            if not np.isfinite(getattr(self, name)).all():
+                raise ValueError(f"{name} has an entry that is not finite; every number must be finite")
+        owners = sorted({int(c) for c in self.owner})
+        if owners != list(range(count)):
+            raise ValueError(
+                f"samples are owned by clients {owners}; with {count} weights each of 0..{count - 1} has some"
+            )
+        if not (np.asarray(self.weights) > 0).all():
+            raise ValueError(f"the smallest client weight is {np.min(self.weights)}; every weight must be positive")
+        for number, clients in enumerate(self.participants):
+            if not clients or not set(clients) <= set(owners) or len(set(clients)) < len(clients):
+                raise ValueError(f"round {number} has the participants {clients}; it needs some of {owners}, each once")
+        if self.degree not in (2, 4):
+            raise ValueError(f"degree is {self.degree}; it must be 2 or 4")
+
+    def gradient(self, client: int, arithmetic: Arithmetic) -> Gradient:
+        """The gradient of one client's loss, without weight decay."""
+        own = np.flatnonzero(np.asarray(self.owner) == client)
+        phi, y = arithmetic(self.features[own]), arithmetic(self.labels[own])
+        scale = arithmetic(self.scale[client])[()]
+        return lambda w: phi.T @ ((phi @ w - y) ** (self.degree - 1)) * scale
+
+    def server_mean(self, clients: Sequence[int], models: Sequence[np.ndarray], arithmetic: Arithmetic) -> np.ndarray:
+        """The weighted mean of the participants' models."""
+        weights = [arithmetic(self.weights[c])[()] for c in clients]
+        total = sum(weights[1:], weights[0])
+        return sum(weight / total * model for weight, model in zip(weights, models, strict=True))
+
+
+def fedgucci(run: LinearRounds, beta: float, anchors: int = 1, arithmetic: Arithmetic = double) -> np.ndarray:
+    """The global weights of every round of FedGuCci, (T+1, p).
+
+    Clients descend L_c + beta times the mean of the connectivity losses to the last `anchors` global models (fewer in
+    the first rounds), among them the one that they start from. Source: FedGuCci, Eqs (7), (11), (12), Algorithm 1.
+
+    Raises:
+        ValueError: no anchor.
+    """
+    if anchors < 1:
+        raise ValueError(f"anchors is {anchors}; FedGuCci needs at least 1, the current global model")
+    share, steps = arithmetic(beta)[()], arithmetic(run.eta_global)[()]
+    path = [arithmetic(run.start)]
+    for clients in run.participants:
+        held = path[-anchors:]
+        models = [_connected(run, run.gradient(c, arithmetic), path[-1], held, share, arithmetic) for c in clients]
+        path.append(path[-1] + steps * (run.server_mean(clients, models, arithmetic) - path[-1]))
+    return np.stack(path)
+
+
+def fedavg(
+    run: LinearRounds,
+    eta_local: Any,
+    eta_global: Any,
+    *,
+    pull: Any = 0,
+    anchors: int = 1,
+    arithmetic: Arithmetic = double,
+) -> np.ndarray:
+    """The global weights of every round of FedAvg with the given steps in place of the run's, (T+1, p).
+
+    pull: clients start at s = (1 - pull) w_t + pull times the mean of the last `anchors` global models, and the server
+    adds the mean of their displacements from s to w_t; 0 is plain FedAvg.
+    """
+    local, server, lean = (arithmetic(value)[()] for value in (eta_local, eta_global, pull))
+    decay = arithmetic(run.decay)[()]
+    path = [arithmetic(run.start)]
+    for clients in run.participants:
+        held = path[-anchors:]
+        start = path[-1] + lean * (sum(held[1:], held[0]) / len(held) - path[-1])
+        models = []
+        for c in clients:
+            gradient, w = run.gradient(c, arithmetic), start
+            for _ in range(run.local_steps):
+                w = w - local * (gradient(w) + decay * w)
+            models.append(w)
+        path.append(path[-1] + server * (run.server_mean(clients, models, arithmetic) - start))
+    return np.stack(path)
+
+
+def _connected(run: LinearRounds, gradient: Gradient, start, anchors, beta, arithmetic: Arithmetic) -> np.ndarray:
+    """One client's weights after its local steps on L + beta mean_j L_connect(., anchor_j)."""
+    local, decay = arithmetic(run.eta_local)[()], arithmetic(run.decay)[()]
+    w = start
+    for _ in range(run.local_steps):
+        pulls = [_connectivity_gradient(gradient, w, anchor) for anchor in anchors]
+        w = w - local * (gradient(w) + beta * (sum(pulls[1:], pulls[0]) / len(pulls)) + decay * w)
+    return w
+
+
+def _connectivity_gradient(gradient: Gradient, w: np.ndarray, anchor: np.ndarray) -> np.ndarray:
+    """The integral over alpha of alpha grad L(alpha w + (1 - alpha) anchor)."""
+    terms = [weight * gradient((k * w + (4 - k) * anchor) / 4) for k, weight in BOOLE.items()]
+    return sum(terms[1:], terms[0]) / 90

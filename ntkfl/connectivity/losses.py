@@ -1,0 +1,81 @@
+"""The losses that barriers are taken of, each with the Lipschitz constant that it really has (Assumption 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss that is convex in the outputs.
+
+    Args:
+        value: of outputs (..., n) or (..., n, C) and labels, one number a sample, (..., n).
+        lipschitz: its constant in the l2 norm of the outputs; None: it has none.
+    """
+
+    name: str
+    value: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    lipschitz: float | None
+    says: str
+
+
+def _squared(outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
+    difference = (outputs - y) ** 2
+    return difference.sum(axis=-1) if y.ndim == 2 else difference
+
+
+def _cross_entropy(outputs: np.ndarray, y: np.ndarray) -> np.ndarray:
+    largest = outputs.max(axis=-1, keepdims=True)
+    total = np.log(np.exp(outputs - largest).sum(axis=-1)) + largest[..., 0]
+    index = np.broadcast_to(y.astype(int), outputs.shape[:-1])[..., None]
+    return total - np.take_along_axis(outputs, index, axis=-1)[..., 0]
+
+
+SQUARED = Loss("squared", _squared, None, "|f - y|^2, summed over the outputs; 2 R on |f - y| <= R, else not Lipschitz")
+ABSOLUTE = Loss("absolute", lambda f, y: np.abs(f - y), 1.0, "|f - y|, one output")
+LOGISTIC = Loss("logistic", lambda f, y: np.logaddexp(0, -y * f), 1.0, "log(1 + exp(-y f)), one output, y = ±1")
+CROSS_ENTROPY = Loss("cross-entropy", _cross_entropy, float(np.sqrt(2)), "-log softmax(f)_y, y = 0..C-1")
+LOSSES = {loss.name: loss for loss in (SQUARED, ABSOLUTE, LOGISTIC, CROSS_ENTROPY)}
+
+
+def named_loss(name: str) -> Loss:
+    """The loss of this name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name not in LOSSES:
+        raise ValueError(f"there is no loss {name!r}; it is one of {', '.join(LOSSES)}")
+    return LOSSES[name]
+
+
+def checked_labels(loss: Loss | None, y: np.ndarray, n: int, n_outputs: int) -> np.ndarray:
+    """The labels as the loss (None: the accuracy) wants them.
+
+    Raises:
+        ValueError: another number of labels than samples, labels that the loss is not made for, or a loss of one output
+            asked of a network with several.
+    """
+    y = np.asarray(y)
+    classes = loss is CROSS_ENTROPY or (loss is None and n_outputs > 1)
+    signs = loss is LOGISTIC or (loss is None and n_outputs == 1)
+    name = "the accuracy" if loss is None else f"the {loss.name} loss"
+    shape = (n, n_outputs) if loss is SQUARED and n_outputs > 1 else (n,)
+    if y.shape != shape:
+        raise ValueError(f"the labels have shape {y.shape}; {name} of {n} samples, {n_outputs} outputs, needs {shape}")
+    if not np.isfinite(y.astype(float)).all():
+        raise ValueError(f"label {np.argwhere(~np.isfinite(y.astype(float)))[0].tolist()} is not finite")
+    if loss in (ABSOLUTE, LOGISTIC) and n_outputs > 1:
+        raise ValueError(f"{name} is for one output, the networks have {n_outputs}; use squared or cross-entropy")
+    if loss is CROSS_ENTROPY and n_outputs == 1:
+        raise ValueError("the cross-entropy loss needs two outputs or more; use logistic for one output")
+    if signs and not np.isin(y, (-1, 1)).all():
+        raise ValueError(f"label {y[~np.isin(y, (-1, 1))][0]} is neither -1 nor 1; {name} of one output needs ±1")
+    if classes and not np.isin(y, np.arange(n_outputs)).all():
+        wrong = y[~np.isin(y, np.arange(n_outputs))][0]
+        raise ValueError(f"label {wrong} is no class; {name} of {n_outputs} outputs needs 0..{n_outputs - 1}")
+    return y.astype(int) if classes else y.astype(float)

@@ -1,0 +1,137 @@
+"""The size d_eps of a low-loss region: the S-th root of its volume in a bounded cube, S the number of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import beta, t
+
+from ntkfl.estimate import Estimate
+
+Losses = Callable[[np.ndarray], np.ndarray]  # of points (N, S), one number a point, (N,)
+
+QUANTILE = 0.2  # share of the particles that a level of the splitting keeps
+MOST_LEVELS = 400
+
+
+def region_size(
+    losses: Losses,
+    below: float,
+    centre: Float[np.ndarray, " S"],
+    side: float,
+    rng: np.random.Generator,
+    points: int = 20_000,
+    level: float = 0.95,
+) -> Estimate:
+    """d_eps = |{w in the cube: L(w) < eps}|^(1/S) from uniform points: for few parameters (S <= 8, say).
+
+    Args:
+        losses: L at points (N, S). below: eps. centre, side: of the cube. level: of the exact binomial interval.
+
+    Raises:
+        ValueError: an unbounded cube (the region is then infinite, and the message says why), or no points.
+    Source: FedGuCci, Lemma 3.3; ledger F3.
+    """
+    centre = _checked_cube(centre, side)
+    if points < 1:
+        raise ValueError(f"{points} points; at least one is needed")
+    drawn = centre + side * (rng.random((points, len(centre))) - 0.5)
+    hits = int((losses(drawn) < below).sum())
+    tail = (1 - level) / 2
+    low = float(beta.ppf(tail, hits, points - hits + 1)) if hits else 0.0
+    high = float(beta.ppf(1 - tail, hits + 1, points - hits)) if hits < points else 1.0
+    low, high = (side * share ** (1 / len(centre)) for share in (low, high))
+    return Estimate.between(low, high, f"Clopper-Pearson {level:.0%}, {hits} of {points} points")
+
+
+def split_region_size(
+    losses: Losses,
+    below: float,
+    centre: Float[np.ndarray, " S"],
+    side: float,
+    rng: np.random.Generator,
+    particles: int = 500,
+    runs: int = 5,
+    level: float = 0.95,
+) -> Estimate:
+    """d_eps for many parameters, by multilevel splitting; the error is Student's, from repeated runs.
+
+    The volume is a product of shares of about QUANTILE: the particles of each level start from those below the last
+    level's quantile and make random moves in the cube that stay below it. Its S-th root forgives: an error of 1 in the
+    logarithm of the volume is 1/S of it in d_eps.
+
+    Raises:
+        ValueError: an unbounded cube; fewer than 2 runs or 10 particles; a region that is not reached.
+    Source: ledger F3, "Estimating d_eps" (b).
+    """
+    centre = _checked_cube(centre, side)
+    if runs < 2 or particles < 10:
+        raise ValueError(f"{runs} runs of {particles} particles; an error needs 2 runs or more, and each 10 particles")
+    logs = [log_share(losses, below, centre, side, rng, particles) / len(centre) for _ in range(runs)]
+    half = float(t.ppf((1 + level) / 2, runs - 1) * np.std(logs, ddof=1) / np.sqrt(runs))
+    low, high = (side * np.exp(np.mean(logs) + sign * half) for sign in (-1, 1))
+    return Estimate.between(low, min(high, max(side, low)), f"multilevel splitting, Student {level:.0%} of {runs} runs")
+
+
+def log_share(
+    losses: Losses, below: float, centre: Float[np.ndarray, " S"], side: float, rng: np.random.Generator, particles: int
+) -> float:
+    """One run of the splitting: log of the share of the cube on which L < eps."""
+    at = centre + side * (rng.random((particles, len(centre))) - 0.5)
+    heights, total = losses(at), 0.0
+    for _ in range(MOST_LEVELS):
+        level = float(np.sort(heights)[int(QUANTILE * particles)])
+        if level <= below:
+            share = float(np.mean(heights < below))
+            if share == 0:
+                break
+            return total + float(np.log(share))
+        kept = heights < level
+        if not kept.any():
+            break
+        total += float(np.log(np.mean(kept)))
+        parents = rng.choice(np.flatnonzero(kept), size=particles)
+        at, heights = _moved(losses, level, at[parents], heights[parents], centre, side, rng)
+    raise ValueError(
+        f"the region L < {below:g} was not reached by {particles} particles; the lowest loss met is "
+        f"{heights.min():.6g}: eps may lie below the smallest loss in the cube"
+    )
+
+
+def _moved(
+    losses: Losses,
+    level: float,
+    at: np.ndarray,
+    heights: np.ndarray,
+    centre: np.ndarray,
+    side: float,
+    rng: np.random.Generator,
+    moves: int = 30,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Metropolis moves of random scale that keep the uniform law on {L < level} in the cube."""
+    count, size = at.shape
+    spread = np.maximum(at.std(axis=0), 1e-12 * side)
+    for _ in range(moves):
+        scale = np.exp(rng.uniform(np.log(0.05), np.log(2.0), size=(count, 1))) / np.sqrt(size)
+        tried = at + scale * spread * rng.normal(size=at.shape)
+        new = losses(tried)
+        taken = (new < level) & (np.abs(tried - centre) <= side / 2).all(axis=1)
+        at, heights = np.where(taken[:, None], tried, at), np.where(taken, new, heights)
+    return at, heights
+
+
+def _checked_cube(centre: np.ndarray, side: float) -> np.ndarray:
+    centre = np.asarray(centre, float)
+    if centre.ndim != 1 or not len(centre) or not np.isfinite(centre).all():
+        raise ValueError(f"the cube's centre has shape {centre.shape}; it must be a vector of finite weights")
+    if side is None or np.isinf(side):
+        raise ValueError(
+            "d_eps needs a bounded domain, the side of a cube: over all weights the region is infinite. A unit's "
+            "weights (u, v) can be rescaled to (s u, v / s) without changing the network, so each region of low loss "
+            "runs along hyperbolas to infinity, and its volume diverges"
+        )
+    if not side > 0:
+        raise ValueError(f"the cube's side is {side}; it must be positive")
+    return centre

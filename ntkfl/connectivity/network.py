@@ -1,0 +1,115 @@
+"""Two-layer ReLU networks with both layers free, f(x) = readout . relu(hidden x), as points that can be averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLayer:
+    """A network of h hidden units on l features.
+
+    Args:
+        hidden: U, (h, l). readout: v, (h,) for one output, (C, h) for C outputs.
+
+    Raises:
+        ValueError: shapes that do not fit, or a weight that is not finite.
+    """
+
+    hidden: Float[np.ndarray, "h l"]
+    readout: Float[np.ndarray, ...]
+
+    def __post_init__(self) -> None:
+        hidden, readout = np.asarray(self.hidden, float), np.asarray(self.readout, float)
+        if hidden.ndim != 2 or 0 in hidden.shape:
+            raise ValueError(f"the hidden weights have shape {hidden.shape}; they must be (h, l)")
+        if readout.ndim not in (1, 2) or readout.shape[-1] != len(hidden) or 0 in readout.shape:
+            raise ValueError(
+                f"the readout has shape {readout.shape}; with {len(hidden)} hidden units it must be ({len(hidden)},) "
+                f"or (C, {len(hidden)})"
+            )
+        for name, weights in (("hidden", hidden), ("readout", readout)):
+            if not np.isfinite(weights).all():
+                index = tuple(int(i) for i in np.argwhere(~np.isfinite(weights))[0])
+                raise ValueError(f"the {name} weight at {index} is {weights[index]}; every weight must be finite")
+            object.__setattr__(self, name, weights)
+
+    @property
+    def size(self) -> int:
+        """Number of parameters, S."""
+        return self.hidden.size + self.readout.size
+
+    @property
+    def n_outputs(self) -> int:
+        """C; 1 for a scalar network."""
+        return 1 if self.readout.ndim == 1 else len(self.readout)
+
+    def outputs(self, x: Float[np.ndarray, "n l"]) -> Float[np.ndarray, ...]:
+        """f(x), (n,) for one output, (n, C) for C of them."""
+        return np.maximum(checked_inputs(self, x) @ self.hidden.T, 0) @ self.readout.T
+
+    def vector(self) -> Float[np.ndarray, " S"]:
+        """All parameters, the hidden ones first."""
+        return np.concatenate([self.hidden.ravel(), self.readout.ravel()])
+
+    def at(self, vector: Float[np.ndarray, " S"]) -> TwoLayer:
+        """The network of this shape with these parameters."""
+        vector = np.asarray(vector, float)
+        if vector.shape != (self.size,):
+            raise ValueError(f"the parameters have shape {vector.shape}; this network has ({self.size},)")
+        hidden, readout = vector[: self.hidden.size], vector[self.hidden.size :]
+        return TwoLayer(hidden.reshape(self.hidden.shape), readout.reshape(self.readout.shape))
+
+
+def combination(networks: Sequence[TwoLayer], weights: Sequence[float] | None = None) -> TwoLayer:
+    """sum_k p_k w_k of networks of one shape; equal weights unless they are given.
+
+    Raises:
+        ValueError: no network, networks of different shapes, or as many weights as there are not networks.
+    """
+    check_shapes(networks)
+    chosen = np.full(len(networks), 1 / len(networks)) if weights is None else np.asarray(weights, float)
+    if chosen.shape != (len(networks),):
+        raise ValueError(f"there are {len(networks)} networks and weights of shape {chosen.shape}; one weight each")
+    parts = [(p * network.hidden, p * network.readout) for p, network in zip(chosen, networks, strict=True)]
+    return TwoLayer(sum(hidden for hidden, _ in parts), sum(readout for _, readout in parts))
+
+
+def between(first: TwoLayer, second: TwoLayer, alpha: float) -> TwoLayer:
+    """The point alpha w_1 + (1 - alpha) w_2 of the segment (FedGuCci, Definition 2.1)."""
+    return combination((first, second), (alpha, 1 - alpha))
+
+
+def check_shapes(networks: Sequence[TwoLayer]) -> None:
+    """Refuse networks that cannot be averaged.
+
+    Raises:
+        ValueError: none, or different shapes.
+    """
+    if not networks:
+        raise ValueError("there is no network; at least one is needed")
+    shapes = [(network.hidden.shape, network.readout.shape) for network in networks]
+    for number, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise ValueError(
+                f"network {number} has hidden and readout weights of shapes {shape[0]} and {shape[1]}, network 0 has "
+                f"{shapes[0][0]} and {shapes[0][1]}; only networks of one shape lie on a segment"
+            )
+
+
+def checked_inputs(network: TwoLayer, x: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l"]:
+    """The inputs as float64.
+
+    Raises:
+        ValueError: no rows, another number of features than the network's, or an entry that is not finite.
+    """
+    x = np.asarray(x, float)
+    if x.ndim != 2 or x.shape[1] != network.hidden.shape[1] or not len(x):
+        raise ValueError(f"the inputs have shape {x.shape}; the network takes (n, {network.hidden.shape[1]}), n >= 1")
+    if not np.isfinite(x).all():
+        raise ValueError(f"the inputs have an entry that is not finite in row {np.argwhere(~np.isfinite(x))[0][0]}")
+    return x

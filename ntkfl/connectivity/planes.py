@@ -1,0 +1,123 @@
+"""The plane through three points of weight space, and losses on a grid of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.connectivity.losses import checked_labels, named_loss
+from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
+
+BLOCK = 2**16  # units times samples that are worked on at once
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """The points origin + s first + t second of weight space; the directions are orthonormal.
+
+    Args:
+        origin, first, second: (S,). corners: coordinates (s, t) of the three points that it was made from, (3, 2).
+    """
+
+    origin: Float[np.ndarray, " S"]
+    first: Float[np.ndarray, " S"]
+    second: Float[np.ndarray, " S"]
+    corners: Float[np.ndarray, "3 2"]
+
+    def point(self, s: float, t: float) -> Float[np.ndarray, " S"]:
+        """The weights at these coordinates."""
+        return self.origin + s * self.first + t * self.second
+
+    def coordinates(self, vector: Float[np.ndarray, " S"]) -> Float[np.ndarray, " 2"]:
+        """Those of the nearest point of the plane."""
+        offset = np.asarray(vector, float) - self.origin
+        return np.array([offset @ self.first, offset @ self.second])
+
+    def axes(self, points: int, margin: float = 0.25) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
+        """Equally spaced values of s and of t that cover the corners and a margin of their extent on each side."""
+        low, high = self.corners.min(axis=0), self.corners.max(axis=0)
+        reach = margin * (high - low)
+        s, t = (np.linspace(a, b, points) for a, b in zip(low - reach, high + reach, strict=True))
+        return s, t
+
+
+def plane_through(vectors: Sequence[Float[np.ndarray, " S"]]) -> Plane:
+    """The plane through three points: the first is the origin, the second lies on the first axis.
+
+    Raises:
+        ValueError: not three points, different lengths, an entry that is not finite, or three points on one line.
+    """
+    if len(vectors) != 3:
+        raise ValueError(f"a plane goes through 3 points, got {len(vectors)}")
+    points = [np.asarray(vector, float) for vector in vectors]
+    shapes = [point.shape for point in points]
+    if len(set(shapes)) > 1 or points[0].ndim != 1:
+        raise ValueError(f"the points have shapes {shapes}; they must be vectors of one length")
+    if not np.isfinite(points).all():
+        raise ValueError(f"point {np.argwhere(~np.isfinite(points))[0][0]} has an entry that is not finite")
+    across, up = points[1] - points[0], points[2] - points[0]
+    width, length = np.linalg.norm(across), np.linalg.norm(up)
+    first = across / width if width > 0 else across
+    rest = up - (up @ first) * first
+    rest = rest - (rest @ first) * first  # again: the first time leaves what rounding left of it
+    height = np.linalg.norm(rest)
+    if not width > 0 or not height > 1e-12 * length:
+        raise ValueError(f"the points lie on one line (height {height:.3g} over it); a plane needs three that do not")
+    corners = np.array([[0.0, 0.0], [width, 0.0], [up @ first, height]])
+    return Plane(points[0], first, rest / height, corners)
+
+
+def plane_losses(
+    networks: Sequence[TwoLayer],
+    x: Float[np.ndarray, "n l"],
+    y: np.ndarray,
+    s: Float[np.ndarray, " p"],
+    t: Float[np.ndarray, " q"],
+    loss: str = "squared",
+) -> Float[np.ndarray, "p q"]:
+    """Mean loss at every (s_i, t_j) of the plane through three networks.
+
+    U x is affine in the coordinates, so three matrix products serve all points.
+
+    Raises:
+        ValueError: as `plane_through`; networks, inputs or labels that do not fit each other or the loss.
+    """
+    check_shapes(networks)
+    plane = plane_through([network.vector() for network in networks])
+    shape, x, chosen = networks[0], checked_inputs(networks[0], x), named_loss(loss)
+    y = checked_labels(chosen, y, len(x), shape.n_outputs)
+    parts = [shape.at(part) for part in (plane.origin, plane.first, plane.second)]
+    products = [x @ part.hidden.T for part in parts]
+    readouts = [np.atleast_2d(part.readout) for part in parts]
+    s, t = np.asarray(s, float), np.asarray(t, float)
+    total = np.zeros((len(s), len(t)))
+    rows = max(1, BLOCK // len(shape.hidden))
+    for begin in range(0, len(x), rows):
+        origin, across, up = (product[begin : begin + rows] for product in products)
+        labels, gate = y[begin : begin + rows], np.empty_like(origin)
+        bases = [origin + a * across for a in s]
+        outputs = np.empty((len(s), len(origin), len(readouts[0])))
+        for j, b in enumerate(t):
+            rise = b * up  # relu(base + rise) = max(base, -rise) + rise: two passes for each point instead of four
+            below = -rise
+            for i, a in enumerate(s):
+                weights = (readouts[0] + a * readouts[1] + b * readouts[2]).T
+                np.matmul(np.maximum(bases[i], below, out=gate), weights, out=outputs[i])
+            slopes = [rise @ part.T for part in readouts]
+            outputs += slopes[0] + s[:, None, None] * slopes[1] + b * slopes[2]
+            values = chosen.value(outputs if shape.n_outputs > 1 else outputs[..., 0], labels)
+            total[:, j] += values.sum(axis=1)
+    return total / len(x)
+
+
+def plane_grid(
+    plane: Plane,
+    evaluate: Callable[[Float[np.ndarray, " S"]], float],
+    s: Float[np.ndarray, " p"],
+    t: Float[np.ndarray, " q"],
+) -> Float[np.ndarray, "p q"]:
+    """Any function of the weights at every (s_i, t_j) of a plane: for models of which only evaluations are known."""
+    return np.array([[float(evaluate(plane.point(a, b))) for b in t] for a in s])

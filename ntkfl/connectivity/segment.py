@@ -1,0 +1,150 @@
+"""The outputs along the segment between two networks: each sample's is quadratic between the kinks it crosses.
+
+At alpha w_1 + (1 - alpha) w_2 unit i sees g_i = alpha a_i + (1 - alpha) c_i with a = U_1 x and c = U_2 x, and adds
+(alpha v_1i + (1 - alpha) v_2i) relu(g_i). So f is a quadratic in alpha between the points -c_i / (a_i - c_i) at which
+some g_i changes its sign. Source: ledger X1, after FedGuCci, Definition 2.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.connectivity.long_sums import LONG, long_product, long_product_error, running_sum, running_sum_error
+from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
+
+EPS = np.finfo(float).eps
+CHUNK = 2**20  # units times samples whose pieces are held at once in long precision, some 200 bytes each
+HELD = 2**24  # units times samples whose products are kept, 32 bytes each
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """The segment alpha w_1 + (1 - alpha) w_2 seen on inputs x (n, l).
+
+    Raises:
+        ValueError: networks of different shapes, or inputs that do not fit them.
+    """
+
+    first: TwoLayer
+    second: TwoLayer
+    x: Float[np.ndarray, "n l"]
+
+    def __post_init__(self) -> None:
+        check_shapes((self.first, self.second))
+        object.__setattr__(self, "x", checked_inputs(self.first, self.x))
+
+    def sliced(self, rows: slice) -> Segment:
+        """The same segment on some of the inputs."""
+        part = Segment(self.first, self.second, self.x[rows])
+        if "_sides" in self.__dict__:
+            part.__dict__["_sides"] = (self._sides[0][rows], self._sides[1][rows])
+        return part
+
+    def chunks(self, labels: np.ndarray) -> Iterator[tuple[Segment, np.ndarray]]:
+        """The segment on few enough inputs at a time that their pieces can be held, and their labels."""
+        width = self.first.hidden.shape[0]
+        if len(self.x) * width <= HELD:
+            _ = self._sides  # computed once for all chunks of all passes
+        rows = max(1, CHUNK // (width + 1))
+        for begin in range(0, len(self.x), rows):
+            yield self.sliced(slice(begin, begin + rows)), labels[begin : begin + rows]
+
+    @cached_property
+    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """a = U_1 x and c = U_2 x, (n, h), long precision."""
+        return long_product(self.x, self.first.hidden), long_product(self.x, self.second.hidden)
+
+    @cached_property
+    def _readouts(self) -> tuple[np.ndarray, np.ndarray]:
+        """v_1 and v_2, (C, h)."""
+        return np.atleast_2d(self.first.readout), np.atleast_2d(self.second.readout)
+
+    @cached_property
+    def crossings(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where units change their sign on each sample, ascending, (n, k), and the units; 1 where there is no more.
+
+        k is the largest number of crossings that a sample has.
+        """
+        a, c = self._sides
+        crosses = np.where(c >= 0, a < 0, a > 0) & (c != 0)  # c = 0: it is on, or off, all the way
+        points = np.ones(c.shape)
+        points[crosses] = c[crosses] / (c[crosses] - a[crosses])
+        most = int((points < 1).sum(axis=1).max())
+        unit = np.argsort(points, axis=1, kind="stable")[:, :most]
+        return np.take_along_axis(points, unit, axis=1), unit
+
+    def coefficients(self, channel: int) -> np.ndarray:
+        """f of one output on the pieces of each sample, (n, k + 1, 3), constant term first, long precision.
+
+        Piece p of a sample lies between its crossings p - 1 and p; pieces after the last crossing are empty.
+        """
+        (a, c), (v1, v2) = self._sides, self._readouts
+        one, two = v1[channel].astype(LONG), v2[channel].astype(LONG)
+        on = (c > 0) | ((c == 0) & (a > 0))
+        points, unit = self.crossings
+        flat = unit + np.arange(len(c))[:, None] * c.shape[1]
+        sign = np.where(on.ravel()[flat], -1.0, 1.0) * (points < 1)
+        pieces = np.empty((3, len(c), unit.shape[1] + 1), LONG)
+        for power, term in enumerate(_terms(a * on, c * on, one, two)):
+            pieces[power, :, 0] = term.sum(axis=1)
+        for power, term in enumerate(_terms(a.ravel()[flat], c.ravel()[flat], one[unit], two[unit])):
+            pieces[power, :, 1:] = term * sign
+        return np.moveaxis(running_sum(pieces), 0, -1)
+
+    @cached_property
+    def all_coefficients(self) -> list[np.ndarray]:
+        """`coefficients` of every output, kept."""
+        return [self.coefficients(channel) for channel in range(self.first.n_outputs)]
+
+    @cached_property
+    def edges(self) -> np.ndarray:
+        """The pieces' edges of each sample, (n, k + 2), from 0 to 1."""
+        points, _ = self.crossings
+        n = len(points)
+        return np.concatenate([np.zeros((n, 1)), points, np.ones((n, 1))], axis=1)
+
+    def outputs_at(self, end: int) -> np.ndarray:
+        """The outputs at alpha = 0 or 1, (n, C), long precision: those of the second and of the first network."""
+        v = self._readouts[1 - end].astype(LONG)
+        active = np.maximum(self._sides[1 - end], 0)
+        return np.stack([(active * row).sum(axis=1) for row in v], axis=1)
+
+    @cached_property
+    def absolute_terms(self) -> np.ndarray:
+        """Sum over the units that may be on, of the larger |v| times the larger |U x|, (n, C): at least |f|."""
+        (a, c), (v1, v2) = self._sides, self._readouts
+        may_be_on = np.maximum(a, c) > -self._product_error
+        sizes = np.asarray(np.maximum(np.abs(a), np.abs(c)) * may_be_on, float)
+        return sizes @ np.maximum(np.abs(v1), np.abs(v2)).T * (1 + 1e-12)
+
+    @cached_property
+    def output_error(self) -> np.ndarray:
+        """Bound on the error of the outputs' pieces, (n, C), at any alpha.
+
+        It has three parts: the products U x; the sums over the units; and edges that are rounded to float64, between
+        which and the true crossing the wrong piece is off by at most |v| |a - c| times their distance.
+        """
+        largest = np.maximum(*(np.abs(v) for v in self._readouts))
+        (a, c) = self._sides
+        may_be_on = np.maximum(a, c) > -self._product_error
+        products = 4 * (self._product_error * may_be_on) @ largest.T
+        sums = 16 * running_sum_error(a.shape[1])
+        return np.asarray(products + (sums + 2 * EPS) * self.absolute_terms, float)
+
+    @cached_property
+    def _product_error(self) -> np.ndarray:
+        """Bound on the rounding of a and c, (n, h)."""
+        return np.maximum(*(long_product_error(self.x, net.hidden) for net in (self.first, self.second)))
+
+
+def _terms(a: np.ndarray, c: np.ndarray, one: np.ndarray, two: np.ndarray) -> Iterator[np.ndarray]:
+    """(alpha one + (1 - alpha) two)(alpha a + (1 - alpha) c), the coefficients of alpha^0, alpha^1, alpha^2."""
+    rise, more = a - c, one - two
+    yield two * c
+    yield two * rise + more * c
+    yield more * rise

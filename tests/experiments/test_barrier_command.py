@@ -1,0 +1,125 @@
+"""`ntkfl barrier`: the numbers of the library on the user's files, and every bad file refused in one line."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+from ntkfl.connectivity.barrier import accuracy_barrier, connectivity_loss, loss_barrier
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.network_files import load_network, save_network
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["barrier", *map(str, arguments)])
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two networks, and a data file, in a folder."""
+    rng = np.random.default_rng(0)
+    first = TwoLayer(rng.normal(size=(6, 3)), rng.normal(size=6))
+    order = rng.permutation(6)
+    save_network(first, tmp_path / "a.npz")
+    save_network(TwoLayer(first.hidden[order], first.readout[order]), tmp_path / "b.npz")
+    x = rng.normal(size=(12, 3))
+    np.savez(tmp_path / "data.npz", x=x, y=np.where(first.outputs(x) > 0.1, 1.0, -1.0))
+    return tmp_path
+
+
+def test_a_saved_network_is_read_back_bit_for_bit(files):
+    rng = np.random.default_rng(0)
+    network = load_network(files / "a.npz")
+    assert np.array_equal(network.hidden, rng.normal(size=(6, 3)))
+    assert np.array_equal(network.readout, rng.normal(size=6))
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "logistic"])
+def test_the_numbers_are_those_of_the_library(files, loss):
+    a, b, data = files / "a.npz", files / "b.npz", files / "data.npz"
+    result = run(a, b, "--data", data, "--loss", loss, "--json", files / "out.json")
+    assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in files.iterdir()) == ["a.npz", "b.npz", "data.npz", "out.json"]
+    content = json.loads((files / "out.json").read_text())
+    networks = load_network(a), load_network(b)
+    with np.load(data) as archive:
+        arrays = {name: archive[name] for name in ("x", "y")}
+    exact = loss_barrier(*networks, arrays["x"], arrays["y"], loss)
+    assert content["loss barrier"]["value"] == exact.value.value
+    assert content["loss barrier"]["error"] == exact.value.error
+    assert content["loss barrier"]["alpha"] == exact.at
+    accuracy = accuracy_barrier(*networks, arrays["x"], arrays["y"])
+    assert content["accuracy barrier"]["value"] == accuracy.value.value
+    grid = content["11-point grid"]
+    assert grid["misses"] >= -exact.value.error and grid["value"] >= 0
+    assert round(10 * grid["alpha"], 9).is_integer()
+    if loss == "logistic":
+        assert "undefined: the integral of the logistic loss has no closed form" in result.stdout
+    else:
+        assert (
+            content["connectivity loss"]["value"] == connectivity_loss(*networks, arrays["x"], arrays["y"], loss).value
+        )
+    assert f"loss barrier       {exact.value.value:.10g} ± {exact.value.error:.1e} at alpha = " in result.stdout
+
+
+def test_a_named_data_set_and_unit_rows(tmp_path):
+    rng = np.random.default_rng(1)
+    for name in ("a", "b"):
+        save_network(TwoLayer(rng.normal(size=(4, 64)), rng.normal(size=4)), tmp_path / f"{name}.npz")
+    result = run(tmp_path / "a.npz", tmp_path / "b.npz", "--data", "digits", "--n", 15, "--unit")
+    assert result.exit_code == 0, result.output
+    assert "n = 15" in result.stdout and "4 hidden units, 64 features, 1 output" in result.stdout
+
+
+def test_an_accuracy_of_zero_is_said_to_be_undefined_and_the_rest_is_printed(files):
+    save_network(TwoLayer(np.zeros((6, 3)), np.ones(6)), files / "zero.npz")
+    result = run(files / "a.npz", files / "zero.npz", "--data", files / "data.npz")
+    assert result.exit_code == 0
+    assert "undefined: the second network classifies none of the 12 samples correctly" in result.stdout
+    assert "connectivity loss" in result.stdout
+
+
+def bad_files(folder):
+    """Files that are no networks of this shape, by name."""
+    np.savez(folder / "lacks.npz", hidden=np.ones((6, 3)))
+    np.savez(folder / "nan.npz", hidden=np.full((6, 3), np.nan), readout=np.ones(6))
+    np.savez(folder / "other.npz", hidden=np.ones((5, 3)), readout=np.ones(5))
+    np.savez(folder / "text.npz", hidden=np.array([["x"]]), readout=np.ones(1))
+    np.savez(folder / "pickle.npz", hidden=np.array([{}], dtype=object), readout=np.ones(1))
+    (folder / "plain.npz").write_text("hidden\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("absent.npz", "there is no such file"),
+        ("lacks.npz", "has no array 'readout'; a network needs hidden and readout, found: hidden"),
+        ("nan.npz", "the hidden weight at (0, 0) is nan; every weight must be finite"),
+        ("other.npz", "only networks of one shape lie on a segment"),
+        ("text.npz", "array 'hidden' of"),
+        ("pickle.npz", "it holds pickled Python objects, which are refused"),
+        ("plain.npz", "is not a .npz archive"),
+    ],
+)
+def test_a_bad_network_is_refused_in_one_line(files, name, message):
+    bad_files(files)
+    result = run(files / "a.npz", files / name, "--data", files / "data.npz", "--json", files / "out.json")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ") and message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (files / "out.json").exists()
+
+
+def test_other_bad_input(files):
+    a, b = files / "a.npz", files / "b.npz"
+    for arguments, message in (
+        (("--data", files / "data.npz", "--loss", "cross-entropy"), "needs two outputs or more; use logistic"),
+        (("--data", "digits"), "the inputs have shape (20, 64); the network takes (n, 3)"),
+        (("--data", "digits", "--n", "0"), "n is 0; it must be a positive integer"),
+        (("--data", files / "data.npz", "--json", a), "is the data that are read"),
+    ):
+        result = run(a, b, *arguments)
+        assert result.exit_code == 2 and message in result.stderr, result.output
+    assert run(a).exit_code == 2  # one network only

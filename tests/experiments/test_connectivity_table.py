@@ -1,0 +1,86 @@
+"""`ntkfl connectivity-table` and the training behind its last rows."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+from experiments.two_layer_training import initial_network, trained
+from ntkfl.connectivity.barrier import loss_barrier
+from ntkfl.connectivity.losses import CROSS_ENTROPY
+from ntkfl.connectivity.network import TwoLayer, between
+
+RNG = np.random.default_rng(0)
+X, CLASSES = RNG.standard_normal((12, 3)), RNG.integers(0, 3, 12)
+START, ANCHOR = (initial_network(5, 3, 3, RNG) for _ in range(2))
+
+
+def mean_loss(network):
+    return float(CROSS_ENTROPY.value(network.outputs(X), CLASSES).mean())
+
+
+def objective(network, weight):
+    """Cross-entropy plus its mean over the segment to the anchor, by a fine midpoint rule."""
+    middles = (np.arange(400) + 0.5) / 400
+    return mean_loss(network) + weight * np.mean([mean_loss(between(network, ANCHOR, a)) for a in middles])
+
+
+@pytest.mark.parametrize("weight", [0.0, 2.0])
+def test_a_step_is_the_gradient_of_the_objective(weight):
+    rate, size = 1e-3, 1e-5
+    after = trained(START, X, CLASSES, steps=1, rate=rate, anchor=ANCHOR, weight=weight)
+    gradient = (START.vector() - after.vector()) / rate
+    direction = np.random.default_rng(1).standard_normal(START.size)
+    ends = [objective(START.at(START.vector() + s * size * direction), weight) for s in (1, -1)]
+    assert gradient @ direction == pytest.approx((ends[0] - ends[1]) / (2 * size), rel=0.02)  # 3 Gauss nodes
+
+
+def test_the_connectivity_loss_lowers_the_barrier_to_the_anchor():
+    found = [
+        loss_barrier(
+            trained(START, X, CLASSES, steps=200, rate=0.5, anchor=ANCHOR, weight=w),
+            ANCHOR,
+            X,
+            CLASSES,
+            "cross-entropy",
+        )
+        for w in (0.0, 1.0)
+    ]
+    assert found[1].value.hi < found[0].value.lo
+
+
+def test_a_weight_needs_an_anchor():
+    with pytest.raises(ValueError, match=r"weight is 1 and there is no anchor; the connectivity loss needs one"):
+        trained(START, X, CLASSES, steps=1, rate=0.1, weight=1.0)
+
+
+def test_an_overflow_is_named():
+    with pytest.raises(FloatingPointError, match="a rate of 1e\\+200 is too large"):
+        huge = TwoLayer(START.hidden * 1e150, START.readout * 1e150)
+        trained(huge, X * 0.1, CLASSES, steps=3, rate=1e200)
+
+
+def test_the_table_is_in_order():
+    ran = CliRunner().invoke(app, ["connectivity-table", "--samples", "40", "--width", "8", "--steps", "30"])
+    assert ran.exit_code == 0, ran.output
+    rows = ran.output.splitlines()
+    assert len(rows) == 10
+    for row in rows[1:6]:
+        stated, first, sure, data, gap, barrier = (float(cell) for cell in row.split()[-6:])
+        assert barrier <= gap * 1.01
+        assert gap <= data <= sure
+        assert gap <= first <= stated
+    assert [row.split(":")[0] for row in rows[6:]] == ["digits, even/odd"] * 2 + ["digits, ten classes"] * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--delta", "1.5"], "delta is 1.5; it must lie between 0 and 1"),
+        (["--samples", "5000"], "there are 1797 digits"),
+    ],
+)
+def test_bad_input_is_refused(arguments, said):
+    ran = CliRunner().invoke(app, ["connectivity-table", "--steps", "1", *arguments])
+    assert ran.exit_code != 0
+    assert said in ran.output

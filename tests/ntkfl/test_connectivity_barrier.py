@@ -1,0 +1,423 @@
+"""Exact barriers against rational arithmetic: the value is taken, nothing on a grid exceeds it, and identities hold."""
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ntkfl.connectivity.barrier import (
+    accuracy_barrier,
+    connectivity_loss,
+    group_accuracy_barrier,
+    group_barrier,
+    largest_gap,
+    loss_barrier,
+    sampled_connectivity_loss,
+)
+from ntkfl.connectivity.network import TwoLayer, between
+from ntkfl.connectivity.path_loss import squared_error
+from ntkfl.connectivity.segment import Segment
+
+QUICK = settings(deadline=None, max_examples=25)
+GRID = [Fraction(k, 24) for k in range(25)]
+POLYNOMIAL = ("squared", "absolute")
+
+
+def _numbers(whole):
+    return st.integers(-3, 3).map(float) if whole else st.floats(-4, 4, allow_subnormal=False)
+
+
+@st.composite
+def pairs(draw, outputs=1):
+    """Two networks, inputs and labels: small integers (ties, dead units, common kinks) or any floats."""
+    h, d, n = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 5))
+    number = _numbers(draw(st.booleans()))
+
+    def array(*shape):
+        size = int(np.prod(shape))
+        return np.array(draw(st.lists(number, min_size=size, max_size=size))).reshape(shape)
+
+    readout = (h,) if outputs == 1 else (outputs, h)
+    networks = [TwoLayer(array(h, d), array(*readout)) for _ in range(2)]
+    return *networks, array(n, d), array(n) if outputs == 1 else array(n, outputs)
+
+
+def drawn(seed, h=16, d=5, n=40):
+    rng = np.random.default_rng(seed)
+    nets = [TwoLayer(rng.normal(size=(h, d)) / np.sqrt(d), rng.normal(size=h) / np.sqrt(h)) for _ in range(2)]
+    return *nets, rng.normal(size=(n, d)), rng.choice([-1.0, 1.0], size=n)
+
+
+def exact_outputs(first, second, alpha, x):
+    """f at alpha w_1 + (1 - alpha) w_2 in rational arithmetic, [n][C]."""
+
+    def mixed(a, b):
+        return [
+            [alpha * Fraction(p) + (1 - alpha) * Fraction(q) for p, q in zip(r, s, strict=True)]
+            for r, s in zip(np.atleast_2d(a).tolist(), np.atleast_2d(b).tolist(), strict=True)
+        ]
+
+    hidden, readout = mixed(first.hidden, second.hidden), mixed(first.readout, second.readout)
+    rows = [[Fraction(value) for value in row] for row in x.tolist()]
+    active = [[max(sum(u * v for u, v in zip(unit, row, strict=True)), Fraction(0)) for unit in hidden] for row in rows]
+    return [[sum(v * g for v, g in zip(out, gates, strict=True)) for out in readout] for gates in active]
+
+
+def exact_loss(first, second, alpha, x, y, loss):
+    labels = np.asarray(y).reshape(len(y), -1).tolist()
+    total = Fraction(0)
+    for outputs, label in zip(exact_outputs(first, second, alpha, x), labels, strict=True):
+        gaps = [f - Fraction(t) for f, t in zip(outputs, label, strict=True)]
+        total += sum(gap * gap for gap in gaps) if loss == "squared" else sum(abs(gap) for gap in gaps)
+    return total / len(y)
+
+
+def exact_excess(first, second, alpha, x, y, loss):
+    ends = [exact_loss(first, second, Fraction(end), x, y, loss) for end in (0, 1)]
+    return exact_loss(first, second, alpha, x, y, loss) - alpha * ends[1] - (1 - alpha) * ends[0]
+
+
+@QUICK
+@given(pairs(), st.sampled_from(POLYNOMIAL))
+def test_the_enclosure_holds_the_exact_value_where_it_is_taken_and_no_grid_value_exceeds_it(pair, loss):
+    found = loss_barrier(*pair, loss)
+    taken = exact_excess(*pair[:2], Fraction(found.at), *pair[2:], loss)
+    assert float(taken) <= found.value.hi
+    slope = 1e4  # |d/d alpha| of the loss is below it for these sizes; `at` is the argmax rounded to float64
+    assert float(taken) >= found.value.lo - slope * np.finfo(float).eps or found.value.value == 0
+    assert all(float(exact_excess(*pair[:2], alpha, *pair[2:], loss)) <= found.value.hi for alpha in GRID)
+
+
+@QUICK
+@given(pairs(outputs=3))
+def test_several_outputs(pair):
+    found = loss_barrier(*pair)
+    assert all(float(exact_excess(*pair[:2], alpha, *pair[2:], "squared")) <= found.value.hi for alpha in GRID)
+
+
+@QUICK
+@given(pairs(), st.sampled_from(POLYNOMIAL))
+def test_swapping_the_networks_mirrors_the_segment(pair, loss):
+    first, second, x, y = pair
+    one, other = loss_barrier(first, second, x, y, loss), loss_barrier(second, first, x, y, loss)
+    assert abs(one.value.value - other.value.value) <= one.value.error + other.value.error
+
+
+@QUICK
+@given(pairs(), st.sampled_from(POLYNOMIAL))
+def test_a_network_and_itself_have_no_barrier(pair, loss):
+    first, _, x, y = pair
+    found = loss_barrier(first, first, x, y, loss)
+    assert found.value.lo <= 0 <= found.value.value <= found.value.error
+    assert found.pieces <= 1 + 2 * len(y) * (loss == "absolute")
+
+
+@QUICK
+@given(pairs())
+def test_repeating_the_inputs_changes_nothing(pair):
+    first, second, x, y = pair
+    one = loss_barrier(first, second, x, y)
+    twice = loss_barrier(first, second, np.concatenate([x, x]), np.concatenate([y, y]))
+    assert abs(one.value.value - twice.value.value) <= one.value.error + twice.value.error
+
+
+@QUICK
+@given(pairs(), st.integers(-6, 6))
+def test_moving_a_power_of_two_between_the_layers_of_both_networks_changes_a_linear_path_only(pair, power):
+    """u -> s u, v -> v / s in both networks is linear, so it commutes with interpolation: every barrier is kept."""
+    first, second, x, y = pair
+    scaled = [TwoLayer(net.hidden * 2.0**power, net.readout / 2.0**power) for net in (first, second)]
+    one, other = loss_barrier(first, second, x, y), loss_barrier(*scaled, x, y)
+    assert one.value.value == other.value.value and one.pieces == other.pieces
+
+
+@QUICK
+@given(pairs(), st.sampled_from(POLYNOMIAL))
+def test_the_integral_is_that_of_every_piece(pair, loss):
+    """Squared: Simpson's rule in rational arithmetic on the true pieces; absolute: within the loss's range."""
+    first, second, x, y = pair
+    found = connectivity_loss(first, second, x, y, loss)
+    assert found.hi >= 0
+    cuts = {Fraction(0), Fraction(1)}
+    for row in x.tolist():
+        for one, two in zip(first.hidden.tolist(), second.hidden.tolist(), strict=True):
+            a, c = (sum(Fraction(u) * Fraction(v) for u, v in zip(unit, row, strict=True)) for unit in (one, two))
+            if a * c < 0:
+                cuts.add(-c / (a - c))
+    edges = sorted(cuts)
+    weights = (7, 32, 12, 32, 7)  # Boole's rule: exact to degree 5
+    if loss == "squared":
+        total = Fraction(0)
+        for left, right in pairwise(edges):
+            nodes = [left + (right - left) * Fraction(k, 4) for k in range(5)]
+            values = [exact_loss(first, second, node, x, y, loss) for node in nodes]
+            total += (right - left) * sum(w * v for w, v in zip(weights, values, strict=True)) / 90
+        assert found.lo <= float(total) <= found.hi
+
+
+@QUICK
+@given(pairs(), st.integers(-60, 60), st.sampled_from(POLYNOMIAL))
+def test_the_barrier_is_homogeneous_in_inputs_and_labels(pair, power, loss):
+    first, second, x, y = pair
+    one = loss_barrier(first, second, x, y, loss)
+    scaled = loss_barrier(first, second, np.ldexp(x, power), np.ldexp(y, power), loss).value
+    factor = 2.0 ** (power * (2 if loss == "squared" else 1))
+    assert abs(scaled.value - factor * one.value.value) <= scaled.error + factor * one.value.error
+
+
+def test_linear_networks_and_a_convex_loss_have_no_barrier():
+    rng = np.random.default_rng(1)
+    x = np.abs(rng.normal(size=(30, 4)))
+    readout = rng.normal(size=6)
+    nets = [TwoLayer(np.abs(rng.normal(size=(6, 4))), readout) for _ in range(2)]  # every unit on; readout fixed
+    for loss in ("squared", "absolute"):
+        assert loss_barrier(*nets, x, np.ones(30), loss).value.value <= 1e-12
+
+
+def test_the_ledgers_permuted_copy_has_a_barrier_that_grids_miss():
+    rng = np.random.default_rng(0)
+    first = TwoLayer(rng.normal(size=(16, 5)), rng.normal(size=16) / 4)
+    order = rng.permutation(16)
+    second = TwoLayer(first.hidden[order], first.readout[order])
+    x = rng.normal(size=(40, 5))
+    y = first.outputs(x) + 0.1 * rng.normal(size=40)
+    found = loss_barrier(first, second, x, y)
+    ends = [np.mean((net.outputs(x) - y) ** 2) for net in (first, second)]
+    assert np.isclose(*ends, rtol=1e-13)
+
+    def grid(points):
+        losses = [np.mean((between(first, second, a).outputs(x) - y) ** 2) for a in np.linspace(0, 1, points)]
+        return max(losses) - ends[0]
+
+    assert found.value.error < 1e-13
+    assert 1e-4 < found.value.value - grid(11) < 0.05 * found.value.value  # more than any error here
+    assert 0 < found.value.value - grid(1001) < 1e-5
+    taken = exact_excess(first, second, Fraction(found.at), x, y, "squared")
+    assert found.value.lo <= float(taken) <= found.value.hi
+
+
+def test_many_samples_with_the_same_kink_are_one_corner():
+    """f = relu((2 alpha - 1) x) for x > 0: every sample's unit turns on at alpha = 1/2."""
+    first, second = TwoLayer([[1.0]], [1.0]), TwoLayer([[-1.0]], [1.0])
+    x = np.arange(1.0, 6.0)[:, None]
+    found = loss_barrier(first, second, x, np.zeros(5), "absolute")
+    assert found.value.value <= found.value.error  # relu is convex in alpha: no barrier
+    above = loss_barrier(first, second, x, 10 * np.ones(5), "absolute")  # |f - 10| = 10 - f: concave, corner at 1/2
+    assert np.isclose(above.value.value, 1.5, atol=2 * above.value.error) and np.isclose(above.at, 0.5)
+
+
+def test_a_double_root_and_a_residual_of_zero():
+    """f = alpha^2 against 0 touches at 0; |alpha^2 - 0| and (alpha^2)^2 are convex, so the barrier is 0."""
+    first, second, x = TwoLayer([[1.0]], [1.0]), TwoLayer([[0.0]], [0.0]), np.ones((1, 1))
+    for loss in POLYNOMIAL:
+        assert loss_barrier(first, second, x, np.zeros(1), loss).value.value <= 1e-15
+    same = loss_barrier(first, first, x, np.ones(1), "absolute")
+    assert same.value.value == 0.0
+    half = loss_barrier(first, second, x, np.array([0.25]), "absolute")  # |alpha^2 - 1/4| - (1/4 + alpha/2): <= 0
+    assert half.value.value <= half.value.error
+
+
+def test_a_unit_that_turns_on_exactly_at_an_end():
+    """c = 0 and a > 0: on all the way; c = 0 and a < 0: off all the way; a = 0: as c."""
+    x = np.ones((1, 1))
+    for end, other, expected in ((0.0, 2.0, 1.0), (0.0, -2.0, 0.0), (2.0, 0.0, 1.0), (-2.0, 0.0, 0.0)):
+        path = squared_error(Segment(TwoLayer([[other]], [1.0]), TwoLayer([[end]], [1.0]), x), np.zeros(1))
+        assert len(path.coefficients) == 1
+        assert np.isclose(np.sqrt(path.at(0.5)), expected)
+
+
+def test_kinks_so_close_to_an_end_that_their_alpha_rounds_to_it():
+    x = np.ones((1, 1))
+    for tiny in (1e-300, 1e-17, 5e-324):
+        for one, two in ((1.0, -tiny), (-tiny, 1.0), (-1.0, tiny), (tiny, -1.0)):
+            found = loss_barrier(TwoLayer([[one]], [1.0]), TwoLayer([[two]], [1.0]), x, np.ones(1))
+            taken = exact_excess(
+                TwoLayer([[one]], [1.0]), TwoLayer([[two]], [1.0]), Fraction(found.at), x, np.ones(1), "squared"
+            )
+            assert found.value.lo <= float(taken) + 1e-15 and float(taken) <= found.value.hi
+
+
+def test_dead_units_and_repeated_rows_are_no_pieces():
+    first = TwoLayer([[-1.0, -1.0], [1.0, 0.0], [1.0, 0.0]], [3.0, 1.0, 1.0])
+    second = TwoLayer([[-2.0, -1.0], [0.5, 0.0], [0.5, 0.0]], [1.0, 1.0, 1.0])
+    x = np.abs(np.random.default_rng(3).normal(size=(7, 2)))
+    assert loss_barrier(first, second, x, np.ones(7)).pieces == 1
+
+
+def test_long_sums_keep_the_error_small_at_many_units():
+    found = loss_barrier(*drawn(5, h=600, d=30, n=25))
+    assert found.value.error < 1e-12
+
+
+@settings(deadline=None, max_examples=10)
+@given(pairs())
+def test_the_logistic_barrier_encloses_a_grid(pair):
+    first, second, x, y = pair
+    y = np.where(y >= 0, 1.0, -1.0)
+    found = loss_barrier(first, second, x, y, "logistic")
+    assert found.value.error <= 1.1e-10
+    alphas = np.linspace(0, 1, 201)
+    losses = [np.logaddexp(0, -y * between(first, second, a).outputs(x)).mean() for a in alphas]
+    excess = losses - (1 - alphas) * losses[0] - alphas * losses[-1]
+    assert excess.max() <= found.value.hi + 1e-13
+    steepest = 2 * 48 * 36 / 200  # (largest |df/d alpha| here) times a grid step: what a grid can miss
+    assert found.value.lo <= excess.max() + steepest
+
+
+def test_the_cross_entropy_barrier_encloses_a_grid():
+    rng = np.random.default_rng(7)
+    first, second = (TwoLayer(rng.normal(size=(8, 3)), rng.normal(size=(4, 8))) for _ in range(2))
+    x, y = rng.normal(size=(12, 3)), rng.integers(0, 4, size=12)
+    found = loss_barrier(first, second, x, y, "cross-entropy")
+    alphas = np.linspace(0, 1, 2001)
+    outputs = np.stack([between(first, second, a).outputs(x) for a in alphas])
+    losses = (np.log(np.exp(outputs).sum(axis=2)) - outputs[:, np.arange(12), y]).mean(axis=1)
+    best = (losses - (1 - alphas) * losses[0] - alphas * losses[-1]).max()
+    assert best <= found.value.hi and found.value.lo <= best + 1e-4
+
+
+@QUICK
+@given(pairs())
+def test_the_gap_encloses_a_grid_in_rational_arithmetic(pair):
+    first, second, x, _ = pair
+    found = largest_gap(first, second, x)
+    ends = [exact_outputs(first, second, Fraction(end), x) for end in (0, 1)]
+
+    def gap(alpha):
+        at = exact_outputs(first, second, alpha, x)
+        rows = zip(at, *ends, strict=True)
+        return sum(abs(f[0] - (1 - alpha) * zero[0] - alpha * one[0]) for f, zero, one in rows) / len(x)
+
+    assert all(float(gap(alpha)) <= found.value.hi for alpha in GRID)
+    assert float(gap(Fraction(found.at))) >= found.value.lo - 1e-11
+
+
+@QUICK
+@given(pairs())
+def test_the_accuracy_barrier_is_what_no_grid_point_exceeds(pair):
+    first, second, x, y = pair
+    y = np.where(y >= 0, 1.0, -1.0)
+
+    def accuracy(alpha):
+        outputs = exact_outputs(first, second, alpha, x)
+        return Fraction(sum(f[0] * Fraction(t) > 0 for f, t in zip(outputs, y.tolist(), strict=True)), len(y))
+
+    def tied(alpha):
+        return any(f[0] == 0 for f in exact_outputs(first, second, alpha, x))
+
+    ends = accuracy(Fraction(0)), accuracy(Fraction(1))
+    if min(ends) == 0:
+        with pytest.raises(ValueError, match="accuracy of 0 at an end"):
+            accuracy_barrier(first, second, x, y)
+        return
+    found = accuracy_barrier(first, second, x, y)
+    assert 0 <= found.value.value <= 1
+    for alpha in GRID:
+        if not tied(alpha):  # an isolated tie is not counted
+            drop = 1 - accuracy(alpha) / (alpha * ends[1] + (1 - alpha) * ends[0])
+            assert float(drop) <= found.value.hi
+
+
+def test_a_group_of_two_is_the_midpoint():
+    first, second, x, y = drawn(2)
+    group = group_barrier((first, second), x, y)
+    exact = exact_excess(first, second, Fraction(1, 2), x, y, "squared")
+    assert group.lo <= float(exact) <= group.hi and group.error < 1e-12
+    assert group.value <= loss_barrier(first, second, x, y).value.hi
+
+
+def test_groups_of_copies_have_no_barrier_and_linear_groups_gain_the_variance():
+    first, _, x, y = drawn(4)
+    assert group_barrier([first] * 5, x, y).lo <= 0 <= group_barrier([first] * 5, x, y).hi
+    nets = [TwoLayer(np.array([[float(k)]]), np.array([1.0])) for k in (1, 2, 6)]  # f_k(1) = k, linear in w
+    group = group_barrier(nets, np.ones((1, 1)), np.zeros(1))
+    assert group.lo <= -np.var([1, 2, 6]) <= group.hi
+
+
+def test_the_group_accuracy_barrier_can_be_negative():
+    """Two half-plane classifiers that are each right on one of the two samples; their mean is right on both."""
+    nets = [
+        TwoLayer([[1.0, 0.0], [0.0, 1.0]], [3.0, -1.0]),
+        TwoLayer([[1.0, 0.0], [0.0, 1.0]], [-1.0, 3.0]),
+    ]
+    x, y = np.eye(2), np.ones(2)
+    group = group_accuracy_barrier(nets, x, y)
+    assert group.value == -1.0
+
+
+def test_one_sample_of_the_connectivity_loss_is_unbiased():
+    first, second, x, y = drawn(6)
+    rng = np.random.default_rng(0)
+    drawn_losses = [sampled_connectivity_loss(first, second, x, y, "squared", rng) for _ in range(2000)]
+    standard_error = np.std(drawn_losses) / np.sqrt(2000)
+    assert abs(np.mean(drawn_losses) - connectivity_loss(first, second, x, y).value) < 5 * standard_error
+
+
+def test_one_output_written_as_a_row_is_one_output():
+    first, second, x, y = drawn(8)
+    rows = [TwoLayer(net.hidden, net.readout[None]) for net in (first, second)]
+    for loss in ("squared", "absolute", "logistic"):
+        assert loss_barrier(*rows, x, y, loss).value.value == loss_barrier(first, second, x, y, loss).value.value
+    assert accuracy_barrier(*rows, x, y).value.value == accuracy_barrier(first, second, x, y).value.value
+    assert group_barrier(rows, x, y).value == group_barrier((first, second), x, y).value
+
+
+def test_a_sample_that_ties_is_in_the_error_of_the_accuracy():
+    """On the first sample 0.1 + 0.2 - 0.3, which floats cannot tell from 0: the other two are right either way."""
+    net = TwoLayer([[0.1, 0.0], [0.2, 0.0], [0.3, 1.0]], [1.0, 1.0, -1.0])
+    x = np.array([[1.0, 0.0], [0.0, -1.0], [0.0, 1.0]])
+    for label in (-1.0, 1.0):
+        assert accuracy_barrier(net, net, x, np.array([label, 1.0, -1.0])).value.error > 0.5
+
+
+BAD = {
+    "networks of different shapes": (
+        lambda a, b, x, y: loss_barrier(a, TwoLayer(np.ones((3, 5)), np.ones(3)), x, y),
+        r"network 1 has hidden and readout weights of shapes \(3, 5\) and \(3,\), network 0 has \(16, 5\)",
+    ),
+    "a NaN weight": (
+        lambda a, b, x, y: TwoLayer(np.full((2, 5), np.nan), np.ones(2)),
+        r"the hidden weight at \(0, 0\) is nan; every weight must be finite",
+    ),
+    "one network only": (lambda a, b, x, y: group_barrier([a], x, y), "needs at least 2 networks, got 1"),
+    "no network": (lambda a, b, x, y: group_barrier([], x, y), "needs at least 2 networks, got 0"),
+    "an accuracy of zero": (
+        lambda a, b, x, y: accuracy_barrier(a, TwoLayer(0 * b.hidden, b.readout), x, y),
+        "the second network classifies none of the 40 samples correctly.*undefined",
+    ),
+    "a group without a correct sample": (
+        lambda a, b, x, y: group_accuracy_barrier([TwoLayer(0 * a.hidden, a.readout)] * 2, x, y),
+        "none of the 2 networks classifies a sample correctly: the ratio is undefined",
+    ),
+    "inputs of another width": (lambda a, b, x, y: loss_barrier(a, b, x[:, :3], y), r"shape \(40, 3\).*takes \(n, 5\)"),
+    "an infinite input": (lambda a, b, x, y: loss_barrier(a, b, x / 0.0, y), "not finite in row 0"),
+    "too few labels": (lambda a, b, x, y: loss_barrier(a, b, x, y[:3]), r"labels have shape \(3,\).*needs \(40,\)"),
+    "an unknown loss": (lambda a, b, x, y: loss_barrier(a, b, x, y, "hinge"), "no loss 'hinge'; it is one of squared"),
+    "labels that are no signs": (
+        lambda a, b, x, y: loss_barrier(a, b, x, y + 1, "logistic"),
+        "neither -1 nor 1; the logistic loss of one output needs ±1",
+    ),
+    "cross-entropy of one output": (
+        lambda a, b, x, y: loss_barrier(a, b, x, 0 * y, "cross-entropy"),
+        "needs two outputs or more; use logistic",
+    ),
+    "an integral without a closed form": (
+        lambda a, b, x, y: connectivity_loss(a, b, x, y, "logistic"),
+        "has no closed form; it is exact for squared and absolute",
+    ),
+    "the gap of several outputs": (
+        lambda a, b, x, y: largest_gap(*[TwoLayer(net.hidden, np.ones((2, 16))) for net in (a, b)], x),
+        "the networks have 2 outputs; the gap is computed for one",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.filterwarnings("ignore:divide by zero")
+def test_bad_input_is_refused_with_the_value_found(name):
+    call, message = BAD[name]
+    with pytest.raises(ValueError, match=message):
+        call(*drawn(0))

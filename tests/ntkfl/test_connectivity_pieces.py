@@ -1,0 +1,116 @@
+"""Long products and sums against rational arithmetic; suprema and integrals of piecewise polynomials."""
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ntkfl.connectivity.long_sums import (
+    LONG,
+    long_product,
+    long_product_error,
+    running_sum,
+    running_sum_error,
+)
+from ntkfl.connectivity.network import TwoLayer, between
+from ntkfl.connectivity.piecewise import PiecewisePolynomial, summed
+from ntkfl.connectivity.segment import Segment
+
+QUICK = settings(deadline=None, max_examples=40)
+NUMBERS = st.floats(-1e30, 1e30, allow_nan=False) | st.floats(-1e-290, 1e-290) | st.integers(-3, 3).map(float)
+
+
+def rational(value):
+    """The exact value of a number in long precision."""
+    high = float(value)
+    return Fraction(high) + Fraction(float(value - LONG(high)))
+
+
+@QUICK
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=40))
+def test_a_long_product_is_as_close_as_its_bound_says(pairs):
+    x, row = (np.array([[pair[side] for pair in pairs]]) for side in (0, 1))
+    exact = sum(Fraction(a) * Fraction(b) for a, b in pairs)
+    off = abs(rational(long_product(x, row)[0, 0]) - exact)
+    assert off <= Fraction(float(long_product_error(x, row)[0, 0]))
+
+
+def test_a_long_product_keeps_what_float64_loses():
+    x, rows = np.array([[1.0, 2.0**-40, -1.0]]), np.array([[1.0, 2.0**-20, 1.0]])
+    assert (x @ rows.T)[0, 0] != 2.0**-60 or long_product(x, rows)[0, 0] == LONG(2.0) ** -60
+    rng = np.random.default_rng(0)
+    x, rows = rng.normal(size=(3, 500)), rng.normal(size=(4, 500))
+    exact = sum(Fraction(a) * Fraction(b) for a, b in zip(x[0].tolist(), rows[0].tolist(), strict=True))
+    assert abs(rational(long_product(x, rows)[0, 0]) - exact) < 1e-16
+
+
+@QUICK
+@given(st.integers(0, 10**6), st.integers(1, 70_000))
+def test_running_sums_are_as_close_as_their_bound_says(seed, length):
+    terms = np.random.default_rng(seed).integers(-(2**40), 2**40, size=length).astype(float) / 3
+    found = running_sum(terms)
+    exact = np.cumsum((terms * 3).round().astype(np.int64))  # the rounding of the third is in the terms: at most EPS
+    allowed = running_sum_error(length) * np.abs(terms).sum() + np.finfo(float).eps * np.abs(terms).sum()
+    assert found.shape == (length,)
+    assert np.abs(np.asarray(found - LONG(1) * exact / 3, float)).max() <= allowed
+
+
+def test_running_sums_go_along_the_last_axis():
+    terms = np.random.default_rng(1).integers(-9, 9, size=(2, 3, 300))
+    assert np.array_equal(running_sum(terms).astype(int), np.cumsum(terms, axis=-1))
+
+
+@QUICK
+@given(
+    st.lists(st.floats(-5, 5), min_size=5, max_size=5),
+    st.lists(st.tuples(st.floats(0, 1), st.lists(st.floats(-5, 5), min_size=5, max_size=5)), max_size=4),
+)
+def test_no_point_exceeds_the_supremum_and_it_is_taken(start, jumps):
+    where = np.array([position for position, _ in jumps])
+    change = np.array([terms for _, terms in jumps]).reshape(-1, 5)
+    path = summed(np.array(start), where, change)
+    found = path.supremum()
+    assert path.at(np.linspace(0, 1, 2001)).max() <= found.value + 1e-12
+    assert path.upper_bound() >= found.value
+    around = [float(np.asarray(p, float) @ found.at ** np.arange(5)) for p in path.coefficients]
+    assert min(abs(value - found.value) for value in around) < 1e-12
+
+
+def test_a_leading_coefficient_near_nothing_does_not_upset_the_roots():
+    for tiny in (0.0, 5e-324, 1e-200, 1e-25):
+        path = PiecewisePolynomial(
+            np.array([0.0, 1.0], LONG), np.array([[0.0, 1.0, -1.0, tiny, -tiny]], LONG)
+        )  # alpha - alpha^2
+        found = path.supremum()
+        assert np.isclose(found.value, 0.25, rtol=1e-15) and np.isclose(found.at, 0.5)
+
+
+@QUICK
+@given(st.lists(st.floats(-5, 5), min_size=5, max_size=5), st.lists(st.floats(0, 1), max_size=5))
+def test_integrals_do_not_depend_on_how_the_interval_is_cut(coefficients, cuts):
+    whole = sum(Fraction(c) / (k + 1) for k, c in enumerate(coefficients))
+    path = summed(np.array(coefficients), np.array(cuts), np.zeros((len(cuts), 5)))
+    assert abs(path.integral() - float(whole)) < 1e-14
+    line = path.minus_line(1.0, -2.0)
+    assert abs(line.integral() - float(whole) - 0.5) < 1e-14
+
+
+@QUICK
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 3))
+def test_the_pieces_of_a_segment_are_the_outputs_of_its_networks(seed, units, outputs):
+    rng = np.random.default_rng(seed)
+    first, second = (TwoLayer(rng.normal(size=(units, 3)), rng.normal(size=(outputs, units))) for _ in range(2))
+    segment = Segment(first, second, rng.normal(size=(5, 3)))
+    assert (np.diff(segment.edges, axis=1) >= 0).all()
+    for channel in range(outputs):
+        pieces = segment.coefficients(channel)
+        for sample in range(5):
+            for p, middle in enumerate((segment.edges[sample, 1:] + segment.edges[sample, :-1]) / 2):
+                alpha = float(middle)
+                true = between(first, second, alpha).outputs(segment.x)[sample, channel]
+                if segment.edges[sample, p] < segment.edges[sample, p + 1]:
+                    assert abs(float(pieces[sample, p] @ alpha ** np.arange(3)) - true) < 1e-12
+    for end, net in ((0, second), (1, first)):
+        assert np.allclose(np.asarray(segment.outputs_at(end), float), net.outputs(segment.x), atol=1e-13)
+    assert (segment.absolute_terms >= np.abs(net.outputs(segment.x)) - 1e-12).all()

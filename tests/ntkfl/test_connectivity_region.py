@@ -1,0 +1,92 @@
+"""The size of a low-loss region against volumes known in closed form, and why it needs a bounded domain."""
+
+import math
+
+import numpy as np
+import pytest
+
+from ntkfl.connectivity.low_loss_region import log_share, region_size, split_region_size
+from ntkfl.connectivity.network import TwoLayer
+
+
+def squared_norm(points):
+    return (points**2).sum(axis=1)
+
+
+def log_ball(size, radius):
+    return size * math.log(radius) + size / 2 * math.log(math.pi) - math.lgamma(size / 2 + 1)
+
+
+@pytest.mark.parametrize("size", [1, 3, 6])
+def test_uniform_points_enclose_the_size_of_a_ball(size):
+    true = math.exp(log_ball(size, 1.0) / size)
+    inside = [
+        found.lo <= true <= found.hi
+        for seed in range(20)
+        for found in [region_size(squared_norm, 1.0, np.zeros(size), 2.5, np.random.default_rng(seed), 4000)]
+    ]
+    assert sum(inside) >= 16  # of 20 at 95%: fewer than 16 has a probability of 3e-4
+
+
+def test_the_whole_cube_and_nothing_are_at_the_ends():
+    whole = region_size(squared_norm, 100.0, np.zeros(2), 1.0, np.random.default_rng(0), 1000)
+    assert whole.hi >= 1.0 and whole.lo > 0.99
+    none = region_size(squared_norm, 0.0, np.zeros(2), 1.0, np.random.default_rng(0), 1000)
+    assert none.lo <= 0.0 < none.hi < 0.1
+
+
+def test_splitting_finds_the_ball_of_the_ledger():
+    """S = 20: the log of the ball's share of a cube of side 4 is known; the ledger saw 31.5, 30.8, 32.0 for 31.38."""
+    size = 20
+    radius = 4 * math.exp((-31.38 - log_ball(size, 1.0)) / size)
+    assert np.isclose(log_ball(size, radius) - size * math.log(4), -31.38)
+    rng = np.random.default_rng(1)
+    found = [log_share(lambda w: squared_norm(w), radius**2, np.zeros(size), 4.0, rng, 300) for _ in range(3)]
+    assert abs(np.mean(found) + 31.38) < 2.0
+
+
+def test_splitting_and_uniform_points_agree_on_a_network():
+    """h = l = 2, S = 6, eps = .15, a cube of side 4, as in the ledger; the labels are the anchor's outputs."""
+    rng = np.random.default_rng(0)
+    anchor = TwoLayer(0.5 * rng.normal(size=(2, 2)), 0.5 * rng.normal(size=2))
+    x = rng.uniform(-1, 1, size=(20, 2))
+    y = anchor.outputs(x)
+
+    def losses(points):
+        hidden, readout = points[:, :4].reshape(-1, 2, 2), points[:, 4:]
+        active = np.maximum(np.einsum("nd,phd->pnh", x, hidden), 0)
+        return np.abs(np.einsum("pnh,ph->pn", active, readout) - y).mean(axis=1)
+
+    uniform = region_size(losses, 0.15, np.zeros(6), 4.0, rng, 20_000)
+    split = split_region_size(losses, 0.15, np.zeros(6), 4.0, rng, particles=300, runs=4)
+    assert uniform.lo <= split.hi and split.lo <= uniform.hi
+    assert split.error < 0.2 * split.value
+    larger = region_size(losses, 0.15, np.zeros(6), 16.0, rng, 100_000)
+    assert larger.lo > uniform.hi  # d_eps depends on the domain: it grows without bound with it
+
+
+BAD = {
+    "an unbounded domain": (
+        lambda rng: region_size(squared_norm, 1.0, np.zeros(2), np.inf, rng),
+        r"needs a bounded domain.*infinite.*rescaled to \(s u, v / s\)",
+    ),
+    "no domain": (lambda rng: split_region_size(squared_norm, 1.0, np.zeros(2), None, rng), "needs a bounded domain"),
+    "a negative side": (lambda rng: region_size(squared_norm, 1.0, np.zeros(2), -1.0, rng), "side is -1.0; it must be"),
+    "a NaN centre": (lambda rng: region_size(squared_norm, 1.0, np.full(2, np.nan), 1.0, rng), "finite weights"),
+    "no points": (lambda rng: region_size(squared_norm, 1.0, np.zeros(2), 1.0, rng, 0), "0 points; at least one"),
+    "one run": (
+        lambda rng: split_region_size(squared_norm, 1.0, np.zeros(2), 1.0, rng, runs=1),
+        "1 runs of 500 particles; an error needs 2 runs or more",
+    ),
+    "an empty region": (
+        lambda rng: split_region_size(lambda w: 1 + squared_norm(w), 0.5, np.zeros(2), 1.0, rng, particles=50),
+        "was not reached by 50 particles; the lowest loss met is 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_and_explained(name):
+    call, message = BAD[name]
+    with pytest.raises(ValueError, match=message):
+        call(np.random.default_rng(0))
