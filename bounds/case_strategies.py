@@ -6,6 +6,7 @@ them. Steps are drawn relative to the eigenvalues that limit them, so that both 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -18,10 +19,13 @@ from bounds.federated_run import FederatedRun
 from bounds.initial_network import InitialNetwork
 from bounds.kernel_case import KernelCase
 from bounds.strategies import Range, labels, nearly_parallel, partitions, unit_data
+from bounds.width_ladder import WidthLadder
 from ntkfl import gram
 from ntkfl.initialisation import draw as gaussian
 from ntkfl.problem import Problem, Setup, Weights
 
+RUNGS = tuple(2**power for power in range(7, 13))  # fewer than six would leave finite-size bias out of the slope
+NETWORKS = 8  # at each width
 SMALLEST_EIGENVALUE = 1e-9  # of H_inf, below which its Cholesky factor is not to be had in floats
 
 
@@ -98,7 +102,7 @@ def steps(
         "eta_local": float(eta_local),
         "eta_global": float(eta_global),
         "local_steps": k,
-        "rounds": draw(st.integers(*rounds)),
+        "rounds": draw(sizes(*rounds)),
     }
 
 
@@ -165,6 +169,39 @@ def _initial_networks(draw: DrawFn) -> InitialNetwork:
     problem = Problem(x, draw(labels(len(x))), name="drawn")
     radius, delta = draw(log_uniform(1e-3, 0.99)), draw(log_uniform(0.02, 0.9))
     return InitialNetwork(problem, weights, sigma, radius * sigma, delta)
+
+
+@cache
+def width_ladders(setup: Setup) -> SearchStrategy[WidthLadder]:
+    """Ladders of widths 2^7..2^12, eight networks each, of a few rounds with a step up to the stability limit.
+
+    What they do not choose (sigma) is as in `setup`; their labels are the initial residual.
+    """
+    return _width_ladders(setup)
+
+
+@st.composite
+def _width_ladders(draw: DrawFn, setup: Setup) -> WidthLadder:
+    x = draw(unit_data(n=(2, 4), d=(2, 3), distinct=True).filter(apart))
+    owner = draw(partitions(len(x), clients=(1, len(x))))
+    problem = Problem(x, draw(labels(len(x)).filter(np.any)), owner, name="drawn")
+    eta_local = draw(log_uniform(1e-3, 1.9)) / _largest_block(gram.infinite(x), owner)
+    chosen = replace(
+        setup,
+        eta_local=float(eta_local),
+        eta_global=draw(log_uniform(0.1, 1)),
+        local_steps=draw(st.integers(1, 4)),
+        rounds=draw(st.integers(1, 5)),
+    )
+    return WidthLadder(problem, chosen, RUNGS, (NETWORKS,) * len(RUNGS), draw(st.integers(0, 2**16)))
+
+
+def apart(x: np.ndarray) -> bool:
+    """Whether the lines through the rows are 37 degrees or more apart, so that small networks see them apart too.
+
+    Between two nearly parallel points a small network has no neuron at all, and its rates are not those of the limit.
+    """
+    return bool((np.abs(x @ x.T)[~np.eye(len(x), dtype=bool)] <= 0.8).all())
 
 
 def _largest_block(h: np.ndarray, owner: np.ndarray) -> float:

@@ -17,7 +17,7 @@ Point = tuple[float, float]
 
 PIECES = 64  # of the segment, before the pieces that could hold the supremum are halved
 FINE = 1e-9  # how closely, relative to its size, the supremum is enclosed
-DEEPEST = 60
+DEEPEST, MOST_PIECES = 60, 1024
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class CurvedValley:
     def shift(self) -> Estimate:
         """Gamma: |w_anc - w_anc,i|."""
         with precision():
-            return enclosure(sum((ball(a) - ball(b)) ** 2 for a, b in self._ends).sqrt())
+            return enclosure(sum(((ball(a) - ball(b)) ** 2 for a, b in self._ends), arb(0)).sqrt())
 
     @property
     def _ends(self) -> list[tuple[float, float]]:
@@ -83,7 +83,9 @@ class CurvedValley:
 
     def describe(self) -> dict:
         """What identifies the case in a report."""
-        return {"amplitudes": self.amplitudes, "T": self.period, "w_anc": self.anchor, "w_anc,i": self.moved_anchor}
+        points = {"w_i": self.model, "w_anc": self.anchor, "w_anc,i": self.moved_anchor}
+        said = {name: f"({x:.4g}, {y:.4g})" for name, (x, y) in points.items()}
+        return {"p": self.amplitudes[0], "q": self.amplitudes[1], "T": self.period, "scale": self.scale} | said
 
 
 @lru_cache(maxsize=64)
@@ -112,7 +114,7 @@ def _supremum(case: CurvedValley, end: Point) -> Estimate:
                 here = value(middle)
                 best = best.max(here.lower())
                 pieces += [(low, middle, left, here), (middle, high, here, right)]
-            if not pieces:
+            if not pieces or len(pieces) > MOST_PIECES:  # a loss of 0 all along has no end
                 break
         return enclosure(best.union(above))
 
@@ -142,7 +144,7 @@ class CurvedValleyDraw:
 
     def strategy(self) -> SearchStrategy[CurvedValley]:
         """Any amplitudes up to 8, periods from 1 to 400, points within two periods."""
-        sizes, shares = st.floats(0, 8), st.floats(-2, 2)
+        sizes, shares = (st.integers(low, high).map(lambda k: k / 64) for low, high in ((0, 512), (-128, 128)))
 
         def valley(p: float, q: float, period: float, parts: tuple[float, ...], floor: bool) -> CurvedValley:
             x, y, moved_x, moved_y, model_x, model_y = parts

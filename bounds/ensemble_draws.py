@@ -69,11 +69,7 @@ def ensemble_draws(options: Options, *, amplitude: float = WIDE, equal: bool = F
 
 
 def inputs(options: Options, seed: int, *, equal: bool) -> Problem:
-    """Data for a few networks in balls, clients of unequal sizes unless `equal`.
-
-    Raises:
-        ValueError: the user's data have several labels a sample.
-    """
+    """Data for a few networks in balls, at most MOST samples; random clients are of unequal sizes unless `equal`."""
     rng = np.random.default_rng([seed, 6])
     if options.data is not None:
         given = federated_draws(options)[0].problem(seed)

@@ -83,7 +83,8 @@ class Ensemble:
         with precision():
             x = ball_matrix(self.problem.x)
             nets = zip(
-                self.hidden.reshape(-1, *self.hidden.shape[2:]), self.readout.reshape(-1, self.readout.shape[2]),
+                self.hidden.reshape(-1, *self.hidden.shape[2:]),
+                self.readout.reshape(-1, self.readout.shape[2]),
                 strict=True,
             )
             found = [forward(x, ball_matrix(hidden), [ball(v) for v in readout]) for hidden, readout in nets]
@@ -130,22 +131,24 @@ class Ensemble:
     def independent_covariances(self) -> np.ndarray:
         """The same when the clients are drawn apart: all M^2 pairs of draws, off the diagonal, as balls, (K, K, n)."""
         with precision():
-            z, total = self.deviations, np.full((self.clients, self.clients, self.problem.n), ZERO, dtype=object)
+            z = self.deviations
+            none = np.full((self.clients, self.clients, self.problem.n), ZERO, dtype=object)
+            total = none
             for shift in range(self.draws):
                 total = total + (z[:, :, None] * np.roll(z, shift, axis=0)[:, None]).sum(axis=0)
             apart = ~np.eye(self.clients, dtype=bool)[:, :, None]
-            return np.where(apart, total / self.draws**2, ZERO)
+            return np.where(apart, total / self.draws**2, none)
 
     def mean_loss(self, outputs: np.ndarray) -> Estimate:
         """Mean of (y - f)^2 over draws and samples, of outputs (M, n) in balls."""
         with precision():
-            return estimated(((self.labels - outputs) ** 2).sum() / outputs.size)
+            return estimated(squared(self.labels - outputs).sum() / outputs.size)
 
     def mean_variance(self, outputs: np.ndarray) -> Estimate:
         """Variance over the draws, averaged over the samples, of outputs (M, n) in balls."""
         with precision():
             apart = outputs - outputs.sum(axis=0) / len(outputs)
-            return estimated((apart**2).sum() / outputs.size)
+            return estimated(squared(apart).sum() / outputs.size)
 
     @property
     def largest_distance(self) -> float:
@@ -172,6 +175,11 @@ def forward(x: arb_mat, hidden: arb_mat, readout: Sequence[arb]) -> list[arb]:
     """v . relu(U x) for every row of x (n, l), U (h, l) and v (h,), in balls."""
     rows = (x * hidden.transpose()).tolist()
     return [sum((v * arb.max(a, ZERO) for v, a in zip(readout, row, strict=True)), ZERO) for row in rows]
+
+
+def squared(balls: np.ndarray) -> np.ndarray:
+    """The squares of balls; their power 2 is not finite where a ball contains 0."""
+    return balls * balls
 
 
 def ball_array(values: Sequence | np.ndarray) -> np.ndarray:

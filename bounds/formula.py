@@ -17,6 +17,8 @@ from flint import arb, arb_mat
 from ntkfl.balls import PRECISION, NotFinite, ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate
 
+LARGEST_PRODUCT = 64  # powers of a ball around 0 up to this are taken as products
+
 Constants = Mapping[Any, Any]  # sympy symbol -> float, array or Estimate
 
 
@@ -215,7 +217,11 @@ def _power(base: arb, exponent: arb) -> arb:
     if exponent == arb(1) / 2:
         return base.sqrt()
     whole = exponent.unique_fmpz() if exponent.is_exact() and exponent.is_integer() else None
-    return base ** int(whole) if whole is not None and abs(whole) < 2**31 else base**exponent
+    if whole is None or abs(whole) >= 2**31:
+        return base**exponent
+    if 0 < whole <= LARGEST_PRODUCT and base.contains(0):
+        return reduce(mul, [base] * int(whole))  # flint's power of a ball around 0 has no end
+    return base ** int(whole)
 
 
 class _Identity:

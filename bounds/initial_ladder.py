@@ -77,7 +77,7 @@ class InitialLadder:
         return np.array(self.widths, float)
 
     @property
-    def count(self) -> int:
+    def n_runs(self) -> int:
         """Number of networks."""
         return sum(self.counts)
 
@@ -91,7 +91,7 @@ class InitialLadder:
 
     def describe(self) -> dict:
         """What identifies the case in a report."""
-        return {"problem": self.problem.name, "widths": list(self.widths), "networks": self.count, "seed": self.seed}
+        return {"problem": self.problem.name, "widths": list(self.widths), "networks": self.n_runs, "seed": self.seed}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 import numpy as np
+from hypothesis.strategies import SearchStrategy
 
 from bounds.formula import Formula
 from ntkfl.estimate import Estimate
@@ -104,6 +105,9 @@ class Draw(Protocol):
 
     def case(self, seed: int) -> Any:
         """The case of one seed."""
+
+    def strategy(self) -> SearchStrategy:
+        """Generic cases for the counterexample search: small, of wide ranges, cheap; the same object for equal ones."""
 
 
 class Change(StrEnum):

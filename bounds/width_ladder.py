@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
-from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.federated_run import FederatedDraw, FederatedRun, federated_run
@@ -59,7 +59,8 @@ class WidthLadder:
         return range(first, first + self.counts[row])
 
     def _run(self, width: int, seed: int) -> FederatedRun:
-        weights = draw(width, self.problem.d, seed, self.setup.sigma)
+        with jax.disable_jit(False):  # one compiled function draws all networks of this d
+            weights = draw(width, self.problem.d, seed, self.setup.sigma)
         initial = np.maximum(self.problem.x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(width)
         problem = replace(self.problem, y=initial + self.problem.y, x_test=None, y_test=None)
         run = federated_run(problem, replace(self.setup, width=width, seed=seed), weights)
@@ -75,7 +76,7 @@ class WidthLadder:
         return np.array(self.widths, float)
 
     @property
-    def count(self) -> int:
+    def n_runs(self) -> int:
         """Number of runs."""
         return sum(self.counts)
 
@@ -120,7 +121,7 @@ class WidthLadder:
 
     def describe(self) -> dict:
         """What identifies the case in a report."""
-        return {"problem": self.problem.name, "widths": list(self.widths), "networks": self.count, "seed": self.seed}
+        return {"problem": self.problem.name, "widths": list(self.widths), "networks": self.n_runs, "seed": self.seed}
 
 
 @dataclass(frozen=True)
@@ -144,15 +145,10 @@ class LadderDraw:
         return WidthLadder(problem, self.setup, self.widths, self.counts, seed)
 
     def strategy(self) -> SearchStrategy[WidthLadder]:
-        """Shorter ladders (widths 2^7..2^12, 12 networks each) on any sphere, 1 to 3 local steps of any stable size."""
+        """Short ladders on two to four points, with any clients, local steps and stable step sizes."""
+        from bounds.case_strategies import width_ladders
 
-        def ladder(seed: int, local_steps: int, eta_local: float) -> WidthLadder:
-            problem = data.sphere(6, 4, seed=seed, clients=3, labels="uniform")
-            setup = replace(self.setup, local_steps=local_steps, eta_local=eta_local, rounds=20)
-            widths = tuple(2**power for power in range(7, 13))
-            return WidthLadder(problem, setup, widths, (12,) * len(widths), seed)
-
-        return st.builds(ladder, st.integers(0, 2**16), st.integers(1, 3), st.sampled_from([0.1, 0.2, 0.4, 0.8]))
+        return width_ladders(self.setup)
 
 
 def ladder_draws(options: Options, **defaults) -> tuple[LadderDraw, ...]:

@@ -8,8 +8,10 @@ from collections.abc import Callable
 import typer
 
 from experiments.commands.attack import attack
+from experiments.commands.barrier import barrier_between
 from experiments.commands.catalogue_pages import list_statements, show
 from experiments.commands.certificate import certify
+from experiments.commands.connectivity_table import connectivity_table
 from experiments.commands.convergence import rate
 from experiments.commands.exponents import exponents
 from experiments.commands.findings import findings
@@ -42,6 +44,8 @@ COMMANDS: dict[str, tuple[Callable, str]] = {
     "exponents": (exponents, "Powers of the width, theory and measured."),
     "attack": (attack, "Search for a counterexample, or replay one."),
     "findings": (findings, "Where printed forms differ from what holds."),
+    "connectivity-table": (connectivity_table, "Theorem 3.5, R1, R2 and the exact barrier side by side."),
+    "barrier": (barrier_between, "Exact barriers between two saved networks."),
     "requirements": (requirements, "What theorem B.3 asks for: width, step, rounds."),
 }
 for name, (command, short_help) in COMMANDS.items():

@@ -1,4 +1,4 @@
-"""The README's Python blocks run and print what they are said to; its glossary is the one formulas are written in."""
+"""The README: its Python blocks print what they are said to, its glossary is complete; and so is FINDINGS.md."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from pathlib import Path
 import pytest
 
 from bounds.listing import catalogue
+from bounds.statement import Outcome
 from bounds.symbols import GLOSSARY
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parent.parent
+README, FINDINGS = (ROOT / "README.md").read_text(), (ROOT / "FINDINGS.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```\n.*?```\n(.*?)```", README, flags=re.DOTALL)
 NUMBER = re.compile(r"(?<![\w±])-?\d+\.?\d*(?:e[+-]?\d+)?")
 ERROR = re.compile(r"± \S+")
 
 
 def test_there_are_blocks():
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3
 
 
 @pytest.mark.parametrize(("code", "shown"), BLOCKS)
@@ -33,10 +35,25 @@ def test_a_python_block_prints_what_is_shown(code, shown):
     assert ours == pytest.approx(theirs, rel=0.02)
 
 
-def test_the_verify_table_lists_every_statement_and_form():
+def _forms(wanted=lambda statement, form: True):
+    return {(i, form.value) for i, s in catalogue().items() for form in s.forms if wanted(s, form)}
+
+
+def test_the_readme_shows_every_form_that_fails():
     table = re.search(r"<!-- verify -->\n```\n(.*?)```", README, flags=re.DOTALL)[1]
-    rows = {tuple(line.split()[1:3]) for line in table.splitlines()[1:] if line.count("fl-ntk/") == 1}
-    assert rows == {(identifier, form.value) for identifier, s in catalogue().items() for form in s.forms}
+    rows = [line.split()[:3] for line in table.splitlines()]
+    assert {(i, form) for outcome, i, form in rows if outcome == "violated"} == _forms(
+        lambda statement, form: statement.recorded[form] is Outcome.VIOLATED
+    )
+
+
+def test_the_findings_page_has_every_statement_and_form_and_says_what_changes_where_one_differs():
+    every = FINDINGS[FINDINGS.index("## All verdicts") :]
+    cells = [[cell.strip() for cell in line.split("|")] for line in every.splitlines() if line.startswith("|")]
+    assert {(row[2].replace("\\", ""), row[3]) for row in cells[2:]} == _forms()
+    shown = re.findall(r"^#### (\S+), (\w+):", FINDINGS, flags=re.MULTILINE)
+    assert {(i.replace("\\", ""), form) for i, form in shown} == _forms(lambda s, form: s.forms[form].nature)
+    assert "; 0 differ from what is recorded" in FINDINGS
 
 
 @pytest.mark.parametrize("symbol", GLOSSARY, ids=str)

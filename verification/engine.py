@@ -70,7 +70,7 @@ class Check:
         """
         if self.error is not None:
             return
-        weight = getattr(case, "count", 1)
+        weight = getattr(case, "n_runs", 1)
         try:
             self._add(case, label)
         except ArithmeticError as error:
@@ -88,7 +88,7 @@ class Check:
         left, constants = statement.left(self.form, case), statement.constants(case)
         seen = judge(statement, self.form, case, left=left, constants=constants)
         seen = refined(statement, self.form, case, seen)
-        weight = getattr(case, "count", 1)
+        weight = getattr(case, "n_runs", 1)
         failure = float(formula.failure_at(constants)) if formula.failure is not None else None
         if self.vacuous is None and formula.premise:
             self.vacuous = _out_of_reach(formula.premise_at(constants))

@@ -118,7 +118,7 @@ class AccuracyLadder:
     sizes: np.ndarray
 
     @property
-    def count(self) -> int:
+    def n_runs(self) -> int:
         """Number of targets."""
         return len(self.targets)
 

@@ -33,7 +33,7 @@ class ClientLadder:
         return 2.0 ** np.arange(int(np.log2(self.samples)) + 1)
 
     @property
-    def count(self) -> int:
+    def n_runs(self) -> int:
         """Number of kernel regimes."""
         return len(self.sizes) * len(self.seeds)
 

@@ -123,7 +123,8 @@ class TrainedOnSample:
 
     def describe(self) -> dict:
         """What identifies the case in a report."""
-        return {"problem": self.problem.name, "n": self.problem.n, "source": str(self.source), "loss": str(self.loss)}
+        size = {"problem": self.problem.name, "n": self.problem.n}
+        return size | {"source": str(self.source), "loss": str(self.loss), "delta": self.delta}
 
 
 def _limit_in_balls(x: np.ndarray) -> arb_mat:

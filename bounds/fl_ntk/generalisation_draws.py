@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from hypothesis import strategies as st
@@ -22,6 +23,20 @@ def distributions() -> SearchStrategy[SphereDistribution]:
         st.integers(2, 8),
         st.floats(0.01, 1),
         share,
+    )
+
+
+@cache
+def samples() -> SearchStrategy[TrainedOnSample]:
+    """Samples of 2 to 200 points of a distribution on a sphere, and 1-Lipschitz losses with values in [0, 1]."""
+    return st.builds(
+        TrainedOnSample,
+        source=distributions(),
+        n=st.integers(2, 200),
+        loss=losses(),
+        seed=st.integers(0, 2**16),
+        delta=st.floats(0.01, 0.5),
+        held_out=st.just(100),  # enough for a loss that is far off, and quick
     )
 
 
@@ -47,15 +62,7 @@ class SampleDraw:
 
     def strategy(self) -> SearchStrategy[TrainedOnSample]:
         """Samples of 2 to 200 points of any such distribution, and any 1-Lipschitz loss with values in [0, 1]."""
-        return st.builds(
-            TrainedOnSample,
-            source=distributions(),
-            n=st.integers(2, 200),
-            loss=losses(),
-            seed=st.integers(0, 2**16),
-            delta=st.floats(0.01, 0.5),
-            held_out=st.just(100),  # enough for a loss that is far off, and quick
-        )
+        return samples()
 
 
 def sample_draws(options: Options) -> tuple[SampleDraw, ...]:

@@ -37,7 +37,7 @@ class WedgeLadder:
         return np.array([1 / float(row[0].smallest_eigenvalue.value) for row in self.runs])
 
     @property
-    def count(self) -> int:
+    def n_runs(self) -> int:
         """Number of runs."""
         return len(self.runs)
 

@@ -35,8 +35,8 @@ class OnePointDraw:
         return one_point_run(replace(self.setup, seed=seed, local_steps=steps, eta_local=self.setup.eta_local / steps))
 
     def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Small runs in balls with any data, labels, network and steps."""
-        return federated_runs(in_balls=True)
+        """Runs in balls on one point with any label, network and steps, of up to 256 rounds."""
+        return federated_runs(n=(1, 1), clients=(1, 1), rounds=(1, 256), in_balls=True)
 
 
 def quick(width: int) -> OnePointDraw:

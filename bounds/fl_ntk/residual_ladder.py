@@ -52,7 +52,7 @@ class ResidualLadder:
         return 2 * float(np.arcsin(np.minimum(np.linalg.norm(first - last) / 2, 1.0)))
 
     @property
-    def count(self) -> int:
+    def n_runs(self) -> int:
         """Number of runs."""
         return NETWORKS
 

@@ -39,7 +39,7 @@ class SampleLadder:
         return np.array([sample.problem.n for sample in self.samples], float)
 
     @property
-    def count(self) -> int:
+    def n_runs(self) -> int:
         """Number of trained networks."""
         return len(self.steps)
 

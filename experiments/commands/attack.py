@@ -28,6 +28,9 @@ def attack(
 ) -> None:
     """Search for counterexamples to statements; what is found is shrunk, confirmed, and kept in a file.
 
+    Nightly: --examples 2000 --budget 600 --seed <the day's number>, every statement: at most ten minutes a form on one
+    core. By default, at most one minute a form, in which what the paper misprints is found from most seeds.
+
     Exit status: 0 as recorded (nothing found for a form that holds; or what a form recorded violated is known for);
     1 when a form recorded to hold is violated, or a replayed violation does not stand; 2 for bad input.
     """

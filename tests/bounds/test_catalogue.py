@@ -14,6 +14,7 @@ from bounds.statement import Form, Kind, Outcome
 
 # id, form, kind, outcome found, nature of the difference: rows of the project's list of statements, which is the
 # authority on names and outcomes and is not part of the repository
+# F3-equality has a repaired form here, the equality that does hold, so that its mutants are seen to die
 # X.10 is an equality there, outcome open: what it claims is what is left at each order of the width, which is a rate
 PROMISED = """
 fl-ntk/A.1,stated,probability,violated,misprint
@@ -116,9 +117,84 @@ fl-ntk/X.10,repaired,rate,holds,
 fl-ntk/X.11,repaired,upper,holds,
 fl-ntk/X.12,repaired,upper,holds,
 fl-ntk/X.13,repaired,rate,holds,
+fedgucci/F1,stated,definition,holds,
+fedgucci/F1b,stated,definition,holds,
+fedgucci/F2-lipschitz,stated,definition,violated,substance
+fedgucci/F2-lipschitz,repaired,definition,holds,
+fedgucci/F2-smooth,stated,definition,violated,substance
+fedgucci/F2-smooth,repaired,definition,holds,
+fedgucci/F3,stated,upper,holds,
+fedgucci/F3,repaired,upper,holds,
+fedgucci/F3-equality,stated,equality,violated,substance
+fedgucci/F3-equality,repaired,equality,holds,
+fedgucci/F4,stated,probability,holds,
+fedgucci/F4,repaired,probability,holds,
+fedgucci/F5,stated,probability,holds,
+fedgucci/F6,stated,upper,holds,
+fedgucci/F6,repaired,upper,holds,
+fedgucci/F7,stated,probability,holds,
+fedgucci/F7,repaired,probability,holds,
+fedgucci/F8,stated,probability,holds,
+fedgucci/F8,repaired,probability,holds,
+fedgucci/F12,stated,equality,holds,
+fedgucci/F14,stated,definition,holds,
+fedgucci/F19,stated,definition,holds,
+fedgucci/X1,repaired,equality,holds,
+fedgucci/X2,repaired,equality,holds,
+averaging/I1,stated,equality,violated,misprint
+averaging/I1,repaired,equality,holds,
+averaging/I2,stated,equality,holds,
+averaging/I3,stated,rate,holds,
+averaging/I3-L1,repaired,rate,holds,
+averaging/I3-L2,repaired,rate,holds,
+averaging/I3-sup,repaired,rate,holds,
+averaging/I4,stated,equality,holds,
+averaging/I4,repaired,equality,holds,
+averaging/I5,stated,equality,violated,misprint
+averaging/I5,repaired,equality,holds,
+averaging/I6,stated,definition,violated,reading
+averaging/I6,repaired,definition,holds,
+averaging/I7,stated,order,violated,substance
+averaging/I7,repaired,order,holds,
+averaging/I8,stated,upper,holds,
+averaging/I8,repaired,upper,holds,
+averaging/I8-nonzero,stated,lower,violated,substance
+averaging/I9,stated,equality,holds,
+averaging/I9,repaired,equality,holds,
+averaging/I10,stated,equality,violated,substance
+averaging/I10,repaired,equality,holds,
+averaging/I11,stated,definition,violated,misprint
+averaging/I11,repaired,definition,holds,
+fedgucci/F9,stated,probability,holds,proof gap
+fedgucci/F9,repaired,probability,holds,
+fedgucci/F9-all-x,stated,upper,violated,reading
+fedgucci/F10,stated,probability,violated,misprint
+fedgucci/F10,repaired,probability,holds,
+fedgucci/F15,stated,probability,holds,
+fedgucci/F16,stated,probability,holds,
+fedgucci/F16,repaired,probability,holds,
+fedgucci/F17,stated,upper,violated,substance
+fedgucci/F17,repaired,upper,holds,
+fedgucci/F18,stated,probability,holds,proof gap
+fedgucci/F18,repaired,probability,holds,
+fedgucci/R1,repaired,probability,holds,
+fedgucci/R1g,repaired,probability,holds,
+fedgucci/sure,repaired,upper,holds,
+fedgucci/R2,repaired,upper,holds,
+fedgucci/R3,repaired,probability,holds,
+fedgucci/R4,repaired,probability,holds,
+fedgucci/R5,repaired,upper,holds,
+fedgucci/X5,repaired,rate,holds,
+fedgucci/X3,repaired,rate,holds,
+fedgucci/X4,repaired,equality,holds,
 """
-# The project's own: exponents and coefficients in the width that the list names only together
+# The project's own: exponents and coefficients in the width that the list names only together, and what is true
+# where the list has a false reading alone
 OWN = """
+fedgucci/X4-anchors,repaired,equality,holds,
+fedgucci/X4-drift,repaired,two-sided,holds,
+fedgucci/X4-overshoot,repaired,equality,holds,
+fedgucci/F9-all-x,repaired,upper,holds,
 fl-ntk/W-gram,repaired,rate,holds,
 fl-ntk/W-eigenvalue,repaired,rate,holds,
 fl-ntk/W-initial-output,repaired,rate,holds,
@@ -160,7 +236,8 @@ def test_forms_that_are_there_and_forms_that_are_promised_are_the_same():
 
 def test_the_width_statements_are_those_of_the_list():
     there = {identifier for identifier in catalogue() if identifier.startswith("fl-ntk/W-")}
-    assert there == {line.split(",")[0] for line in OWN.strip().splitlines()}
+    own = {line.split(",")[0] for line in OWN.strip().splitlines()}
+    assert there == {identifier for identifier in own if identifier.startswith("fl-ntk/W-")}
 
 
 def test_every_statement_is_in_the_file_of_its_name():

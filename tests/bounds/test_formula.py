@@ -276,3 +276,10 @@ def test_latex_separates_parts():
 
 def test_failure_symbols_are_evaluated_in_balls():
     assert Formula(r0, failure=delta).failure_at({delta: 0.1}) == 0.1
+
+
+@pytest.mark.parametrize("exponent", [1, 2, 3, 4])
+def test_a_power_of_what_may_be_0_is_finite(exponent):
+    x = sp.Symbol("x")
+    found = evaluate(x**exponent, {x: Estimate(0.0, 0.5, "exact")})
+    assert found.lo <= -(0.5**exponent) * (exponent % 2) and 0.5**exponent <= found.hi < 0.5**exponent * 1.01

@@ -35,7 +35,7 @@ def test_every_run_starts_from_the_same_residual():
     for run in (run for row in ladder.runs for run in row):
         assert np.allclose(run.problem.y - run.trajectory.outputs[0], ladder.problem.y, atol=1e-13)
     assert [len(row) for row in ladder.runs] == [3, 2]
-    assert ladder.count == 5
+    assert ladder.n_runs == 5
 
 
 def test_only_the_shared_ladder_goes_to_the_largest_widths():
@@ -116,7 +116,7 @@ def test_networks_at_initialisation_are_those_of_draw():
 @settings(deadline=None, max_examples=3)
 @given(InitialLadderDraw("any", Options()).strategy())
 def test_drawn_ladders_can_be_evaluated(ladder):
-    assert [len(row) for row in ladder.starts] == list(ladder.counts)
+    assert [len(row) for row in ladder.starts] == list(ladder.n_runss)
     assert all(np.isfinite(start.deviation).all() for row in ladder.starts for start in row)
 
 

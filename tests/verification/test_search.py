@@ -10,18 +10,26 @@ from hypothesis import given, settings
 from typer.testing import CliRunner
 
 from bounds.bounded_sum import BoundedSum
-from bounds.case_strategies import federated_runs, initial_networks, kernel_cases, log_uniform
+from bounds.case_strategies import federated_runs, initial_networks, kernel_cases, log_uniform, width_ladders
 from bounds.federated_run import FederatedRun, federated_run
+from bounds.fl_ntk.generalisation_case import TrainedOnSample
+from bounds.fl_ntk.generalisation_draws import samples
+from bounds.fl_ntk.lipschitz_loss import Loss
+from bounds.fl_ntk.sampled_problem import SphereDistribution
 from bounds.listing import get
 from bounds.statement import Form, Outcome
+from bounds.width_ladder import WidthLadder
 from experiments.command_line import app
 from ntkfl.algorithm1 import simulate
+from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 from ntkfl.reference import DOUBLE
-from verification.search import attack, read, rejudge, written
+from verification.compare import Comparison
+from verification.search import attack, read, rejudge, scoring, written
 from verification.search.ascent import climb, coordinates, neighbours
 from verification.search.case_codec import decode, encode
 from verification.search.replay_file import _digest
+from verification.search.scoring import FAR_ROUND, Seen, _heading, stands
 from verification.search.simpler import shrunk, simpler
 
 FALSE = ("fl-ntk/A.1", "fl-ntk/B.9-13", "fl-ntk/B.9-14", "fl-ntk/Eq5")
@@ -31,14 +39,16 @@ TRUE_LONG = (
     *(f"fl-ntk/{name}" for name in ("B.5", "B.6", "B.7", "B.11", "Eq16", "C.6", "X.2", "X.3")),
 )
 
+LEVEL = Comparison(Outcome.VIOLATED, Estimate.exact(2.0), Estimate.exact(1.0), 2.0, np.inf)
+
 
 def without_witness(identifier):
     """The statement with nothing stored to look at."""
     return replace(get(identifier), witness={}, necessity={})
 
 
-def found_in(identifier, examples=400, seconds=60):
-    done = attack(without_witness(identifier), Form.STATED, examples=examples, seconds=seconds, seed=0, shrinking=2)
+def found_in(identifier, examples=400, seconds=60, seed=0):
+    done = attack(without_witness(identifier), Form.STATED, examples=examples, seconds=seconds, seed=seed, shrinking=2)
     assert done.found is not None, (done.tried, done.admitted, done.best)
     assert not done.contradicts_record
     assert not done.missed
@@ -76,10 +86,33 @@ def test_a_run_shrinks_to_the_least_that_keeps_what_matters():
 
 @pytest.mark.slow
 def test_it_finds_the_square_root_in_b_12():
-    found = found_in("fl-ntk/B.12", seconds=120)
-    assert found.case.problem.n == 1
-    active = (found.case.problem.x @ found.case.weights.hidden.T >= 0).mean()
-    assert active < 1 / 16  # with one point and one step to the fit, 8 sqrt(lambda) < 1; an overshoot doubles the left
+    case = found_in("fl-ntk/B.12", seconds=120, seed=2).case
+    assert case.smallest_eigenvalue.hi < 1 / 16  # 8 sqrt(lambda) < 2; an overshoot doubles the movement at most
+
+
+def test_it_finds_that_more_local_steps_leave_a_remainder_of_order_one():
+    found = found_in("fl-ntk/Eq18")
+    assert found.case.setup.local_steps >= 2
+    assert "other networks agree" in found.confirmation
+
+
+@pytest.mark.slow
+def test_it_finds_that_the_error_term_does_not_vanish_so_early():
+    found = found_in("fl-ntk/C.7-error", seconds=120, seed=2)
+    assert found.case.setup.rounds > 20
+    assert "one of them: run in balls" in found.confirmation
+
+
+@pytest.mark.slow
+def test_it_finds_that_a_loss_need_not_vanish_at_the_label():
+    loss = found_in("fl-ntk/C.11", seconds=120, seed=2).case.loss
+    assert loss.at_label > 0.5
+
+
+def test_it_finds_nothing_against_the_repaired_rate():
+    done = attack(get("fl-ntk/Eq18"), Form.REPAIRED, examples=6, seconds=20, seed=1)
+    assert done.found is None
+    assert done.admitted >= 5
 
 
 @pytest.mark.parametrize("identifier", TRUE)
@@ -100,7 +133,7 @@ def test_it_finds_nothing_against_what_is_true(identifier):
 )
 def test_it_finds_nothing_against_what_is_true_in_a_larger_budget(identifier):
     for form in get(identifier).forms:
-        done = attack(get(identifier), form, examples=300, seconds=60, seed=2)
+        done = attack(get(identifier), form, examples=100, seconds=20, seed=2)
         assert done.found is None
         assert done.admitted > 5
 
@@ -128,7 +161,9 @@ def test_a_bad_request_is_refused():
 
 
 @pytest.mark.parametrize(
-    "strategy", [federated_runs(), kernel_cases(), initial_networks()], ids=["run", "kernel", "net"]
+    "strategy",
+    [federated_runs(), kernel_cases(), initial_networks(), width_ladders(Setup()), samples()],
+    ids=["run", "kernel", "net", "ladder", "sample"],
 )
 def test_every_case_survives_json_and_shrinks_to_valid_cases(strategy):
     @settings(max_examples=8, deadline=None, database=None)
@@ -143,6 +178,52 @@ def test_every_case_survives_json_and_shrinks_to_valid_cases(strategy):
         assert encode(rebuild(np.zeros(size))) == encode(case)
 
     check()
+
+
+@settings(max_examples=20, deadline=None, database=None)
+@given(width_ladders(Setup()))
+def test_ladders_see_their_points_apart(ladder):
+    cosines = np.abs(ladder.problem.x @ ladder.problem.x.T) - np.eye(ladder.problem.n)
+    assert np.arccos(cosines.max()) > np.pi / 5  # between any two lines there are neurons at the smallest width
+    _, rebuild = coordinates(ladder)
+    moved = rebuild(np.full(2, 0.1))
+    np.testing.assert_array_equal(moved.problem.x, ladder.problem.x)
+    assert moved.setup.eta_local == pytest.approx(ladder.setup.eta_local * np.exp(0.1))
+
+
+def test_a_ladder_in_plain_arithmetic_measures_what_the_simulated_one_does():
+    problem = Problem(np.eye(2), np.array([1.0, -0.5]), np.array([0, 1]))
+    setup = Setup(eta_local=0.4, local_steps=2, rounds=2)
+    simulated = WidthLadder(problem, setup, (4, 8), (2, 2), seed=0)
+    for fast, plain in zip(simulated.runs, simulated.with_arithmetic(DOUBLE).runs, strict=True):
+        for one, other in zip(fast, plain, strict=True):
+            np.testing.assert_allclose(one.trajectory.outputs, other.trajectory.outputs, rtol=0, atol=1e-12)
+
+
+def test_coordinates_reach_into_a_loss():
+    case = TrainedOnSample(SphereDistribution(3, 0.5, 0.25), 4, Loss(0.5, 1.0, 0.25, -0.5), 0, delta=0.125)
+    size, rebuild = coordinates(case)
+    moved = rebuild(np.full(size, np.log(2)))
+    assert moved.loss == Loss(1.0, 2.0, 0.5, -0.5)
+    assert moved.source == SphereDistribution(3, 1.0, 0.5, 2.0)
+    assert (moved.delta, moved.n) == (pytest.approx(0.25), 4)
+
+
+def test_a_trend_is_carried_on_to_the_last_round():
+    rounds = np.arange(1, 11)
+    left, right = (Estimate(base**rounds, 0.0, "exact") for base in (0.75, 0.5))
+    assert _heading((left,), (right,)) == pytest.approx(FAR_ROUND * np.log(1.5))
+    assert _heading((left[:1],), (right[:1],)) is None
+    assert _heading((left,), (Estimate(np.zeros(10), 0.0, "exact"),)) is None
+
+
+def test_few_cases_in_a_hundred_networks_do_not_confirm_a_claim_that_may_fail(monkeypatch):
+    counts = iter([(5, 50, 0.1), (30, 250, 0.1), (60, 700, 0.1)])
+    monkeypatch.setattr(scoring, "_count", lambda *_: (*next(counts), [], None, None, None))
+    statement = get("fl-ntk/C.11")
+    stood, said = stands(statement, Form.STATED, object(), Seen(1.0, comparison=LEVEL, frequency=(2, 4, 0.1)))
+    assert not stood
+    assert said == "5 of 50 fresh networks fail; allowed probability 0.1; exact binomial interval"
 
 
 @settings(max_examples=3, deadline=None, database=None)

@@ -11,13 +11,16 @@ import numpy as np
 from scipy.optimize import minimize
 
 from bounds.federated_run import FederatedRun
+from bounds.width_ladder import WidthLadder
 from ntkfl import gram
 from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.reference import Arithmetic
 
 MOST = 24  # coordinates; a simplex in more of them does not get anywhere in the evaluations there are
 SPREAD = 0.3  # edge of the first simplex
 LEAST = 1e-6  # an ascent that gains less in a turn is at its end
-MOST_ROUNDS, MOST_STEPS, MOST_NEURONS = 64, 16, 1024
+GOOD = 0.1  # a step among the discrete neighbours that gains more is not counted: it is the way up
+MOST_ROUNDS, MOST_STEPS, MOST_NEURONS = 256, 16, 2048
 STEPS = ("eta_local", "eta_global")
 
 Rebuild = Callable[[np.ndarray], Any]
@@ -26,7 +29,8 @@ Rebuild = Callable[[np.ndarray], Any]
 def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
     """From a case, take turns between its discrete neighbours and Nelder-Mead on its coordinates, while it pays.
 
-    `score` is called with every case on the way and keeps what it wants of them. Half of the evaluations go each way.
+    `score` is called with every case on the way and keeps what it wants of them. Half of the evaluations go each way,
+    and as many more as discrete steps that gain a tenth or more take: sizes have limits, so that these come to an end.
     """
     best, reached = case, score(case)
     left = {"discrete": evaluations // 2, "simplex": evaluations // 2}
@@ -34,8 +38,8 @@ def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
         start = reached
         while left["discrete"] > 0:
             found = [(score(neighbour), neighbour) for neighbour in neighbours(best)]
-            left["discrete"] -= len(found) + 1
             top, neighbour = max(found, key=lambda pair: pair[0], default=(reached, best))
+            left["discrete"] -= 0 if top > reached + GOOD else len(found) + 1
             if top <= reached + LEAST:
                 break
             best, reached = neighbour, top
@@ -51,6 +55,7 @@ def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
 def neighbours(case: Any) -> list[Any]:
     """Runs with rounds or local steps doubled or one fewer, or with the neurons of one activation pattern doubled.
 
+    Rounds also grow eightfold: a quotient that grows in the end often falls in the first of them.
     With the neurons the server step changes, so that it is the same in units of 1/|H(0)|.
     """
     if not isinstance(case, FederatedRun):
@@ -59,7 +64,11 @@ def neighbours(case: Any) -> list[Any]:
     changed = [
         replace(setup, **{name: count})
         for name, limit in (("rounds", MOST_ROUNDS), ("local_steps", MOST_STEPS))
-        for count in (2 * getattr(setup, name), getattr(setup, name) - 1)
+        for count in (
+            2 * getattr(setup, name),
+            getattr(setup, name) - 1,
+            *([8 * setup.rounds] if name == "rounds" else []),
+        )
         if 1 <= count <= limit
     ]
     hidden, signs = case.weights
@@ -131,7 +140,10 @@ def coordinates(case: Any) -> tuple[int, Rebuild]:
 
 
 def _of_fields(case: Any) -> tuple[int, Rebuild]:
-    """Positive floats of a dataclass, and the coordinates of its problem and setup; sigma stays: it sets the scale."""
+    """Positive floats of a dataclass and of those within it, and the coordinates of its problem and setup.
+
+    Left as they are: sigma, which sets the scale, and the points of a ladder, which are to stay apart.
+    """
     parts: list[tuple[str, int, Rebuild]] = []
     for field in fields(case) if is_dataclass(case) else ():
         value = getattr(case, field.name)
@@ -142,7 +154,10 @@ def _of_fields(case: Any) -> tuple[int, Rebuild]:
         elif isinstance(value, Setup):
             parts.append((field.name, len(STEPS), partial(_scaled, value)))
         elif isinstance(value, Problem):
-            parts.append((field.name, value.x.size, partial(_moved, value, 0.0)))
+            if not isinstance(case, WidthLadder):
+                parts.append((field.name, value.x.size, partial(_moved, value, 0.0)))
+        elif is_dataclass(value) and not isinstance(value, Arithmetic):
+            parts.append((field.name, *_of_fields(value)))
     ends = np.cumsum([0, *(size for _, size, _ in parts)])
 
     def rebuilt(v: np.ndarray) -> Any:

@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, Verbosity, find, settings, target
-from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException, HypothesisWarning, NoSuchExample
 from hypothesis.strategies import SearchStrategy
 
@@ -25,7 +24,6 @@ EXAMPLES, SECONDS = 400, 60.0  # of one form, unless the caller says otherwise
 CLIMBED = 3  # best cases of a family that Nelder-Mead starts from
 ALIKE = 0.02  # cases whose scores differ by less count as one among them
 SHRINKING = 10.0  # seconds for each of the two ways of shrinking
-SEEDS = 2**16
 
 
 @dataclass(frozen=True)
@@ -101,9 +99,11 @@ def attack(
     if not (examples >= 1 and seconds > 0):
         raise ValueError(f"the budget is {examples} cases in {seconds:g} seconds; both must be positive")
     families = _distinct(statement.families(form, options or Options()))
-    hunt = Hunt(statement, form, time.monotonic() + seconds, shrinking)
+    began = time.monotonic()
+    hunt = Hunt(statement, form, began, shrinking)
     share = max(1, examples // len(families))
-    for strategy in families.values():
+    for k, strategy in enumerate(families.values(), 1):
+        hunt.deadline = began + seconds * k / len(families)  # time that a family leaves goes to the next
         hunt.family(strategy, share, seed)
         if hunt.violations:
             break
@@ -124,10 +124,10 @@ def attack(
 
 
 def _distinct(draws: tuple[Draw, ...]) -> dict[str, SearchStrategy]:
-    """The strategies of the families by name, each once; a family without one is searched through its seeds."""
+    """The strategies of the families by name, each once."""
     found: dict[int, tuple[str, SearchStrategy]] = {}
     for draw in draws:
-        strategy = draw.strategy() if hasattr(draw, "strategy") else st.integers(0, SEEDS).map(draw.case)
+        strategy = draw.strategy()
         found.setdefault(id(strategy), (draw.name, strategy))
     return dict(found.values())
 
@@ -150,6 +150,7 @@ class Hunt:
     rejected: Counter = field(default_factory=Counter)
     failed: Counter = field(default_factory=Counter)
     leaders: list[tuple[float, Any]] = field(default_factory=list)
+    latest: tuple[float, Any] | None = None
     best: Comparison | None = None
     best_score: float = -float("inf")
     violations: list[tuple[Any, Seen, str]] = field(default_factory=list)
@@ -157,14 +158,20 @@ class Hunt:
     first: tuple[int, float, str] | None = None
 
     def family(self, strategy: SearchStrategy, examples: int, seed: int) -> None:
-        """Search one family; stops at the first violation that stands, shrunk by Hypothesis where that found it."""
-        self.leaders = []
+        """Search one family; stops at the first violation that stands, shrunk by Hypothesis where that found it.
+
+        Drawing has half of the time, what it leaves and the other half are for the ascent.
+        """
+        self.leaders, self.latest = [], None
+        end, now = self.deadline, time.monotonic()
+        self.deadline = now + (end - now) / 2
 
         def violated(case: Any) -> bool:
             if time.monotonic() > self.deadline:
                 raise _OutOfTime
             seen = self.look(case, "Hypothesis")
             target(seen.score, label="distance to a violation")
+            target(seen.score if seen.late is None else seen.late, label="where it is heading")
             return seen.violated
 
         try:
@@ -175,20 +182,31 @@ class Hunt:
             pass  # what was found until then is kept in `violations`
         if self.violations:
             return
+        self.deadline = end
         evaluations = max(20, examples // CLIMBED)
-        for _, case in tuple(self.leaders):
+        starts = [(case, self._climbed) for _, case in self.leaders]
+        if self.latest is not None:
+            starts.insert(1, (self.latest[1], self._climbed_late))
+        for case, score in starts:
             try:
-                climb(case, self._climbed, evaluations)
+                climb(case, score, evaluations)
             except _OutOfTime:
                 return
 
     def _climbed(self, case: Any) -> float:
+        return self._on_the_way(case).score
+
+    def _climbed_late(self, case: Any) -> float:
+        seen = self._on_the_way(case)
+        return seen.score if seen.late is None else seen.late
+
+    def _on_the_way(self, case: Any) -> Seen:
         if time.monotonic() > self.deadline:
             raise _OutOfTime
         seen = self.look(case, "ascent")
         if self.violations:
             raise _OutOfTime
-        return seen.score
+        return seen
 
     def look(self, case: Any, by: str) -> Seen:
         """Score a case and keep the books; a violation is passed on only when it stands."""
@@ -213,6 +231,8 @@ class Hunt:
             return seen
         if seen.score > self.best_score:
             self.best, self.best_score = seen.comparison, seen.score
+        if seen.late is not None and (self.latest is None or seen.late > self.latest[0]):
+            self.latest = seen.late, case
         rivals = [(score, other) for score, other in self.leaders if abs(score - seen.score) > ALIKE]
         if len(rivals) == len(self.leaders) or seen.score > max(score for score, _ in self.leaders):
             self.leaders = sorted([*rivals, (seen.score, case)], key=lambda pair: -pair[0])[:CLIMBED]

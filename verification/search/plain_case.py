@@ -30,9 +30,9 @@ def in_words(case: Any) -> list[str]:
         lines.append(f"residual y - y(0) = {_vector(residual)}" + (", linearised network" if case.linearised else ""))
     if hasattr(case, "weights"):
         lines.append(_neurons(*case.weights))
-    known = {"problem", "setup", "weights"}
-    others = {k: v for k, v in case.describe().items() if k not in known | {"n", "d", "N", "width"}}
-    if setup is None:
+    known = {"problem", "setup", "weights", "n", "d", "N", "K", "width", "eta_local", "eta_global"}
+    others = {k: v for k, v in case.describe().items() if k not in known}
+    if not isinstance(case, FederatedRun):
         lines.append(", ".join(f"{k} = {v if isinstance(v, str | list) else _number(v)}" for k, v in others.items()))
     return [line for line in lines if line]
 

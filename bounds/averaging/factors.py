@@ -1,0 +1,69 @@
+"""The factors of the loss decomposition as symbols, and their values on an ensemble."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from bounds.ensembles import Ensemble, estimated
+from bounds.statement import Hypothesis
+from bounds.symbols import n
+from ntkfl.balls import precision
+from ntkfl.estimate import Estimate
+
+clients, samples = sp.symbols("k s", positive=True)  # sizes of the matrices
+shares = sp.MatrixSymbol("p", clients, 1)
+train = sp.MatrixSymbol("B_train", samples, clients)
+heter = sp.MatrixSymbol("B_heter", samples, clients)
+variance = sp.MatrixSymbol("V", clients, clients)
+covariance = sp.MatrixSymbol("C", clients, clients)
+
+MEANINGS = {
+    shares: "n_k / n, one entry a client",
+    train: "y - E f_k(x) where sample x is client k's own, else 0",
+    heter: "y - E f_k(x) where sample x is another client's, else 0",
+    variance: "diagonal: Var f_k averaged over D",
+    covariance: "off the diagonal: Cov of f_k and f_k' averaged over D; zero diagonal",
+    n: "number of samples of all clients",
+}
+
+BIAS = sp.Trace(shares.T * (train + heter).T * (train + heter) * shares) / n
+VARIANCE = sp.Trace(shares.T * variance * shares)
+COVARIANCE = sp.Trace(shares.T * covariance * shares)
+
+UNIT = np.finfo(float).tiny
+
+SEVERAL_CLIENTS = Hypothesis("several-clients", "K >= 2", lambda case: case.clients - 2)
+EQUAL_SIZES = Hypothesis(
+    "equal-sizes", "n_i = n_j for all clients", lambda case: float(case.sizes.min() - case.sizes.max())
+)
+NO_KINK_BETWEEN = Hypothesis(
+    "no-kink-between",
+    "on every sample all clients of a draw and their average have the same activation pattern",
+    lambda case: case.kink_distance - UNIT,
+)
+
+
+def factors(case: Ensemble) -> dict[Any, Any]:
+    """Shares, biases, variances and covariances of an ensemble, by symbol."""
+    with precision():
+        off = case.labels[:, None] - case.mean_outputs.T
+        own = case.problem.owner[:, None] == np.arange(case.clients)
+        mean = case.covariances.sum(axis=2) / case.problem.n
+        same = np.eye(case.clients, dtype=bool)
+    return {
+        shares: estimated(case.shares[:, None]),
+        train: masked(off, own),
+        heter: masked(off, ~own),
+        variance: masked(mean, same),
+        covariance: masked(mean, ~same),
+        n: case.problem.n,
+    }
+
+
+def masked(values: np.ndarray, where: np.ndarray) -> Estimate:
+    """A matrix of balls as an Estimate that is exactly 0 elsewhere."""
+    found = estimated(values)
+    return Estimate(found.value * where, found.error * where, found.method)

@@ -1,0 +1,72 @@
+"""What averaging gains when the clients are identically distributed."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.formula import Formula, Nature
+from bounds.mutants import index_shifted, power, replaced, scaled, without
+from bounds.shared_starts import SharedStarts, shared_start_draws
+from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K
+from ntkfl.problem import Problem
+
+single = sp.Symbol("V", real=True)
+within = sp.Symbol("W", real=True)
+
+
+def four_coins() -> SharedStarts:
+    """Four independent clients with outputs +-1: their mean has variance 1/4, one of them 1."""
+    problem = Problem(np.ones((1, 1)), np.ones(1), name="one sample")
+    return SharedStarts(problem, np.ones((1, 2, 1, 1)), np.array([[[1.0], [-1.0]]]), clients=4)
+
+
+STATEMENTS = (
+    Statement(
+        id="averaging/I10",
+        title="Variance of the mean of identically distributed clients",
+        kind=Kind.EQUALITY,
+        source=Source(
+            IMA,
+            "section 5.3.3 and appendix C",
+            note="identically distributed clients are said to have Var = Cov, so that variance and covariance add up "
+            "to the variance of one model. Equal laws give equal variances; Cov = Var needs equal outputs "
+            "(correlation 1). Independent ones have Cov = 0 and variance Var/K. With a shared start Cov = Var E(f | "
+            "start), and averaging gains (1 - 1/K) E Var(f | start), all that the start does not explain",
+        ),
+        forms={
+            Form.STATED: Formula(
+                single,
+                nature=Nature.SUBSTANCE,
+                consequence="Averaging more clients trained on homogeneous data does reduce the variance, down to "
+                "the part that their common start explains; that the gain flattens with K stands.",
+            ),
+            Form.REPAIRED: Formula(single - (1 - 1 / K) * within),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        constants=lambda case: {
+            single: case.single_variance,
+            within: case.variance_given_start,
+            K: case.clients,
+        },
+        measure=lambda case: case.averaged_variance,
+        symbols={
+            single: "variance of one client's output, averaged over the samples",
+            within: "E Var(f | start), averaged over the samples",
+            K: "number of clients",
+        },
+        says_left="variance of the clients' mean output, averaged over the samples, over all I J^K draws of a round",
+        draws=shared_start_draws,
+        witness={Form.STATED: four_coins},
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            index_shifted(K, -1),
+            power(K, 2),
+            replaced(within, -within, "sign of the gain flipped", Change.SIGN),
+            without(K),
+            replaced(within, single, "the whole variance gained, as if clients were independent", Change.FACTOR),
+        ),
+        uses=("averaging/I5",),
+    ),
+)

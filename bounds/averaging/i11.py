@@ -1,0 +1,155 @@
+"""Eq (5): how many global models the moving average (IMA) needs, and how much of a quadratic's noise it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+from flint import arb, fmpq, fmpq_mat
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.formula import Formula, Nature
+from bounds.mutants import index_shifted, power, replaced, scaled
+from bounds.options import Options
+from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from ntkfl.balls import enclosure, precision
+from ntkfl.estimate import Estimate
+
+window = sp.Symbol("P", positive=True)
+contraction = sp.Symbol("rho", positive=True)
+
+TRIALS, WIDEST = 40, 6  # seeds, and the widest window: P^2 unknowns in rationals
+
+
+def _left_over(models: sp.Expr) -> sp.Expr:
+    """Stationary variance of the mean of so many models.
+
+    All covariances of w_t and w_{t-j}, 1 <= j <= P, are equal, g = rho (g_0 + (P-1) g) / P and g_0 = rho g + 1; the
+    variance of the mean is g / rho.
+    """
+    return 1 / ((models + contraction) * (1 - contraction))
+
+
+@dataclass(frozen=True)
+class NoisyQuadratic:
+    """Rounds w_t = rho w_IMA(t-1) + noise of variance 1 on a quadratic loss, w_IMA the mean of the last P models.
+
+    Args:
+        hundredths: 100 rho, so that rho is rational. window: P.
+
+    Raises:
+        ValueError: a window below 1, or rho outside (0, 1), where there is no stationary variance.
+    """
+
+    hundredths: int
+    window: int
+
+    def __post_init__(self) -> None:
+        if self.window < 1:
+            raise ValueError(f"the window is {self.window}; at least 1 model is averaged")
+        if not 0 < self.hundredths < 100:
+            raise ValueError(f"rho is {self.hundredths / 100:g}; a stationary variance needs 0 < rho < 1")
+
+    @property
+    def averaged_models(self) -> float:
+        """How many models w_(t-i), i = 0..P-1, Eq (5) takes the mean of."""
+        return float(len({-i for i in range(self.window)}))
+
+    @property
+    def averaged_variance(self) -> Estimate:
+        """Stationary variance of w_IMA: the covariance S of the last P models solves S = A S A^T + B, in rationals."""
+        size = self.window
+        step, noise = fmpq_mat(size, size), fmpq_mat(size * size, 1)
+        noise[0, 0] = fmpq(1)
+        for j in range(size):
+            step[0, j] = fmpq(self.hundredths, 100 * size)
+        for j in range(1, size):
+            step[j, j - 1] = fmpq(1)
+        system = fmpq_mat(size * size, size * size)
+        for i in range(size * size):
+            for j in range(size * size):
+                system[i, j] = fmpq(int(i == j)) - step[i // size, j // size] * step[i % size, j % size]
+        covariance = system.solve(noise)
+        mean = sum((covariance[i, 0] for i in range(size * size)), fmpq(0)) / size**2
+        with precision():
+            return enclosure(arb(mean))
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"rho": self.hundredths / 100, "P": self.window}
+
+
+@dataclass(frozen=True)
+class NoisyQuadraticDraw:
+    """Windows of 1 to 6 models, rho from .01 to .99."""
+
+    trials: int = TRIALS
+    name: str = "noisy quadratic"
+
+    @property
+    def required(self) -> int:
+        """Cases a verdict needs: 20, or 5 where few are run."""
+        return 5 if self.trials <= 20 else 20
+
+    def case(self, seed: int) -> NoisyQuadratic:
+        """The case of one seed."""
+        rng = np.random.default_rng([seed, 8])
+        return NoisyQuadratic(int(rng.integers(1, 100)), int(rng.integers(1, WIDEST + 1)))
+
+    def strategy(self) -> SearchStrategy[NoisyQuadratic]:
+        """Any window and rho of the family."""
+        return st.builds(NoisyQuadratic, st.integers(1, 99), st.integers(1, WIDEST))
+
+
+def _draws(options: Options) -> tuple[NoisyQuadraticDraw, ...]:
+    return (NoisyQuadraticDraw(options.trials or TRIALS),)
+
+
+def _exact(case: NoisyQuadratic) -> Estimate:
+    with precision():
+        return enclosure(arb(fmpq(case.hundredths, 100)))
+
+
+STATEMENTS = (
+    Statement(
+        id="averaging/I11",
+        title="The moving average needs its last P models",
+        kind=Kind.DEFINITION,
+        source=Source(
+            IMA,
+            "Eq (5), section 6.2",
+            note="(5) averages w_t .. w_(t-P+1); the models to store are printed as tau = t-P..t, which are P+1, and "
+            "called P models in the same sentence: an index slip. It needs t >= max(t_s, P-1). The second part is a "
+            "consequence that tells windows apart: on a quadratic where w_t = rho w_IMA(t-1) + noise, Var w_IMA = "
+            "1/((P + rho)(1 - rho)), found here; the ledger has it by numbers only (rho = .9: 5.263, 3.448, 1.695, "
+            ".917 at P = 1, 2, 5, 10), and they agree",
+        ),
+        forms={
+            Form.STATED: Formula(
+                (window + 1, _left_over(window + 1)),
+                nature=Nature.MISPRINT,
+                note="for the stored set tau = t-P..t",
+                consequence="The algorithm is right; a server that follows the text stores one model more than it "
+                "uses.",
+            ),
+            Form.REPAIRED: Formula((window, _left_over(window)), note="for the set tau = t-P+1..t"),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        constants=lambda case: {window: case.window, contraction: _exact(case)},
+        measure=lambda case: (Estimate.exact(case.averaged_models), case.averaged_variance),
+        symbols={window: "size P of the window", contraction: "what a round keeps of the distance to the optimum"},
+        says_left="number of models that Eq (5) averages; stationary variance of the average on a noisy quadratic, "
+        "from the Lyapunov equation of the last P models in rationals",
+        draws=_draws,
+        witness={Form.STATED: lambda: NoisyQuadratic(90, 5)},
+        mutants=(
+            index_shifted(window, -1),
+            power(window, 2),
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(contraction, -contraction, "sign of rho flipped", Change.SIGN),
+            replaced(contraction, contraction**2, "rho^2 for rho", Change.POWER),
+        ),
+    ),
+)

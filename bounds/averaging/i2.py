@@ -1,0 +1,74 @@
+"""Eq (2) and (8): bias and variance of one model, and of the weighted ensemble of a round's clients."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.ensemble_draws import ensemble_draws
+from bounds.ensembles import Ensemble, estimated
+from bounds.formula import Formula
+from bounds.mutants import replaced, scaled
+from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import n
+from ntkfl.balls import precision
+from ntkfl.estimate import Estimate
+
+samples, rows = sp.symbols("s r", positive=True)
+M = sp.Symbol("M", positive=True)
+bias = sp.MatrixSymbol("b", samples, 1)
+spread = sp.MatrixSymbol("Z", rows, samples)
+wens_bias = sp.MatrixSymbol("b_wens", samples, 1)
+wens_spread = sp.MatrixSymbol("Z_wens", rows, samples)
+
+
+def _decomposed(bias: sp.MatrixSymbol, spread: sp.MatrixSymbol) -> sp.Expr:
+    return sp.Trace(bias.T * bias) / n + sp.Trace(spread.T * spread) / (n * M)
+
+
+def _constants(case: Ensemble) -> dict:
+    found = {n: case.problem.n, M: case.draws}
+    for outputs, b, z in ((case.outputs[:, 0], bias, spread), (case.wens_outputs, wens_bias, wens_spread)):
+        with precision():
+            mean = outputs.sum(axis=0) / len(outputs)
+            found |= {b: estimated(case.labels - mean), z: estimated(outputs - mean)}
+    return found
+
+
+def _measure(case: Ensemble) -> tuple[Estimate, Estimate]:
+    return case.mean_loss(np.ascontiguousarray(case.outputs[:, 0])), case.mean_loss(case.wens_outputs)
+
+
+STATEMENTS = (
+    Statement(
+        id="averaging/I2",
+        title="Expected squared loss = squared bias + variance",
+        kind=Kind.EQUALITY,
+        source=Source(
+            IMA,
+            "Eq (2) and (8)",
+            note="holds for the squared loss when the mean output is taken over the law of the outer expectation; "
+            "here both run over the same finite set of draws, so that nothing but rounding is left",
+        ),
+        forms={Form.STATED: Formula((_decomposed(bias, spread), _decomposed(wens_bias, wens_spread)))},
+        recorded={Form.STATED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            M: "number of joint draws",
+            bias: "y - E f of the first client's model",
+            spread: "f - E f of the first client's model, one row a draw",
+            wens_bias: "y - E f of the weighted ensemble (WENS)",
+            wens_spread: "f - E f of the weighted ensemble, one row a draw",
+        },
+        says_left="mean over draws and samples of (y - f)^2: of the first client's model; of the weighted ensemble",
+        draws=ensemble_draws,
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(M, M - 1, "sample variance: M read as M-1", Change.INDEX),
+            replaced(1 / M, 0, "variance dropped", Change.FACTOR),
+            replaced(M, -M, "sign of the variance flipped", Change.SIGN),
+            replaced(M, M**2, "M^2 for M", Change.POWER),
+        ),
+    ),
+)

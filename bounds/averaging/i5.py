@@ -1,0 +1,66 @@
+"""Eq (11) against (12) and (14): over which pairs of clients the covariance is summed."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.averaging.factors import COVARIANCE, MEANINGS, VARIANCE, covariance, factors, shares, variance
+from bounds.ensemble_draws import ensemble_draws
+from bounds.ensembles import Ensemble
+from bounds.formula import Formula, Nature
+from bounds.mutants import replaced, scaled, sign_flipped
+from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from ntkfl.problem import Problem
+
+
+def one_coin_each(values: np.ndarray, name: str) -> Ensemble:
+    """Clients with one sample x = 1 each and outputs values[m, k] in draw m; all labels are 1."""
+    draws, clients = values.shape
+    problem = Problem(np.ones((clients, 1)), np.ones(clients), np.arange(clients), name=name)
+    return Ensemble(problem, np.ones((draws, clients, 1, 1)), values[:, :, None])
+
+
+def two_coins() -> Ensemble:
+    """Two independent clients with outputs +-1: the ensemble's variance is 1/2, the variance term alone."""
+    return one_coin_each(np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]]), "two independent coins")
+
+
+STATEMENTS = (
+    Statement(
+        id="averaging/I5",
+        title="Variance of the weighted ensemble: clients' variances and covariances",
+        kind=Kind.EQUALITY,
+        source=Source(
+            IMA,
+            "Eq (12) and (14)",
+            note="(12) and (14) print the covariance over all k, k'; that repeats the variance term. Theorem 1 in the "
+            "main text and (11) have k' != k and are right, so an index was lost in typesetting. The ledger's figures "
+            "(excess .004178 = variance) are of a run of its own; the excess is the variance term in every case here",
+        ),
+        forms={
+            Form.STATED: Formula(
+                2 * VARIANCE + COVARIANCE,
+                nature=Nature.MISPRINT,
+                note="the double sum over all k, k' is the covariance over k != k' and the variance term once more",
+                consequence="The theorem as it stands in the main text is not affected; a reader who codes the "
+                "appendix counts the variance twice.",
+            ),
+            Form.REPAIRED: Formula(VARIANCE + COVARIANCE),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        constants=factors,
+        measure=lambda case: case.mean_variance(case.wens_outputs),
+        symbols=MEANINGS,
+        says_left="variance of the weighted sum of the clients' outputs, averaged over the samples",
+        draws=ensemble_draws,
+        witness={Form.STATED: two_coins},
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            sign_flipped(covariance, "the covariance"),
+            replaced(covariance, covariance / 2, "each pair counted once", Change.INDEX),
+            replaced(variance, 2 * variance, "variance twice", Change.CONSTANT),
+            replaced(shares, shares + shares, "n_k/n doubled", Change.FACTOR),
+        ),
+    ),
+)

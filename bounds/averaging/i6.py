@@ -1,0 +1,79 @@
+"""The law of the client models: joint, as a round makes them, or the product law that the text prints."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.averaging.factors import COVARIANCE, MEANINGS, clients, covariance, factors, masked, shares
+from bounds.averaging.i5 import one_coin_each
+from bounds.ensemble_draws import ensemble_draws
+from bounds.ensembles import Ensemble, estimated, squared
+from bounds.formula import Formula, Nature
+from bounds.mutants import replaced, scaled, sign_flipped
+from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from ntkfl.balls import precision
+from ntkfl.estimate import Estimate
+
+apart = sp.MatrixSymbol("C_product", clients, clients)
+
+
+def _constants(case: Ensemble) -> dict:
+    with precision():
+        mean = case.independent_covariances.sum(axis=2) / case.problem.n
+    return factors(case) | {apart: masked(mean, ~np.eye(case.clients, dtype=bool))}
+
+
+def _measure(case: Ensemble) -> Estimate:
+    """What a decomposition needs beside the variances: Var f_WENS - sum p_k^2 Var f_k, over the draws of the rounds."""
+    with precision():
+        wens = case.wens_outputs - case.wens_outputs.sum(axis=0) / case.draws
+        alone = (case.shares[:, None] * case.outputs) - (case.shares[:, None] * case.mean_outputs)
+        return estimated((squared(wens).sum() - squared(alone).sum()) / wens.size)
+
+
+def shared_coin() -> Ensemble:
+    """Two clients that both give the +-1 of their common start: covariance 1, and 0 when they are drawn apart."""
+    return one_coin_each(np.array([[1.0, 1], [-1, -1]]), "two clients, one coin")
+
+
+STATEMENTS = (
+    Statement(
+        id="averaging/I6",
+        title="The covariance factor is that of the client models of a round",
+        kind=Kind.DEFINITION,
+        source=Source(
+            IMA,
+            "section 5.2, the law of {w_k}",
+            note="the expectation is written over the product of the clients' solution sets, 'uniform' being said of "
+            "one model's set only. Read as the product law, the clients are independent and every covariance is 0, "
+            "which cannot be meant: the covariance is measured and bounded below. What is meant is the joint law of "
+            "a round, in which clients share their start",
+        ),
+        forms={
+            Form.STATED: Formula(
+                sp.Trace(shares.T * apart * shares),
+                nature=Nature.READING,
+                note="covariances over all pairs of draws, each client drawn on its own",
+                consequence="With the product law the covariance factor disappears from Theorem 1, and with it "
+                "Corollary 1; with the joint law all of it stands.",
+            ),
+            Form.REPAIRED: Formula(COVARIANCE),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols=MEANINGS | {apart: "as C, of clients that are drawn apart"},
+        says_left="variance of the weighted ensemble over the draws of a round, less its clients' weighted variances",
+        draws=ensemble_draws,
+        witness={Form.STATED: shared_coin},
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(covariance, apart, "the product law", Change.OTHER),
+            sign_flipped(covariance, "the covariance"),
+            replaced(covariance, covariance / 2, "each pair counted once", Change.INDEX),
+            replaced(shares, 2 * shares, "n_k/n doubled", Change.FACTOR),
+        ),
+        uses=("averaging/I5",),
+    ),
+)

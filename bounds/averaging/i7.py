@@ -1,0 +1,126 @@
+"""Theorem 2: the variance of a client's model and the discrepancy of its data from all data."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.ensembles import ball_array, estimated
+from bounds.formula import Formula, Nature
+from bounds.kernel_ladder import ONCE, SQUARED, KernelLadder, approaching, kernel_ladder_draws
+from bounds.mutants import power, replaced
+from bounds.statement import IMA, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from ntkfl.balls import precision
+from ntkfl.estimate import Estimate
+
+eps = sp.Symbol("epsilon", positive=True)
+own = sp.Symbol("n_k", positive=True)
+lam, lam_all = sp.symbols("lambda_k lambda_D", positive=True)
+
+CONSTANT_DIAGONAL = Hypothesis(
+    "constant-diagonal", "K(x, x) is the same for all samples of the client", lambda case: -case.diagonal_spread
+)
+INVERTIBLE = Hypothesis(
+    "invertible",
+    "K(X, X) of the client is positive definite, certified",
+    lambda case: float(case.smallest_eigenvalue.lo) - np.finfo(float).tiny,
+)
+POSITIVE = Hypothesis(
+    "positive",
+    "every posterior variance is at least 0, as those of a kernel are",
+    lambda case: min((float(v.lower()) for rung in case.posterior_variances for v in rung), default=0.0),
+)
+
+
+def _constants(case: KernelLadder) -> dict:
+    diagonals = np.array([np.diag(kernel) for kernel in case.kernels])
+    return {
+        eps: case.offsets,
+        own: case.own,
+        lam_all: _mean_rows(diagonals),
+        lam: _mean_rows(diagonals[:, : case.own]),
+    }
+
+
+def _mean_rows(rows: np.ndarray) -> Estimate:
+    with precision():
+        return estimated(ball_array(rows).sum(axis=1) / rows.shape[1])
+
+
+def _absolute(found: Estimate) -> Estimate:
+    return Estimate(np.abs(found.value), found.error, found.method)
+
+
+def _with_kernel(case: KernelLadder) -> Estimate:
+    """The smaller of the remainders of the U- and the V-statistic, MMD in the space of K: whichever was meant."""
+    both = [_absolute(case.remainders(ONCE, unbiased=unbiased)) for unbiased in (True, False)]
+    smaller = np.argmin([found.value for found in both], axis=0)
+    value, error = (np.choose(smaller, [getattr(found, part) for found in both]) for part in ("value", "error"))
+    return Estimate(value, error, "ball")
+
+
+def blocks() -> KernelLadder:
+    """Two orthogonal samples of the client and two of others, eps = 0, as K and as 5 K."""
+    cross = np.array([[1.0, 1.0], [0.0, 1.0]])
+    kernel = np.block([[np.eye(2), cross], [cross.T, np.array([[2.0, 1.0], [1.0, 4.0]])]])
+    return KernelLadder((kernel, 5 * kernel), own=2)
+
+
+def uneven() -> KernelLadder:
+    """A client whose samples have K(x, x) = 1 and 2: the remainder does not vanish with eps."""
+    even = approaching(1.0, np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1.0], [0.5]]), np.array([[1.0]]))
+    return KernelLadder(tuple(kernel + np.diag([0.0, 1.0, 0.0]) for kernel in even.kernels), own=2)
+
+
+STATEMENTS = (
+    Statement(
+        id="averaging/I7",
+        title="Variance of a client's model = discrepancy of its data, up to O(eps)",
+        kind=Kind.ORDER,
+        source=Source(
+            IMA,
+            "Theorem 2, Eq (3)",
+            note="adapted from DiWA, whose text was not at hand. MMD is said to be in the space of K, in which case "
+            "its term has degree 0 in K while the left side has degree 1, and the remainder does not vanish at "
+            "eps = 0. With the kernel K^2 and the unbiased statistic (pairs i != j) it is an identity up to |R| <= "
+            "(n_k - 1) eps lam_D/lam + n_k eps^2/(2 lam), for every eps; the V-statistic with K^2 is off by the "
+            "constant lam/2 + n_k (mean K(x,x)^2 - beta_D)/(2 n lam). So the qualitative claim, variance grows with "
+            "the discrepancy, survives. 'Var' is the posterior variance of the Gaussian process with kernel K, which "
+            "is not the ensemble variance of networks trained in the kernel regime. For the ReLU kernel on the "
+            "sphere eps/lam is .16 at right angles, and the bound exceeds lam_D from n_k = 8 on",
+        ),
+        hypotheses=(CONSTANT_DIAGONAL, INVERTIBLE, POSITIVE),
+        forms={
+            Form.STATED: Formula(
+                eps,
+                nature=Nature.SUBSTANCE,
+                note="O(eps): the remainder of the U- or of the V-statistic with kernel K, whichever is smaller",
+                consequence="MMD must be measured with K^2, without the pairs of equal samples; computed with K, the "
+                "formula gives another number even for orthogonal samples, and changes with the unit of the outputs.",
+            ),
+            Form.REPAIRED: Formula(
+                (own - 1) * eps * lam_all / lam + own * eps**2 / (2 * lam), note="unbiased statistic with kernel K^2"
+            ),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_with_kernel,
+        measures={Form.REPAIRED: lambda case: _absolute(case.remainders(SQUARED, unbiased=True))},
+        symbols={
+            eps: "largest |K(x, x')| of two samples of the client",
+            own: "number of samples of the client",
+            lam: "K(x, x) of the client's samples",
+            lam_all: "mean of K(x, x) over all samples",
+        },
+        says_left="|E_D Var - (n_k/(2 lam) MMD^2 + lam_D - n_k/(2 lam) beta_D)| as eps falls",
+        draws=kernel_ladder_draws,
+        witness={Form.STATED: blocks},
+        necessity={CONSTANT_DIAGONAL.name: uneven},
+        mutants=(
+            power(eps, 2),
+            power(eps, sp.Rational(3, 2)),
+            power(eps, sp.Rational(5, 4)),
+            replaced(own - 1, 0, "the term in eps dropped", Change.FACTOR),
+        ),
+    ),
+)

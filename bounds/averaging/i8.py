@@ -1,0 +1,127 @@
+"""Corollary 1: a lower bound of the covariance term, and whether it is of any size."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+from flint import arb
+
+from bounds.averaging.factors import COVARIANCE, EQUAL_SIZES, MEANINGS, SEVERAL_CLIENTS, VARIANCE, covariance, factors
+from bounds.averaging.i5 import one_coin_each
+from bounds.ensemble_draws import ensemble_draws
+from bounds.ensembles import Ensemble, estimated
+from bounds.formula import Formula, Nature
+from bounds.mutants import replaced, reversed_comparison, scaled, shifted, sign_flipped
+from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from ntkfl.balls import precision
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem
+
+
+def _floor(case: Ensemble) -> arb:
+    """(K-1)/K of the mean over samples of the smallest covariance of two clients."""
+    pairs = ~np.eye(case.clients, dtype=bool)
+    smallest = arb(0)
+    for at in np.moveaxis(case.covariances, 2, 0):
+        values = at[pairs]
+        lowest = values[0]
+        for value in values[1:]:
+            lowest = arb.min(lowest, value)
+        smallest += lowest
+    return smallest / case.problem.n * (case.clients - 1) / case.clients
+
+
+def smallest_covariance(case: Ensemble) -> Estimate:
+    """The right side of Corollary 1."""
+    with precision():
+        return estimated(_floor(case))
+
+
+def _sharper(case: Ensemble) -> Estimate:
+    """The larger of that and -(1/K) times the mean variance: a variance of a sum is not negative."""
+    with precision():
+        variances = sum((case.covariances[k, k].sum() for k in range(case.clients)), arb(0))
+        return estimated(arb.max(_floor(case), -variances / (case.problem.n * case.clients**2)))
+
+
+def opposed() -> Ensemble:
+    """f = (1, -1, 0) xi with a coin xi: the smallest covariance is -1."""
+    return one_coin_each(np.array([[1.0, -1, 0], [-1, 1, 0]]), "two opposed clients and a constant one")
+
+
+def unequal() -> Ensemble:
+    """Eight samples of a client with outputs xi/4 and one of a client with xi: variance (2/9 + 1/9)^2 = 1/9 < 1/8."""
+    owner = np.array([0] * 8 + [1])
+    problem = Problem(np.ones((9, 1)), np.ones(9), owner, name="8 samples and 1")
+    return Ensemble(problem, np.ones((2, 2, 1, 1)), np.array([[[0.25], [1.0]], [[-0.25], [-1.0]]]))
+
+
+def _draws(options) -> tuple:
+    return ensemble_draws(options, equal=True)
+
+
+STATEMENTS = (
+    Statement(
+        id="averaging/I8",
+        title="The covariance term is at least (K-1)/K of the smallest covariance",
+        kind=Kind.UPPER,
+        source=Source(
+            IMA,
+            "Corollary 1, Eq (4)",
+            note="a mean is at least its smallest entry. (4) prints the double sum without k' != k; it holds either "
+            "way. Repaired: for the sum over k' != k, with the further floor -(1/K) mean Var. With two clients it "
+            "is an equality",
+        ),
+        hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
+        forms={
+            Form.STATED: Formula(VARIANCE + COVARIANCE, note="the double sum with k' = k, as printed"),
+            Form.REPAIRED: Formula(COVARIANCE, note="the sum over k' != k, as in Theorem 1"),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=factors,
+        measure=smallest_covariance,
+        measures={Form.REPAIRED: _sharper},
+        symbols=MEANINGS,
+        says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients; repaired: or minus the "
+        "mean variance over K, if that is larger",
+        draws=_draws,
+        necessity={EQUAL_SIZES.name: unequal},
+        mutants=(
+            scaled(sp.Rational(1, 2)),
+            sign_flipped(covariance, "the covariance"),
+            replaced(covariance, covariance / 2, "each pair counted once", Change.INDEX),
+            replaced(covariance, covariance * sp.Rational(9, 10), "a tenth less", Change.CONSTANT),
+            reversed_comparison(),
+        ),
+        uses=("averaging/I5",),
+    ),
+    Statement(
+        id="averaging/I8-nonzero",
+        title="The lower bound of the covariance term is positive",
+        kind=Kind.LOWER,
+        source=Source(
+            IMA,
+            "section 5.3.4, on Corollary 1",
+            note="said of Corollary 1, which proves no sign: clients (1, -1, 0) xi have a smallest covariance of -1, "
+            "and clients drawn independently have 0. In the paper's experiments the similarity of clients is "
+            "positive, and so is the covariance of clients that share a start in most runs here",
+        ),
+        hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
+        forms={
+            Form.STATED: Formula(
+                sp.Integer(0),
+                nature=Nature.SUBSTANCE,
+                consequence="That diversity of clients can reduce the loss only to a limited extent is an observation "
+                "of the experiments, not a consequence of Corollary 1.",
+            )
+        },
+        recorded={Form.STATED: Outcome.VIOLATED},
+        constants=lambda case: {},
+        measure=smallest_covariance,
+        says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients",
+        draws=_draws,
+        witness={Form.STATED: opposed},
+        mutants=(reversed_comparison(), shifted(sp.Rational(1, 2)), shifted(1), shifted(2)),
+        uses=("averaging/I8",),
+    ),
+)

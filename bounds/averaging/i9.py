@@ -1,0 +1,92 @@
+"""Corollary 2: Theorem 1 for clients of equal sizes, in mean variance and mean covariance."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.averaging.factors import EQUAL_SIZES, MEANINGS, NO_KINK_BETWEEN, SEVERAL_CLIENTS, factors, heter, train
+from bounds.averaging.i4 import LOCAL_MEANINGS, across_a_kink, locality, remainder, up_to_distance
+from bounds.ensemble_draws import CLOSE, ensemble_draws
+from bounds.ensembles import Ensemble, estimated
+from bounds.formula import Formula
+from bounds.mutants import index_shifted, power, replaced, scaled
+from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import K, n
+from ntkfl.balls import precision
+from ntkfl.problem import Problem
+
+clients = sp.Symbol("k", positive=True)
+ones = sp.MatrixSymbol("e", clients, 1)
+mean_variance = sp.Symbol("V_mean", real=True)
+mean_covariance = sp.Symbol("C_mean", real=True)
+
+AVERAGED = (
+    sp.Trace(ones.T * (train + heter).T * (train + heter) * ones) / (n * K**2)
+    + mean_variance / K
+    + (K - 1) / K * mean_covariance
+)
+
+
+def _constants(case: Ensemble) -> dict:
+    same = np.eye(case.clients, dtype=bool)
+    with precision():
+        own, other = case.covariances[same], case.covariances[~same]
+        means = estimated(own.sum() / own.size), estimated(other.sum() / other.size)
+    return (
+        factors(case)
+        | {K: case.clients, ones: np.ones(case.clients), mean_variance: means[0], mean_covariance: means[1]}
+        | locality(case)
+    )
+
+
+def unequal_and_close() -> Ensemble:
+    """Eight samples of a client with output 1 and one of a client with 1.001: the bias moves by a fraction of .001."""
+    problem = Problem(np.ones((9, 1)), np.zeros(9), np.array([0] * 8 + [1]), name="8 samples and 1")
+    return Ensemble(problem, np.ones((1, 2, 1, 1)), np.array([[[1.0], [1.001]]]))
+
+
+STATEMENTS = (
+    Statement(
+        id="averaging/I9",
+        title="Loss of the averaged network of clients of equal sizes",
+        kind=Kind.EQUALITY,
+        source=Source(
+            IMA,
+            "Corollary 2, Eq (15)",
+            note="the printed prefix 1/(n K^2) and the sum over D cover the bias only; variance and covariance are "
+            "averaged over D as well, as they are in (12). O(Delta^2) as in Theorem 1 (I4): between kinks, with its "
+            "constant written out, so that the identity is checked to 1e-6. Repaired: with the exact remainder R",
+        ),
+        hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
+        form_hypotheses={Form.STATED: (NO_KINK_BETWEEN,)},
+        forms={
+            Form.STATED: Formula(up_to_distance(AVERAGED), note="O(Delta^2) with its constant written out"),
+            Form.REPAIRED: Formula(AVERAGED + remainder),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=lambda case: case.mean_loss(case.fma_outputs),
+        symbols=MEANINGS
+        | LOCAL_MEANINGS
+        | {
+            K: "number of clients",
+            ones: "1 for every client",
+            mean_variance: "mean over clients and samples of Var f_k",
+            mean_covariance: "mean over pairs of clients and samples of Cov",
+        },
+        says_left="squared loss of the network of averaged weights, averaged over draws and samples",
+        draws=lambda options: ensemble_draws(options, equal=True),
+        form_draws={Form.STATED: lambda options: ensemble_draws(options, amplitude=CLOSE, equal=True)},
+        necessity={EQUAL_SIZES.name: unequal_and_close, NO_KINK_BETWEEN.name: across_a_kink},
+        mutants=(
+            index_shifted(K, 1),
+            power(K, 2),
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(remainder, 0, "remainder dropped", Change.FACTOR),
+            replaced(mean_covariance, 0, "covariance dropped", Change.FACTOR),
+            replaced(mean_variance, -mean_variance, "sign of the variance flipped", Change.SIGN),
+        ),
+        uses=("averaging/I4",),
+    ),
+)

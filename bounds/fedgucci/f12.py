@@ -1,0 +1,77 @@
+"""Eqs (7) and (8): the connectivity loss, and the objective that contains it."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.cube_networks import CubeNetworks
+from bounds.fedgucci.segment_terms import ROUNDING, loss_at, pair
+from bounds.fedgucci.x1 import crossings, mean_square, small_draws
+from bounds.formula import Formula
+from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.statement import FEDGUCCI, Change, Form, Kind, Outcome, Source, Statement
+from ntkfl.connectivity.barrier import connectivity_loss
+from ntkfl.connectivity.path_loss import squared_error
+from ntkfl.connectivity.segment import Segment
+from ntkfl.estimate import Estimate
+
+outer_low, middle, outer_high, own_loss, beta = sp.symbols("Q_- Q_0 Q_+ L beta", positive=True)
+BETA = 0.7
+NODES = np.array([-np.sqrt(3 / 5), 0.0, np.sqrt(3 / 5)])
+
+
+def _constants(case: CubeNetworks) -> dict:
+    """Sums over the pieces of width times loss, at the three Gauss points of each."""
+    edges = crossings(case)
+    left, widths = edges[:-1], np.diff(edges)
+    sums = widths @ mean_square(case, left[:, None] + widths[:, None] * (NODES + 1) / 2)
+    own = loss_at(case, 1.0)
+    error = 20 * (own.error + loss_at(case, 0.0).error) + (len(widths) + 8) * 4e-16 * sums.max()
+    quadrature = zip((outer_low, middle, outer_high), sums, strict=True)
+    return {s: Estimate(value, error, ROUNDING) for s, value in quadrature} | {own_loss: own, beta: BETA}
+
+
+def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
+    found = connectivity_loss(*pair(case), case.x, case.y)
+    at_first = float(squared_error(Segment(*pair(case), case.x), case.y).at(1.0))
+    total = at_first + BETA * float(found.value)
+    return found, Estimate(total, 2 * float(found.error) + 4e-16 * total, found.method)
+
+
+GAUSS = (5 * outer_low + 8 * middle + 5 * outer_high) / 18
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/F12",
+        title="The connectivity loss is exact by three Gauss points a piece",
+        kind=Kind.EQUALITY,
+        source=Source(
+            FEDGUCCI,
+            "Eqs (7) and (8)",
+            note="a definition; the squared loss is quartic between the kinks, so the rule of degree 5 on each piece "
+            "has no error, where one global rule of 5 points errs by 1e-4. One uniform alpha a batch is unbiased",
+        ),
+        forms={Form.STATED: Formula((GAUSS, own_loss + beta * GAUSS))},
+        recorded={Form.STATED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            outer_low: "sum over the pieces of width times L at the first Gauss point",
+            middle: "the same at the pieces' middles",
+            outer_high: "the same at the third Gauss point",
+            own_loss: "L(w_1), the network that is trained; w_2 is the anchor",
+            beta: "weight of the connectivity loss",
+        },
+        says_left="the integral of the pieces' polynomials over [0, 1]; and L(w_1) + beta times it",
+        draws=small_draws,
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(outer_low, outer_high, "the last Gauss point twice", Change.INDEX),
+            replaced(middle, (outer_low + outer_high) / 2, "the middle dropped", Change.FACTOR),
+            power(beta, 2),
+            sign_flipped(beta, "the connectivity loss"),
+        ),
+        uses=("fedgucci/X1",),
+    ),
+)

@@ -1,0 +1,90 @@
+"""Definition 3.6, Eq (9): the barriers of a group of networks, at their mean."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.cube_networks import CubeNetworks
+from bounds.fedgucci.f1b import accuracy
+from bounds.fedgucci.far_labels import far_label_draws
+from bounds.fedgucci.segment_terms import ROUNDING, mean_loss
+from bounds.formula import Formula
+from bounds.mutants import index_shifted, replaced, scaled, sign_flipped, without
+from bounds.statement import FEDGUCCI, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import K
+from ntkfl.connectivity.barrier import group_accuracy_barrier, group_barrier
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.estimate import Estimate
+
+mean_network_loss, losses, mean_accuracy, accuracies = sp.symbols("L_mean L_sum A_mean A_sum", positive=True)
+
+
+def _signs(case: CubeNetworks) -> np.ndarray:
+    return 2.0 * (case.y > 0) - 1
+
+
+def _constants(case: CubeNetworks) -> dict:
+    centre = TwoLayer(
+        np.mean([net.hidden for net in case.networks], axis=0), np.mean([net.readout for net in case.networks], axis=0)
+    )
+    found = [mean_loss(case, net) for net in case.networks]
+    total = float(sum(value.value for value in found))
+    spread = 4 * float(sum(value.error for value in found)) + 1e-15 * total
+    signs = _signs(case)
+    return {
+        K: case.count,
+        mean_network_loss: Estimate(mean_loss(case, centre).value, spread, ROUNDING),
+        losses: Estimate(total, spread, ROUNDING),
+        mean_accuracy: accuracy(centre, case.x, signs),
+        accuracies: Estimate(sum(accuracy(net, case.x, signs) for net in case.networks), 1e-14, ROUNDING),
+    }
+
+
+def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
+    """The loss barrier, and 1 less the accuracy barrier: its scale is never 0."""
+    drop = group_accuracy_barrier(case.networks, case.x, _signs(case))
+    return group_barrier(case.networks, case.x, case.y), Estimate(1 - drop.value, drop.error, drop.method)
+
+
+SOME_ACCURATE = Hypothesis(
+    "an-accuracy-positive",
+    "some network of the group classifies a sample correctly: the mean accuracy is not 0",
+    lambda case: max(accuracy(net, case.x, _signs(case)) for net in case.networks) - 0.5 / len(case.x),
+)
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/F14",
+        title="Barriers of a group of networks, at their mean",
+        kind=Kind.DEFINITION,
+        source=Source(
+            FEDGUCCI,
+            "Definition 3.6, Eq (9)",
+            note="there is no supremum in it: for two networks it is the value of Definition 2.1 at alpha = 1/2. Both "
+            "versions may be negative; the paper claims [0, 1] for Definition 2.1 only. The accuracy needs a positive "
+            "mean. Squared loss here",
+        ),
+        hypotheses=(SOME_ACCURATE,),
+        forms={Form.STATED: Formula((mean_network_loss - losses / K, mean_accuracy / (accuracies / K)))},
+        recorded={Form.STATED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            K: "number of networks",
+            mean_network_loss: "loss of the network whose weights are the mean",
+            losses: "sum of the networks' losses",
+            mean_accuracy: "accuracy of the network whose weights are the mean",
+            accuracies: "sum of the networks' accuracies",
+        },
+        says_left="the group's loss barrier (squared loss), and 1 less its accuracy barrier",
+        draws=lambda options: far_label_draws(options, side=1.5, n=12, count=5, trials=20),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            index_shifted(K, -1),
+            without(K),
+            sign_flipped(losses, "the networks' own losses"),
+            replaced(mean_accuracy, accuracies / K, "the mean accuracy for that of the mean", Change.OTHER),
+        ),
+    ),
+)

@@ -1,0 +1,49 @@
+"""Equations (43)-(46): the mean network against the mean output, given the hidden layers, at one input."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.fedgucci.cube_bound import MUTANTS, cube_bound
+from bounds.fedgucci.cube_terms import (
+    SYMBOLS,
+    K,
+    cube_constants,
+    d_anc,
+    group_deviation,
+    group_draws,
+    mean_spread,
+    side,
+)
+from bounds.formula import Formula
+from bounds.mutants import power
+from bounds.statement import FEDGUCCI, Form, Source
+from bounds.symbols import delta
+
+spread = sp.Symbol("a", positive=True)
+
+STATEMENTS = (
+    cube_bound(
+        "fedgucci/F15",
+        "Mean network against mean output, at one input",
+        Source(
+            FEDGUCCI,
+            "Eqs (43)-(46)",
+            note="(44) puts sqrt(log(4K/delta)/2) on d_anc too, which needs it to be at least 1, delta <= 4K/e^2: "
+            "true for K >= 2, and for K = 1 there is nothing to bound. |.| of a vector is its l2 norm. K Hoeffding "
+            "events, at delta/(2K) each",
+        ),
+        {
+            Form.STATED: Formula(
+                (side + d_anc) * sp.sqrt(sp.log(4 * K / delta) / 2) * spread,
+                failure=delta / 2,
+            )
+        },
+        constants=lambda case: cube_constants(case) | {spread: mean_spread(case)},
+        measure=lambda case: group_deviation(case)[0],
+        symbols=SYMBOLS | {spread: "(1/K) sum_i |(U_i - mean U) x|_2"},
+        says_left="|z(x)| at the first input, fixed before the draw",
+        draws=group_draws,
+        mutants=tuple(power(spread, 2) if mutant.name.startswith("d to") else mutant for mutant in MUTANTS),
+    ),
+)

@@ -1,0 +1,102 @@
+"""Definition 2.1, Eq (4): the accuracy barrier between two networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.cube_networks import CubeDraw, CubeNetworks, cube_draws
+from bounds.fedgucci.segment_terms import pair, sides, stacked
+from bounds.formula import Formula
+from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.options import Options
+from bounds.statement import FEDGUCCI, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import alpha
+from ntkfl.connectivity.barrier import accuracy_barrier
+from ntkfl.connectivity.network import TwoLayer, between
+from ntkfl.estimate import Estimate
+
+between_accuracy, first_accuracy, second_accuracy = sp.symbols("A_alpha A_1 A_2", positive=True)
+BESIDE = 1e-9  # the accuracy jumps where the supremum is taken; its limit is read this far to either side
+
+
+def accuracy(network: TwoLayer, x: np.ndarray, y: np.ndarray) -> float:
+    """The share of samples with y f > 0, by evaluating the network."""
+    return float((network.outputs(x) * y > 0).mean())
+
+
+def _lowest_near(case: CubeNetworks, place: float) -> float:
+    """The accuracy at a place or, where it jumps there, the lower of its limits."""
+    near = np.clip([place - BESIDE, place, place + BESIDE], 0, 1)
+    return min(accuracy(between(*pair(case), a), case.x, case.y) for a in near)
+
+
+def _constants(case: CubeNetworks) -> dict:
+    first, second = (accuracy(net, case.x, case.y) for net in pair(case))
+    place = accuracy_barrier(*pair(case), case.x, case.y).at
+    return {
+        alpha: np.array([0.0, 1.0, place]),
+        between_accuracy: np.array([second, first, _lowest_near(case, place)]),
+        first_accuracy: first,
+        second_accuracy: second,
+    }
+
+
+def _measure(case: CubeNetworks) -> Estimate:
+    """1 - B: 1 at both ends, for B = 0 there, and at the barrier; so that the scale is never 0."""
+    found = accuracy_barrier(*pair(case), case.x, case.y).value
+    return stacked([Estimate.exact(1.0), Estimate.exact(1.0), Estimate(1 - found.value, found.error, found.method)])
+
+
+BOTH_ACCURATE = Hypothesis(
+    "accuracies-positive",
+    "both networks classify a sample correctly: A(w_1) > 0 and A(w_2) > 0",
+    lambda case: min(accuracy(net, case.x, case.y) for net in pair(case)) - 0.5 / len(case.x),
+)
+
+NO_DEAD_INPUT = Hypothesis(
+    "no-dead-input",
+    "every input has a unit that is on at both ends: where all are off f is 0 and its sign is rounding's "
+    "(a limit of this tool)",
+    lambda case: float(np.minimum(*sides(case)).max(axis=1).min()) - 1e-12,
+)
+
+
+def _draws(options: Options) -> tuple[CubeDraw, ...]:
+    """The default families whose anchor's units see something."""
+    families = cube_draws(options, side=1.5, n=24, trials=20)
+    return tuple(family for family in families if not family.at_origin)
+
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/F1b",
+        title="The accuracy barrier: 0 at both ends, at most 1",
+        kind=Kind.DEFINITION,
+        source=Source(
+            FEDGUCCI,
+            "Definition 2.1, Eq (4)",
+            note="that it lies in [0, 1] needs a positive accuracy at both ends, for it is 0/0 at an end where none is "
+            "correct; then it is at least 0 by the ends and at most 1 because no accuracy is negative",
+        ),
+        hypotheses=(BOTH_ACCURATE, NO_DEAD_INPUT),
+        forms={Form.STATED: Formula(between_accuracy / (alpha * first_accuracy + (1 - alpha) * second_accuracy))},
+        recorded={Form.STATED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            between_accuracy: "A(alpha w_1 + (1 - alpha) w_2), counted; at a jump its lower limit",
+            first_accuracy: "A(w_1)",
+            second_accuracy: "A(w_2)",
+        },
+        says_left="1 at alpha = 0 and 1, and 1 less the exact barrier, from the points where a sample's sign changes",
+        draws=_draws,
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(alpha, 1 - alpha, "w_1 and w_2 exchanged", Change.INDEX),
+            sign_flipped(between_accuracy, "the accuracy between"),
+            power(between_accuracy, 2),
+            replaced(first_accuracy, second_accuracy, "A(w_2) in place of A(w_1)", Change.INDEX),
+        ),
+    ),
+)

@@ -1,0 +1,107 @@
+"""Assumption 3.2: a loss that is 1-Lipschitz in the outputs and smooth in the weights."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.circle_neuron import CircleNeuron, CircleNeuronDraw
+from bounds.formula import Formula, Nature
+from bounds.loss_steepness import LossDraw, LossSteepness
+from bounds.mutants import power, replaced, scaled, without
+from bounds.statement import FEDGUCCI, Change, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import b
+from ntkfl.connectivity.losses import LOSSES
+from ntkfl.estimate import Estimate
+
+lipschitz, readout, length = sp.symbols("c_L v u", positive=True)
+
+
+def _steepness_constants(case: LossSteepness) -> dict:
+    known = LOSSES[case.loss].lipschitz
+    value = 2 * case.reach if known is None else known
+    return {lipschitz: Estimate(value, 2e-16 * value * (not float(value).is_integer()), "rounding bound")}
+
+
+def two_classes() -> LossSteepness:
+    """Cross-entropy of two classes."""
+    return LossSteepness("cross-entropy", 2)
+
+
+def short_row() -> CircleNeuron:
+    """|u| = 1/64: sixty-four times the curvature of |u| = 1."""
+    return CircleNeuron(readout=1.0, length=1 / 64)
+
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/F2-lipschitz",
+        title="The loss is 1-Lipschitz in the outputs",
+        kind=Kind.DEFINITION,
+        source=Source(
+            FEDGUCCI,
+            "Assumption 3.2, first part",
+            note="true with constant 1 of the logistic and the absolute loss of a scalar network, which is the one the "
+            "theorems have. The experiments use cross-entropy: sqrt 2 in the l2 norm of the logits (a supremum, not "
+            "taken). The squared loss has no constant on an unbounded set, 2R on |f - y| <= R. Repaired: the constant "
+            "that each loss has",
+        ),
+        forms={
+            Form.STATED: Formula(
+                sp.Integer(1),
+                nature=Nature.SUBSTANCE,
+                consequence="With cross-entropy every bound must be multiplied by sqrt 2 and |z| read as the l2 norm "
+                "of the vector of gaps; with the squared loss by 2R. For scalar logistic loss nothing changes.",
+            ),
+            Form.REPAIRED: Formula(lipschitz),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: two_classes},
+        constants=_steepness_constants,
+        measure=lambda case: case.steepest(),
+        symbols={lipschitz: "1 for absolute and logistic, sqrt 2 for cross-entropy, 2R for squared"},
+        says_left="the largest |L(f) - L(f')| / |f - f'|_2: a quotient that is taken, and a bound on the gradient",
+        draws=lambda options: (LossDraw(trials=options.trials or 40),),
+        mutants=(
+            scaled(sp.Rational(1001, 1000)),
+            power(lipschitz, 2),
+            without(lipschitz),
+            replaced(lipschitz, 2 * lipschitz, "twice the constant", Change.CONSTANT),
+        ),
+    ),
+    Statement(
+        id="fedgucci/F2-smooth",
+        title="The expected loss is smooth in the weights",
+        kind=Kind.DEFINITION,
+        source=Source(
+            FEDGUCCI,
+            "Assumption 3.2, second part",
+            note="stated for one gamma over all weights: here that of |u| = 1. For a law of x without a preferred "
+            "direction the gradient in u depends on u/|u| alone, so the curvature is v E relu(x_1)/|u| and no gamma "
+            "serves near a dead row; on finite data the loss has kinks. Theorem 3.5 never uses smoothness, Theorem "
+            "3.8 only in (51). Repaired: the constant on |u| >= r, attained at |u| = r",
+        ),
+        forms={
+            Form.STATED: Formula(
+                readout * b / sp.pi,
+                nature=Nature.SUBSTANCE,
+                consequence="A ReLU network meets the assumption only on weights whose rows stay away from 0; a bound "
+                "that contains gamma (Theorem 3.8) is infinite on a domain with a dead row.",
+            ),
+            Form.REPAIRED: Formula(readout * b / (sp.pi * length)),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: short_row},
+        constants=lambda case: {readout: case.readout, length: case.length, b: case.radius},
+        measure=lambda case: case.curvature(),
+        symbols={readout: "readout weight v > 0", length: "|u|, of the hidden weight", b: "|x|, on a circle"},
+        says_left="|grad E L(u') - grad E L(u)| / |u' - u| for u turned, the gradients as integrals over half circles",
+        draws=lambda options: (CircleNeuronDraw(trials=options.trials or 40),),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            power(length, 2),
+            without(readout),
+            power(b, 2),
+            replaced(sp.pi, 2 * sp.pi, "twice the circle", Change.CONSTANT),
+        ),
+    ),
+)

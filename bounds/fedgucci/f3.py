@@ -1,0 +1,135 @@
+"""Lemma 3.3 / B.1, Eqs (5) and (13): how likely a network near the anchor is connected to it, by volume."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import sympy as sp
+
+from bounds.formula import Formula, Nature
+from bounds.low_loss_region import LowLossDraw, LowLossRegion
+from bounds.mutants import index_shifted, power, reversed_comparison, scaled, without
+from bounds.statement import FEDGUCCI, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import n_parameters, side
+from ntkfl.estimate import Estimate
+
+diameter, volume_inside = sp.symbols("d_eps V_cube", positive=True)
+SHARE = (diameter / side) ** n_parameters
+SYMBOLS = {
+    diameter: "d_eps = |E_eps|^(1/S), E_eps = {w in Omega: L(w) < eps}, Omega a bounded box",
+    volume_inside: "volume of E_eps within the cube",
+    side: "side d of the cube, |w - w_anc|_inf <= d/2",
+}
+
+
+def _constants(case: LowLossRegion) -> dict:
+    whole = float(case.side)
+    return {
+        diameter: case.diameter(),
+        volume_inside: case.volume_in_cube(),
+        n_parameters: case.size,
+        side: whole if Fraction(whole) == case.side else Estimate(whole, 2e-16 * whole, "rounding bound"),
+    }
+
+
+def _inside(half_sides: int) -> Hypothesis:
+    name = "inside-cube" if half_sides == 1 else "inside-twice-the-cube"
+    says = f"E_eps lies in |w - w_anc|_inf <= {'d/2' if half_sides == 1 else 'd'}"
+    return Hypothesis(name, says, lambda case: half_sides * float(case.side) / 2 - case.farthest())
+
+
+STAR = Hypothesis("star", "E_eps is a star domain about the anchor", lambda case: 0.0 if case.is_star() else -1.0)
+
+
+def wide_well() -> LowLossRegion:
+    """L = w^4, eps = .9^4, d = 1: E_eps = (-.9, .9) is a star within d of the anchor 0, and wider than the cube."""
+    zero, one = (Fraction(0),), Fraction(1)
+    return LowLossRegion(zero, zero, zero, one, Fraction(6561, 10_000), Fraction(4))
+
+
+def two_wells() -> LowLossRegion:
+    """L = (w^2 - 1)^2, eps = 1/4, the anchor in one of the wells 1 and -1, d = 8: both lie in the cube."""
+    one = Fraction(1)
+    return LowLossRegion((Fraction(0),), (one,), (one,), Fraction(8), Fraction(1, 4), Fraction(4))
+
+
+def _draws(options) -> tuple[LowLossDraw, ...]:
+    trials = options.trials or 100
+    return LowLossDraw(trials=trials), _inside_draws(options)[0]
+
+
+def _inside_draws(options) -> tuple[LowLossDraw, ...]:
+    trials = options.trials or 100
+    return (LowLossDraw("one well inside the cube", inside=True, trials=trials, required=5 if trials <= 20 else 20),)
+
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/F3",
+        title="P(connected to the anchor) <= (d_eps/d)^S",
+        kind=Kind.UPPER,
+        source=Source(
+            FEDGUCCI,
+            "Lemma 3.3 / B.1, Eqs (5) and (13)",
+            note="the event is printed with 'there exists w', which is certain or impossible; its proof uses the set "
+            "of w in E_eps whose segment to the anchor stays at or below eps, and so does this. Omega must be bounded, "
+            "as the lemma says: on all of R^S the volume of a ReLU network's E_eps is infinite (rescaling u, v), and "
+            "with it d_eps, which grows with the box otherwise. Continuity of L is enough. Losses with exact volumes",
+        ),
+        forms={
+            Form.STATED: Formula((SHARE, SHARE)),
+            Form.REPAIRED: Formula((volume_inside / side**n_parameters, SHARE)),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=lambda case: (case.probability(), case.probability()),
+        symbols=SYMBOLS,
+        says_left="the exact share of the cube from which the segment to the anchor stays at or below eps, in balls",
+        draws=_draws,
+        mutants=(
+            scaled(sp.Rational(99, 100)),
+            index_shifted(n_parameters, 1),
+            power(side, 2),
+            without(volume_inside),
+            reversed_comparison(),
+        ),
+    ),
+    Statement(
+        id="fedgucci/F3-equality",
+        title="P(connected to the anchor) = (d_eps/d)^S for a star inside the cube",
+        kind=Kind.EQUALITY,
+        source=Source(
+            FEDGUCCI,
+            "Lemma 3.3 / B.1, equality clause",
+            note="the statement prints the cube |w - w_anc|_inf <= d, the proof has d/2, which is right. The clause is "
+            "not 'only if' either: L = 1 - (w - 1)^2 on (0, 2), eps = 1, anchor 1/2 misses the one point w = 1, so "
+            "that E_eps is no star, and yet P = |E_eps|/d (the proof turns L >= eps into L > eps). Right is: equality "
+            "if and only if E_eps without the cube and without the connected set are null",
+        ),
+        form_hypotheses={Form.STATED: (_inside(2), STAR), Form.REPAIRED: (_inside(1), STAR)},
+        forms={
+            Form.STATED: Formula(
+                SHARE,
+                nature=Nature.SUBSTANCE,
+                consequence="d_eps/d may exceed 1 for a star within d of the anchor, where the probability cannot: "
+                "equality needs the cube of half-side d/2, and (5) itself is untouched.",
+            ),
+            Form.REPAIRED: Formula(SHARE),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: wide_well},
+        constants=_constants,
+        measure=lambda case: case.probability(),
+        symbols=SYMBOLS,
+        says_left="the exact share of the cube from which the segment to the anchor stays at or below eps, in balls",
+        draws=_inside_draws,
+        necessity={"inside-cube": wide_well, "star": two_wells},
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            index_shifted(n_parameters, 1),
+            power(side, 2),
+            without(diameter),
+        ),
+        uses=("fedgucci/F3",),
+    ),
+)

@@ -1,0 +1,55 @@
+"""The tail bound for sums of uniform variables that the proofs rest on (before Eq (17))."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.formula import Formula
+from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.statement import FEDGUCCI, Change, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import side
+from bounds.uniform_sum import UniformSum, UniformSumDraw
+from ntkfl.estimate import Estimate
+
+level, weight_square = sp.symbols("t a_2", positive=True)
+RATE = level**2 / (side**2 * weight_square)
+
+
+def _constants(case: UniformSum) -> dict:
+    return {level: _float(case.t), side: _float(case.side), weight_square: _float(case.square)}
+
+
+def _float(value) -> Estimate:
+    return Estimate(float(value), 2e-16 * float(value), "rounding bound")
+
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/F4",
+        title="Tail of a weighted sum of uniform variables",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FEDGUCCI,
+            "display before Eq (17)",
+            note="Hoeffding's inequality, constant 2. Uniform laws are strictly sub-Gaussian, "
+            "sinh(s)/s <= exp(s^2/6) because 6^k k! <= (2k+1)!, so the constant 6 holds as well",
+        ),
+        forms={
+            Form.STATED: Formula(2 * sp.exp(-2 * RATE)),
+            Form.REPAIRED: Formula(2 * sp.exp(-6 * RATE)),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=lambda case: case.probability(),
+        symbols={level: "level t", weight_square: "|a|_2^2, the sum of the squared weights"},
+        says_left="P(|sum_i a_i X_i| > t) exactly, as a rational, from the corners of the cube",
+        draws=lambda options: (UniformSumDraw(trials=options.trials or 200),),
+        mutants=(
+            scaled(sp.Rational(1, 4)),
+            replaced(level, 2 * level, "the level doubled", Change.CONSTANT),
+            power(weight_square, sp.Rational(1, 8)),
+            replaced(side, side / 2, "half the side", Change.CONSTANT),
+            reversed_comparison(),
+        ),
+    ),
+)

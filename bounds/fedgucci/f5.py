@@ -1,0 +1,74 @@
+"""Eqs (18) to (20): the part of the gap that the random readout makes, at a fixed input and alpha."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.cube_networks import CubeNetworks
+from bounds.fedgucci.fixed_input import HALF_WAY, IN_CUBE, fixed_input_draws, product_with, relu_change, size_of
+from bounds.fedgucci.segment_terms import distance_of_sides, pair
+from bounds.fl_ntk.premises import FAILURE_PROBABILITY
+from bounds.formula import Formula
+from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.statement import FEDGUCCI, Change, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import alpha, delta, side
+from ntkfl.estimate import Estimate
+
+k = sp.Symbol("k", positive=True)
+moved, sides_apart = sp.symbols("q_r q", positive=True)
+TAIL = side * sp.sqrt(sp.log(2 * k / delta) / 2)
+
+
+def _constants(case: CubeNetworks) -> dict:
+    return {
+        alpha: HALF_WAY,
+        side: case.side,
+        delta: case.delta,
+        k: 6,
+        moved: size_of(relu_change(case)),
+        sides_apart: distance_of_sides(case)[0],
+    }
+
+
+def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
+    found = product_with(HALF_WAY * (pair(case)[0].readout - case.anchor.readout), relu_change(case))
+    return found, found
+
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/F5",
+        title="The random readout's part of the gap",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FEDGUCCI,
+            "Eqs (18), (19) and (20)",
+            note="holds for one input and one alpha fixed before the draw, given U_1 and U_2, of which v_1 must be "
+            "independent; k = 6 as in the paper. Both right sides fail together, with probability delta/k at most",
+        ),
+        hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
+        forms={
+            Form.STATED: Formula(
+                (alpha * TAIL * moved, alpha * (1 - alpha) * TAIL * sides_apart),
+                failure=delta / k,
+            )
+        },
+        recorded={Form.STATED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            k: "number of events of the union bound, 6",
+            moved: "|relu(g) - relu(U_1 x)|_2, g = alpha U_1 x + (1 - alpha) U_2 x",
+            sides_apart: "|(U_2 - U_1) x|_2",
+        },
+        says_left="alpha |(v_1 - v_anc) . (relu(g) - relu(U_1 x))| at the first input and alpha = 1/2",
+        draws=fixed_input_draws,
+        mutants=(
+            scaled(sp.Rational(1, 50)),
+            power(side, 6),
+            replaced(sp.log(2 * k / delta), delta**2 / 10**4, "the logarithm's argument turned round", Change.OTHER),
+            replaced(alpha, alpha / 100, "alpha a hundredth", Change.CONSTANT),
+            reversed_comparison(),
+        ),
+    ),
+)

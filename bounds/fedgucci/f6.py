@@ -1,0 +1,91 @@
+"""Eqs (21) to (23): the part of the gap that the anchor's readout makes."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.cube_networks import EPS, CubeDraw, CubeNetworks, cube_draws
+from bounds.fedgucci.segment_terms import ALPHAS, ROUNDING, distance_of_sides, pair, sides
+from bounds.fedgucci.x2 import kink_terms
+from bounds.formula import Formula
+from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.options import Options
+from bounds.statement import FEDGUCCI, Change, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import alpha, anchor_norm
+from ntkfl.estimate import Estimate
+
+crossing, sides_apart = sp.symbols("q_x q", positive=True)
+
+
+def _constants(case: CubeNetworks) -> dict:
+    return {
+        alpha: ALPHAS[:, None],
+        anchor_norm: case.anchor_norm,
+        sides_apart: distance_of_sides(case),
+        crossing: distance_of_sides(case, crossing_only=True),
+    }
+
+
+def _rounding(case: CubeNetworks, active: np.ndarray) -> np.ndarray:
+    """Bound for v_anc . t with |t_i| <= |u_i| |x| where `active` (A, n, h), else 0; (A, n)."""
+    rows = np.maximum(*(np.linalg.norm(net.hidden, axis=1) for net in pair(case)))
+    sizes = active @ (rows * np.abs(case.anchor.readout))
+    return 4 * (case.l + case.h + 8) * EPS * np.linalg.norm(case.x, axis=1) * sizes
+
+
+def _as_printed(case: CubeNetworks) -> Estimate:
+    a, c = sides(case)
+    share = ALPHAS[:, None, None]
+    change = np.maximum(share * a + (1 - share) * c, 0) - np.maximum(a, 0)
+    value = ALPHAS[:, None] * np.abs(change @ case.anchor.readout)
+    return Estimate(value, _rounding(case, np.ones(change.shape)), ROUNDING)
+
+
+def _measure(case: CubeNetworks) -> Estimate:
+    """Both terms of the anchor's readout together: |v_anc . J|."""
+    kinks = kink_terms(case, ALPHAS)
+    return Estimate(np.abs(kinks @ case.anchor.readout), _rounding(case, kinks > 0), ROUNDING)
+
+
+def wide_cube_draws(options: Options) -> tuple[CubeDraw, ...]:
+    """The default families, and one unit at a zero anchor, where the bound is nearly attained."""
+    one = CubeDraw(h=1, l=2, side=1.0, n=16, at_origin=True, trials=options.trials or 40)
+    return cube_draws(options, trials=20) + ((one,) if options.data is None else ())
+
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/F6",
+        title="The anchor's readout's part of the gap",
+        kind=Kind.UPPER,
+        source=Source(
+            FEDGUCCI,
+            "Eqs (21), (22) and (23)",
+            note="for any two networks. Repaired: both terms of the anchor's readout combined before they are bounded "
+            "give half of the paper's sum of the two, and only units whose sign differs between the networks count",
+        ),
+        forms={
+            Form.STATED: Formula(alpha * (1 - alpha) * anchor_norm * sides_apart),
+            Form.REPAIRED: Formula(alpha * (1 - alpha) * anchor_norm * crossing),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        measures={Form.STATED: _as_printed},
+        symbols={
+            sides_apart: "|(U_2 - U_1) x|_2",
+            crossing: "the same over the units with (U_1 x)_i (U_2 x)_i < 0",
+        },
+        says_left="alpha |v_anc . (relu(g) - relu(U_1 x))|; repaired: |v_anc . J|, J = alpha relu(U_1 x) + "
+        "(1 - alpha) relu(U_2 x) - relu(g); every input, eleven alphas",
+        draws=wide_cube_draws,
+        mutants=(
+            scaled(sp.Rational(9, 10)),
+            replaced(1 - alpha, (1 - alpha) / 2, "half the share of w_2", Change.CONSTANT),
+            power(alpha, 2),
+            power(crossing, 2),
+            reversed_comparison(),
+        ),
+    ),
+)

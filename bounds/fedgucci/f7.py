@@ -1,0 +1,81 @@
+"""Eqs (24) to (27): how far apart two networks drawn in the cube see an input."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.cube_networks import CubeNetworks
+from bounds.fedgucci.fixed_input import IN_CUBE, fixed_input_draws
+from bounds.fedgucci.segment_terms import ROUNDING, distance_of_sides, stacked
+from bounds.fl_ntk.premises import FAILURE_PROBABILITY
+from bounds.formula import Formula
+from bounds.mutants import power, reversed_comparison, scaled
+from bounds.statement import FEDGUCCI, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import b, delta, h, l, side
+from ntkfl.estimate import Estimate
+
+k = sp.Symbol("k", positive=True)
+moment, length = sp.symbols("M_x x", positive=True)
+
+
+def _constants(case: CubeNetworks) -> dict:
+    largest = float(np.linalg.eigvalsh(case.x.T @ case.x / len(case.x))[-1])
+    return {
+        side: case.side,
+        h: case.h,
+        l: case.l,
+        k: 6,
+        delta: case.delta,
+        b: case.b,
+        length: Estimate(np.linalg.norm(case.x[0]), 1e-14 * case.b, ROUNDING),
+        moment: Estimate(largest, 1e-13 * case.b**2, ROUNDING),
+    }
+
+
+def _mean_distance(case: CubeNetworks) -> tuple[Estimate, Estimate]:
+    """The mean over the inputs, and their largest."""
+    apart = distance_of_sides(case)
+    mean = Estimate(apart.value.mean(), apart.error.mean() + 1e-14 * apart.value.mean(), ROUNDING)
+    return mean, stacked([mean, apart[int(np.argmax(apart.value))]])
+
+
+HOEFFDING = sp.sqrt(h * sp.log(2 * h * k / delta))
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/F7",
+        title="|(U_2 - U_1) x| of networks drawn in the cube",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FEDGUCCI,
+            "Eqs (24) to (27)",
+            note="(27) prints an equality though |x| < b; it is an upper bound. Right for one fixed input, 2 l "
+            "variables a row and a union over h rows. Repaired: no logarithm and no failure, for the mean over the "
+            "inputs by their second moment (x uniform in the ball: largest eigenvalue b^2/(l+2)), and for each input",
+        ),
+        hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
+        forms={
+            Form.STATED: Formula((side * length * HOEFFDING, side * b * HOEFFDING), failure=delta / k),
+            Form.REPAIRED: Formula((side * sp.sqrt(h * l * moment), side * b * sp.sqrt(h * l))),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_mean_distance,
+        measures={Form.STATED: lambda case: (distance_of_sides(case)[0],) * 2},
+        symbols={
+            k: "number of events of the union bound, 6",
+            length: "|x| of the input at hand",
+            moment: "largest eigenvalue of the mean of x x^T over the inputs",
+        },
+        says_left="|(U_2 - U_1) x| of the first input; repaired: its mean over the inputs, and the largest",
+        draws=fixed_input_draws,
+        mutants=(
+            scaled(sp.Rational(1, 5)),
+            power(h, -1),
+            power(side, 3),
+            power(l, -1),
+            reversed_comparison(),
+        ),
+    ),
+)

@@ -1,0 +1,84 @@
+"""The union bound and Eqs (28) to (32): the gap at one input and one alpha."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.cube_networks import CubeDraw, CubeNetworks
+from bounds.fedgucci.fixed_input import HALF_WAY, IN_CUBE, fixed_input_draws
+from bounds.fedgucci.segment_terms import gap
+from bounds.fl_ntk.premises import FAILURE_PROBABILITY
+from bounds.formula import Formula
+from bounds.mutants import power, replaced, reversed_comparison, scaled, sign_flipped
+from bounds.options import Options
+from bounds.statement import FEDGUCCI, Change, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import alpha, anchor_norm, b, delta, h, side
+from ntkfl.estimate import Estimate
+
+
+def _constants(case: CubeNetworks) -> dict:
+    return {
+        side: case.side,
+        anchor_norm: case.anchor_norm,
+        b: case.b,
+        h: case.h,
+        delta: case.delta,
+        alpha: HALF_WAY,
+    }
+
+
+def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
+    z = gap(case, np.array([HALF_WAY]))[0][0]
+    found = Estimate(abs(float(z.value)), z.error, z.method)
+    return found, found
+
+
+def gap_bound(events: int, anchor_terms: int) -> sp.Expr:
+    tail = side * sp.sqrt(sp.log(2 * events / delta) / 2)
+    apart = side * b * sp.sqrt(h * sp.log(2 * events * h / delta))
+    return alpha * (1 - alpha) * apart * (2 * tail + anchor_terms * anchor_norm)
+
+
+def printed_bound(events: int) -> sp.Expr:
+    return sp.sqrt(2 * h) / 2 * b * (side**2 + side * anchor_norm) * sp.log(2 * events * h / delta)
+
+
+def draws(options: Options) -> tuple[CubeDraw, ...]:
+    """The default families, and one unit at a zero anchor with a large readout, where a kink is as likely as not."""
+    one = CubeDraw(h=1, l=1, side=1.0, n=1, at_origin=True, anchor_norm=10.0, trials=options.trials or 60)
+    return fixed_input_draws(options) + ((one,) if options.data is None else ())
+
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/F8",
+        title="The gap between networks drawn in the cube, at one input and one alpha",
+        kind=Kind.PROBABILITY,
+        source=Source(
+            FEDGUCCI,
+            "Eqs (28) to (32), k = 6",
+            note="printed with sqrt(hb) in (31) and (32), which (30) gives as sqrt(h) b; so the KDD version. Both (30) "
+            "and (32) are checked. The events are three: v_1, v_2, and one for (U_2 - U_1) x; so k = 3 is enough, "
+            "and the two terms of the anchor's readout count once (F6)",
+        ),
+        hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
+        forms={
+            Form.STATED: Formula((gap_bound(6, 2), printed_bound(6)), failure=delta),
+            Form.REPAIRED: Formula((gap_bound(3, 1), printed_bound(3)), failure=delta),
+        },
+        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        says_left="|f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x)| at the first input and alpha = 1/2",
+        draws=draws,
+        mutants=(
+            scaled(sp.Rational(1, 1000)),
+            power(side, 12),
+            sign_flipped(side, "the side"),
+            replaced(alpha, alpha / 2000, "alpha a two-thousandth", Change.CONSTANT),
+            reversed_comparison(),
+        ),
+        uses=("fedgucci/F5", "fedgucci/F6", "fedgucci/F7"),
+    ),
+)

@@ -1,0 +1,191 @@
+"""R3: with anchor rows away from 0 the barrier is of second order in the side of the cube."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from scipy.special import gammaln
+
+from bounds.case_strategies import log_uniform
+from bounds.cube_networks import CubeDraw, CubeNetworks
+from bounds.fedgucci.cube_bound import cube_bound
+from bounds.fedgucci.cube_terms import IN_CUBE, SYMBOLS, N, b, cube_constants, h, l, side
+from bounds.fl_ntk.premises import FAILURE_PROBABILITY
+from bounds.formula import Formula
+from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.statement import BEYOND, Change, Form, Hypothesis, Source
+from bounds.symbols import delta
+from ntkfl.estimate import Estimate
+
+density, ratios = sp.symbols("c_l q", positive=True)
+MISSED = 1e-6  # probability that the sample of the ball misleads
+R3 = density * b * l * side**2 / 4 * ratios + side**2 * b * sp.sqrt(h * l / (l + 2)) / 2 * (
+    1 + sp.sqrt(sp.log(4 * N / delta) / 6)
+)
+
+
+@dataclass(frozen=True, eq=False)
+class BallPopulation:
+    """Networks of a cube, the inputs being a sample of the uniform law on the unit ball."""
+
+    cube: CubeNetworks
+
+    @cached_property
+    def mean_gap(self) -> Estimate:
+        """sup over alpha of E_x |z_x(alpha)| over the ball, between E_x |z_x(1/2)| and the mean of R2's bound on z_x.
+
+        Means over the sample with empirical Bernstein bounds (Maurer and Pontil 2009), both at the level 1 - MISSED.
+        """
+        first, second = self.cube.networks[:2]
+        a, c = (np.asarray(self.cube.x @ net.hidden.T) for net in (first, second))
+        switched, dv = a * c < 0, first.readout - second.readout
+        sizes = np.where(switched, np.abs(a) + np.abs(c), 1.0)
+        largest = np.maximum(np.abs(first.readout), np.abs(second.readout))
+        bilinear = (np.maximum(a, 0) - np.maximum(c, 0)) @ dv / 4
+        upper = np.abs(bilinear) + np.where(switched, np.abs(a * c) / sizes, 0.0) @ largest
+        middle = np.maximum((a + c) / 2, 0) - (np.maximum(a, 0) + np.maximum(c, 0)) / 2
+        lower = np.abs(middle @ ((first.readout + second.readout) / 2) - bilinear)
+        reach = float((np.linalg.norm(dv) + np.linalg.norm(largest)) * np.linalg.norm(first.hidden - second.hidden) / 4)
+        low, high = lower.mean() - _bernstein(lower, reach), upper.mean() + _bernstein(upper, reach)
+        return Estimate.between(max(low, 0.0), high, f"sample of {len(a)} inputs, empirical Bernstein bounds")
+
+    @cached_property
+    def weighted_ratios(self) -> float:
+        """sum_i |v_anc,i| / |u_anc,i| over the rows that are not 0, rounded up."""
+        rows, readout = np.linalg.norm(self.cube.anchor.hidden, axis=1), np.abs(self.cube.anchor.readout)
+        alive = rows > 0
+        return float((readout[alive] / rows[alive]).sum() * (1 + 1e-12))
+
+    @cached_property
+    def dead_rows(self) -> int:
+        """Number of units with u_anc,i = 0 and v_anc,i not 0."""
+        anchor = self.cube.anchor
+        return int((~anchor.hidden.any(axis=1) & (anchor.readout != 0)).sum())
+
+    @property
+    def outside(self) -> float:
+        """See `CubeNetworks.outside`."""
+        return self.cube.outside
+
+    @property
+    def delta(self) -> float:
+        """Failure probability of the theorem."""
+        return self.cube.delta
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        return self.cube.describe()
+
+
+def _bernstein(values: np.ndarray, reach: float) -> float:
+    """How far the mean of values in [0, reach] may be from its expectation."""
+    logs, n = np.log(4 / MISSED), len(values)
+    return float(np.sqrt(2 * values.var(ddof=1) * logs / n) + 7 * reach * logs / (3 * (n - 1)))
+
+
+@dataclass(frozen=True)
+class BallDraw:
+    """Networks around an anchor with unit rows, and a sample of the ball."""
+
+    base: CubeDraw
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return self.base.name
+
+    @property
+    def trials(self) -> int:
+        """Seeds."""
+        return self.base.trials
+
+    @property
+    def required(self) -> int:
+        """Cases a verdict needs."""
+        return self.base.required
+
+    def case(self, seed: int) -> BallPopulation:
+        """The networks and the sample of one seed."""
+        return BallPopulation(self.base.case(seed))
+
+    def strategy(self) -> SearchStrategy[BallPopulation]:
+        """Up to eight units and six features, any side."""
+
+        def drawn(units: int, features: int, side: float, seed: int) -> BallPopulation:
+            return BallPopulation(CubeDraw(h=units, l=features, side=side, rows="ball", n=2000).case(seed))
+
+        return st.builds(drawn, st.integers(1, 8), st.integers(1, 6), log_uniform(1e-3, 1), st.integers(0, 2**16))
+
+
+def ball_draws(options: Any) -> tuple[BallDraw, ...]:
+    """The ledger's h = 64, l = 4, and smaller networks at smaller sides; the law of x is part of the claim."""
+    shapes = ((64, 4, 0.2), (8, 4, 0.2), (8, 4, 0.05), (4, 2, 0.1))
+    trials = options.trials or 25
+    return tuple(
+        BallDraw(CubeDraw(h=units, l=features, side=d, rows="ball", n=8000, trials=trials))
+        for units, features, d in shapes
+    )
+
+
+def _constants(case: BallPopulation) -> dict:
+    features = case.cube.l
+    height = np.exp(gammaln(features / 2 + 1) - gammaln((features + 1) / 2)) / np.sqrt(np.pi)
+    values = {b: 1.0, density: Estimate(height, 1e-13 * height, "rounding bound"), ratios: case.weighted_ratios}
+    return cube_constants(case.cube) | values
+
+
+def zero_rows() -> BallPopulation:
+    """U_anc = 0: kinks are crossed by a share of the inputs that does not fall with the side."""
+    draw = CubeDraw(h=4, l=2, side=1e-3, rows="ball", n=4000, at_origin=True)
+    return BallPopulation(draw.case(0))
+
+
+STATEMENTS = (
+    cube_bound(
+        "fedgucci/R3",
+        "Second order in the side of the cube, at anchors without dead rows",
+        Source(
+            BEYOND,
+            "R3 of the ledger",
+            note="x uniform in the ball of radius b. A unit switches between the two networks only where |u_anc,i . "
+            "x| <= (d/2) sqrt(l) b, which has a probability of at most c_l d sqrt(l)/|u_anc,i| (the density of "
+            "u.x/|u| is at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2))), and J_i <= d sqrt(l) b/4 there. "
+            "So R1's term E1 d_anc/4 becomes c_l b l d^2/4 sum_i |v_anc,i|/|u_anc,i|. Theorem 3.5 is of first order "
+            "in d, which is necessary at U_anc = 0 only",
+        ),
+        {Form.REPAIRED: Formula(R3, failure=delta)},
+        hypotheses=(
+            IN_CUBE,
+            FAILURE_PROBABILITY,
+            Hypothesis(
+                "rows-not-zero",
+                "u_anc,i is not 0 where v_anc,i is not",
+                lambda case: -case.dead_rows,
+            ),
+        ),
+        constants=_constants,
+        measure=lambda case: case.mean_gap,
+        symbols=SYMBOLS
+        | {
+            density: "largest density of a coordinate of x, times b: Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2))",
+            ratios: "sum_i |v_anc,i|/|u_anc,i|",
+        },
+        says_left="sup over alpha of E_x |z_x(alpha)| over the ball, enclosed by a sample of x: E_x |z_x(1/2)| below, "
+        "the mean of a bound on sup over alpha of |z_x| above, each with an empirical Bernstein bound at 1 - 1e-6",
+        draws=ball_draws,
+        mutants=(
+            scaled(sp.Rational(1, 200)),
+            power(side, 3),
+            replaced(side, side / 20, "side over 20", Change.CONSTANT),
+            reversed_comparison(),
+        ),
+        necessity={"rows-not-zero": zero_rows},
+        uses=("fedgucci/R1", "fedgucci/R2"),
+    ),
+)

@@ -1,0 +1,93 @@
+"""R5: the side of the cube against the volume of low mean loss, without the clients' heterogeneity."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.formula import Formula
+from bounds.loss_table import LossTable, LossTableDraw, exact_ball
+from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.statement import BEYOND, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import delta
+from ntkfl.balls import enclosure, precision
+from ntkfl.estimate import Estimate
+
+K, S, d_eps, joint = sp.symbols("K S d_epsilon delta_K", positive=True)
+
+
+def _margin(case: LossTable) -> float:
+    """1 - K delta, exactly signed."""
+    return float(1 - case.clients * case.largest_failure) - 1e-12
+
+
+def _joint_margin(case: LossTable) -> float:
+    """1 + log(1 - delta_K): positive for delta_K < 1 - 1/e."""
+    return 0.632 - float(case.joint_failure)
+
+
+def _constants(case: LossTable) -> dict:
+    with precision():
+        shares = [enclosure(exact_ball(value)) for value in (case.largest_failure, case.joint_failure)]
+    return {K: case.clients, S: case.size, d_eps: case.radius, delta: shares[0], joint: shares[1]}
+
+
+def _measure(case: LossTable) -> tuple[Estimate, Estimate]:
+    return (Estimate.exact(case.side),) * 2
+
+
+def one_client_fails() -> LossTable:
+    """Three clients of whom one fails on two cells of five: K times the largest delta is above 1."""
+    return LossTable(((0, 0, 30), (0, 0, 30), (0, 0, 0), (0, 0, 0), (0, 0, 0)), 10, 1, 1.0)
+
+
+def both_fail_often() -> LossTable:
+    """Two clients, each of whom fails on two cells of five, not the same ones."""
+    return LossTable(((0, 20), (0, 20), (20, 0), (20, 0), (0, 0)), 10, 1, 1.0)
+
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/R5",
+        title="Low mean loss from low losses of the clients, without heterogeneity",
+        kind=Kind.UPPER,
+        source=Source(
+            BEYOND,
+            "R5 of the ledger",
+            note="replaces the step (51)-(52) of Theorem 3.8. All clients draw in the same cube: the sets where L_i < "
+            "epsilon share at least 1 - K delta of it, and the mean loss is below epsilon there. No gamma, no Gamma; "
+            "a statement of measure theory, true of any losses, so it is checked on losses that are constant on "
+            "cells, where every volume is rational. Second part: where K independent networks, one a client, are all "
+            "good with probability 1 - delta_K, sum_i delta_i <= -log(1 - delta_K), so K does not enter",
+        ),
+        hypotheses=(
+            Hypothesis("few-failures", "K delta < 1", _margin),
+            Hypothesis("few-joint-failures", "delta_K < .632, a little below 1 - 1/e", _joint_margin),
+        ),
+        forms={
+            Form.REPAIRED: Formula(
+                (d_eps / (1 - K * delta) ** (1 / S), d_eps / (1 + sp.log(1 - joint)) ** (1 / S)),
+            )
+        },
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            K: "number of clients",
+            S: "number of parameters",
+            d_eps: "S-th root of the volume of the networks with a mean loss below epsilon",
+            delta: "largest probability, over the clients, that a draw in the cube has L_i >= epsilon",
+            joint: "probability that one of K independent draws, one a client, has L_i >= epsilon for its client",
+        },
+        says_left="d, the side of the cube, an input",
+        draws=lambda options: (LossTableDraw(trials=options.trials or 200),),
+        mutants=(
+            scaled(sp.Rational(99, 100)),
+            replaced(K, 1, "K dropped", Change.FACTOR),
+            power(d_eps, 2),
+            replaced(S, 2 * S, "root of 2S for S", Change.INDEX),
+            reversed_comparison(),
+        ),
+        necessity={"few-failures": one_client_fails, "few-joint-failures": both_fail_often},
+        uses=("fedgucci/F3",),
+    ),
+)

@@ -1,0 +1,138 @@
+"""X1: along a segment the mean loss is piecewise polynomial, so that barriers need no grid."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+
+from bounds.cube_networks import CubeNetworks
+from bounds.fedgucci.far_labels import far_label_draws
+from bounds.fedgucci.segment_terms import ROUNDING, loss_at, pair, sides, stacked
+from bounds.formula import Formula
+from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.options import Options
+from bounds.statement import BEYOND, Change, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import alpha
+from ntkfl.connectivity.barrier import loss_barrier
+from ntkfl.connectivity.network import between
+from ntkfl.estimate import Estimate
+
+u = sp.Symbol("u", real=True)  # place within a piece, -1..1
+COEFFICIENTS = sp.symbols("c_0:5", real=True)
+peak, first_loss, second_loss = sp.symbols("L_peak L_1 L_2", positive=True)
+NODES = np.cos(np.pi * (np.arange(5) + 0.5) / 5)  # where a piece is interpolated
+FROM_NODES = np.linalg.inv(np.vander(NODES, increasing=True))
+BETWEEN_NODES = np.array([-0.8, -0.3, 0.45, 0.9])
+NARROW = 1e-6  # narrower pieces are not interpolated
+
+
+def crossings(case: CubeNetworks) -> np.ndarray:
+    """0, 1 and every alpha at which a unit changes its sign on an input, ascending."""
+    a, c = sides(case)
+    where = np.divide(-c, a - c, out=np.zeros_like(c), where=a != c)
+    return np.unique(np.concatenate([[0.0, 1.0], where[(where > 0) & (where < 1)]]))
+
+
+def mean_square(case: CubeNetworks, places: np.ndarray) -> np.ndarray:
+    """The mean of (f - y)^2 at places of the segment, by evaluating the network at each."""
+    first, second = pair(case)
+    found = [((between(first, second, place).outputs(case.x) - case.y) ** 2).mean() for place in places.ravel()]
+    return np.array(found).reshape(places.shape)
+
+
+@lru_cache(maxsize=4)
+def _pieces(case: CubeNetworks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Left ends and widths of the pieces, (P,), and the quartic through five values of each, (P, 5)."""
+    edges = crossings(case)
+    widths = np.diff(edges)
+    left, widths = edges[:-1][widths > NARROW], widths[widths > NARROW]
+    values = mean_square(case, left[:, None] + widths[:, None] * (NODES + 1) / 2)
+    return left, widths, values @ FROM_NODES.T
+
+
+def _interpolated_peak(case: CubeNetworks) -> tuple[float, float]:
+    """The loss where the loss less its line is largest, and that place: every piece's ends and stationary points."""
+    left, widths, quartics = _pieces(case)
+    ends = mean_square(case, np.array([0.0, 1.0]))
+    best, place = 0.0, 0.0
+    for start, width, q in zip(left, widths, quartics, strict=True):
+        line = np.array([ends[0] + (start + width / 2) * (ends[1] - ends[0]), width / 2 * (ends[1] - ends[0])])
+        excess = q - np.concatenate([line, np.zeros(3)])
+        roots = np.polynomial.polynomial.polyroots(excess[1:] * np.arange(1, 5))
+        points = np.concatenate([[-1.0, 1.0], roots.real[(np.abs(roots.imag) < 1e-6) & (np.abs(roots.real) < 1)]])
+        heights = np.polynomial.polynomial.polyval(points, excess)
+        if heights.max() > best:
+            best, place = float(heights.max()), float(start + width * (points[heights.argmax()] + 1) / 2)
+    return float(mean_square(case, np.array([place]))[0]), place
+
+
+def _constants(case: CubeNetworks) -> dict:
+    top, place = _interpolated_peak(case)
+    first, second = loss_at(case, 1.0), loss_at(case, 0.0)
+    error = 20 * (first.error + second.error) + 1e-13 * (top + 1)
+    rows = {c: Estimate(_pieces(case)[2][:, k, None], error, ROUNDING) for k, c in enumerate(COEFFICIENTS)}
+    return rows | {
+        u: BETWEEN_NODES,
+        peak: Estimate(top, error, ROUNDING),
+        alpha: Estimate(place, 1e-15, ROUNDING),
+        first_loss: first,
+        second_loss: second,
+    }
+
+
+def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
+    """The loss between the five interpolated values of every piece; the exact barrier."""
+    left, widths, _ = _pieces(case)
+    places = left[:, None] + widths[:, None] * (BETWEEN_NODES + 1) / 2
+    ends = stacked([loss_at(case, 0.0), loss_at(case, 1.0)])
+    values = mean_square(case, places)
+    return (
+        Estimate(values, 20 * ends.error.sum() + 1e-13 * (values.max() + 1), ROUNDING),
+        loss_barrier(*pair(case), case.x, case.y).value,
+    )
+
+
+def small_draws(options: Options) -> tuple:
+    """Few inputs and units: every piece is evaluated point by point."""
+    families = far_label_draws(options, side=1.5, n=6, trials=10)
+    return tuple(family for family in families if family.base.h <= 32)
+
+
+QUARTIC = sum(c * u**k for k, c in enumerate(COEFFICIENTS))
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/X1",
+        title="The loss barrier exactly: a quartic between the kinks",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "section 3 of the ledger, X1",
+            note="an output is quadratic in alpha between the at most n h points where a unit changes its sign, its "
+            "mean square quartic; the absolute loss is quadratic between these and the roots of the residuals",
+        ),
+        forms={Form.REPAIRED: Formula((QUARTIC, peak - alpha * first_loss - (1 - alpha) * second_loss))},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            u: "place within a piece, -1..1",
+            **{c: f"coefficient of u^{k} of the quartic through five evaluations" for k, c in enumerate(COEFFICIENTS)},
+            peak: "loss at the highest of all pieces' ends and stationary points",
+            alpha: "that place",
+            first_loss: "L(w_1)",
+            second_loss: "L(w_2)",
+        },
+        says_left="the mean squared error at four other points of every piece, evaluated; and the exact barrier",
+        draws=small_draws,
+        mutants=(
+            scaled(sp.Rational(100_001, 100_000)),
+            replaced(COEFFICIENTS[4], 0, "cubic pieces", Change.POWER),
+            power(u, 3),
+            sign_flipped(COEFFICIENTS[1], "the slope"),
+            replaced(alpha, 1 - alpha, "w_1 and w_2 exchanged", Change.INDEX),
+        ),
+    ),
+)

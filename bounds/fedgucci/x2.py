@@ -1,0 +1,70 @@
+"""X2: what the average of two networks outputs beside the average of their outputs, exactly."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.cube_networks import EPS, CubeNetworks, cube_draws
+from bounds.fedgucci.segment_terms import ALPHAS, ROUNDING, gap, pair, rounding, sides
+from bounds.formula import Formula
+from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.statement import BEYOND, Change, Form, Kind, Outcome, Source, Statement
+from bounds.symbols import alpha
+from ntkfl.estimate import Estimate
+
+product, first_kinks, second_kinks = sp.symbols("P J_1 J_2", real=True)
+
+
+def kink_terms(case: CubeNetworks, alphas: np.ndarray) -> np.ndarray:
+    """J = alpha relu(a) + (1 - alpha) relu(c) - relu(g), (A, n, h): min(alpha |a|, (1 - alpha) |c|) where a c < 0."""
+    a, c = sides(case)
+    shares = alphas[:, None, None]
+    return np.minimum(shares * np.abs(a), (1 - shares) * np.abs(c)) * (a * c < 0)
+
+
+def _constants(case: CubeNetworks) -> dict:
+    (a, c), (first, second) = sides(case), pair(case)
+    kinks = kink_terms(case, ALPHAS)
+    change = np.maximum(a, 0) - np.maximum(c, 0)
+    errors = 4 * rounding(case) + EPS
+    return {
+        alpha: ALPHAS[:, None],
+        product: Estimate(change @ (first.readout - second.readout), errors, ROUNDING),
+        first_kinks: Estimate(kinks @ first.readout, np.tile(errors, (len(ALPHAS), 1)), ROUNDING),
+        second_kinks: Estimate(kinks @ second.readout, np.tile(errors, (len(ALPHAS), 1)), ROUNDING),
+    }
+
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/X2",
+        title="The gap z is a parabola in alpha and what the kinks add",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "section 3 of the ledger, X2",
+            note="J is 0 on units whose sign the two networks share: without kinks z is a parabola, largest at 1/2",
+        ),
+        forms={
+            Form.REPAIRED: Formula(-alpha * (1 - alpha) * product - (alpha * first_kinks + (1 - alpha) * second_kinks))
+        },
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=lambda case: gap(case, ALPHAS),
+        symbols={
+            product: "(v_1 - v_2) . (relu(U_1 x) - relu(U_2 x))",
+            first_kinks: "v_1 . J with J_i = min(alpha |a_i|, (1 - alpha) |c_i|) where a_i c_i < 0, else 0",
+            second_kinks: "v_2 . J",
+        },
+        says_left="f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x) evaluated, every input, eleven alphas",
+        draws=lambda options: cube_draws(options, trials=20),
+        mutants=(
+            scaled(sp.Rational(100_001, 100_000)),
+            sign_flipped(product, "the parabola"),
+            power(alpha, 2),
+            replaced(first_kinks, 0, "kinks of w_1 dropped", Change.FACTOR),
+            replaced(alpha, 1 - alpha, "w_1 and w_2 exchanged", Change.INDEX),
+        ),
+    ),
+)

@@ -1,0 +1,43 @@
+"""X3: at large width a group barrier is minus the variance between the clients' kernel predictions; three exponents."""
+
+from __future__ import annotations
+
+from bounds.fedgucci.group_ladder import GroupLadder, group_draws
+from bounds.statement import BEYOND, Source
+from bounds.width_rate import HALF, THREE_QUARTERS, Quantity, width_rate
+
+
+def _off_limit(ladder: GroupLadder) -> list:
+    return [barrier - ladder.limit for barrier in ladder.samples("barrier")]
+
+
+# Eleven widths tell the bias by the two smallest being dropped; a next-order term beside it would fit noise only.
+STATEMENTS = (
+    width_rate(
+        "fedgucci/X3",
+        "The group barrier tends to -E_x Var_k of the kernel predictions: exponents -1/2, -3/4 and -1",
+        (
+            Quantity("|B_m - B_inf|", HALF, _off_limit, biased=False),
+            Quantity("rms_x (f_FMA - f_WENS)", THREE_QUARTERS, lambda ladder: ladder.samples("gap"), biased=False),
+            Quantity("|L(FMA) - L(WENS)|", 2 * HALF, lambda ladder: ladder.samples("excess"), biased=False),
+        ),
+        source=Source(
+            BEYOND,
+            "X3 of the ledger",
+            note="B = L(mean of the clients) - mean of their losses, squared loss; B_inf = -E_x Var_k f_k with f_k = "
+            "Theta(x, X_k) Theta^-1 (I - (I - eta Theta)^K) y at infinite width, nothing fitted. -1/2: the kernel at "
+            "the start fluctuates; kinks near the training points shift the mean besides. -3/4: of m^(1/2) neurons "
+            "with a kink between the clients each adds m^(-1) with its own sign. -1: averaged over x all m neurons "
+            "add m^(-3/2). Hidden layer trained, d = 2, x uniform on the circle, integrated without sampling error: "
+            "over M sampled x the last one is -1 only while m is small against M^2. Rows have the length 2^(1/2), "
+            "with which the limit is the same: Gaussian rows in the plane have E |w|^-2 infinite, which gives the "
+            "last one heavy tails and the root of a logarithm more (slopes of -.84 to -.90 were seen); from d = 3 on "
+            "that moment is finite",
+        ),
+        note="exponents in the width of |B_m - B_inf|, rms(f_FMA - f_WENS) and |L(FMA) - L(WENS)|",
+        says_left="log-log slopes over widths 2^8..2^13 of the RMS over starts, three clients trained by gradient "
+        "descent from one start with their hidden layers averaged",
+        draws=group_draws,
+        uses=("fl-ntk/X.8", "fedgucci/F14"),
+    ),
+)

@@ -1,0 +1,66 @@
+"""X4: where outputs are linear in the weights, FedGuCci is FedAvg with two steps rescaled."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.fedgucci.linear_case import BETA, NO_DECAY, ONE_ANCHOR, SQUARED_LOSS, LinearCase, beta, small_case
+from bounds.fedgucci.linear_draws import linear_draws
+from bounds.fedgucci.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
+from bounds.mutants import power, replaced, scaled, sign_flipped, without
+from bounds.statement import BEYOND, Change, Form, Kind, Outcome, Source, Statement
+
+NOTE = (
+    "the gradient of L + beta L_connect at w is (1 + beta/3)(A w - b) + (beta/6)(A w_a - b); in u = (w + c w_a) / "
+    "(1 + c) it is that of L alone, times (1 + beta/3)(1 + c). It needs outputs affine in the weights, the squared "
+    "loss (with any factor), the integral over alpha in full and on the same samples, and weights of the server that "
+    "sum to one; unequal clients, partial participation and any number of local steps are fine. An alpha drawn at "
+    "random gives it in the mean only. The paper trains networks with cross-entropy and momentum and does not claim "
+    "it. Source: Eqs (7), (11), (12) with N = 1, ledger X4"
+)
+
+
+def two_anchors() -> LinearCase:
+    """From the second round on the previous global model is an anchor too."""
+    return small_case(anchors=2)
+
+
+def quartic_loss() -> LinearCase:
+    """The fourth power of the residual for its square: the gradient is not affine."""
+    return small_case(degree=4, participants=((0, 1),))
+
+
+def weight_decay() -> LinearCase:
+    """Decay pulls to 0 with a step that is not rescaled."""
+    return small_case(decay=0.25)
+
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/X4",
+        title="FedGuCci(beta) is FedAvg with local step x (1 + beta/3), server step x (1 + beta/(6 + 2 beta))",
+        kind=Kind.EQUALITY,
+        source=Source(BEYOND, "X4 of the ledger", note=NOTE),
+        hypotheses=(ONE_ANCHOR, SQUARED_LOSS, NO_DECAY),
+        forms={
+            Form.REPAIRED: RescaledFedAvg((LOCAL, SERVER), note="the two steps of FedAvg, whose weights are compared")
+        },
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=run_constants,
+        measure=lambda case: case.global_weights,
+        symbols=BETA,
+        says_left="every global weight of every round of FedGuCci, its connectivity loss integrated by a rule that is "
+        "exact: in rationals on a few samples, in float64 on linearised networks",
+        draws=linear_draws,
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(beta / 3, beta / 2, "beta/2 for beta/3", Change.CONSTANT),
+            replaced(EXTRA, beta / 6, "beta/6 for beta/(6 + 2 beta)", Change.FACTOR),
+            sign_flipped(EXTRA, "the server's excess"),
+            power(beta, 2),
+            without(beta),
+            replaced(LOCAL, SERVER * LOCAL / SERVER.subs(beta, 0), "local and server factor both local", Change.OTHER),
+        ),
+        necessity={"one-anchor": two_anchors, "squared-loss": quartic_loss, "no-weight-decay": weight_decay},
+    ),
+)

@@ -1,0 +1,54 @@
+"""X4 with several anchors: not plain FedAvg, but FedAvg whose clients start at a point between the anchors."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import sympy as sp
+
+from bounds.fedgucci.linear_case import BETA, NO_DECAY, SQUARED_LOSS, beta
+from bounds.fedgucci.linear_draws import linear_draws
+from bounds.fedgucci.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
+from bounds.fedgucci.x4 import quartic_loss, weight_decay
+from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.statement import BEYOND, Change, Form, Kind, Outcome, Source, Statement
+
+PULL = beta / (6 + 3 * beta)  # c / (1 + c)
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/X4-anchors",
+        title="With several anchors, FedGuCci(beta) is FedAvg with its clients started nearer to the anchors' mean",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "X4 of the ledger, several anchors",
+            note="clients start at s = (w_t + c a) / (1 + c) = w_t + beta/(6 + 3 beta) (a - w_t), a the mean of the "
+            "anchors of Eq (11), take steps x (1 + beta/3), and the server adds (1 + c) times the mean of their "
+            "displacements from s to w_t. The objective (12) is affine in the anchors, so only their mean counts. "
+            "Since s is a mean of past models it acts as a momentum of the other sign",
+        ),
+        hypotheses=(SQUARED_LOSS, NO_DECAY),
+        forms={
+            Form.REPAIRED: RescaledFedAvg(
+                (LOCAL, SERVER, PULL), note="the two steps of FedAvg and the pull of its start to the anchors' mean"
+            )
+        },
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=run_constants,
+        measure=lambda case: case.global_weights,
+        symbols=BETA,
+        says_left="every global weight of every round of FedGuCci with one to four anchors, in rationals or in float64",
+        draws=partial(linear_draws, anchors=4),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(PULL, EXTRA, "c for c / (1 + c)", Change.FACTOR),
+            sign_flipped(PULL, "the pull"),
+            replaced(PULL, sp.Integer(0), "no pull: plain FedAvg", Change.FACTOR),
+            replaced(beta / 3, beta / 2, "beta/2 for beta/3", Change.CONSTANT),
+            power(beta, 2),
+        ),
+        necessity={"squared-loss": quartic_loss, "no-weight-decay": weight_decay},
+        uses=("fedgucci/X4",),
+    ),
+)

@@ -1,0 +1,74 @@
+"""X4 inside a round: a client that has converged is beyond its labels, by a fixed share of where it started."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import sympy as sp
+
+from bounds.fedgucci.linear_case import BETA, EPS, NO_DECAY, SQUARED_LOSS, LinearCase, beta
+from bounds.fedgucci.linear_draws import linear_draws
+from bounds.fedgucci.rescaled import EXTRA, LOCAL
+from bounds.fedgucci.x4 import quartic_loss, weight_decay
+from bounds.formula import Formula
+from bounds.mutants import index_shifted, power, replaced, scaled
+from bounds.statement import BEYOND, Change, Form, Kind, Mutant, Outcome, Source, Statement
+from bounds.symbols import K, n
+from ntkfl.estimate import Estimate
+
+G = sp.MatrixSymbol("G", n, n)
+r = sp.MatrixSymbol("r", n, 1)
+IDENTITY = sp.Identity(n)
+
+
+def _constants(case: LinearCase) -> dict:
+    run = case.run
+    client = run.participants[0][0]
+    phi = run.features[np.asarray(run.owner) == client]
+    size = np.abs(phi)
+    gram = Estimate(
+        run.scale[client] * phi @ phi.T, (phi.shape[1] + 8) * EPS * run.scale[client] * size @ size.T, "rounding bound"
+    )
+    start = case.client_residual(trained=False)
+    return case.steps | {G: gram, r: Estimate(start.value[:, None], start.error[:, None], start.method)}
+
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/X4-overshoot",
+        title="After k local steps a client's residual is -c r + (1 + c) (I - eta_l (1 + beta/3) G)^k r",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "X4 of the ledger, overshoot",
+            note="r = f - y of the global model on the client's samples, c = beta/(6 + 2 beta) < 1/2. A client that "
+            "converges ends at -c r: where f = 0 at the start, at outputs (1 + c) y, 1.125 y at beta = 1: r'^2 + "
+            "beta (r'^2 + r' r + r^2)/3, the client's loss and its mean on the line to the anchor, is least there",
+        ),
+        hypotheses=(SQUARED_LOSS, NO_DECAY),
+        forms={Form.REPAIRED: Formula((1 + EXTRA) * (IDENTITY - LOCAL * G) ** K * r - EXTRA * r)},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=_constants,
+        measure=lambda case: case.client_residual(trained=True),
+        symbols=BETA
+        | {
+            G: "phi phi^T of the client's samples, times the scale of its loss",
+            r: "f - y of the global model on these samples, at the start of the round",
+        },
+        says_left="f - y of a client of FedGuCci on its own samples after its local steps of the first round",
+        draws=partial(linear_draws, reach=30),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            index_shifted(K, 1),
+            replaced(beta / 3, beta / 2, "beta/2 for beta/3", Change.CONSTANT),
+            Mutant("sign of the overshoot flipped", lambda expression: expression + 2 * EXTRA * r, Change.SIGN),
+            power(beta, 2),
+        ),
+        necessity={
+            "squared-loss": quartic_loss,
+            "no-weight-decay": weight_decay,
+        },
+        uses=("fedgucci/X4",),
+    ),
+)

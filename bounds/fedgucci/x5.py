@@ -1,0 +1,40 @@
+"""X5: the power of the cube's side that the barrier goes with."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.formula import Formula
+from bounds.mutants import shifted
+from bounds.side_ladder import SideLadder, SideLadderDraw
+from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
+from ntkfl.estimate import Estimate
+
+
+def _measure(ladder: SideLadder) -> tuple[Estimate, Estimate]:
+    return ladder.exponent(at_origin=False), ladder.exponent(at_origin=True)
+
+
+STATEMENTS = (
+    Statement(
+        id="fedgucci/X5",
+        title="The barrier goes like d^2, and like d at U_anc = 0",
+        kind=Kind.RATE,
+        source=Source(
+            BEYOND,
+            "X5 and section F9 of the ledger",
+            note="the right side of Theorem 3.5 goes like d d_anc for small d. With anchor rows away from 0 both "
+            "parts of z are of second order, the product of the layers' differences and the kinks (R3); at U_anc = 0 "
+            "a unit switches on a share of the inputs that does not fall with d. The ledger measured 1.86 on d = .2 "
+            "to .0125, where the larger sides are not yet small against the rows",
+        ),
+        forms={Form.REPAIRED: Formula((sp.Integer(2), sp.Integer(1)), note="exponents in d: unit rows; U_anc = 0")},
+        recorded={Form.REPAIRED: Outcome.HOLDS},
+        constants=lambda ladder: {},
+        measure=_measure,
+        says_left="log-log slope over a ladder of sides of sup over alpha of E_x |z_x(alpha)|, exact for each pair",
+        draws=lambda options: (SideLadderDraw(trials=min(3, options.trials or 3)),),
+        mutants=tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2)),
+        uses=("fedgucci/R3",),
+    ),
+)

@@ -1,0 +1,145 @@
+"""Case: two networks of one shape, inputs and labels, and a loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from ntkfl.connectivity.barrier import loss_barrier
+from ntkfl.connectivity.losses import CROSS_ENTROPY, named_loss
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.estimate import Estimate
+
+EPS = np.finfo(float).eps
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPair:
+    """Networks w_1 and w_2 with C outputs, inputs x (n, l) and labels as the loss wants them (see `LOSSES`)."""
+
+    first: TwoLayer
+    second: TwoLayer
+    x: np.ndarray
+    y: np.ndarray
+    loss: str
+
+    @cached_property
+    def barrier(self) -> Estimate:
+        """B_loss, exactly for the absolute loss, enclosed for logistic and cross-entropy."""
+        return loss_barrier(self.first, self.second, self.x, self.y, self.loss).value
+
+    @property
+    def is_lipschitz(self) -> bool:
+        """Whether the loss has a Lipschitz constant in the l2 norm of the outputs."""
+        return named_loss(self.loss).lipschitz is not None
+
+    @property
+    def lipschitz(self) -> Estimate:
+        """That constant, or the 1 of Assumption 3.2 where there is none."""
+        found = named_loss(self.loss).lipschitz or 1.0
+        return Estimate(found, 0.0 if found == 1 else EPS * found, "rounding bound")
+
+    @cached_property
+    def bilinear_term(self) -> Estimate:
+        """E_x |(v_1 - v_2) . (s_1 - s_2)|_2: what the product of the layers' differences makes."""
+        s1, s2 = (np.maximum(side, 0) for side in self._sides)
+        v1, v2 = self._readouts
+        value = np.linalg.norm((s1 - s2) @ (v1 - v2).T, axis=1)
+        return Estimate(value.mean(), self._rounding, "rounding bound")
+
+    @cached_property
+    def kink_term(self) -> Estimate:
+        """E_x sum_i max(|v_1i|_2, |v_2i|_2) |a_i c_i| / (|a_i| + |c_i|) over the units whose sign differs."""
+        (a, c), (v1, v2) = self._sides, self._readouts
+        switches = a * c < 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gaps = np.where(switches, np.abs(a) / (1 + np.abs(a) / np.abs(c)), 0.0)
+        largest = np.maximum(np.linalg.norm(v1, axis=0), np.linalg.norm(v2, axis=0))
+        return Estimate((gaps @ largest).mean(), self._rounding, "rounding bound")
+
+    @cached_property
+    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.x @ self.first.hidden.T, self.x @ self.second.hidden.T
+
+    @cached_property
+    def _readouts(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.atleast_2d(self.first.readout), np.atleast_2d(self.second.readout)
+
+    @cached_property
+    def _rounding(self) -> float:
+        """Bound on the rounding of either term: products of l and h terms, of both networks' sizes."""
+        rows = sum(np.linalg.norm(net.hidden, axis=1) for net in (self.first, self.second))
+        columns = sum(np.linalg.norm(readout, axis=0) for readout in self._readouts)
+        length = np.linalg.norm(self.x, axis=1).mean()
+        return float(4 * (self.x.shape[1] + len(rows) + 8) * EPS * (rows @ columns) * length)
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        (h, features), outputs = self.first.hidden.shape, self.first.n_outputs
+        return {"h": h, "l": features, "C": outputs, "n": len(self.x), "loss": self.loss}
+
+
+@dataclass(frozen=True)
+class NetworkPairDraw:
+    """Pairs of Gaussian networks, far or near, wide or of one unit; `outputs`: 1 (absolute, logistic) or several."""
+
+    outputs: int = 1
+    trials: int = 60
+    required: int = 20
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return "pairs of networks" + (f", {self.outputs} outputs, cross-entropy" if self.outputs > 1 else "")
+
+    def case(self, seed: int) -> NetworkPair:
+        """The pair of one seed; every third one is a single unit seen by a single input, where the bound is sharp."""
+        rng = np.random.default_rng([seed, 22])
+        single = seed % 3 == 0
+        h, features, n = (1, 2, 1) if single else (int(rng.integers(1, 17)), int(rng.integers(1, 7)), 12)
+        scale, spread = np.exp(rng.uniform(-1, 2, 2))
+        first = _gaussian(rng, h, features, self.outputs, scale)
+        step = _gaussian(rng, h, features, self.outputs, scale * spread)
+        second = TwoLayer(first.hidden + step.hidden, first.readout * (seed % 2) + step.readout)
+        loss = CROSS_ENTROPY.name if self.outputs > 1 else ("absolute", "logistic")[seed % 5 == 4]
+        x = rng.standard_normal((n, features))
+        x *= np.where(x @ first.hidden[0] < 0, -1, 1)[:, None]  # the first unit is on: no pair is 0 on every input
+        return NetworkPair(first, second, x, _labels(rng, n, self.outputs, loss), loss)
+
+    def strategy(self) -> SearchStrategy[NetworkPair]:
+        """Networks with small integer weights, up to three units, features and inputs."""
+        return _pairs(self.outputs)
+
+
+def _gaussian(rng: np.random.Generator, h: int, features: int, outputs: int, scale: float) -> TwoLayer:
+    shape = (h,) if outputs == 1 else (outputs, h)
+    return TwoLayer(scale * rng.standard_normal((h, features)), scale * rng.standard_normal(shape))
+
+
+def _labels(rng: np.random.Generator, n: int, outputs: int, loss: str) -> np.ndarray:
+    """Classes; for the absolute loss labels beyond most outputs, on one side of which it is linear."""
+    if outputs > 1:
+        return rng.integers(0, outputs, n)
+    signs = rng.choice([-1.0, 1.0], n)
+    return signs * 1e3 if loss == "absolute" else signs
+
+
+@st.composite
+def _pairs(draw: DrawFn, outputs: int) -> NetworkPair:
+    h, features, n = (draw(st.integers(1, 3)) for _ in range(3))
+
+    def integers(*shape: int) -> np.ndarray:
+        size = int(np.prod(shape))
+        return np.array(draw(st.lists(st.integers(-4, 4), min_size=size, max_size=size)), float).reshape(shape)
+
+    readout = (h,) if outputs == 1 else (outputs, h)
+    first, second = (TwoLayer(integers(h, features), integers(*readout)) for _ in range(2))
+    loss = draw(st.sampled_from(["absolute", "logistic"])) if outputs == 1 else CROSS_ENTROPY.name
+    classes = st.sampled_from([-1.0, 1.0]) if outputs == 1 else st.integers(0, outputs - 1)
+    y = np.array(draw(st.lists(classes, min_size=n, max_size=n)))
+    return NetworkPair(first, second, integers(n, features), y * (100 if loss == "absolute" else 1), loss)

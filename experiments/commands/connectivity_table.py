@@ -1,0 +1,153 @@
+"""`ntkfl connectivity-table`: Theorem 3.5, R1, the sure bound and R2 beside the exact truth."""
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.commands.bad_input import bad_input
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from bounds.cube_networks import CubeNetworks
+    from ntkfl.connectivity.network import TwoLayer
+
+HEADER = ("networks", "d", "Theorem 3.5", "R1", "sure", "R2", "largest gap", "barrier", "accuracy barrier")
+PIPED_WIDTH = 140
+RATE = 1.0
+CLASSES = 10
+Row = tuple[str, ...]
+
+
+def connectivity_table(
+    samples: Annotated[int, typer.Option(min=CLASSES, help="digits, half of them for each client")] = 400,
+    width: Annotated[int, typer.Option(min=1, help="hidden units of the trained networks")] = 32,
+    steps: Annotated[int, typer.Option(min=1, help="steps of gradient descent")] = 300,
+    weight: Annotated[float, typer.Option(min=0, help="of the connectivity loss")] = 1.0,
+    delta: Annotated[float, typer.Option(help="failure probability of Theorem 3.5 and R1")] = 0.1,
+    seed: Annotated[int, typer.Option(min=0, help="of networks and data")] = 0,
+) -> None:
+    """How far each bound on the barrier between two networks is from the truth.
+
+    First networks drawn in cubes of side d, largest of five draws. Then two networks trained on halves of the digits,
+    both layers, without and with the connectivity loss to an anchor trained on all of them: even against odd digits
+    (logistic loss) and ten classes (cross-entropy, every bound times sqrt 2). d is then the side of the smallest cube
+    around the anchor that holds both; trained networks are no uniform draws from it, so that Theorem 3.5 and R1 say
+    what they would say of such draws, while the sure bound and R2 hold. Theorem 3.5 is taken at d itself, below which
+    its d_epsilon cannot lie by more than (1 - delta)^(1/S).
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for name in HEADER:
+        table.add_column(name, justify="left" if name == HEADER[0] else "right", no_wrap=True)
+    with bad_input(ValueError, FloatingPointError):
+        if not 0 < delta < 1:
+            raise ValueError(f"delta is {delta:g}; it must lie between 0 and 1")
+        for row in (*_cubes(delta, seed), *_trained(samples, width, steps, weight, delta, seed)):
+            table.add_row(*(Text(cell) for cell in row))
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    console = Console(width=PIPED_WIDTH if piped else None)
+    with console.capture() as captured:
+        console.print(table)
+    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _bounds(case: "CubeNetworks") -> "tuple[float, float, float]":
+    """Theorem 3.5 at d, R1 and the sure bound, for a 1-Lipschitz loss."""
+    from bounds.fedgucci.cube_terms import cube_constants
+    from bounds.fedgucci.f9 import AT_TRUE_SIDE
+    from bounds.fedgucci.r1 import R1
+    from bounds.fedgucci.sure import SURE
+    from bounds.formula import evaluate
+
+    constants = cube_constants(case)
+    stated, first, sure = (float(evaluate(bound, constants).value) for bound in (AT_TRUE_SIDE, R1, SURE))
+    return stated, first, sure
+
+
+def _data_bound(first: "TwoLayer", second: "TwoLayer", x: "np.ndarray") -> float:
+    """R2 for a 1-Lipschitz loss."""
+    from bounds.network_pair import NetworkPair
+
+    pair = NetworkPair(first, second, x, x[:, 0], "absolute")
+    return float(pair.bilinear_term.value / 4 + pair.kink_term.value)
+
+
+def _cubes(delta: float, seed: int) -> "Iterator[Row]":
+    from dataclasses import replace
+
+    from bounds.cube_networks import CubeDraw
+    from bounds.fedgucci.cube_terms import barrier, gap
+
+    shapes = ((8, 4, 0.5, False), (32, 8, 0.5, False), (512, 8, 0.1, False), (4, 64, 1.0, True), (256, 256, 0.1, False))
+    for units, features, side, at_origin in shapes:
+        draw = CubeDraw(h=units, l=features, side=side, rows="ball", n=200, at_origin=at_origin, delta=delta)
+        cases = [draw.case(5 * seed + number) for number in range(5)]
+        case = max(cases, key=lambda case: float(gap(case).value))
+        # labels beyond every output make the barrier that of z itself, or of -z: the worse of the two
+        worst = max(float(barrier(replace(case, y=0 * case.y + label)).value) for label in (-10, 10))
+        numbers = (*_bounds(case), _data_bound(case.networks[0], case.networks[1], case.x), float(gap(case).value))
+        name = f"cube: h={units}, l={features}" + (", U_anc = 0" if at_origin else "")
+        yield name, f"{side:g}", *(f"{v:.3g}" for v in numbers), f"{worst:.3g}", ""
+
+
+def _trained(samples: int, width: int, steps: int, weight: float, delta: float, seed: int) -> "Iterator[Row]":
+    import numpy as np
+    from sklearn.datasets import load_digits
+
+    from experiments.two_layer_training import initial_network, trained
+
+    images, digits = load_digits(return_X_y=True)
+    if samples > len(digits):
+        raise ValueError(f"samples is {samples}; there are {len(digits)} digits")
+    chosen = np.random.default_rng([seed, 3]).permutation(len(digits))[:samples]
+    x, half = images[chosen] / np.linalg.norm(images[chosen], axis=1, keepdims=True), samples // 2
+    for name, classes in (("even/odd", digits[chosen] % 2), ("ten classes", digits[chosen])):
+        rng = np.random.default_rng([seed, 4])
+        outputs = int(classes.max()) + 1
+        starts = [initial_network(width, x.shape[1], outputs, rng) for _ in range(3)]
+        anchor = trained(starts[0], x, classes, steps=steps, rate=RATE)
+        for said, share in (("alone", 0.0), ("connected", weight)):
+            parts = (slice(None, half), slice(half, None))
+            networks = [
+                trained(start, x[part], classes[part], anchor=anchor, weight=share, steps=steps, rate=RATE)
+                for start, part in zip(starts[1:], parts, strict=True)
+            ]
+            yield _trained_row(f"digits, {name}: {said}", anchor, networks, x, classes, delta)
+
+
+def _trained_row(
+    name: str, anchor: "TwoLayer", networks: "list[TwoLayer]", x: "np.ndarray", classes: "np.ndarray", delta: float
+) -> Row:
+    """One output, the difference of the two, under the logistic loss; more under cross-entropy."""
+    import numpy as np
+
+    from bounds.cube_networks import CubeNetworks
+    from ntkfl.connectivity.barrier import accuracy_barrier, largest_gap, loss_barrier
+    from ntkfl.connectivity.network import TwoLayer
+
+    if anchor.n_outputs == 2:
+        anchor, *networks = (TwoLayer(n.hidden, n.readout[1] - n.readout[0]) for n in (anchor, *networks))
+        y, loss, gap = (
+            2.0 * classes - 1,
+            "logistic",
+            f"{float(largest_gap(networks[0], networks[1], x).value.value):.3g}",
+        )
+        factor = 1.0
+    else:
+        y, loss, gap, factor = classes, "cross-entropy", "", np.sqrt(2)
+    side = 2 * max(float(np.abs(net.vector() - anchor.vector()).max()) for net in networks)
+    bounds = [""] * 3
+    if anchor.n_outputs == 1:
+        case = CubeNetworks(anchor, tuple(networks), side, x, y, delta)
+        bounds = [f"{value:.3g}" for value in _bounds(case)]
+    exact = float(loss_barrier(networks[0], networks[1], x, y, loss).value.value)
+    accuracy = float(accuracy_barrier(networks[0], networks[1], x, y).value.value)
+    known = f"{factor * _data_bound(networks[0], networks[1], x):.3g}", gap, f"{exact:.3g}", f"{accuracy:.3g}"
+    return name, f"{side:.3g}", *bounds, *known

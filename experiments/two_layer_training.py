@@ -1,0 +1,66 @@
+"""Training both layers of a two-layer ReLU classifier by full-batch gradient descent, with the connectivity loss."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.connectivity.network import TwoLayer, between
+
+NODES = (0.5 - np.sqrt(0.15), 0.5, 0.5 + np.sqrt(0.15))  # the 3-point Gauss rule on [0, 1]
+SHARES = (5 / 18, 8 / 18, 5 / 18)
+
+
+def initial_network(h: int, features: int, outputs: int, rng: np.random.Generator) -> TwoLayer:
+    """Gaussian layers of variance 2/features and 1/h."""
+    readout = rng.standard_normal((outputs, h)) / np.sqrt(h)
+    return TwoLayer(rng.standard_normal((h, features)) * np.sqrt(2 / features), readout)
+
+
+def trained(
+    network: TwoLayer,
+    x: Float[np.ndarray, "n l"],
+    classes: np.ndarray,
+    *,
+    steps: int,
+    rate: float,
+    anchor: TwoLayer | None = None,
+    weight: float = 0.0,
+) -> TwoLayer:
+    """The network after gradient descent on cross-entropy + weight * the loss's mean on the segment to the anchor.
+
+    Args:
+        classes: (n,), 0..C-1 for C >= 2 outputs. anchor, weight: FedGuCci's Eq (8), the integral over alpha being that
+            of the 3-point Gauss rule, whose gradient is exact.
+
+    Raises:
+        ValueError: a weight without an anchor. FloatingPointError: the rate is too large.
+    """
+    if weight and anchor is None:
+        raise ValueError(f"weight is {weight:g} and there is no anchor; the connectivity loss needs one")
+    for _ in range(steps):
+        hidden, readout = _gradient(network, x, classes)
+        if weight and anchor is not None:
+            for alpha, share in zip(NODES, SHARES, strict=True):
+                parts = _gradient(between(network, anchor, alpha), x, classes)
+                hidden, readout = (
+                    total + weight * share * alpha * part for total, part in zip((hidden, readout), parts, strict=True)
+                )
+        with np.errstate(over="ignore", invalid="ignore"):  # said below
+            moved = network.hidden - rate * hidden, network.readout - rate * readout
+        if not all(np.isfinite(part).all() for part in moved):
+            raise FloatingPointError(f"training overflowed: a rate of {rate:g} is too large")
+        network = TwoLayer(*moved)
+    return network
+
+
+def _gradient(network: TwoLayer, x: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of the mean cross-entropy, for both layers."""
+    sides = x @ network.hidden.T
+    active = np.maximum(sides, 0)
+    outputs = active @ network.readout.T
+    shares = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    shares[np.arange(len(x)), classes] -= 1
+    shares /= len(x)
+    return ((shares @ network.readout) * (sides > 0)).T @ x, shares.T @ active
