@@ -129,7 +129,9 @@ def _entry(verdict: Verdict, found: Mapping[tuple[str, Form], Verdict]) -> list[
 
 
 def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:].rstrip('.')}." if text else ""
+    """With a full stop, and a capital where the first word is a word and no symbol."""
+    first = text.partition(" ")[0]
+    return f"{text[0].upper() if first.isalpha() else text[0]}{text[1:].rstrip('.')}." if text else ""
 
 
 def _rest(verdicts: Sequence[Verdict]) -> list[str]:

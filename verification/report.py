@@ -29,7 +29,8 @@ ORDER = (Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED, Outcome.TOUCHES
 STYLE = {Outcome.VIOLATED: "red", Outcome.UNRESOLVED: "yellow", Outcome.UNTESTED: "yellow"}
 COLUMNS = ("outcome", "statement", "form", "trials", "tightness", "mutants", "remark")
 NUMBERS = ("trials", "tightness", "mutants")
-MEASURE = {Kind.EQUALITY: "|difference|/scale", Kind.RATE: "distance in half-widths"}
+MEASURE = dict.fromkeys((Kind.EQUALITY, Kind.DEFINITION, Kind.EXISTENCE), "|difference|/scale")
+MEASURE[Kind.RATE] = "distance in half-widths"
 
 
 def contradicts_record(verdict: Verdict, own_data: bool = False) -> bool:
@@ -115,6 +116,7 @@ def _cells(verdict: Verdict, own_data: bool) -> list[str]:
         f"DIFFERS: recorded {verdict.recorded.value}" if contradicts_record(verdict, own_data) else "",
         _decided_by(verdict) if verdict.outcome is Outcome.VIOLATED and not verdict.violated else "",
         "FAILED" if verdict.error is not None else "",
+        f"exponent ± {verdict.lhs.error:.2g}" if verdict.kind is Kind.RATE and verdict.lhs else "",
         "vacuous" if verdict.vacuous else "",
         "weakly tested" if verdict.trials and verdict.mutants_killed < verdict.mutants_total else "",
         f"{rejected} rejected" if rejected else "",

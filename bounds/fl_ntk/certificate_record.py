@@ -6,8 +6,10 @@ a checkpoint; other theorems keep their own record and share `Condition` and `pa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -88,20 +90,20 @@ class Certificate(Trial):
 
     def __str__(self) -> str:
         numbers = {
-            "width m": self.width,
-            "radius R": self.radius,
-            "movement needed": self.need,
-            "beta": self.beta,
-            "factor of |r|^2 per round": self.rate,
-            "lambda_min(H(0))": self.lam,
-            "|H(0)|": self.mu,
-            "min_c lambda_min(H_cc)": self.lam_c,
-            "perturbation E": self.perturbation,
-            "h = max_c |H_cc| + E": self.h,
-            "|X|": self.x_norm,
-            "|y - y(0)|": self.r0,
-            "rho": self.rho,
-            "patterns in doubt": self.doubtful,
+            "width m": str(self.width),
+            "radius R": above(self.radius),
+            "movement needed": above(self.need),
+            "beta": below(self.beta),
+            "factor of |r|^2 per round": above(self.rate),
+            "lambda_min(H(0))": below(self.lam),
+            "|H(0)|": above(self.mu),
+            "min_c lambda_min(H_cc)": below(self.lam_c),
+            "perturbation E": above(self.perturbation),
+            "h = max_c |H_cc| + E": above(self.h),
+            "|X|": above(self.x_norm),
+            "|y - y(0)|": above(self.r0),
+            "rho": below(self.rho),
+            "patterns in doubt": str(self.doubtful),
         }
         passed = sum(trial.certified for trial in self.trials)
         first, last = self.trials[0].radius, self.trials[-1].radius
@@ -111,8 +113,8 @@ class Certificate(Trial):
     def _headline(self) -> str:
         if self.certified:
             return (
-                f"CERTIFIED: |y - y(t)|^2 <= {self.rate:.9g}^t |y - y(0)|^2 for all t, "
-                f"and no neuron moves farther than {self.radius:.4g}"
+                f"CERTIFIED: |y - y(t)|^2 <= {above(self.rate, 9)}^t |y - y(0)|^2 for all t, "
+                f"and no neuron moves farther than {above(self.radius, 4)}"
             )
         if self.width_needed is None:
             return (
@@ -122,15 +124,34 @@ class Certificate(Trial):
         return f"NOT CERTIFIED at width {self.width}; it would take about {self.width_needed:.1e} neurons (an estimate)"
 
 
-def page(headline: str, numbers: Mapping[str, float | None], conditions: tuple[Condition, ...], footer: str) -> str:
+def above(value: float | None, digits: int = 6) -> str:
+    """A number with so many digits, rounded up: what is printed claims no more than what was certified."""
+    return _decimal(value, digits, ROUND_CEILING)
+
+
+def below(value: float | None, digits: int = 6) -> str:
+    """A number with so many digits, rounded down."""
+    return _decimal(value, digits, ROUND_FLOOR)
+
+
+def _decimal(value: float | None, digits: int, rounding: str) -> str:
+    if value is None:
+        return "undefined"
+    if not math.isfinite(value):
+        return str(value)
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))):.{digits}g}"
+
+
+def page(headline: str, numbers: Mapping[str, str], conditions: tuple[Condition, ...], footer: str) -> str:
     """The page of a certificate: the theorem in one sentence, the numbers, each condition with its margin."""
-    lines = [headline, ""]
-    for meaning, value in numbers.items():
-        shown = "undefined" if value is None else str(value) if isinstance(value, int) else f"{value:.6g}"
-        lines.append(f"  {meaning:<28}{shown}")
-    lines.append("")
+    lines = [headline, "", *(f"  {meaning:<28}{shown}" for meaning, shown in numbers.items()), ""]
     for condition in conditions:
-        margin = "not reached" if condition.margin is None else f"margin {condition.margin:+.3g}"
+        margin = "not reached" if condition.margin is None else f"margin {_signed(condition.margin)}"
         verdict = "holds" if condition.holds else "FAILS"
         lines.append(f"  {verdict}  {condition.name:<16} {condition.inequality:<28} {margin}")
     return "\n".join([*lines, "", f"  {footer}"])
+
+
+def _signed(margin: float) -> str:
+    shown = below(margin, 3)
+    return shown if shown.startswith("-") else f"+{shown}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bounds.fl_ntk.certificate_record import Condition, page
+from bounds.fl_ntk.certificate_record import Condition, above, below, page
 
 
 @dataclass(frozen=True)
@@ -67,29 +67,35 @@ class StableStepCertificate:
 
     def __str__(self) -> str:
         numbers = {
-            "width m": self.width,
-            "radius R": self.radius,
-            "movement needed": self.need,
-            "norm |H^(-p/2) r|, p": self.power,
-            "factor q per round": self.rate,
-            "factor of the frozen kernel": self.frozen_rate,
-            "lambda_min(H)": self.lam,
-            "|H|": self.mu,
-            "perturbation E": self.perturbation,
-            "of the clients' blocks, E_c": self.local_perturbation,
-            "|X|": self.x_norm,
-            "|y - y(0)|": self.r0,
-            "|S^-1 (y - y(0))|": self.norm,
-            "patterns in doubt": self.doubtful,
+            "width m": str(self.width),
+            "radius R": above(self.radius),
+            "movement needed": above(self.need),
+            "norm |H^(-p/2) r|, p": f"{self.power:g}",
+            "factor q per round": above(self.rate),
+            "factor of the frozen kernel": above(self.frozen_rate),
+            "lambda_min(H)": below(self.lam),
+            "|H|": above(self.mu),
+            "perturbation E": above(self.perturbation),
+            "of the clients' blocks, E_c": above(self.local_perturbation),
+            "|X|": above(self.x_norm),
+            "|y - y(0)|": above(self.r0),
+            "|S^-1 (y - y(0))|": above(self.norm),
+            "patterns in doubt": str(self.doubtful),
         }
         footer = f"best of {self.radii} radii from {self.smallest_radius:.3g} to {self.largest_radius:.3g}"
         return page(self._headline(), numbers, self.conditions, footer)
 
     def _headline(self) -> str:
         if self.certified:
+            bound, rate = self.norm_bound * self.norm * (1 + 1e-9), above(self.rate, 9)
+            converges = "" if self.rate < 1 and float(rate) < 1 else " (no convergence: the factor rounds to 1)"
             return (
-                f"CERTIFIED: |y - y(t)| <= {self.norm_bound * self.norm * (1 + 1e-9):.4g} * {self.rate:.9g}^t for all "
-                f"t, and no neuron moves farther than {self.radius:.4g}"
+                f"CERTIFIED: |y - y(t)| <= {above(bound, 4)} * {rate}^t for all t, and no neuron moves farther than "
+                f"{above(self.radius, 4)}{converges}"
+            )
+        if not self.lam > 0:
+            return (
+                "NOT CERTIFIED: H is singular at these weights, or not surely positive; no step helps, more width may"
             )
         if not self.frozen_rate < 1:
             return (

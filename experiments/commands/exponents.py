@@ -58,22 +58,27 @@ def exponents(
 
 
 def _ladders(options: "Options", largest: int | None, networks: int | None) -> "dict[Any, list[WidthRate]]":
-    """The statements of exponents by the ladder that they are measured on.
+    """The statements of exponents by the ladder of widths that they are measured on.
 
     Raises:
         ValueError: fewer than four widths or two networks are left.
     """
+    from bounds.initial_ladder import InitialLadderDraw
     from bounds.listing import catalogue
+    from bounds.width_ladder import LadderDraw
     from bounds.width_rate import WidthRate
 
     if networks is not None and networks < FEWEST_NETWORKS:
         raise ValueError(f"networks is {networks}; a spread needs at least {FEWEST_NETWORKS} at each width")
+    statements = [statement for statement in catalogue().values() if isinstance(statement, WidthRate)]
+    drawn = ((draw, s) for s in statements for form in s.forms for draw in s.families(form, options))
+    families = [(draw, s) for draw, s in drawn if isinstance(draw, LadderDraw | InitialLadderDraw)]
+    needed = max(sorted(draw.widths)[FEWEST_WIDTHS - 1] for draw, _ in families)
+    if largest is not None and largest < needed:
+        raise ValueError(f"largest is {largest}; a slope needs {FEWEST_WIDTHS} widths, so it must be at least {needed}")
     found: dict[Any, list[WidthRate]] = {}
-    for statement in catalogue().values():
-        if isinstance(statement, WidthRate):
-            (form,) = statement.forms
-            for draw in statement.families(form, options):
-                found.setdefault(_shortened(draw, largest, networks), []).append(statement)
+    for draw, statement in families:
+        found.setdefault(_shortened(draw, largest, networks), []).append(statement)
     return found
 
 
@@ -83,9 +88,6 @@ def _shortened(draw: Any, largest: int | None, networks: int | None) -> Any:
         for width, count in zip(draw.widths, draw.counts, strict=True)
         if largest is None or width <= largest
     ]
-    if len(rungs) < FEWEST_WIDTHS:
-        needed = sorted(draw.widths)[FEWEST_WIDTHS - 1]
-        raise ValueError(f"largest is {largest}; a slope needs {FEWEST_WIDTHS} widths, so it must be at least {needed}")
     widths, counts = zip(*rungs, strict=True)
     return replace(draw, widths=widths, counts=counts)
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bounds.options import Options
 
 DEFAULT_SIZES = ((4, 4), (4, 16), (8, 8), (12, 12), (20, 20), (20, 100))  # n, d
+UNUSED = ("width", "eta_local", "local_steps", "rounds", "sigma")
 HEADER = ("n", "d", "N", "λ", "κ", "width, mean r_0", "width, r_0 of B.8", "η_l K at most", "2/μ", "rounds")
 
 
@@ -29,6 +30,11 @@ def requirements(
     from ntkfl import data
 
     with bad_input():
+        for name in UNUSED:
+            if getattr(options, name) is not None:
+                raise ValueError(
+                    f"{name} is given; the theorem's own {name.replace('_', ' ')} is what is asked for here"
+                )
         if options.data is None and options.n is None:
             clients, partition = options.clients or 2, options.partition or "iid"
             problems = [

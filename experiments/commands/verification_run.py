@@ -57,7 +57,7 @@ def verify(
             statements, forms = _wanted(ids, form)
             if meta and markdown is not None:
                 raise ValueError("--meta writes no Markdown; --json keeps what it finds")
-            if symbolic and (meta or json_file is not None or markdown is not None or options.data is not None):
+            if symbolic and (meta or any(x is not None for x in (json_file, markdown, options.data, trials, form))):
                 raise ValueError("--symbolic runs no case: it goes with ids alone, not with --meta, --data or files")
             write_json, write_markdown = stack.enter_context(reserved(json_file, markdown, inputs=(options.data,)))
             _check_data(statements, forms, options)

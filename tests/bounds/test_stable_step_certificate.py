@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bounds.case_strategies import federated_runs
 from bounds.fl_ntk.certificate import a_priori_certificate
+from bounds.fl_ntk.certificate_record import above, below
 from bounds.fl_ntk.certificate_start import checked, start
 from bounds.fl_ntk.checkpoint_draw import from_checkpoint
 from bounds.fl_ntk.stable_step_certificate import expected, norm, norm_root, stable_step_certificate
@@ -291,3 +292,11 @@ def test_powers_outside_the_unit_interval_are_refused():
     for powers in ((2.0,), (), (-0.5, 1.0)):
         with pytest.raises(ValueError, match=r"the powers are .*; give at least one, each in \[0, 1\]"):
             stable_step_certificate(problem, Setup(width=16), weights, powers=powers)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.floats(min_value=1e-300, max_value=1e300), st.integers(1, 12))
+def test_printed_numbers_are_rounded_outward(value, digits):
+    up, down = float(above(value, digits)), float(below(value, digits))
+    assert down <= value <= up
+    assert up - down <= 1.001 * 10.0 ** (1 - digits) * value

