@@ -8,10 +8,10 @@ verify: $(STAMP)
 	@.venv/bin/ntkfl verify
 
 test: $(STAMP)
-	.venv/bin/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	.venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
 
 test-slow: $(STAMP)
-	.venv/bin/python -m pytest -n 2 --dist loadgroup -m slow
+	.venv/bin/python -m pytest -n 2 --dist loadfile -m slow
 
 check: $(STAMP)
 	.venv/bin/ruff format --check .

@@ -131,7 +131,7 @@ class CubeDraw:
         """Rows (n, l) and labels ±1, from another stream than the networks."""
         rng = np.random.default_rng([seed, 1])
         if self.options_data is not None:
-            return _user_rows(self.options_data, self.n, self.unit)
+            return user_rows(self.options_data, self.n, self.unit)
         signs = rng.choice([-1.0, 1.0], self.n)
         if self.rows == "digits":
             return data.named("digits", n=self.n, seed=seed).x, signs
@@ -177,7 +177,7 @@ def _cubes(draw: DrawFn, most: int) -> CubeNetworks:
 
 
 @cache
-def _user_rows(spec: str, n: int, unit: bool) -> tuple[np.ndarray, np.ndarray]:
+def user_rows(spec: str, n: int, unit: bool) -> tuple[np.ndarray, np.ndarray]:
     """The user's first n inputs, and ±1 for a label (several: the first) above the median or not."""
     problem = data.named(spec, unit=unit)
     y = problem.y.reshape(problem.n, -1)[:n, 0]
@@ -194,7 +194,7 @@ def cube_draws(options: Options, **chosen) -> tuple[CubeDraw, ...]:
     fixed |= {"n": options.n} if options.n else {}
     fixed |= {"h": options.width} if options.width else {}
     if options.data is not None:
-        features = _user_rows(options.data, 1, options.unit)[0].shape[1]
+        features = user_rows(options.data, 1, options.unit)[0].shape[1]
         user = {"h": 32, "l": features, "side": 0.5, "rows": options.data, "options_data": options.data}
         return (CubeDraw(**(user | {"unit": options.unit} | chosen | fixed)),)
     families: tuple[dict, ...] = (

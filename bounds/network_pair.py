@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from bounds.cube_networks import user_rows
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import CROSS_ENTROPY, named_loss
 from ntkfl.connectivity.network import TwoLayer
@@ -86,20 +87,33 @@ class NetworkPair:
 
 @dataclass(frozen=True)
 class NetworkPairDraw:
-    """Pairs of Gaussian networks, far or near, wide or of one unit; `outputs`: 1 (absolute, logistic) or several."""
+    """Pairs of Gaussian networks, far or near, wide or of one unit; `outputs`: 1 (absolute, logistic) or several.
+
+    With the user's data: 16 units on these inputs, their labels for one output and classes drawn anew for several.
+    """
 
     outputs: int = 1
     trials: int = 60
-    required: int = 20
+    options_data: str | None = None
+    n: int = 64  # of a data set with more rows
+    unit: bool = False
+
+    @property
+    def required(self) -> int:
+        """Cases a verdict needs."""
+        return 5 if self.trials <= 20 else 20
 
     @property
     def name(self) -> str:
         """What reports call the family."""
-        return "pairs of networks" + (f", {self.outputs} outputs, cross-entropy" if self.outputs > 1 else "")
+        where = f" on {self.options_data}" if self.options_data else ""
+        return f"pairs of networks{where}" + (f", {self.outputs} outputs, cross-entropy" if self.outputs > 1 else "")
 
     def case(self, seed: int) -> NetworkPair:
         """The pair of one seed; every third one is a single unit seen by a single input, where the bound is sharp."""
         rng = np.random.default_rng([seed, 22])
+        if self.options_data is not None:
+            return self._on_rows(rng, seed)
         single = seed % 3 == 0
         h, features, n = (1, 2, 1) if single else (int(rng.integers(1, 17)), int(rng.integers(1, 7)), 12)
         scale, spread = np.exp(rng.uniform(-1, 2, 2))
@@ -110,6 +124,18 @@ class NetworkPairDraw:
         x = rng.standard_normal((n, features))
         x *= np.where(x @ first.hidden[0] < 0, -1, 1)[:, None]  # the first unit is on: no pair is 0 on every input
         return NetworkPair(first, second, x, _labels(rng, n, self.outputs, loss), loss)
+
+    def _on_rows(self, rng: np.random.Generator, seed: int) -> NetworkPair:
+        """A pair of this seed seen by the user's inputs."""
+        assert self.options_data is not None
+        x, y = user_rows(self.options_data, self.n, self.unit)
+        scale, spread = np.exp(rng.uniform(-1, 2, 2))
+        first, step = (_gaussian(rng, 16, x.shape[1], self.outputs, factor) for factor in (scale, scale * spread))
+        second = TwoLayer(first.hidden + step.hidden, first.readout * (seed % 2) + step.readout)
+        if self.outputs > 1:
+            return NetworkPair(first, second, x, rng.integers(0, self.outputs, len(x)), CROSS_ENTROPY.name)
+        logistic = seed % 5 == 4 and np.isin(y, (-1, 1)).all()
+        return NetworkPair(first, second, x, y, "logistic" if logistic else "absolute")
 
     def strategy(self) -> SearchStrategy[NetworkPair]:
         """Networks with small integer weights, up to three units, features and inputs."""

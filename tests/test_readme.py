@@ -41,7 +41,7 @@ def _forms(wanted=lambda statement, form: True):
 
 def test_the_readme_shows_every_form_that_fails():
     table = re.search(r"<!-- verify -->\n```\n(.*?)```", README, flags=re.DOTALL)[1]
-    rows = [line.split()[:3] for line in table.splitlines()]
+    rows = [line.split()[:3] for line in table.splitlines() if line.count("/")]
     assert {(i, form) for outcome, i, form in rows if outcome == "violated"} == _forms(
         lambda statement, form: statement.recorded[form] is Outcome.VIOLATED
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -17,6 +16,7 @@ from bounds.statement import Draw, Form, Outcome, Statement
 from ntkfl.trajectory import provenance
 from verification.compare import Comparison, judge
 from verification.confirm import confirm, refined
+from verification.replaying import brings_own_data, replay_command
 from verification.stored_cases import necessity, run_witness
 from verification.tally import Tally
 from verification.verdict import Side, Verdict
@@ -24,6 +24,7 @@ from verification.verdict import Side, Verdict
 REACH = {"m": 1e9, "T": 1e7}  # largest width and number of rounds that anyone can run; a smallest step is below 1e-6
 
 WORKERS, AHEAD = 3, 8  # threads that prepare cases, and how many cases they may be ahead
+OWN_DATA = "checked on cases of its own: it is not about data, and those given were not used"
 CONFIRM = 3  # violating cases that are kept to be confirmed; one that stands is enough
 
 Progress = Callable[[str, int, int], None]
@@ -148,6 +149,8 @@ class Check:
                 notes = tuple(note for note in notes if "required" not in note)
         dead = [mutant_tally.settle(statement.kind, 1)[0] for mutant_tally in self.mutants]
         source_note = statement.forms[form].note
+        if brings_own_data(statement, form, options):
+            notes += (OWN_DATA,)
         needed = necessity(statement, form) if self.error is None else {}
         return Verdict(
             id=statement.id,
@@ -278,15 +281,6 @@ def _ahead(plan: Sequence[tuple[Draw, int]]) -> Iterator[Any]:
                 yield waiting.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def replay_command(statement: Statement, form: Form, options: Options) -> str:
-    """The command that gives this verdict again."""
-    words = [f"ntkfl verify {statement.id} --form {form.value} --seed {options.seed}"]
-    for name, value in asdict(options).items():
-        if name not in ("seed", "unit") and value is not None:
-            words.append(f"--{name.replace('_', '-')} {shlex.quote(str(value))}")
-    return " ".join(words + (["--unit"] if options.unit else []))
 
 
 def _out_of_reach(needs: dict[str, float]) -> str | None:

@@ -45,7 +45,7 @@ IN_CUBE = Hypothesis("in-the-cube", "no parameter is further than d/2 from the a
 def cube_constants(case: CubeNetworks) -> dict:
     """Values of all these symbols; the domain Omega is the cube itself and epsilon beyond every loss in it.
 
-    So d_epsilon = d and P(D) = 1: of all domains that contain the cube this gives the smallest right sides.
+    So d_epsilon = d and P(D) = 1.
     """
     values = {h: case.h, l: case.l, S: case.anchor.size, K: case.count, N: math.isqrt(case.h - 1) + 1}
     lengths = {side: case.side, d_eps: case.side, d_anc: case.anchor_norm, b: case.b, s: second_moment(case)}

@@ -36,7 +36,7 @@ STATEMENTS = (
             "length). The step (51) that brings gamma Gamma^2 is not true (F17), and gamma is infinite for this "
             "architecture on a domain with a dead row; no draw violates the conclusion, since (50) at the true d is "
             "loose by a factor of 100 to 10000. The domain is taken as the cube with the level above every loss in "
-            "it, so d_* = d: the smallest right side there can be. Repaired: R4's way at the true d, any data on |x| "
+            "it, so d_* = d. Repaired: R4's way at the true d, any data on |x| "
             "<= b, no gamma, no Gamma and no growth with K; where d is to be traded for a volume of low loss, R5 does "
             "it without gamma and Gamma",
         ),

@@ -67,9 +67,9 @@ STATEMENTS = (
             "exponent 2/(hl+h). The proof shows (32) for one x and one alpha and uses it under E_x and sup over "
             "alpha; the conclusion holds all the same, with the same constants (R1g: Jensen for tails over x, a net "
             "for alpha). The domain is taken as the cube and epsilon above every loss in it: then d_epsilon = d, P(D) "
-            "= 1, and of all domains that contain the cube the right side is smallest; by Lemma 3.3 it is never below "
+            "= 1; by Lemma 3.3 the right side is never below "
             "(32) at the true d, the form called repaired, which bounds E_x |z| for every alpha at once. It exceeds "
-            "the sure bound for h up to about 1000, and the barrier by a factor of 100 to 10000 in everyday cases",
+            "the sure bound for x uniform in the ball and h up to about 1000, and the barrier by a factor of 100 to 10000 in everyday cases",
         ),
         {
             Form.STATED: Formula(
@@ -77,8 +77,9 @@ STATEMENTS = (
                 failure=delta,
                 nature=Nature.PROOF_GAP,
                 trivial=SURE,
-                consequence="none for the inequality, which is true; but at up to a thousand hidden units it says less "
-                "than a bound without probability, so it does not by itself explain small barriers",
+                consequence="none for the inequality, which is true; but for inputs spread over the ball and up to a "
+                "thousand hidden units it says less than a bound without probability (the sure bound), so it does not "
+                "by itself explain small barriers",
             ),
             Form.REPAIRED: Formula(AT_TRUE_SIDE, failure=delta),
         },

@@ -58,9 +58,9 @@ STATEMENTS = (
             q: "E_x sum_i max(|v_1i|, |v_2i|) |a_i c_i|/(|a_i| + |c_i|) over the units whose sign differs",
         },
         says_left="the loss barrier: exact for the absolute loss, enclosed to 1e-10 for logistic and cross-entropy",
-        draws=lambda options: (
-            NetworkPairDraw(1, options.trials or 60),
-            NetworkPairDraw(3, options.trials or 20),
+        draws=lambda options: tuple(
+            NetworkPairDraw(outputs, options.trials or trials, options.data, options.n or 64, options.unit)
+            for outputs, trials in ((1, 60), (3, 20))
         ),
         mutants=(
             scaled(sp.Rational(9, 10)),

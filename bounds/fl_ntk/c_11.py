@@ -88,9 +88,9 @@ STATEMENTS = (
                 MAIN + REST,
                 failure=delta,
                 premise=PREMISE,
-                note="checked at infinite width, where the premise on m does not bind. At delta = .01 the bound is "
-                "below 1, the trivial one, from n of about 150 on for y = x_1/2; for random signs it stays above 1 at "
-                "every n, because y^T H^-1 y >= |y|^4 / y^T H y, of mean 2n or more",
+                note="not proved here; checked at infinite width, where the premise on m does not bind. At delta = .01 "
+                "the bound is below 1, the trivial one, from n of about 150 on for y = x_1/2; for random signs it "
+                "stays above 1 at every n, because y^T H^-1 y >= |y|^4 / y^T H y, of mean 2n or more",
             ),
         },
         recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},

@@ -22,26 +22,35 @@ def one_point_run(setup: Setup, *, label: float = 1.0, length: float = 1.0) -> F
 
 @dataclass(frozen=True)
 class OnePointDraw:
-    """One unit sample with label 1, Gaussian networks; odd seeds take two local steps of half the size."""
+    """One unit sample, Gaussian networks; odd seeds take two local steps of half the size."""
 
     name: str
     setup: Setup
+    label: float = 1.0
     trials: int = 10
     required: int = 5
 
     def case(self, seed: int) -> FederatedRun:
         """The run of one seed."""
         steps = 1 + seed % 2
-        return one_point_run(replace(self.setup, seed=seed, local_steps=steps, eta_local=self.setup.eta_local / steps))
+        setup = replace(self.setup, seed=seed, local_steps=steps, eta_local=self.setup.eta_local / steps)
+        return one_point_run(setup, label=self.label)
 
     def strategy(self) -> SearchStrategy[FederatedRun]:
         """Runs in balls on one point with any label, network and steps, of up to 256 rounds."""
         return federated_runs(n=(1, 1), clients=(1, 1), rounds=(1, 256), in_balls=True)
 
 
-def quick(width: int) -> OnePointDraw:
+def quick(width: int, label: float = 1.0) -> OnePointDraw:
     """Two rounds, the first of which removes most of the residual: what flips, flips at once."""
-    return OnePointDraw(f"one point, width {width}", Setup(width, eta_local=1.8, local_steps=1, rounds=2))
+    setup = Setup(width, eta_local=1.8, local_steps=1, rounds=2)
+    return OnePointDraw(f"one point, width {width}, y = {label:g}", setup, label)
+
+
+def at_most_half(width: int) -> OnePointDraw:
+    """Eight rounds at eta_l K = 1/2 = lambda: the printed step lambda/(n^2 K kappa), its O-constant taken as 1."""
+    setup = Setup(width, eta_local=0.5 * (1 - 1e-6), local_steps=1, rounds=8)
+    return OnePointDraw(f"one point, width {width}, the printed step", setup)
 
 
 def gradual() -> OnePointDraw:

@@ -52,7 +52,7 @@ def connectivity_table(
         for row in (*_cubes(delta, seed), *_trained(samples, width, steps, weight, delta, seed)):
             table.add_row(*(Text(cell) for cell in row))
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    console = Console(width=PIPED_WIDTH if piped else None)
+    console = Console(width=PIPED_WIDTH if piped else max(PIPED_WIDTH, Console().width))
     with console.capture() as captured:
         console.print(table)
     typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))

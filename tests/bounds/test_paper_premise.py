@@ -11,7 +11,7 @@ from bounds.fl_ntk.b_3 import PROVED_EXPONENT
 from bounds.fl_ntk.b_8 import STATED_OUTPUT
 from bounds.fl_ntk.client_ladder import ClientLadder
 from bounds.fl_ntk.l6_2 import UNIT
-from bounds.fl_ntk.opposed_points import OpposedDraw, opposed_run
+from bounds.fl_ntk.opposed_points import OpposedDraw, opposed_run, tiny_network
 from bounds.fl_ntk.paper_steps import PaperStepDraw, radius
 from bounds.fl_ntk.theorem_requirements import requirements
 from bounds.listing import get
@@ -110,6 +110,31 @@ def test_the_counterexample_meets_the_premise_but_for_its_labels():
         lowest, highest = (float(e.value) for e in (case.smallest_eigenvalue, case.largest_eigenvalue))
         assert case.setup.eta_local * 1000 * highest * 4 < lowest**2
         assert case.setup.width > 2**4 * np.log(2 / 0.1) / lowest**4
+
+
+def test_large_steps_are_outside_the_premise_in_both_forms():
+    statement = get("fl-ntk/B.3-unbounded-labels")
+    for chosen in ({"eta_local": 3.0}, {"eta_global": 2000.0, "eta_local": 1e-5}):
+        for form in statement.forms:
+            (family,) = statement.families(form, Options(rounds=2, **chosen))
+            unmet = [h.name for h in statement.required(form) if not h.met(family.case(0))]
+            assert unmet == ["steps-of-the-proof"]
+
+
+def test_what_the_user_chose_is_not_mixed_with_cases_that_ignore_it():
+    statement = get("fl-ntk/B.3-unbounded-labels")
+    assert len(statement.families(Form.REPAIRED, Options(trials=3, seed=4))) == 2
+    (family,) = statement.families(Form.REPAIRED, Options(data="sphere", n=2, width=3000, rounds=2, local_steps=3))
+    case = family.case(1)
+    assert (case.problem.n, case.setup.width, case.setup.rounds, case.setup.local_steps) == (2, 3000, 2, 3)
+    assert all(h.met(case) for h in statement.required(Form.REPAIRED))
+
+
+def test_networks_in_other_units_show_the_same_round():
+    """Outputs scale with the weights: what huge labels do at sigma = 1, labels 1 do at a tiny sigma."""
+    huge, tiny = opposed_run(0, None), tiny_network()
+    ratios = [np.divide(*case.observed("residual_norm").value[1::-1]) for case in (huge, tiny)]
+    assert ratios[0] == pytest.approx(ratios[1], rel=1e-9)
 
 
 def test_rounds_do_not_depend_on_how_a_ladder_is_read():

@@ -122,23 +122,26 @@ def test_a_file_keeps_its_content_until_the_results_exist(tmp_path, monkeypatch)
     target = tmp_path / "v.json"
     target.write_text("old")
 
-    def fails(self, seed):
+    def fails(*arguments, **options):
         assert target.read_text() == "old"
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(GaussianTailDraw, "case", fails)
+    monkeypatch.setattr("verification.engine.verify_all", fails)
     result = run(*CHEAP, "--json", target)
     assert isinstance(result.exception, RuntimeError)
     assert target.read_text() == "old" and os.listdir(tmp_path) == ["v.json"]
 
 
-def test_a_bug_keeps_its_traceback(monkeypatch):
+def test_a_bug_in_a_statement_is_named_and_ends_no_other(monkeypatch):
     def fails(self, seed):
         raise ValueError("a bug, not bad input")
 
     monkeypatch.setattr(GaussianTailDraw, "case", fails)
-    result = run(*CHEAP)
-    assert isinstance(result.exception, ValueError) and "error:" not in result.output
+    result = run(*CHEAP, "fl-ntk/X.7")
+    assert result.exit_code == 1
+    assert result.stdout.count("FAILED") == 2 and "error:" not in result.output
+    assert "failed with ValueError: a bug, not bad input" in " ".join(result.stdout.split())
+    assert re.search(r"^holds +fl-ntk/X\.7", result.stdout, flags=re.MULTILINE)
 
 
 def test_interrupted_what_was_counted_is_printed_and_written(tmp_path, monkeypatch):
