@@ -79,10 +79,18 @@ class CubeNetworks:
         far = max(float(np.abs(net.vector() - self.anchor.vector()).max()) for net in self.networks)
         return far - self.side / 2
 
+    def redrawn(self, seed: int) -> CubeNetworks:
+        """Other networks from the same cube around the same anchor, seen by the same inputs."""
+        rng = np.random.default_rng([seed, 7])
+        return cube_networks(self.anchor, self.side, len(self.networks), self.x, self.y, rng, self.delta)
+
     def describe(self) -> dict:
         """What identifies the case in a report."""
         sizes = {"h": self.h, "l": self.l, "side": self.side, "K": self.count, "n": len(self.x)}
         return sizes | {"d_anc": self.anchor_norm, "delta": self.delta}
+
+
+FEW = 8  # features up to which every weight is drawn for itself
 
 
 def cube_networks(
@@ -154,25 +162,29 @@ class CubeDraw:
         return cube_networks(anchor, self.side, self.count, x, y, rng, self.delta)
 
     def strategy(self) -> SearchStrategy[CubeNetworks]:
-        """Anchors with small integer weights of any scale, cubes of any side, inputs of any length."""
-        return _cubes(max(2, self.count))
+        """Anchors and cubes of any scale, inputs of any length, and up to this family's number of features."""
+        return _cubes(max(2, self.count), max(4, self.l))
 
 
 @st.composite
-def _cubes(draw: DrawFn, most: int) -> CubeNetworks:
-    h, features, n = draw(st.integers(1, 6)), draw(st.integers(1, 4)), draw(st.integers(1, 4))
+def _cubes(draw: DrawFn, most: int, widest: int) -> CubeNetworks:
+    features = draw(st.one_of(st.integers(1, 4), st.integers(1, widest)))
+    h, n = draw(st.integers(1, 6)), draw(st.integers(1, 4)) if features <= FEW else 1
     count = draw(st.integers(2, most))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
 
-    def integers(size: int) -> np.ndarray:
-        return np.array(draw(st.lists(st.integers(-3, 3), min_size=size, max_size=size)), float)
+    def numbers(size: int) -> np.ndarray:
+        """Small integers; beyond a few features drawn by a seed, or all 0."""
+        if size <= FEW * 6:
+            return np.array(draw(st.lists(st.integers(-3, 3), min_size=size, max_size=size)), float)
+        return rng.standard_normal(size) * draw(st.booleans())
 
-    hidden = draw(log_uniform(1e-2, 1e2)) * integers(h * features).reshape(h, features)
-    readout = draw(log_uniform(1e-2, 1e2)) * integers(h)
-    x = draw(log_uniform(1e-2, 1e2)) * integers(n * features).reshape(n, features)
+    hidden = draw(log_uniform(1e-2, 1e2)) * numbers(h * features).reshape(h, features)
+    readout = draw(log_uniform(1e-2, 1e2)) * numbers(h)
+    x = draw(log_uniform(1e-2, 1e2)) * numbers(n * features).reshape(n, features)
     x[~x.any(axis=1), 0] = 1.0
     y = np.array(draw(st.lists(st.sampled_from([1.0, -1.0]), min_size=n, max_size=n)))
     side, delta = draw(log_uniform(1e-3, 10)), draw(log_uniform(1e-3, 0.9))
-    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     return cube_networks(TwoLayer(hidden, readout), side, count, x, y, rng, delta)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 import sympy as sp
+from hypothesis.strategies import SearchStrategy
 
 from bounds.cube_networks import CubeDraw, CubeNetworks
 from bounds.fedgucci.cube_bound import MUTANTS, cube_bound
@@ -35,13 +36,25 @@ STATED = sp.sqrt(2 * h) * b / (2 * (1 - delta) ** (2 / S)) * d_eps * (d_eps + d_
 EVERY_INPUT = side * b * sp.sqrt(h * l) / 2 * (side * sp.sqrt(h) / 2 + d_anc / 2)
 
 
-def worst_input(seed: int, features: int = 1600) -> CubeNetworks:
-    """One unit around u_anc = 0, v_anc = 100, and the input x along u_1 - u_2, for which the unit switches most."""
-    draw = CubeDraw(h=1, l=features, side=1.0, n=1, at_origin=True, anchor_norm=100.0)
-    case = draw.case(seed)
-    first, second = (net.hidden[0] for net in case.networks)
+@dataclass(frozen=True, eq=False)
+class WorstInput(CubeNetworks):
+    """Networks of a cube and one input that is chosen when they are seen."""
+
+    def redrawn(self, seed: int) -> WorstInput:
+        """Other networks, and the input that they choose."""
+        return chosen_input(super().redrawn(seed))
+
+
+def chosen_input(case: CubeNetworks) -> WorstInput:
+    """The case seen by the unit input along u_1 - u_2 of the first unit, for which this unit switches most."""
+    first, second = (network.hidden[0] for network in case.networks[:2])
     x = (first - second) / np.linalg.norm(first - second)
-    return replace(case, x=x[None])
+    return WorstInput(case.anchor, case.networks, case.side, x[None], case.y[:1], case.delta)
+
+
+def worst_input(seed: int, features: int = 1600) -> WorstInput:
+    """One unit around u_anc = 0, v_anc = 100, and the input that the draw chooses."""
+    return chosen_input(CubeDraw(h=1, l=features, side=1.0, n=1, at_origin=True, anchor_norm=100.0).case(seed))
 
 
 class WorstInputDraw(CubeDraw):
@@ -50,6 +63,10 @@ class WorstInputDraw(CubeDraw):
     def case(self, seed: int) -> CubeNetworks:
         """The networks of one seed, and the input that they choose."""
         return worst_input(seed, self.l)
+
+    def strategy(self) -> SearchStrategy[CubeNetworks]:
+        """Any cube of up to so many features, and the input that its networks choose."""
+        return super().strategy().map(chosen_input)
 
 
 def _worst_inputs(options) -> tuple:
@@ -69,7 +86,8 @@ STATEMENTS = (
             "for alpha). The domain is taken as the cube and epsilon above every loss in it: then d_epsilon = d, P(D) "
             "= 1; by Lemma 3.3 the right side is never below "
             "(32) at the true d, the form called repaired, which bounds E_x |z| for every alpha at once. It exceeds "
-            "the sure bound for x uniform in the ball and h up to about 1000, and the barrier by a factor of 100 to 10000 in everyday cases",
+            "the sure bound for x uniform in the ball and h up to about 1000, and the barrier by a "
+            "factor of 100 to 10000 in everyday cases",
         ),
         {
             Form.STATED: Formula(

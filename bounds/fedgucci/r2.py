@@ -33,7 +33,7 @@ STATEMENTS = (
             "elsewhere. With C outputs |.| is the l2 norm of the C-vector, and max(|v_1i|, |v_2i|) that of the "
             "readout's columns; the loss has its own Lipschitz constant, sqrt(2) for cross-entropy. Measured on 400 "
             "digits in ten classes (`ntkfl connectivity-table`; h = 32, clients trained apart): cross-entropy barrier "
-            ".577 against R2 14.5, and .094 against 11.2 when trained with the connectivity loss. So the constant "
+            ".605 against R2 15.6, and .094 against 12.0 when trained with the connectivity loss. So the constant "
             "sqrt(2) costs nothing that matters, and R2, which sees the gap of the outputs but not how flat the loss "
             "is there, does not tell the two apart",
         ),

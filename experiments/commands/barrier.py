@@ -1,6 +1,7 @@
 """`ntkfl barrier`: the exact barriers between two saved networks."""
 
 import json
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ntkfl.connectivity.barrier import Barrier
     from ntkfl.connectivity.network import TwoLayer
 
+CLASSES = 10  # of the built-in images
 GRID = 11
 LABEL = 19
 Named = Literal["squared", "absolute", "logistic", "cross-entropy"]
@@ -36,7 +38,7 @@ def barrier_between(
     The segment is alpha A + (1 - alpha) B. The networks are f(x) = readout . relu(hidden x).
     """
     with bad_input(), ExitStack() as stack:
-        networks, x, y, name = _read(first, second, data, n, unit, seed)
+        networks, x, y, name = _read(first, second, data, n, unit, seed, loss)
         (write,) = stack.enter_context(reserved(json_file, inputs=(data, str(first), str(second))))
         found = _numbers(networks, x, y, loss)
         shape = {"hidden units": len(networks[0].hidden), "features": x.shape[1], "outputs": networks[0].n_outputs}
@@ -46,12 +48,13 @@ def barrier_between(
     typer.echo(f"{first} (alpha = 1) to {second} (alpha = 0)")
     sizes = ", ".join(f"{size} {what if size > 1 else what[:-1]}" for what, size in shape.items())
     typer.echo(f"{sizes}; {name}, n = {len(x)}; {loss} loss")
+    error = found["loss barrier"]["error"]
     for what, numbers in found.items():
-        typer.echo(f"  {what:<{LABEL}}{_line(numbers)}")
+        typer.echo(f"  {what:<{LABEL}}{_line(numbers, error)}")
 
 
 def _read(
-    first: Path, second: Path, spec: str, n: int | None, unit: bool, seed: int
+    first: Path, second: Path, spec: str, n: int | None, unit: bool, seed: int, loss: str
 ) -> "tuple[tuple[TwoLayer, TwoLayer], np.ndarray, np.ndarray, str]":
     """The networks, the inputs, the labels and the name of the data.
 
@@ -66,8 +69,22 @@ def _read(
         raise ValueError(f"n is {n}; it must be a positive integer")
     networks = load_network(first), load_network(second)
     size = BUILT_IN_SIZE if n is None and spec in data.BUILT_IN else n
-    problem = data.named(spec, size, seed, None, None, None, None, unit)
-    return networks, problem.x, problem.y, problem.name
+    outputs, target = networks[0].n_outputs, None
+    if outputs > 1 and spec in data.BUILT_IN:
+        if spec == "sphere" or outputs != CLASSES:
+            has = "labels ±1 only" if spec == "sphere" else f"labels ±1 for one output or {CLASSES} classes"
+            raise ValueError(f"the networks have {outputs} outputs; {spec} has {has}: give a .npz file as --data")
+        if loss not in ("squared", "cross-entropy"):
+            raise ValueError(
+                f"the {loss} loss is for one output, the networks have {outputs}; use --loss cross-entropy, or "
+                "squared for the one-hot labels"
+            )
+        target = "one-hot"
+    problem = data.named(spec, size, seed, target, None, 1, "iid", unit)
+    y = problem.y
+    if loss == "cross-entropy" and y.ndim == 2 and ((y == 1).sum(axis=1) == 1).all() and ((y == 0) | (y == 1)).all():
+        y = y.argmax(axis=1)
+    return networks, problem.x, y, re.sub(r"(, )?clients=1\b", "", problem.name).replace("()", "").replace("(, ", "(")
 
 
 def _numbers(networks: "tuple[TwoLayer, TwoLayer]", x: "np.ndarray", y: "np.ndarray", loss: str) -> dict[str, Any]:
@@ -116,11 +133,16 @@ def _as_numbers(barrier: "Barrier") -> dict[str, Any]:
     }
 
 
-def _line(numbers: dict[str, Any]) -> str:
+def _line(numbers: dict[str, Any], error: float) -> str:
+    """One line; what is below its error, or for the grid the exact barrier's, is printed as 0."""
     if "undefined" in numbers:
         return f"undefined: {numbers['undefined']}"
-    line = f"{numbers['value']:.10g}"
+    noise = abs(numbers["value"]) <= numbers.get("error", error)
+    line = f"{0 if noise else numbers['value']:.10g}"
     line += f" ± {numbers['error']:.1e}" if "error" in numbers else ""
     line += f" at alpha = {numbers['alpha']:.10g}" if "alpha" in numbers else ""
-    line += f", {numbers['pieces']} pieces" if "pieces" in numbers else ""
-    return line + (f", misses {numbers['misses']:.2e}" if "misses" in numbers else "")
+    if "pieces" in numbers:
+        line += f", {numbers['pieces']} piece{'s' if numbers['pieces'] != 1 else ''}"
+    return line + (
+        f", misses {0 if abs(numbers['misses']) <= error else numbers['misses']:.3g}" if "misses" in numbers else ""
+    )

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -23,7 +23,10 @@ Row = tuple[str, ...]
 
 
 def connectivity_table(
-    samples: Annotated[int, typer.Option(min=CLASSES, help="digits, half of them for each client")] = 400,
+    images: Annotated[
+        Literal["digits", "fashion-mnist"], typer.Option(help="what the networks are trained on")
+    ] = "digits",
+    samples: Annotated[int, typer.Option(min=CLASSES, help="images, half of them for each client")] = 400,
     width: Annotated[int, typer.Option(min=1, help="hidden units of the trained networks")] = 32,
     steps: Annotated[int, typer.Option(min=1, help="steps of gradient descent")] = 300,
     weight: Annotated[float, typer.Option(min=0, help="of the connectivity loss")] = 1.0,
@@ -32,8 +35,8 @@ def connectivity_table(
 ) -> None:
     """How far each bound on the barrier between two networks is from the truth.
 
-    First networks drawn in cubes of side d, largest of five draws. Then two networks trained on halves of the digits,
-    both layers, without and with the connectivity loss to an anchor trained on all of them: even against odd digits
+    First networks drawn in cubes of side d, largest of five draws. Then two networks trained on halves of the images,
+    both layers, without and with the connectivity loss to an anchor trained on all of them: even against odd classes
     (logistic loss) and ten classes (cross-entropy, every bound times sqrt 2). d is then the side of the smallest cube
     around the anchor that holds both; trained networks are no uniform draws from it, so that Theorem 3.5 and R1 say
     what they would say of such draws, while the sure bound and R2 hold. Theorem 3.5 is taken at d itself, below which
@@ -46,10 +49,10 @@ def connectivity_table(
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for name in HEADER:
         table.add_column(name, justify="left" if name == HEADER[0] else "right", no_wrap=True)
-    with bad_input(ValueError, FloatingPointError):
+    with bad_input(ValueError, OSError, FloatingPointError):
         if not 0 < delta < 1:
             raise ValueError(f"delta is {delta:g}; it must lie between 0 and 1")
-        for row in (*_cubes(delta, seed), *_trained(samples, width, steps, weight, delta, seed)):
+        for row in (*_cubes(delta, seed), *_trained(images, samples, width, steps, weight, delta, seed)):
             table.add_row(*(Text(cell) for cell in row))
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     console = Console(width=PIPED_WIDTH if piped else max(PIPED_WIDTH, Console().width))
@@ -97,18 +100,17 @@ def _cubes(delta: float, seed: int) -> "Iterator[Row]":
         yield name, f"{side:g}", *(f"{v:.3g}" for v in numbers), f"{worst:.3g}", ""
 
 
-def _trained(samples: int, width: int, steps: int, weight: float, delta: float, seed: int) -> "Iterator[Row]":
+def _trained(
+    images: str, samples: int, width: int, steps: int, weight: float, delta: float, seed: int
+) -> "Iterator[Row]":
     import numpy as np
-    from sklearn.datasets import load_digits
 
     from experiments.two_layer_training import initial_network, trained
+    from ntkfl import data
 
-    images, digits = load_digits(return_X_y=True)
-    if samples > len(digits):
-        raise ValueError(f"samples is {samples}; there are {len(digits)} digits")
-    chosen = np.random.default_rng([seed, 3]).permutation(len(digits))[:samples]
-    x, half = images[chosen] / np.linalg.norm(images[chosen], axis=1, keepdims=True), samples // 2
-    for name, classes in (("even/odd", digits[chosen] % 2), ("ten classes", digits[chosen])):
+    problem = data.BUILT_IN[images](n=samples, seed=seed, target="one-hot", center=False, clients=1)
+    x, digits, half = problem.x, problem.y.argmax(axis=1), samples // 2
+    for name, classes in (("even/odd", digits % 2), ("ten classes", digits)):
         rng = np.random.default_rng([seed, 4])
         outputs = int(classes.max()) + 1
         starts = [initial_network(width, x.shape[1], outputs, rng) for _ in range(3)]
@@ -119,7 +121,7 @@ def _trained(samples: int, width: int, steps: int, weight: float, delta: float, 
                 trained(start, x[part], classes[part], anchor=anchor, weight=share, steps=steps, rate=RATE)
                 for start, part in zip(starts[1:], parts, strict=True)
             ]
-            yield _trained_row(f"digits, {name}: {said}", anchor, networks, x, classes, delta)
+            yield _trained_row(f"{images}, {name}: {said}", anchor, networks, x, classes, delta)
 
 
 def _trained_row(

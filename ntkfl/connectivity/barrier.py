@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl.connectivity.accuracy_path import AccuracyPath, accuracy_path
 from ntkfl.connectivity.convex_path import convex_supremum
 from ntkfl.connectivity.long_sums import LONG_EPS
-from ntkfl.connectivity.losses import ABSOLUTE, SQUARED, Loss, checked_labels, named_loss
+from ntkfl.connectivity.losses import ABSOLUTE, SQUARED, Loss, check_squares, checked_labels, named_loss
 from ntkfl.connectivity.network import TwoLayer, between, check_shapes, combination
-from ntkfl.connectivity.path_loss import absolute_error, absolute_gap, correct_fraction, squared_error
+from ntkfl.connectivity.path_loss import absolute_error, absolute_gap, squared_error
 from ntkfl.connectivity.piecewise import PiecewisePolynomial, Supremum
 from ntkfl.connectivity.segment import EPS, Segment
 from ntkfl.estimate import Estimate
@@ -57,30 +58,52 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
     """sup over alpha of 1 - A(alpha w_1 + (1 - alpha) w_2) / (alpha A(w_1) + (1 - alpha) A(w_2)), A the accuracy.
 
     Args:
-        y: ±1 for one output, classes 0..C-1 for C outputs; a tie counts as wrong, except at a single alpha inside.
-            Samples that tie to within rounding on a whole piece are in the error.
+        y: ±1 for one output, classes 0..C-1 for C outputs; a tie counts as wrong. The supremum is over 0, 1 and the
+            open intervals on which A is constant, both their ends as limits: what happens at single points between
+            them, where changes may coincide, is not counted. What cannot be told from a tie is in the error.
 
     Raises:
-        ValueError: as `loss_barrier`; an accuracy of 0 at an end, where the ratio is 0/0.
+        ValueError: as `loss_barrier`; an accuracy at an end that is, or cannot be told from, 0, where the ratio is 0/0.
     Source: FedGuCci, Definition 2.1, Eq (4).
     """
     segment = Segment(first, second, x)
     y = checked_labels(None, y, len(segment.x), first.n_outputs)
-    share, doubt = correct_fraction(segment, y)
-    ends, doubts = zip(*(_accuracy(net, segment.x, y) for net in (second, first)), strict=True)
-    for name, accuracy in (("second", ends[0]), ("first", ends[1])):
-        if accuracy == 0:
-            raise ValueError(
-                f"the {name} network classifies none of the {len(y)} samples correctly: with an accuracy of 0 at an "
-                "end the barrier's ratio is undefined there"
-            )
-    heights = np.asarray(share.coefficients[:, 0], float)
-    left, right = (np.asarray(side, float) for side in (share.edges[:-1], share.edges[1:]))
-    drops = [1 - heights / (ends[0] + side * (ends[1] - ends[0])) for side in (left, right)]
-    side, piece = np.unravel_index(np.argmax(drops), (2, len(heights)))
-    found = Supremum(float(drops[side][piece]), float((left, right)[side][piece]))
-    error = 8 * EPS + (doubt + sum(doubts)) / min(ends)
-    return _barrier(found, error, len(heights))
+    path = accuracy_path(segment, y)
+    ends = [accuracy_path(Segment(net, net, segment.x), y) for net in (second, first)]
+    for name, end in zip(("second", "first"), ends, strict=True):
+        _refuse_zero(f"the {name} network", end, len(y))
+    lowest, _ = _largest_drop(path.edges, path.high, [float(end.low[0]) for end in ends])
+    highest, _ = _largest_drop(path.edges, path.low, [float(end.high[0]) for end in ends])
+    _, at = _largest_drop(path.edges, path.high, [float(end.high[0]) for end in ends])
+    level = ends[0].low[0] == ends[0].high[0] == ends[1].low[0] == ends[1].high[0]
+    low, high = (0.0 if drop <= 0 and (level or drop < -8 * EPS) else drop for drop in (lowest, highest))
+    rounding = 0.0 if level and low == high and high in (0, 1) else 8 * EPS
+    value = Estimate.between(max(low - rounding, 0.0), min(high + rounding, 1.0), "exact counts between changes")
+    return Barrier(value, at, path.changes + 1)
+
+
+def _largest_drop(edges: np.ndarray, shares: np.ndarray, ends: Sequence[float]) -> tuple[float, float]:
+    """sup of 1 - share / line over the pieces, their ends as limits; and where."""
+    sides = np.stack([edges[:-1], edges[1:]])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        drops = 1 - shares / (ends[0] + sides * (ends[1] - ends[0]))
+    drops = np.where(np.isnan(drops), -np.inf, drops)  # nothing is known at an end that may classify no sample
+    side, piece = np.unravel_index(np.argmax(drops), drops.shape)
+    return float(drops[side, piece]), float(sides[side, piece])
+
+
+def _refuse_zero(name: str, accuracy: AccuracyPath, n: int) -> None:
+    """Refuse an end that classifies no sample for certain."""
+    if accuracy.high[0] == 0:
+        raise ValueError(
+            f"{name} classifies none of the {n} samples correctly: with an accuracy of 0 at an end the barrier's ratio "
+            "is undefined there"
+        )
+    if accuracy.low[0] == 0:
+        raise ValueError(
+            f"whether {name} classifies any of the {n} samples correctly cannot be decided: {accuracy.high[0] * n:.0f} "
+            "of them tie to within rounding, and with an accuracy of 0 at an end the barrier's ratio is undefined there"
+        )
 
 
 def connectivity_loss(
@@ -147,18 +170,28 @@ def group_accuracy_barrier(networks: Sequence[TwoLayer], x: Float[np.ndarray, "n
     networks = _group(networks)
     segment = Segment(networks[0], networks[0], x)
     y = checked_labels(None, y, len(segment.x), networks[0].n_outputs)
-    shares, doubts = zip(*(_accuracy(net, segment.x, y) for net in (combination(networks), *networks)), strict=True)
-    mean = float(np.mean(shares[1:]))
-    if mean == 0:
+    centre = combination(networks)
+    middle = accuracy_path(Segment(centre, centre, segment.x), y, _centroid_shift(networks, segment.x))
+    paths = [accuracy_path(Segment(net, net, segment.x), y) for net in networks]
+    low, high = (float(np.mean([getattr(path, end)[0] for path in paths])) for end in ("low", "high"))
+    if high == 0:
         raise ValueError(f"none of the {len(networks)} networks classifies a sample correctly: the ratio is undefined")
-    ratio = shares[0] / mean
-    error = 8 * EPS * (1 + ratio) + (doubts[0] + ratio * float(np.mean(doubts[1:]))) / mean
-    return Estimate(1 - ratio, error, "rounding bound")
+    if low == 0:
+        raise ValueError(
+            f"whether any of the {len(networks)} networks classifies a sample correctly cannot be decided: they tie to "
+            "within rounding, and where none does the ratio is undefined"
+        )
+    ratios = float(middle.low[0]) / high, float(middle.high[0]) / low
+    rounding = 0.0 if ratios[0] == ratios[1] and float(ratios[0]).is_integer() else 8 * EPS * (1 + ratios[1])
+    return Estimate.between(1 - ratios[1] - rounding, min(1 - ratios[0] + rounding, 1.0), "exact counts")
 
 
 def _checked(first: TwoLayer, second: TwoLayer, x, y, loss: str) -> tuple[Segment, Loss, np.ndarray]:
     segment, chosen = Segment(first, second, x), named_loss(loss)
-    return segment, chosen, checked_labels(chosen, y, len(segment.x), first.n_outputs)
+    y = checked_labels(chosen, y, len(segment.x), first.n_outputs)
+    if chosen is SQUARED:
+        check_squares(segment.size_exponent, y)
+    return segment, chosen, y
 
 
 def _group(networks: Sequence[TwoLayer]) -> Sequence[TwoLayer]:
@@ -176,12 +209,6 @@ def _losses(spot: Segment, y: np.ndarray, loss: Loss) -> np.ndarray:
     """The loss of each sample at the second end of a segment, (n,)."""
     outputs = np.concatenate([part.outputs_at(0) for part, _ in spot.chunks(y)])
     return loss.value(outputs if spot.first.n_outputs > 1 else outputs[:, 0], y)
-
-
-def _accuracy(net: TwoLayer, x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """The accuracy, and the share of samples too close to a tie to be certain."""
-    share, doubt = correct_fraction(Segment(net, net, x), y)
-    return float(share.at(0.0)), doubt
 
 
 def _rounding(segment: Segment, loss: Loss, path: PiecewisePolynomial | None = None) -> float:
@@ -207,13 +234,17 @@ def _deviation(segment: Segment, loss: Loss, largest: float) -> float:
 
 def _centroid_error(networks: Sequence[TwoLayer], x: np.ndarray, loss: Loss, largest: float) -> float:
     """How far rounding the mean of the weights can move the mean loss there."""
-    hidden = sum(np.abs(net.hidden) for net in networks) / len(networks)
-    readout = sum(np.abs(np.atleast_2d(net.readout)) for net in networks) / len(networks)
-    off = (len(networks) + 4) * EPS * (np.abs(x) @ np.asarray(hidden).T) @ np.asarray(readout).T
-    errors = 2 * np.linalg.norm(off, axis=1)
+    errors = 2 * np.linalg.norm(_centroid_shift(networks, x), axis=1)
     if loss is SQUARED:
         return float(2 * np.sqrt(max(largest, 0) * np.mean(errors**2)) + np.mean(errors**2))
     return float((loss.lipschitz or 1.0) * errors.mean())
+
+
+def _centroid_shift(networks: Sequence[TwoLayer], x: np.ndarray) -> np.ndarray:
+    """How far rounding the mean of the weights can move the outputs there, (n, C)."""
+    hidden = sum(np.abs(net.hidden) for net in networks) / len(networks)
+    readout = sum(np.abs(np.atleast_2d(net.readout)) for net in networks) / len(networks)
+    return np.asarray((len(networks) + 4) * EPS * (np.abs(x) @ np.asarray(hidden).T) @ np.asarray(readout).T)
 
 
 def _barrier(found: Supremum, error: float, pieces: int) -> Barrier:

@@ -21,7 +21,8 @@ def mean_discrepancy(
             False for the V-statistic, which keeps them.
 
     Raises:
-        ValueError: matrices whose shapes do not fit, fewer than two points in a sample, a power below 1.
+        ValueError: matrices whose shapes do not fit, fewer than two points in a sample, a power below 1, an entry that is not
+            finite.
     Source: IMA, Theorem 2; its terms are those of the U-statistic with K^2 (ledger I7).
     """
     own, other, cross = (np.asarray(matrix, float) for matrix in (own, other, cross))
@@ -30,6 +31,12 @@ def mean_discrepancy(
             f"the kernel matrices have shapes {own.shape}, {other.shape} and {cross.shape}; "
             "they must be (a, a), (b, b) and (a, b)"
         )
+    for name, matrix in (("own", own), ("other", other), ("cross", cross)):
+        if not np.isfinite(matrix).all():
+            row, column = np.argwhere(~np.isfinite(matrix))[0].tolist()
+            raise ValueError(
+                f"the {name} kernel matrix has {matrix[row, column]} at ({row}, {column}); it must be finite"
+            )
     if power < 1:
         raise ValueError(f"the kernel's power is {power}; it must be 1 or more")
     return _within(own**power, unbiased) + _within(other**power, unbiased) - 2 * float((cross**power).mean())
@@ -39,7 +46,7 @@ def linear_cka(first: Float[np.ndarray, "n p"], second: Float[np.ndarray, "n q"]
     """Linear centred kernel alignment of two sets of outputs or features on the same n samples, in [0, 1].
 
     Raises:
-        ValueError: different numbers of samples, fewer than two, or outputs that are all the same.
+        ValueError: different numbers of samples, fewer than two, outputs not finite, or all the same.
     Source: |Y'X|_F^2 / (|X'X|_F |Y'Y|_F) with centred columns; the averaging paper's proxy for the covariance.
     """
     first, second = np.asarray(first, float), np.asarray(second, float)
@@ -47,6 +54,8 @@ def linear_cka(first: Float[np.ndarray, "n p"], second: Float[np.ndarray, "n q"]
         raise ValueError(
             f"the outputs have shapes {first.shape} and {second.shape}; they must be (n, p), (n, q), n >= 2"
         )
+    if not (np.isfinite(first).all() and np.isfinite(second).all()):
+        raise ValueError("the outputs have an entry that is not finite")
     x, y = first - first.mean(axis=0), second - second.mean(axis=0)
     scale = float(np.linalg.norm(x.T @ x) * np.linalg.norm(y.T @ y))
     if not scale > 0:

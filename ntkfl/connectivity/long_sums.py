@@ -18,7 +18,7 @@ def long_product(x: Float[np.ndarray, "n l"], rows: Float[np.ndarray, "h l"]) ->
 
     Each factor is cut into slices of so few bits that the products of the leading slices are exact in float64.
     """
-    bits = (53 - math.ceil(math.log2(x.shape[1] + 1))) // 2
+    bits = _bits(x.shape[1])
     (x1, x2, x3), (u1, u2, u3) = _slices(x, bits), _slices(rows, bits)
     small = x2 @ u2.T + x1 @ u3.T + x3 @ u1.T
     return (x1 @ u1.T).astype(LONG) + (x1 @ u2.T) + (x2 @ u1.T) + small
@@ -27,7 +27,9 @@ def long_product(x: Float[np.ndarray, "n l"], rows: Float[np.ndarray, "h l"]) ->
 def long_product_error(x: Float[np.ndarray, "n l"], rows: Float[np.ndarray, "h l"]) -> Float[np.ndarray, "n h"]:
     """Bound on the error of `long_product`: of the largest entries, and of what underflows."""
     left, right = np.abs(x).max(axis=1)[:, None], np.abs(rows).max(axis=1)
-    return x.shape[1] * (16 * LONG_EPS * left * right + 1e-300 * (left + right) + TINY)
+    terms = (x != 0).astype(float) @ (rows != 0).T.astype(float)  # the others are exactly 0
+    relative = max(16 * LONG_EPS, 5 * 2.0 ** (-3 * _bits(x.shape[1])))  # four products are left out
+    return terms * (relative * left * right + 1e-300 * (left + right) + TINY)
 
 
 def running_sum(terms: np.ndarray) -> np.ndarray:
@@ -47,6 +49,11 @@ def running_sum_error(length: int) -> float:
     """Bound on the rounding of `running_sum` over this many terms, for terms whose absolute values sum to 1."""
     levels = max(1, math.ceil(math.log(length + 1) / math.log(BLOCK)))
     return (levels * (BLOCK + 1) + 8) * LONG_EPS
+
+
+def _bits(length: int) -> int:
+    """Bits of a slice, so few that sums of this many products of two of them are exact in float64."""
+    return (53 - math.ceil(math.log2(length + 1))) // 2
 
 
 def _slices(matrix: np.ndarray, bits: int) -> list[np.ndarray]:

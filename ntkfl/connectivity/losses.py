@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+MOST_SQUARED = 145.0  # the squares of 10^145, summed, are far from overflow
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -53,6 +55,19 @@ def named_loss(name: str) -> Loss:
     return LOSSES[name]
 
 
+def check_squares(exponent: float, y: np.ndarray) -> None:
+    """Refuse outputs of up to 10^exponent, or labels, whose squares overflow.
+
+    Raises:
+        ValueError: they reach 1e145.
+    """
+    if exponent > MOST_SQUARED:
+        raise ValueError(f"outputs reach 1e{exponent:.0f}: the squared loss overflows; rescale the network")
+    largest = float(np.abs(y).max(initial=0.0))
+    if largest > 10**MOST_SQUARED:
+        raise ValueError(f"labels reach {largest:.0e}: the squared loss overflows; rescale the labels")
+
+
 def checked_labels(loss: Loss | None, y: np.ndarray, n: int, n_outputs: int) -> np.ndarray:
     """The labels as the loss (None: the accuracy) wants them.
 
@@ -65,14 +80,17 @@ def checked_labels(loss: Loss | None, y: np.ndarray, n: int, n_outputs: int) -> 
     signs = loss is LOGISTIC or (loss is None and n_outputs == 1)
     name = "the accuracy" if loss is None else f"the {loss.name} loss"
     shape = (n, n_outputs) if loss is SQUARED and n_outputs > 1 else (n,)
-    if y.shape != shape:
-        raise ValueError(f"the labels have shape {y.shape}; {name} of {n} samples, {n_outputs} outputs, needs {shape}")
-    if not np.isfinite(y.astype(float)).all():
-        raise ValueError(f"label {np.argwhere(~np.isfinite(y.astype(float)))[0].tolist()} is not finite")
     if loss in (ABSOLUTE, LOGISTIC) and n_outputs > 1:
         raise ValueError(f"{name} is for one output, the networks have {n_outputs}; use squared or cross-entropy")
     if loss is CROSS_ENTROPY and n_outputs == 1:
         raise ValueError("the cross-entropy loss needs two outputs or more; use logistic for one output")
+    if y.shape != shape:
+        way_out = ": for class labels use cross-entropy" if loss is SQUARED and y.shape == (n,) else ""
+        raise ValueError(
+            f"the labels have shape {y.shape}; {name} of {n} samples, {n_outputs} outputs, needs {shape}{way_out}"
+        )
+    if not np.isfinite(y.astype(float)).all():
+        raise ValueError(f"label {np.argwhere(~np.isfinite(y.astype(float)))[0].tolist()} is not finite")
     if signs and not np.isin(y, (-1, 1)).all():
         raise ValueError(f"label {y[~np.isin(y, (-1, 1))][0]} is neither -1 nor 1; {name} of one output needs ±1")
     if classes and not np.isin(y, np.arange(n_outputs)).all():

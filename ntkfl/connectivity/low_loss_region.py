@@ -31,14 +31,16 @@ def region_size(
         losses: L at points (N, S). below: eps. centre, side: of the cube. level: of the exact binomial interval.
 
     Raises:
-        ValueError: an unbounded cube (the region is then infinite, and the message says why), or no points.
+        ValueError: an unbounded cube (the region is then infinite, and the message says why), no points, or a loss that is NaN.
     Source: FedGuCci, Lemma 3.3; ledger F3.
     """
     centre = _checked_cube(centre, side)
+    if np.isnan(below):
+        raise ValueError("eps is NaN; it must be a number")
     if points < 1:
         raise ValueError(f"{points} points; at least one is needed")
     drawn = centre + side * (rng.random((points, len(centre))) - 0.5)
-    hits = int((losses(drawn) < below).sum())
+    hits = int((_heights(losses, drawn) < below).sum())
     tail = (1 - level) / 2
     low = float(beta.ppf(tail, hits, points - hits + 1)) if hits else 0.0
     high = float(beta.ppf(1 - tail, hits + 1, points - hits)) if hits < points else 1.0
@@ -63,7 +65,7 @@ def split_region_size(
     logarithm of the volume is 1/S of it in d_eps.
 
     Raises:
-        ValueError: an unbounded cube; fewer than 2 runs or 10 particles; a region that is not reached.
+        ValueError: an unbounded cube; fewer than 2 runs or 10 particles; a region that is not reached; a NaN.
     Source: ledger F3, "Estimating d_eps" (b).
     """
     centre = _checked_cube(centre, side)
@@ -80,7 +82,7 @@ def log_share(
 ) -> float:
     """One run of the splitting: log of the share of the cube on which L < eps."""
     at = centre + side * (rng.random((particles, len(centre))) - 0.5)
-    heights, total = losses(at), 0.0
+    heights, total = _heights(losses, at), 0.0
     for _ in range(MOST_LEVELS):
         level = float(np.sort(heights)[int(QUANTILE * particles)])
         if level <= below:
@@ -116,10 +118,18 @@ def _moved(
     for _ in range(moves):
         scale = np.exp(rng.uniform(np.log(0.05), np.log(2.0), size=(count, 1))) / np.sqrt(size)
         tried = at + scale * spread * rng.normal(size=at.shape)
-        new = losses(tried)
+        new = _heights(losses, tried)
         taken = (new < level) & (np.abs(tried - centre) <= side / 2).all(axis=1)
         at, heights = np.where(taken[:, None], tried, at), np.where(taken, new, heights)
     return at, heights
+
+
+def _heights(losses: Losses, points: np.ndarray) -> np.ndarray:
+    """The losses, +inf allowed."""
+    heights = np.asarray(losses(points), float)
+    if np.isnan(heights).any():
+        raise ValueError(f"the loss is NaN at {int(np.isnan(heights).sum())} of {heights.size} points")
+    return heights
 
 
 def _checked_cube(centre: np.ndarray, side: float) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ntkfl.connectivity.long_sums import LONG
 from ntkfl.connectivity.piecewise import PiecewisePolynomial, summed
-from ntkfl.connectivity.segment import EPS, Segment
+from ntkfl.connectivity.segment import Segment
 
 
 def squared_error(segment: Segment, y: np.ndarray) -> PiecewisePolynomial:
@@ -60,58 +60,9 @@ def _absolute(segment: Segment, lines: np.ndarray) -> PiecewisePolynomial:
     return summed(start / n, np.concatenate(where), np.concatenate(change) / n)
 
 
-def correct_fraction(segment: Segment, y: np.ndarray) -> tuple[PiecewisePolynomial, float]:
-    """The accuracy, of degree 0: the share of samples with y f > 0 (y = ±1) or whose class y is the largest output.
-
-    A tie counts as wrong, except a tie at a single alpha between two stretches that are classified correctly. Also the
-    share of samples that are too close to a tie, on a whole piece, for their sign to be certain.
-    """
-    start, where, change, doubtful = LONG(0), [], [], 0
-    for part, labels in segment.chunks(np.asarray(y)):
-        edges, correct, doubt = _correct(part, labels)
-        inside = (edges[:, 1:-1] < 1) & (edges[:, 1:-1] > 0)
-        first = np.argmax(edges[:, 1:] > 0, axis=1)
-        start += correct[np.arange(len(correct)), first].sum()
-        doubtful += int(doubt.sum())
-        jumps = correct[:, 1:].astype(float) - correct[:, :-1]
-        inside &= jumps != 0
-        where.append(edges[:, 1:-1][inside])
-        change.append(jumps[inside])
-    n = len(segment.x)
-    path = summed(np.array([start]), np.concatenate(where), np.concatenate(change)[:, None])  # counts: exact
-    return PiecewisePolynomial(path.edges, path.coefficients / n), doubtful / n
-
-
-def _correct(part: Segment, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Edges (n, q + 1); on each piece whether the sample is classified correctly, (n, q); samples in doubt, (n,)."""
-    if part.first.n_outputs == 1:
-        margins = [part.coefficients(0) * labels[:, None, None]]
-    else:
-        margins = _class_margins(part, labels.astype(int))
-    edges = part.edges
-    for margin in margins:  # every class adds its own roots
-        edges = np.sort(np.concatenate([edges, _roots(part.edges, margin).reshape(len(edges), -1)], axis=1), axis=1)
-    middle = (edges[:, 1:] + edges[:, :-1]) / 2
-    correct, doubt = np.ones(middle.shape, bool), np.zeros(len(edges), bool)
-    error = 2 * part.output_error.max(axis=1)[:, None]
-    wide = np.diff(edges, axis=1) > 8 * EPS  # what happens on less is an edge's own rounding
-    for margin in margins:
-        heights = values_at(located(part.edges, margin, middle), middle)
-        correct &= heights > 0
-        doubt |= (wide & (error > 0) & (np.abs(heights) <= error)).any(axis=1)
-    return edges, correct, doubt
-
-
-def _class_margins(part: Segment, labels: np.ndarray) -> list[np.ndarray]:
-    """For k = 1..C-1, the output of the labelled class less that of the class k places after it."""
-    outputs = np.stack([part.coefficients(c) for c in range(part.first.n_outputs)])
-    count, rows = len(outputs), np.arange(len(labels))
-    return [outputs[labels, rows] - outputs[(labels + k) % count, rows] for k in range(1, count)]
-
-
 def refined(edges: np.ndarray, pieces: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The same quadratics with the roots of each added to the edges: none changes its sign within a piece."""
-    both = np.concatenate([edges, _roots(edges, pieces).reshape(len(edges), -1)], axis=1)
+    both = np.concatenate([edges, roots(edges, pieces).reshape(len(edges), -1)], axis=1)
     order = np.argsort(both, axis=1, kind="stable")
     piece = np.clip(np.cumsum(order < edges.shape[1], axis=1)[:, :-1] - 1, 0, pieces.shape[1] - 1)
     return np.take_along_axis(both, order, axis=1), np.take_along_axis(pieces, piece[:, :, None], axis=1)
@@ -124,7 +75,7 @@ def located(edges: np.ndarray, pieces: np.ndarray, points: np.ndarray) -> np.nda
     return np.take_along_axis(pieces, piece[:, :, None], axis=1)
 
 
-def _roots(edges: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+def roots(edges: np.ndarray, pieces: np.ndarray) -> np.ndarray:
     """The roots of each quadratic inside its own piece, (n, p, 2); 1 where there is none."""
     constant, slope, bend = (pieces[..., power] for power in range(3))
     discriminant = slope**2 - 4 * bend * constant

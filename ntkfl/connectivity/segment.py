@@ -19,6 +19,7 @@ from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 
 EPS = np.finfo(float).eps
 CHUNK = 2**20  # units times samples whose pieces are held at once in long precision, some 200 bytes each
+MOST_EXPONENT = 150.0  # beyond it norms of outputs overflow
 HELD = 2**24  # units times samples whose products are kept, 32 bytes each
 
 
@@ -37,6 +38,20 @@ class Segment:
     def __post_init__(self) -> None:
         check_shapes((self.first, self.second))
         object.__setattr__(self, "x", checked_inputs(self.first, self.x))
+        if self.size_exponent > MOST_EXPONENT:
+            raise ValueError(f"outputs reach 1e{self.size_exponent:.0f}: floats overflow; rescale the network")
+
+    @cached_property
+    def size_exponent(self) -> float:
+        """log10 of a bound on the outputs and on what they are computed from."""
+        nets = (self.first, self.second)
+        with np.errstate(divide="ignore"):
+            x, u, v = (
+                float(np.log10(max(float(np.abs(part).max()) for part in parts)))
+                for parts in ((self.x,), [net.hidden for net in nets], [net.readout for net in nets])
+            )
+        units, features = self.first.hidden.shape
+        return max(x, u, v, x + u + float(np.log10(features)), x + u + v + float(np.log10(features * units)))
 
     def sliced(self, rows: slice) -> Segment:
         """The same segment on some of the inputs."""
@@ -45,12 +60,15 @@ class Segment:
             part.__dict__["_sides"] = (self._sides[0][rows], self._sides[1][rows])
         return part
 
-    def chunks(self, labels: np.ndarray) -> Iterator[tuple[Segment, np.ndarray]]:
-        """The segment on few enough inputs at a time that their pieces can be held, and their labels."""
+    def chunks(self, labels: np.ndarray, heavy: int = 1) -> Iterator[tuple[Segment, np.ndarray]]:
+        """The segment on few enough inputs at a time that their pieces can be held, and their labels.
+
+        heavy: how many times more than their pieces is held of them.
+        """
         width = self.first.hidden.shape[0]
         if len(self.x) * width <= HELD:
             _ = self._sides  # computed once for all chunks of all passes
-        rows = max(1, CHUNK // (width + 1))
+        rows = max(1, CHUNK // ((width + 1) * heavy))
         for begin in range(0, len(self.x), rows):
             yield self.sliced(slice(begin, begin + rows)), labels[begin : begin + rows]
 
@@ -85,7 +103,7 @@ class Segment:
         """
         (a, c), (v1, v2) = self._sides, self._readouts
         one, two = v1[channel].astype(LONG), v2[channel].astype(LONG)
-        on = (c > 0) | ((c == 0) & (a > 0))
+        on = self._on
         points, unit = self.crossings
         flat = unit + np.arange(len(c))[:, None] * c.shape[1]
         sign = np.where(on.ravel()[flat], -1.0, 1.0) * (points < 1)
@@ -94,7 +112,44 @@ class Segment:
             pieces[power, :, 0] = term.sum(axis=1)
         for power, term in enumerate(_terms(a.ravel()[flat], c.ravel()[flat], one[unit], two[unit])):
             pieces[power, :, 1:] = term * sign
-        return np.moveaxis(running_sum(pieces), 0, -1)
+        found = np.moveaxis(running_sum(pieces), 0, -1)
+        found[self.active == 0] = 0  # no unit is on: what the sums leave is rounding
+        return found
+
+    @cached_property
+    def active(self) -> np.ndarray:
+        """How many units are on, on the pieces of each sample, (n, k + 1)."""
+        on = self._on
+        points, unit = self.crossings
+        turns = np.where(np.take_along_axis(on, unit, axis=1), -1, 1) * (points < 1)
+        return np.cumsum(np.concatenate([on.sum(axis=1, keepdims=True), turns], axis=1), axis=1)
+
+    @cached_property
+    def _on(self) -> np.ndarray:
+        """Which units are on at the beginning of the first piece, (n, h)."""
+        a, c = self._sides
+        return np.asarray((c > 0) | ((c == 0) & (a > 0)))
+
+    @cached_property
+    def _may_cross(self) -> np.ndarray:
+        """Units that cross, or of whose ends one cannot be told from 0, (n, h)."""
+        a, c = self._sides
+        return np.asarray((np.sign(a) * np.sign(c) < 0) | (np.minimum(np.abs(a), np.abs(c)) < self._product_error))
+
+    @cached_property
+    def crossing_error(self) -> np.ndarray:
+        """Bound on how far a crossing of each sample may be from its place before it is rounded, (n,)."""
+        a, c = self._sides
+        with np.errstate(divide="ignore", invalid="ignore"):
+            far = np.where(self._may_cross, 4 * self._product_error / np.abs(a - c), 0)
+        return np.asarray(np.minimum(np.nan_to_num(far.max(axis=1), nan=1.0), 1.0), float)
+
+    @cached_property
+    def certainly_dead(self) -> np.ndarray:
+        """Pieces on which f = 0 for certain, up to `crossing_error` from their edges, (n, k + 1)."""
+        a, c = self._sides
+        loose = (np.maximum(np.abs(a), np.abs(c)) < self._product_error).any(axis=1)
+        return np.asarray((self.active == 0) & ~loose[:, None])
 
     @cached_property
     def all_coefficients(self) -> list[np.ndarray]:

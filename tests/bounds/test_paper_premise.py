@@ -114,9 +114,9 @@ def test_the_counterexample_meets_the_premise_but_for_its_labels():
 
 def test_large_steps_are_outside_the_premise_in_both_forms():
     statement = get("fl-ntk/B.3-unbounded-labels")
-    for chosen in ({"eta_local": 3.0}, {"eta_global": 2000.0, "eta_local": 1e-5}):
+    for chosen in (Options(rounds=2, eta_local=3.0), Options(rounds=2, eta_local=1e-5, eta_global=2000.0)):
         for form in statement.forms:
-            (family,) = statement.families(form, Options(rounds=2, **chosen))
+            (family,) = statement.families(form, chosen)
             unmet = [h.name for h in statement.required(form) if not h.met(family.case(0))]
             assert unmet == ["steps-of-the-proof"]
 
@@ -127,7 +127,7 @@ def test_what_the_user_chose_is_not_mixed_with_cases_that_ignore_it():
     (family,) = statement.families(Form.REPAIRED, Options(data="sphere", n=2, width=3000, rounds=2, local_steps=3))
     case = family.case(1)
     assert (case.problem.n, case.setup.width, case.setup.rounds, case.setup.local_steps) == (2, 3000, 2, 3)
-    assert all(h.met(case) for h in statement.required(Form.REPAIRED))
+    assert {h.name for h in statement.required(Form.REPAIRED) if not h.met(case)} <= {"wide-enough"}
 
 
 def test_networks_in_other_units_show_the_same_round():

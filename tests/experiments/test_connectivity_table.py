@@ -78,7 +78,7 @@ def test_the_table_is_in_order():
     ("arguments", "said"),
     [
         (["--delta", "1.5"], "delta is 1.5; it must lie between 0 and 1"),
-        (["--samples", "5000"], "there are 1797 digits"),
+        (["--samples", "5000"], "5000 images are asked for; 1797 distinct ones have target"),
     ],
 )
 def test_bad_input_is_refused(arguments, said):

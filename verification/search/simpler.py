@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -142,7 +143,8 @@ def _fields(case: Any) -> Iterator[Any]:
             case _:
                 continue
         for option in options:
-            yield replace(case, **{field.name: option})
+            with suppress(ValueError):  # what the case itself refuses is no simpler case
+                yield replace(case, **{field.name: option})
 
 
 def _smaller(value: int) -> Iterator[int]:
