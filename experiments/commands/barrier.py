@@ -84,7 +84,12 @@ def _read(
     y = problem.y
     if loss == "cross-entropy" and y.ndim == 2 and ((y == 1).sum(axis=1) == 1).all() and ((y == 0) | (y == 1)).all():
         y = y.argmax(axis=1)
-    return networks, problem.x, y, re.sub(r"(, )?clients=1\b", "", problem.name).replace("()", "").replace("(, ", "(")
+    return (
+        networks,
+        problem.x,
+        y,
+        re.sub(r"(, )?(clients=1\b|partition='iid')", "", problem.name).replace("()", "").replace("(, ", "("),
+    )
 
 
 def _numbers(networks: "tuple[TwoLayer, TwoLayer]", x: "np.ndarray", y: "np.ndarray", loss: str) -> dict[str, Any]:
@@ -139,7 +144,8 @@ def _line(numbers: dict[str, Any], error: float) -> str:
         return f"undefined: {numbers['undefined']}"
     noise = abs(numbers["value"]) <= numbers.get("error", error)
     line = f"{0 if noise else numbers['value']:.10g}"
-    line += f" ± {numbers['error']:.1e}" if "error" in numbers else ""
+    if "error" in numbers:
+        line += f" ± {numbers['error'] + (abs(numbers['value']) if noise else 0):.1e}"
     line += f" at alpha = {numbers['alpha']:.10g}" if "alpha" in numbers else ""
     if "pieces" in numbers:
         line += f", {numbers['pieces']} piece{'s' if numbers['pieces'] != 1 else ''}"

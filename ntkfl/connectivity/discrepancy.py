@@ -21,8 +21,8 @@ def mean_discrepancy(
             False for the V-statistic, which keeps them.
 
     Raises:
-        ValueError: matrices whose shapes do not fit, fewer than two points in a sample, a power below 1, an entry that is not
-            finite.
+        ValueError: matrices whose shapes do not fit, fewer than two points in a sample, a power below 1, or an
+            entry that is not finite.
     Source: IMA, Theorem 2; its terms are those of the U-statistic with K^2 (ledger I7).
     """
     own, other, cross = (np.asarray(matrix, float) for matrix in (own, other, cross))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from math import isqrt
 
 import numpy as np
@@ -23,11 +24,13 @@ class ExactSegment:
 
     @cached_property
     def _hidden(self) -> tuple[np.ndarray, np.ndarray]:
-        return _integers(*(net.hidden for net in self._networks))
+        first, second = _integers(*(net.hidden for net in self._networks))
+        return first, second
 
     @cached_property
     def _readouts(self) -> tuple[np.ndarray, np.ndarray]:
-        return _integers(*(np.atleast_2d(net.readout) for net in self._networks))
+        first, second = _integers(*(np.atleast_2d(net.readout) for net in self._networks))
+        return first, second
 
     def _sides(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """U_1 x and U_2 x of one input, up to a common positive factor."""
@@ -49,7 +52,7 @@ class ExactSegment:
         edges = [left, *sorted(kink for kink in kinks if left < kink < right), right]
         states: list[bool] = []
         points: set[Hashable] = set()
-        for begin, end in zip(edges, edges[1:], strict=False):
+        for begin, end in pairwise(edges):
             middle = (begin + end) / 2
             p, q = middle.numerator, middle.denominator
             active = np.array([p * one + (q - p) * two > 0 for one, two in zip(a, c, strict=True)], bool)

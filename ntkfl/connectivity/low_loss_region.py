@@ -31,7 +31,8 @@ def region_size(
         losses: L at points (N, S). below: eps. centre, side: of the cube. level: of the exact binomial interval.
 
     Raises:
-        ValueError: an unbounded cube (the region is then infinite, and the message says why), no points, or a loss that is NaN.
+        ValueError: an unbounded cube (the region is then infinite, and the message says why), no points, or a loss
+            that is NaN.
     Source: FedGuCci, Lemma 3.3; ledger F3.
     """
     centre = _checked_cube(centre, side)

@@ -39,7 +39,7 @@ class Segment:
         check_shapes((self.first, self.second))
         object.__setattr__(self, "x", checked_inputs(self.first, self.x))
         if self.size_exponent > MOST_EXPONENT:
-            raise ValueError(f"outputs reach 1e{self.size_exponent:.0f}: floats overflow; rescale the network")
+            raise ValueError(f"outputs reach 1e{self.size_exponent:.0f}: their squares overflow; rescale the network")
 
     @cached_property
     def size_exponent(self) -> float:

@@ -229,3 +229,12 @@ def test_bad_input_is_refused_with_the_value_found(name):
     call, message = BAD[name]
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_kernel_that_is_nan_is_refused():
+    good, bad = np.eye(2), np.array([[1.0, np.nan], [0.0, 1.0]])
+    for matrices in ((bad, good, good), (good, bad, good), (good, good, bad)):
+        with pytest.raises(ValueError, match=r"kernel matrix has nan at \(0, 1\); it must be finite"):
+            mean_discrepancy(*matrices)
+    with pytest.raises(ValueError, match="an entry that is not finite"):
+        linear_cka(good, bad)

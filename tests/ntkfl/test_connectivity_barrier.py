@@ -3,11 +3,13 @@
 from fractions import Fraction
 from itertools import pairwise
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ntkfl.connectivity import accuracy_path
 from ntkfl.connectivity.barrier import (
     accuracy_barrier,
     connectivity_loss,
@@ -365,12 +367,140 @@ def test_one_output_written_as_a_row_is_one_output():
     assert group_barrier(rows, x, y).value == group_barrier((first, second), x, y).value
 
 
-def test_a_sample_that_ties_is_in_the_error_of_the_accuracy():
-    """On the first sample 0.1 + 0.2 - 0.3, which floats cannot tell from 0: the other two are right either way."""
+def test_a_tie_that_floats_cannot_tell_is_decided_in_integers(monkeypatch):
+    """On the first sample 0.1 + 0.2 - 0.3 = 2^-54 > 0 as floats stand; the other two are right either way."""
     net = TwoLayer([[0.1, 0.0], [0.2, 0.0], [0.3, 1.0]], [1.0, 1.0, -1.0])
     x = np.array([[1.0, 0.0], [0.0, -1.0], [0.0, 1.0]])
-    for label in (-1.0, 1.0):
-        assert accuracy_barrier(net, net, x, np.array([label, 1.0, -1.0])).value.error > 0.5
+    labels = [np.array([label, 1.0, -1.0]) for label in (-1.0, 1.0)]
+    shares = [accuracy_path.accuracy_path(Segment(net, net, x), y) for y in labels]
+    assert [(path.low[0], path.high[0]) for path in shares] == [(1 / 3, 1 / 3), (2 / 3, 2 / 3)]
+    monkeypatch.setattr(accuracy_path, "EXACT_WORK", 0)
+    for y in labels:
+        assert accuracy_barrier(net, net, x, y).value.error > 0.2
+    with pytest.raises(ValueError, match="classifies any of the 1 samples correctly cannot be decided: 1 of them tie"):
+        accuracy_barrier(net, net, x[:1], np.ones(1))
+
+
+def exact_accuracy_drop(first, second, x, y):
+    """The supremum over open pieces in rational arithmetic and 50 digits; None where an end classifies nothing."""
+    mp.mp.dps = 50
+
+    def correct(row, label, alpha):
+        out = exact_outputs(first, second, alpha, row[None])[0]
+        margins = [out[0] * int(label)] if len(out) == 1 else [out[label] - v for k, v in enumerate(out) if k != label]
+        return all(margin > 0 for margin in margins)
+
+    cuts = {Fraction(0), Fraction(1)}
+    for row in x.tolist():
+        for one, two in zip(first.hidden.tolist(), second.hidden.tolist(), strict=True):
+            a, c = (sum(Fraction(u) * Fraction(v) for u, v in zip(unit, row, strict=True)) for unit in (one, two))
+            if a * c < 0:
+                cuts.add(-c / (a - c))
+    points = {mp.mpf(cut.numerator) / cut.denominator for cut in cuts}
+    for left, right in pairwise(sorted(cuts)):
+        nodes = [left + (right - left) * Fraction(k, 2) for k in range(3)]
+        for values in zip(*(exact_outputs(first, second, node, x) for node in nodes), strict=True):
+            outs = [list(column) for column in zip(*values, strict=True)]
+            pairs_of = [(p, q) for k, p in enumerate(outs) for q in outs[k + 1 :]]
+            heights = [outs[0]] if len(outs) == 1 else [[u - v for u, v in zip(*pq, strict=True)] for pq in pairs_of]
+            for zero, half, one in heights:  # in t = (alpha - left) / (right - left)
+                bend, slope = 2 * (zero + one - 2 * half), 4 * half - 3 * zero - one
+                under = slope * slope - 4 * bend * zero
+                tops = [mp.mpf(0)] if not bend and not slope else []
+                if bend and under >= 0:
+                    root = mp.sqrt(mp.mpf(under.numerator) / under.denominator)
+                    start = mp.mpf(slope.numerator) / slope.denominator
+                    tops = [
+                        (-start + side * root) / (2 * mp.mpf(bend.numerator) / bend.denominator) for side in (-1, 1)
+                    ]
+                elif not bend and slope:
+                    tops = [mp.mpf((-zero / slope).numerator) / (-zero / slope).denominator]
+                low, wide = (mp.mpf(z.numerator) / z.denominator for z in (left, right - left))
+                points |= {low + wide * t for t in tops if 0 < t < 1}
+    ends = [sum(correct(r, t, Fraction(end)) for r, t in zip(x, y, strict=True)) for end in (0, 1)]
+    if not min(ends):
+        return None
+    best = mp.mpf(0)
+    for left, right in pairwise(sorted(points)):
+        if right - left > mp.mpf(10) ** -40:
+            man, exp = mp.frexp(left + (right - left) * mp.mpf("0.4142135"))
+            middle = Fraction(int(man * 2**150), 2**150) * Fraction(2) ** int(exp)
+            count = sum(correct(r, t, middle) for r, t in zip(x, y, strict=True))
+            best = max(best, *(1 - count / (ends[0] + side * (ends[1] - ends[0])) for side in (left, right)))
+    return float(best)
+
+
+@QUICK
+@given(pairs(), st.integers(1, 3), st.randoms(use_true_random=False))
+def test_the_accuracy_barrier_is_the_supremum_over_open_pieces(pair, outputs, random):
+    first, second, x, _ = pair
+    if outputs > 1:
+        rows = [[[random.randint(-3, 3) for _ in first.hidden] for _ in range(outputs)] for _ in range(2)]
+        first, second = TwoLayer(first.hidden, rows[0]), TwoLayer(second.hidden, rows[1])
+    x = np.concatenate([x, x])  # with labels that may contradict each other
+    y = np.array([random.choice((-1, 1)) if outputs == 1 else random.randrange(outputs) for _ in x])
+    true = exact_accuracy_drop(first, second, x, y)
+    if true is None:
+        return
+    found = accuracy_barrier(first, second, x, y)
+    assert 0 <= found.value.value <= 1
+    assert found.value.lo - 1e-15 <= true <= found.value.hi + 1e-15
+    order = random.sample(range(len(x)), len(x))
+    again = accuracy_barrier(first, second, x[order], y[order])
+    assert (again.value.value, again.value.error, again.at) == (found.value.value, found.value.error, found.at)
+
+
+@pytest.mark.parametrize("labels", ["+++++-----", "-----+++++", "+-+-+-+-+-"])
+def test_changes_at_one_alpha_are_one_change_in_any_order(labels):
+    """f = (1 - 2 alpha) x: five samples are right before 1/2, the five others after it."""
+    y = np.array([1 if sign == "+" else -1 for sign in labels])
+    for x in (np.ones((10, 1)), np.arange(1.0, 11.0)[:, None] / 10):  # the same sample; one direction
+        found = accuracy_barrier(TwoLayer([[1.0]], [-1.0]), TwoLayer([[1.0]], [1.0]), x, y)
+        assert found.value.value == found.value.error == 0 and found.pieces == 2
+    x = np.random.default_rng(0).normal(size=(10, 3))
+    first = TwoLayer(np.random.default_rng(1).normal(size=(7, 3)), np.random.default_rng(2).normal(size=7))
+    y = np.where(first.outputs(x) > 0, y, -y)
+    found = accuracy_barrier(TwoLayer(first.hidden, -first.readout), first, x, y)  # all change at 1/2, and at no other
+    assert found.value.hi < 1e-10
+
+
+def test_two_contradicting_classes_and_the_order_of_the_rows():
+    rng = np.random.default_rng(0)
+    nets = [TwoLayer(rng.normal(size=(6, 3)), rng.normal(size=(2, 6))) for _ in range(2)]
+    x = np.repeat(rng.normal(size=(1, 3)), 2, axis=0)
+    one, other = (accuracy_barrier(*nets, x, np.array(y)).value for y in ([0, 1], [1, 0]))
+    assert one.value == other.value == one.error == other.error == 0
+
+
+def test_the_value_is_taken_and_dead_stretches_are_no_doubt():
+    for seed in range(10):
+        first, second, x, _ = drawn(seed, h=3, d=8, n=60)
+        y = np.where(first.outputs(x) + second.outputs(x) > 0, 1.0, -1.0)
+        found = accuracy_barrier(first, second, x, y)
+        assert found.value.error < 1e-12
+        ends = [(net.outputs(x) * y > 0).mean() for net in (second, first)]
+        drops = [
+            1 - (between(first, second, a).outputs(x) * y > 0).mean() / (ends[0] + a * (ends[1] - ends[0]))
+            for a in np.clip(found.at + np.array([-1e-12, 0, 1e-12]), 0, 1)
+        ]
+        assert max(drops) >= found.value.lo - 1e-10
+        grid = [
+            1 - (between(first, second, a).outputs(x) * y > 0).mean() / (ends[0] + a * (ends[1] - ends[0]))
+            for a in np.linspace(0, 1, 301)
+        ]
+        assert max(grid) <= found.value.hi
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("loss", ["squared", "absolute", "logistic"])
+def test_weights_so_large_that_squares_overflow_are_refused(loss):
+    first, second, x, y = drawn(0)
+    nets = [TwoLayer(net.hidden * 1e150, net.readout * 1e150) for net in (first, second)]
+    with pytest.raises(ValueError, match=r"outputs reach 1e30\d: their squares overflow; rescale the network"):
+        loss_barrier(*nets, x, y, loss)
+    if loss == "squared":
+        with pytest.raises(ValueError, match="labels reach 1e\\+150: the squared loss overflows; rescale the labels"):
+            loss_barrier(first, second, x, y * 1e150)
 
 
 BAD = {

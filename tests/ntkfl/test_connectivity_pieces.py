@@ -3,11 +3,13 @@
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ntkfl.connectivity.long_sums import (
     LONG,
+    LONG_EPS,
     long_product,
     long_product_error,
     running_sum,
@@ -114,3 +116,42 @@ def test_the_pieces_of_a_segment_are_the_outputs_of_its_networks(seed, units, ou
     for end, net in ((0, second), (1, first)):
         assert np.allclose(np.asarray(segment.outputs_at(end), float), net.outputs(segment.x), atol=1e-13)
     assert (segment.absolute_terms >= np.abs(net.outputs(segment.x)) - 1e-12).all()
+
+
+@pytest.mark.parametrize("length", [9000, 40000])
+def test_a_product_of_many_features_is_as_close_as_its_bound_says(length):
+    """Few bits fit into a slice when many products are summed: what three slices leave out is in the bound."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x, row = rng.uniform(0.9, 1, size=(2, 1, length))
+        exact = sum(Fraction(a) * Fraction(b) for a, b in zip(x[0].tolist(), row[0].tolist(), strict=True))
+        off = abs(rational(long_product(x, row)[0, 0]) - exact)
+        assert off <= Fraction(float(long_product_error(x, row)[0, 0])) <= exact * Fraction(2) ** -45
+
+
+@pytest.mark.parametrize("length", [9000, 40000])
+def test_what_three_slices_leave_out_of_equal_entries_adds_up_and_is_in_the_bound(length):
+    worst = 0.0
+    for seed in range(40):
+        x = np.full((1, length), np.random.default_rng(seed).uniform(0.5, 1))
+        off = abs(rational(long_product(x, x)[0, 0]) - length * Fraction(x[0, 0]) ** 2)
+        assert off <= Fraction(float(long_product_error(x, x)[0, 0]))
+        worst = max(worst, float(off))
+    if LONG_EPS < 1e-18:
+        assert worst > 16 * LONG_EPS * length  # the slices' share is the larger one here
+
+
+def test_products_with_zeros_are_exact():
+    x, rows = np.array([[1.0, 0.0, 3.0]]), np.array([[0.0, 5.0, 0.0]])
+    assert long_product(x, rows)[0, 0] == long_product_error(x, rows)[0, 0] == 0
+
+
+def test_a_piece_without_an_active_unit_is_exactly_zero():
+    rng = np.random.default_rng(0)
+    nets = [TwoLayer(rng.normal(size=(5, 3)), rng.normal(size=(2, 5))) for _ in range(2)]
+    segment = Segment(*nets, rng.normal(size=(200, 3)))
+    dead = segment.active == 0
+    assert dead.any() and all((segment.coefficients(channel)[dead] == 0).all() for channel in range(2))
+    middle = (segment.edges[:, 1:] + segment.edges[:, :-1]) / 2
+    for row, piece in np.argwhere(dead & (np.diff(segment.edges, axis=1) > 1e-9)):
+        assert (between(*nets, middle[row, piece]).hidden @ segment.x[row] < 0).all()

@@ -90,3 +90,15 @@ def test_bad_input_is_refused_and_explained(name):
     call, message = BAD[name]
     with pytest.raises(ValueError, match=message):
         call(np.random.default_rng(0))
+
+
+def test_a_loss_that_is_nan_is_refused():
+    def broken(points):
+        return np.full(len(points), np.nan)
+
+    with pytest.raises(ValueError, match="the loss is NaN at 1000 of 1000 points"):
+        region_size(broken, 1.0, np.zeros(2), 1.0, np.random.default_rng(0), 1000)
+    with pytest.raises(ValueError, match="the loss is NaN at 500 of 500 points"):
+        split_region_size(broken, 1.0, np.zeros(2), 1.0, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="eps is NaN"):
+        region_size(squared_norm, float("nan"), np.zeros(2), 1.0, np.random.default_rng(0), 1000)
