@@ -16,7 +16,7 @@ from bounds.mutants import scaled
 from bounds.options import Options
 from bounds.statement import Form, Hypothesis, Kind, Outcome, Source, Statement
 from ntkfl.estimate import Estimate
-from verification.engine import verify, verify_all
+from verification.engine import OWN_DATA, verify, verify_all
 from verification.replaying import replay_command
 from verification.verdict import Verdict
 
@@ -228,10 +228,19 @@ def options(draw):
 @settings(deadline=None, max_examples=100)
 @given(chosen=options(), form=st.sampled_from(list(Form)))
 def test_the_replay_command_parses_back_to_the_same_options(chosen, form):
-    words = shlex.split(replay_command(claim(), form, chosen))
+    about_data = replace(claim(), draws=lambda options: (options,))  # its families change with every option
+    words = shlex.split(replay_command(about_data, form, chosen))
     assert words[:5] == ["ntkfl", "verify", "test/E", "--form", form.value]
     found, rest = {}, words[5:]
     while rest:
         name = rest.pop(0).removeprefix("--").replace("-", "_")
         found[name] = True if name == "unit" else FLAGS[name](rest.pop(0))
     assert Options(**found) == chosen
+
+
+def test_data_that_a_statement_does_not_use_are_said_to_be_unused_and_not_replayed():
+    (verdict,) = verify(claim(), options=Options(data="digits", unit=True, trials=5))
+    assert OWN_DATA in verdict.notes
+    assert "digits" not in verdict.replay and "--unit" not in verdict.replay and "--trials 5" in verdict.replay
+    (plain,) = verify(claim(), options=Options(trials=5))
+    assert OWN_DATA not in plain.notes
