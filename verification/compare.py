@@ -126,7 +126,8 @@ def _severity(comparison: Comparison) -> tuple[int, float]:
 def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
     """An O(.) claim: along the ladder, left/right must not grow; its exponent's interval must reach 0 or below.
 
-    Where the right side is 0 and the left surely is not, no constant makes the claim true: one case decides.
+    Where the right side is 0 and the left surely is not, no constant makes the claim true: one case decides. Where the
+    left side may itself be 0, what seems to grow may be its error, and the claim is not refuted.
     """
     beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
     if len(beyond):
@@ -134,9 +135,9 @@ def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
         above, zero = (Estimate(e.value.ravel()[one], e.error.ravel()[one], e.method) for e in (left, right))
         return Comparison(Outcome.VIOLATED, above, zero, np.inf, np.inf)
     exponent = slope(case.sizes, left.value / right.value)
-    grows = exponent.lo > 0
+    refuted = Outcome.VIOLATED if (left.lo > 0).all() else Outcome.UNRESOLVED
     return Comparison(
-        Outcome.VIOLATED if grows else Outcome.HOLDS,
+        refuted if exponent.lo > 0 else Outcome.HOLDS,
         exponent,
         Estimate.exact(0.0),
         float((left.value / right.value).max()),

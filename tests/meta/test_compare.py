@@ -1,5 +1,7 @@
 """The comparison: where two enclosures lie decides, nothing else; it errs in neither direction."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import sympy as sp
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from bounds.formula import Formula
 from bounds.statement import Form, Kind, Outcome, Source, Statement
 from ntkfl.estimate import Estimate
-from verification.compare import FINE, compare, judge
+from verification.compare import FINE, _growth, compare, judge
 
 H, T, U, V = Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNRESOLVED, Outcome.VIOLATED
 
@@ -216,3 +218,11 @@ def test_a_column_is_not_held_against_a_row():
     column, row = Estimate.exact(np.ones((3, 1))), Estimate.exact(np.ones(3))
     with pytest.raises(ValueError, match=r"the sides have shapes \(3, 1\) and \(3,\)"):
         compare(Kind.EQUALITY, column, row)
+
+
+@pytest.mark.parametrize(("error", "outcome"), [(0.0, Outcome.VIOLATED), (1.0, Outcome.UNRESOLVED)])
+def test_growth_of_what_may_be_zero_refutes_no_order(error, outcome):
+    """left/right grows like the size to the 1; the left side is known exactly, or not told apart from 0."""
+    sizes = 2.0 ** np.arange(1, 9)
+    left = Estimate(1e-38 * np.ones(8), 1e-38 * error * np.ones(8), "ball")
+    assert _growth(SimpleNamespace(sizes=sizes), left, Estimate.exact(1 / sizes)).outcome is outcome
