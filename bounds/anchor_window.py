@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from bounds.draw_counts import CountedDraw
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 
 
@@ -56,16 +57,11 @@ class AnchorWindow:
 
 
 @dataclass(frozen=True)
-class AnchorWindowDraw:
+class AnchorWindowDraw(CountedDraw):
     """One to eight rounds, one to five anchors, five hidden units, twelve inputs on the sphere."""
 
     name: str = "global models of some rounds"
     trials: int = 60
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs."""
-        return 5 if self.trials <= 20 else 20
 
     def case(self, seed: int) -> AnchorWindow:
         """The models of one seed."""

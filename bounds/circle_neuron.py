@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.case_strategies import log_uniform
+from bounds.draw_counts import CountedDraw
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
 
@@ -58,16 +59,11 @@ class CircleNeuron:
 
 
 @dataclass(frozen=True)
-class CircleNeuronDraw:
+class CircleNeuronDraw(CountedDraw):
     """|u| log-uniform in .01..1, v and |x| in 1/4..4."""
 
     name: str = "a unit on the circle"
     trials: int = 40
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs."""
-        return 5 if self.trials <= 20 else 20
 
     def case(self, seed: int) -> CircleNeuron:
         """The unit of one seed."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from bounds.case_strategies import log_uniform
+from bounds.draw_counts import CountedDraw
 from bounds.options import Options
 from ntkfl import data
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
@@ -103,7 +104,7 @@ def cube_networks(
 
 
 @dataclass(frozen=True)
-class CubeDraw:
+class CubeDraw(CountedDraw):
     """Networks of one shape around an anchor with |v_anc| = anchor_norm.
 
     Args:
@@ -129,11 +130,6 @@ class CubeDraw:
         """What reports call the family."""
         where = ", U_anc = 0" if self.at_origin else ""
         return f"{self.rows}, h={self.h}, l={self.l}, d={self.side:g}, K={self.count}{where}"
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs."""
-        return 5 if self.trials <= 20 else 20
 
     def inputs(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows (n, l) and labels ±1, from another stream than the networks."""

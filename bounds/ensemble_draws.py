@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import DrawFn, SearchStrategy
 
+from bounds.draw_counts import CountedDraw
 from bounds.ensembles import Ensemble
 from bounds.federated_run import federated_draws
 from bounds.options import Options
@@ -22,7 +23,7 @@ WIDE, CLOSE = 0.5, 2e-5  # how far clients move from the initialisation, in unit
 
 
 @dataclass(frozen=True)
-class EnsembleDraw:
+class EnsembleDraw(CountedDraw):
     """M draws of a Gaussian initialisation; each client adds a move of its own and one that varies with the draw.
 
     Args:
@@ -35,11 +36,6 @@ class EnsembleDraw:
     amplitude: float
     equal: bool
     trials: int = TRIALS
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs: 20, or 5 where few are run."""
-        return 5 if self.trials <= 20 else 20
 
     def problem(self, seed: int) -> Problem:
         """The data of one seed: 2 to 4 clients on random points with random labels, or the user's data."""

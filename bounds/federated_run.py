@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from hypothesis.strategies import SearchStrategy
 
+from bounds.draw_counts import CountedDraw
 from bounds.options import Options
 from ntkfl import data, gram
 from ntkfl.algorithm1 import checked_weights, simulate
@@ -180,7 +181,7 @@ def distance(outputs: Estimate, target: np.ndarray) -> Estimate:
 
 
 @dataclass(frozen=True)
-class FederatedDraw:
+class FederatedDraw(CountedDraw):
     """Runs of Algorithm 1 on one kind of data: the seed draws samples, labels, partition and network anew."""
 
     name: str
@@ -193,11 +194,6 @@ class FederatedDraw:
     trials: int = 200
     linearised: bool = False
     movements: bool = False
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs: 20, or 5 where they are expensive."""
-        return 5 if self.trials <= 20 else 20
 
     def problem(self, seed: int) -> Problem:
         """The data of one seed; a user's file is the same for every seed."""

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from hypothesis.strategies import SearchStrategy
 
+from bounds.draw_counts import DerivedDraw
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.options import Options
 from ntkfl import gram
@@ -91,7 +92,7 @@ class InitialNetwork:
 
 
 @dataclass(frozen=True)
-class InitialNetworkDraw:
+class InitialNetworkDraw(DerivedDraw):
     """Networks on the data of a FederatedDraw, with R log-uniform in .02..0.5 (drawn from another stream than W)."""
 
     base: FederatedDraw
@@ -100,16 +101,6 @@ class InitialNetworkDraw:
     def name(self) -> str:
         """What reports call the family."""
         return f"{self.base.name}, at initialisation"
-
-    @property
-    def trials(self) -> int:
-        """Seeds."""
-        return self.base.trials
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs."""
-        return self.base.required
 
     def case(self, seed: int) -> InitialNetwork:
         """The network of one seed."""

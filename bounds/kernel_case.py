@@ -9,6 +9,7 @@ import numpy as np
 from flint import arb, arb_mat
 from hypothesis.strategies import SearchStrategy
 
+from bounds.draw_counts import DerivedDraw
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.options import Options
 from ntkfl import gram
@@ -85,7 +86,7 @@ class KernelCase:
 
 
 @dataclass(frozen=True)
-class KernelDraw:
+class KernelDraw(DerivedDraw):
     """The data of a FederatedDraw; 1 to 4 clients, 1 to 6 local steps, eta_g up to 1, eta_l q from .01 to `reach`."""
 
     base: FederatedDraw
@@ -96,16 +97,6 @@ class KernelDraw:
     def name(self) -> str:
         """What reports call the family."""
         return f"{self.base.name}, infinite width, eta_l q up to {self.reach:g}"
-
-    @property
-    def trials(self) -> int:
-        """Seeds."""
-        return self.base.trials
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs."""
-        return self.base.required
 
     def case(self, seed: int) -> KernelCase:
         """The case of one seed; the user's own data keep their clients."""

@@ -9,6 +9,7 @@ from flint import arb
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.draw_counts import CountedDraw
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.connectivity.losses import LOSSES
 from ntkfl.estimate import Estimate
@@ -72,16 +73,11 @@ class LossSteepness:
 
 
 @dataclass(frozen=True)
-class LossDraw:
+class LossDraw(CountedDraw):
     """Every loss in turn, up to ten outputs, reach log-uniform in 1/8..8."""
 
     name: str = "losses"
     trials: int = 40
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs."""
-        return 5 if self.trials <= 20 else 20
 
     def case(self, seed: int) -> LossSteepness:
         """The loss of one seed."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from bounds.cube_networks import user_rows
+from bounds.draw_counts import CountedDraw
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import CROSS_ENTROPY, named_loss
 from ntkfl.connectivity.network import TwoLayer
@@ -86,7 +87,7 @@ class NetworkPair:
 
 
 @dataclass(frozen=True)
-class NetworkPairDraw:
+class NetworkPairDraw(CountedDraw):
     """Pairs of Gaussian networks, far or near, wide or of one unit; `outputs`: 1 (absolute, logistic) or several.
 
     With the user's data: 16 units on these inputs, their labels for one output and classes drawn anew for several.
@@ -97,11 +98,6 @@ class NetworkPairDraw:
     options_data: str | None = None
     n: int = 64  # of a data set with more rows
     unit: bool = False
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs."""
-        return 5 if self.trials <= 20 else 20
 
     @property
     def name(self) -> str:

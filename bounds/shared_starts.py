@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from hypothesis.strategies import DrawFn, SearchStrategy
 from jaxtyping import Float
 
+from bounds.draw_counts import CountedDraw
 from bounds.ensemble_draws import inputs
 from bounds.ensembles import ball_array, estimated, forward, squared
 from bounds.options import Options
@@ -99,17 +100,12 @@ def _variance(f: np.ndarray) -> arb:
 
 
 @dataclass(frozen=True)
-class SharedStartDraw:
+class SharedStartDraw(CountedDraw):
     """Gaussian starts, and outcomes around each; 2 to 4 clients on random points or on the user's data."""
 
     name: str
     options: Options
     trials: int = TRIALS
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs: 20, or 5 where few are run."""
-        return 5 if self.trials <= 20 else 20
 
     def case(self, seed: int) -> SharedStarts:
         """The case of one seed."""

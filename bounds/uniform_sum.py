@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.bounded_sum import exact
+from bounds.draw_counts import CountedDraw
 from ntkfl.estimate import Estimate
 
 MOST = 10  # terms: the tail is a sum over all 2^n corners of the cube
@@ -57,16 +58,11 @@ class UniformSum:
 
 
 @dataclass(frozen=True)
-class UniformSumDraw:
+class UniformSumDraw(CountedDraw):
     """Sums of 1 to 8 variables with weights in 1/4..2, levels up to the largest sum; every fifth near 0."""
 
     name: str = "sums of uniforms"
     trials: int = 200
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs."""
-        return 5 if self.trials <= 20 else 20
 
     def case(self, seed: int) -> UniformSum:
         """The sum of one seed."""

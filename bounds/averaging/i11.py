@@ -10,6 +10,7 @@ from flint import arb, fmpq, fmpq_mat
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.draw_counts import CountedDraw
 from bounds.formula import Formula, Nature
 from bounds.mutants import index_shifted, power, replaced, scaled
 from bounds.options import Options
@@ -82,16 +83,11 @@ class NoisyQuadratic:
 
 
 @dataclass(frozen=True)
-class NoisyQuadraticDraw:
+class NoisyQuadraticDraw(CountedDraw):
     """Windows of 1 to 6 models, rho from .01 to .99."""
 
     trials: int = TRIALS
     name: str = "noisy quadratic"
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs: 20, or 5 where few are run."""
-        return 5 if self.trials <= 20 else 20
 
     def case(self, seed: int) -> NoisyQuadratic:
         """The case of one seed."""

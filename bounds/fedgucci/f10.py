@@ -8,6 +8,7 @@ from typing import Any
 import sympy as sp
 
 from bounds.cube_networks import CubeDraw, CubeNetworks
+from bounds.draw_counts import DerivedDraw
 from bounds.fedgucci.cube_bound import MUTANTS, cube_bound
 from bounds.fedgucci.cube_terms import S, b, d_anc, d_eps, gap, h, lengthened, signed_value
 from bounds.formula import Formula, Nature
@@ -20,7 +21,7 @@ LENGTH = 1e8
 
 
 @dataclass(frozen=True)
-class LongInputDraw:
+class LongInputDraw(DerivedDraw):
     """The networks of a CubeDraw on inputs that are `length` times as long."""
 
     base: CubeDraw
@@ -30,16 +31,6 @@ class LongInputDraw:
     def name(self) -> str:
         """What reports call the family."""
         return f"{self.base.name}, |x| = {self.length:g}"
-
-    @property
-    def trials(self) -> int:
-        """Seeds."""
-        return self.base.trials
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs."""
-        return self.base.required
 
     def case(self, seed: int) -> CubeNetworks:
         """The networks of one seed."""

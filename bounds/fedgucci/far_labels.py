@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis.strategies import SearchStrategy
 
 from bounds.cube_networks import CubeDraw, CubeNetworks, cube_draws
+from bounds.draw_counts import DerivedDraw
 from bounds.fedgucci.segment_terms import gap, pair
 from bounds.options import Options
 
@@ -24,7 +25,7 @@ def far_labels(case: CubeNetworks) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class FarLabelDraw:
+class FarLabelDraw(DerivedDraw):
     """The networks of a CubeDraw with `far_labels`."""
 
     base: CubeDraw
@@ -33,16 +34,6 @@ class FarLabelDraw:
     def name(self) -> str:
         """What reports call the family."""
         return f"{self.base.name}, far labels"
-
-    @property
-    def trials(self) -> int:
-        """Seeds."""
-        return self.base.trials
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs."""
-        return self.base.required
 
     def case(self, seed: int) -> CubeNetworks:
         """The networks of one seed."""

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.draw_counts import CountedDraw
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.fedgucci.linear_case import LinearCase
 from bounds.options import Options
@@ -20,7 +21,7 @@ MOST = 150  # samples of the user's data that are used
 
 
 @dataclass(frozen=True)
-class LinearDraw:
+class LinearDraw(CountedDraw):
     """A seed draws data, start, steps, participants and beta from 1/8 to 8; eta_l (1 + beta/3) lambda up to 1.2.
 
     Args:
@@ -33,11 +34,6 @@ class LinearDraw:
     anchors: int = 1
     reach: int = 4
     trials: int = 60
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs: 20, or 5 where few are run."""
-        return 5 if self.trials <= 20 else 20
 
     def case(self, seed: int) -> LinearCase:
         """The case of one seed."""

@@ -14,6 +14,7 @@ from scipy.special import gammaln
 
 from bounds.case_strategies import log_uniform
 from bounds.cube_networks import CubeDraw, CubeNetworks
+from bounds.draw_counts import DerivedDraw
 from bounds.fedgucci.cube_bound import cube_bound
 from bounds.fedgucci.cube_terms import IN_CUBE, SYMBOLS, N, b, cube_constants, h, l, side
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
@@ -90,7 +91,7 @@ def _bernstein(values: np.ndarray, reach: float) -> float:
 
 
 @dataclass(frozen=True)
-class BallDraw:
+class BallDraw(DerivedDraw):
     """Networks around an anchor with unit rows, and a sample of the ball."""
 
     base: CubeDraw
@@ -99,16 +100,6 @@ class BallDraw:
     def name(self) -> str:
         """What reports call the family."""
         return self.base.name
-
-    @property
-    def trials(self) -> int:
-        """Seeds."""
-        return self.base.trials
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs."""
-        return self.base.required
 
     def case(self, seed: int) -> BallPopulation:
         """The networks and the sample of one seed."""
