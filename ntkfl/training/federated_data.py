@@ -1,0 +1,106 @@
+"""Data on which federated models are trained: inputs of any shape, split over clients, with a test set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ntkfl.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class FederatedData:
+    """Samples, the client that owns each, and test samples.
+
+    Args:
+        x: inputs (n, ...), finite. y: classes (n,) as integers 0..C-1, or real labels (n,) or (n, C).
+        owner: client of each sample, (n,) integers in 0..clients-1. A client may own none: it then takes no step.
+        x_test, y_test: the same for the test set, or None.
+        classes: C; None for real labels. name: what reports call these data.
+
+    Raises:
+        ValueError: with what was wrong, the value found and what would be right.
+    """
+
+    x: Tensor
+    y: Tensor
+    owner: np.ndarray
+    clients: int
+    x_test: Tensor | None = None
+    y_test: Tensor | None = None
+    classes: int | None = None
+    name: str = "data"
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y) or not len(self.x):
+            raise ValueError(
+                f"there are {len(self.x)} inputs and {len(self.y)} labels; one label per input, at least 1"
+            )
+        owner = np.asarray(self.owner)
+        if owner.shape != (len(self.x),) or owner.dtype.kind not in "iu":
+            raise ValueError(
+                f"owner has shape {owner.shape}, dtype {owner.dtype}; it must be ({len(self.x)},) integers"
+            )
+        if owner.min() < 0 or owner.max() >= self.clients:
+            raise ValueError(f"owner names client {owner.max()} or {owner.min()}; clients are 0..{self.clients - 1}")
+        if (self.x_test is None) != (self.y_test is None):
+            raise ValueError("only one of x_test and y_test is given; give both or neither")
+        for part, x, y in (("training", self.x, self.y), ("test", self.x_test, self.y_test)):
+            if x is None or y is None:
+                continue
+            if x.shape[1:] != self.x.shape[1:]:
+                raise ValueError(
+                    f"test inputs have shape {tuple(x.shape[1:])}, training ones {tuple(self.x.shape[1:])}"
+                )
+            if not torch.isfinite(x).all():
+                raise ValueError(f"the {part} inputs contain NaN or infinity; every entry must be finite")
+            if self.classes is None:
+                if not y.is_floating_point() or not torch.isfinite(y).all():
+                    raise ValueError(f"the {part} labels must be finite real numbers; classes=C makes them classes")
+            elif y.is_floating_point() or y.ndim != 1 or y.min() < 0 or y.max() >= self.classes:
+                raise ValueError(f"the {part} labels must be integers 0..{self.classes - 1}, shape (n,)")
+        object.__setattr__(self, "owner", owner)
+
+    @classmethod
+    def from_problem(cls, problem: Problem, dtype: torch.dtype = torch.float64, classes: bool = False) -> FederatedData:
+        """The same samples and clients; with `classes`, one-hot or +-1 labels become integers."""
+        labels = [problem.y, problem.y_test]
+        count = None
+        if classes:
+            several = problem.y.ndim == 2
+            count = problem.y.shape[1] if several else 2
+            labels = [None if y is None else (y.argmax(axis=1) if several else (y > 0).astype(int)) for y in labels]
+
+        def tensor(array: np.ndarray | None, kind: torch.dtype) -> Any:
+            return None if array is None else torch.tensor(array, dtype=kind)
+
+        x, x_test = (tensor(array, dtype) for array in (problem.x, problem.x_test))
+        y, y_test = (tensor(array, torch.int64 if classes else dtype) for array in labels)
+        return cls(x, y, problem.owner, problem.n_clients, x_test, y_test, count, problem.name)
+
+    def to(self, device: torch.device | str, dtype: torch.dtype) -> FederatedData:
+        """The same data on a device, inputs and real labels in this dtype."""
+
+        def moved(tensor: Tensor | None) -> Any:
+            if tensor is None:
+                return None
+            return tensor.to(device, dtype if tensor.is_floating_point() else None)
+
+        tensors = {name: moved(getattr(self, name)) for name in ("x", "y", "x_test", "y_test")}
+        return replace(self, **tensors)
+
+    def members(self) -> list[np.ndarray]:
+        """The samples of each client, ascending."""
+        order = np.argsort(self.owner, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.owner, minlength=self.clients))[:-1])
+
+    def class_counts(self) -> np.ndarray:
+        """How many samples of each class each client has, (clients, C); (clients, 0) for real labels."""
+        counts = np.zeros((self.clients, self.classes or 0))
+        if self.classes:
+            np.add.at(counts, (self.owner, self.y.cpu().numpy()), 1)
+        return counts

@@ -1,0 +1,149 @@
+"""Local training of several clients at once: parameters stacked on a leading axis, one row a client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.local_plan import LocalPlan
+from ntkfl.training.method import Batch, Finish, LocalRule, Method, Objective, Step
+from ntkfl.training.model import Model
+from ntkfl.training.optimizers import Optimizer
+from ntkfl.training.tree import Params, Tree, leaves, tree_map
+
+STEP_AXES = Step(None, 0, 0, 0, 0, None)  # type: ignore[arg-type]  # which parts of a Step have a row a client
+
+
+class LocalResult(NamedTuple):
+    """What comes out of a round for these clients, one row each: what they send, what they keep, where they ended."""
+
+    uploads: Tree
+    kept: Tree
+    optimizer: Tree
+    end: Params
+
+
+@dataclass(frozen=True, eq=False)
+class LocalTraining:
+    """The local part of a round.
+
+    Args:
+        model, method, optimizer: as in `Federation`. data: on the device, in the dtype, of the training.
+        mapped: whether clients are mapped with vmap; else each call has one client, and its row is taken off.
+    """
+
+    model: Model
+    method: Method
+    optimizer: Optimizer
+    data: FederatedData
+    mapped: bool
+
+    def run(
+        self,
+        plan: LocalPlan,
+        whole: LocalPlan | None,
+        counts: Tensor,
+        broadcast: Tree,
+        kept: Tree,
+        optimizer_state: Tree | None,
+        rate: float,
+    ) -> LocalResult:
+        """Train the clients of the plan from the broadcast model.
+
+        Args:
+            whole: one step on all samples of each client, for local rules that need the full gradient.
+            counts: the clients' class counts (clients, C). rate: the local learning rate of this round.
+            kept, optimizer_state: what clients have kept, rows as in the plan; the latter None: begun anew.
+        """
+        clients, steps = plan.active.shape
+        local, device, dtype = self.method.local, self.data.x.device, leaves(broadcast["model"])[0].dtype
+        params = tree_map(lambda w: w.expand(clients, *w.shape).clone(), broadcast["model"])
+        state = self.optimizer.initial(params) if optimizer_state is None else tree_map(torch.clone, optimizer_state)
+        draws = torch.as_tensor(plan.draws, device=device, dtype=dtype)
+        active_rows, ends = (torch.as_tensor(a, device=device) for a in (plan.active, plan.ends_epoch))
+
+        def gradient(objective: Objective, correct: bool = True) -> Callable[..., Params]:
+            def of_one(w: Params, data: Batch, step: Step) -> Params:
+                found, _ = self.method.gradient(lambda w: objective(self.model, w, data, step), w)
+                return local.correct(found, w, step) if correct else found
+
+            return self._each(of_one, (0, 0, STEP_AXES), clients)
+
+        def after_step(before: Params, w: Params, data: Batch, step: Step) -> tuple[Params, Tree]:
+            return local.after_step(self.model, before, w, data, step)
+
+        def finish(carried: Tree, sent: Tree, end: Params, tau: Tensor, a: Tensor, own: Tensor) -> tuple[Tree, Tree]:
+            return local.finish(carried, sent, Finish(sent["model"], end, tau, a, own, rate))
+
+        full: Params = {}
+        if whole is not None:
+            nothing = torch.zeros(clients, 0, device=device)
+            step = Step(broadcast, kept, counts, nothing, nothing, rate)
+            full = gradient(self.method.objective, correct=False)(params, self._batch(whole, 0, dtype), step)
+        client = self._each(local.begin, (0, None, 0), clients)(kept, broadcast, full)
+        follows = type(local).after_step is not LocalRule.after_step
+        batch = None
+        for s in range(steps):
+            if batch is None or not plan.same_batch:
+                batch = self._batch(plan, s, dtype)
+            active = None if plan.active[:, s].all() else active_rows[:, s]
+            step = Step(broadcast, client, counts, draws[:, s], ends[:, s], rate)
+            before = tree_map(torch.clone, params) if follows else params
+            for objective in (self.method.objective, *self.method.further_steps(broadcast)):
+                self.optimizer.step(params, gradient(objective)(params, batch, step), state, rate, active)
+            if follows:
+                stepped, carried = self._each(after_step, (0, 0, 0, STEP_AXES), clients)(before, params, batch, step)
+                params, client = _chosen(active, stepped, params), _chosen(active, carried, client)
+        taken = torch.as_tensor(plan.active.sum(axis=1), device=device, dtype=dtype)
+        info = taken, self.optimizer.coefficient(taken), counts
+        uploads, kept = self._each(finish, (0, None, 0, 0, 0, 0), clients)(client, broadcast, params, *info)
+        return LocalResult(uploads, kept, state, params)
+
+    def _batch(self, plan: LocalPlan, step: int, dtype: torch.dtype) -> Batch:
+        index = torch.as_tensor(plan.index[:, step], device=self.data.x.device)
+        real = torch.as_tensor(plan.real[:, step], device=self.data.x.device, dtype=dtype)
+        return Batch(self.data.x[index], self.data.y[index], real)
+
+    def _each(self, function: Callable, axes: tuple[Any, ...], clients: int) -> Callable:
+        """`function` of one client as a function of rows: over axis 0 of the arguments marked 0, the rest shared."""
+        if self.mapped:
+            numbers = torch.arange(clients, device=self.data.x.device)  # so that something is mapped over, always
+            mapped = vmap(lambda _, *arguments: function(*arguments), in_dims=(0, *axes))
+            return lambda *arguments: mapped(numbers, *arguments)
+
+        def alone(*arguments: Any) -> Any:
+            return _lifted(function(*(_first(a, axis) for a, axis in zip(arguments, axes, strict=True))))
+
+        return alone
+
+
+def _first(value: Any, axis: Any) -> Any:
+    """Row 0 of every tensor whose axis is 0, as vmap would take it."""
+    if axis is None:
+        return value
+    if isinstance(value, tuple):
+        axes = axis if isinstance(axis, tuple) else (axis,) * len(value)
+        return type(value)(*(_first(part, one) for part, one in zip(value, axes, strict=True)))  # named tuples
+    return value[0] if isinstance(value, Tensor) else tree_map(lambda tensor: tensor[0], value)
+
+
+def _lifted(value: Any) -> Any:
+    """A leading axis of one row for every tensor of a dict or tuple."""
+    if isinstance(value, Tensor):
+        return value[None]
+    if isinstance(value, tuple):
+        return tuple(_lifted(part) for part in value)
+    return tree_map(lambda tensor: tensor[None], value)
+
+
+def _chosen(active: Tensor | None, new: Tree, old: Tree) -> Tree:
+    """The new rows where a client took the step."""
+    if active is None:
+        return new
+    return tree_map(lambda n, o: torch.where(active.reshape(-1, *(1,) * (n.ndim - 1)), n, o), new, old)

@@ -1,0 +1,187 @@
+"""A federated method as four seams that compose: objective, gradient rule, local rule, server rule.
+
+Everything here is written for one client; the engine maps it over the clients of a cohort. All functions are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from ntkfl.training.model import Model
+from ntkfl.training.tree import Params, Tree, tree_map
+
+Weighting = Literal["size", "uniform"]
+Loss = Callable[[Params], Tensor]
+
+
+class Batch(NamedTuple):
+    """Samples of one step: x (b, ...), y (b, ...), and real (b,), 1 for a sample and 0 for padding."""
+
+    x: Tensor
+    y: Tensor
+    real: Tensor
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean of one value a sample, (b,), over the real ones; 0 if there are none."""
+        return (values * self.real).sum() / self.real.sum().clamp(min=1)
+
+
+class Step(NamedTuple):
+    """What a local step may look at besides its parameters.
+
+    Args:
+        broadcast: what the server sent; "model" is the model every client starts from. The same for all clients.
+        client: what this client keeps.
+        counts: samples of each class that the client owns, (C,); (0,) for real labels.
+        draws: numbers uniform in [0, 1) for this client and step, (Method.draws,).
+        ends_epoch: whether this is the last step of a pass over the client's samples. rate: the local learning rate.
+    """
+
+    broadcast: Tree
+    client: Tree
+    counts: Tensor
+    draws: Tensor
+    ends_epoch: Tensor
+    rate: float
+
+
+class Finish(NamedTuple):
+    """A client's round, when it is over.
+
+    Args:
+        start, end: the parameters received and those reached. steps: local steps taken, tau_i, a scalar tensor.
+        coefficient: a_i, the displacement that a constant unit gradient would have caused, over the rate.
+        counts, rate: as in `Step`.
+    """
+
+    start: Params
+    end: Params
+    steps: Tensor
+    coefficient: Tensor
+    counts: Tensor
+    rate: float
+
+    @property
+    def difference(self) -> Params:
+        """Delta_i = w_i - w."""
+        return tree_map(torch.sub, self.end, self.start)
+
+
+class Round(NamedTuple):
+    """A round as the server sees it: its number from 0, the cohort's and the population's size, the local rate."""
+
+    number: int
+    cohort: int
+    population: int
+    rate: float
+
+
+class Objective(Protocol):
+    """What one optimizer step descends: a scalar, the mean (or the sum) over the real samples of the batch."""
+
+    def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor: ...
+
+
+class GradientRule(Protocol):
+    """The direction that the optimizer gets, and the objective's value."""
+
+    def __call__(self, loss: Loss, params: Params) -> tuple[Params, Tensor]: ...
+
+
+def plain_gradient(loss: Loss, params: Params) -> tuple[Params, Tensor]:
+    """The gradient."""
+    return torch.func.grad_and_value(loss)(params)
+
+
+class LocalRule:
+    """What a client does around its steps; these defaults are FedAvg's, a method overrides what it changes.
+
+    `needs_full_gradient`: whether `begin` gets the objective's gradient, at the model received, on all of its samples.
+    """
+
+    needs_full_gradient = False
+
+    def initial(self, model: Model, broadcast: Tree) -> Tree:
+        """What a client keeps between rounds, at its first participation."""
+        return {}
+
+    def begin(self, kept: Tree, broadcast: Tree, full_gradient: Params) -> Tree:
+        """What it carries through the round, as `Step.client`; the full gradient is {} where none is needed."""
+        return kept
+
+    def correct(self, gradient: Params, params: Params, step: Step) -> Params:
+        """The gradient as the optimizer gets it: before weight decay is added, before momentum."""
+        return gradient
+
+    def after_step(self, model: Model, before: Params, params: Params, batch: Batch, step: Step) -> tuple[Params, Tree]:
+        """What happens after the optimizer's steps on a batch: the parameters and what the client carries on."""
+        return params, step.client
+
+    def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
+        """What is sent to the server, by name, and what the client keeps."""
+        return {"difference": end.difference}, client
+
+
+class ServerRule:
+    """What the server does; these defaults are FedAvg's with a server rate.
+
+    Its state always has "model", the parameters that are broadcast and evaluated. The server sees only weighted means
+    of what the clients sent: sum_i p_i upload_i over the cohort.
+    """
+
+    def initial(self, params: Params) -> Tree:
+        """The state before the first round."""
+        return {"model": params}
+
+    def broadcast(self, state: Tree, number: int) -> Tree:
+        """What every client of round `number` receives; has "model"."""
+        return state
+
+    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
+        """The state after the round."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Average(ServerRule):
+    """w <- w + server_rate * mean of the differences."""
+
+    server_rate: float = 1.0
+
+    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
+        return state | {"model": moved(state["model"], means["difference"], self.server_rate)}
+
+
+def moved(params: Params, direction: Params, scale: float = 1.0) -> Params:
+    """params + scale * direction."""
+    return tree_map(lambda w, d: w + scale * d, params, direction)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A federated method.
+
+    Args:
+        name: as on the command line. objective, gradient, local, server: the seams.
+        weighting: p_i of the means the server sees: n_i / sum n_j over the cohort, or 1 / |S|.
+        weighting_of: another weighting for single uploads, by name.
+        draws: how many uniform numbers a step gets.
+        needs: of "classes" (integer labels) and "split" (a model with a head of its own).
+        further_steps: objectives, given the broadcast, on which the optimizer takes one further step a batch each.
+    """
+
+    name: str
+    objective: Objective
+    gradient: GradientRule = plain_gradient
+    local: LocalRule = field(default_factory=LocalRule)
+    server: ServerRule = field(default_factory=Average)
+    weighting: Weighting = "size"
+    weighting_of: Mapping[str, Weighting] = field(default_factory=dict)
+    draws: int = 0
+    needs: frozenset[str] = frozenset()
+    further_steps: Callable[[Tree], tuple[Objective, ...]] = lambda broadcast: ()

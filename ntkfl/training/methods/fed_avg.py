@@ -1,0 +1,12 @@
+"""FedAvg (McMahan et al. 2017): local steps from the global model; the server takes the mean of the differences."""
+
+from __future__ import annotations
+
+from ntkfl.training.method import Average, Method, Objective
+
+NAME = "fedavg"
+
+
+def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
+    """w <- w + server_rate * sum_i p_i Delta_i, p_i proportional to the clients' sample counts."""
+    return Method(NAME, objective, server=Average(server_rate))

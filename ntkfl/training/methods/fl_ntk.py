@@ -1,0 +1,16 @@
+"""Algorithm 1 of FL-NTK: full-batch local steps on the sum of squares; the server's mean is unweighted."""
+
+from __future__ import annotations
+
+from ntkfl.training.method import Average, Method, Objective
+from ntkfl.training.objectives import HalfSquares
+
+NAME = "fl-ntk"
+
+
+def method(objective: Objective | None = None, *, server_rate: float = 1.0) -> Method:
+    """u <- u + eta_global / N sum_c Delta_c, whatever the clients' sizes; the loss is |f - y|^2 / 2 summed.
+
+    Source: FL-NTK, Algorithm 1. The steps are full-batch where `LocalWork(batch_size=None, steps=K)` says so.
+    """
+    return Method(NAME, objective or HalfSquares("sum"), server=Average(server_rate), weighting="uniform")

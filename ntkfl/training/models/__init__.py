@@ -1,0 +1,1 @@
+"""Models by name, one file a family."""

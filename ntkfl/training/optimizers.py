@@ -1,0 +1,146 @@
+"""Local optimizers on the stacked parameters of several clients, in place; one row a client.
+
+A client whose step is padding keeps parameters, moments and counters exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from ntkfl.training.tree import Params, Tree, tree_map
+
+
+class Optimizer(Protocol):
+    """One step at a time on stacked parameters (clients, ...)."""
+
+    def initial(self, params: Params) -> Tree:
+        """The state before a client's first step, rows as in `params`."""
+        ...
+
+    def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
+        """Change params and state in place; only the rows in `active` (clients,), all of them if it is None."""
+        ...
+
+    def coefficient(self, steps: Tensor) -> Tensor:
+        """a_i: the displacement after that many steps of a constant unit gradient, over the rate."""
+        ...
+
+
+@dataclass(frozen=True)
+class SGD:
+    """v <- momentum v + g + weight_decay w; w <- w - rate v.
+
+    Args:
+        clip: the largest Euclidean norm of a client's gradient; longer ones are shortened. None: no limit.
+    """
+
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.momentum < 1:
+            raise ValueError(f"momentum is {self.momentum:g}; it must lie in [0, 1)")
+        _check_decay_and_clip(self.weight_decay, self.clip)
+
+    def initial(self, params: Params) -> Tree:
+        return {"velocity": tree_map(torch.zeros_like, params)} if self.momentum else {}
+
+    def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
+        gradient = _prepared(params, gradient, self.weight_decay, self.clip)
+        for name, value in params.items():
+            direction = gradient[name]
+            if self.momentum:
+                velocity = state["velocity"][name]
+                if active is None:
+                    velocity.mul_(self.momentum).add_(direction)
+                else:
+                    _assign(velocity, self.momentum * velocity + direction, active)
+                direction = velocity
+            if active is None:
+                value.sub_(direction, alpha=rate)
+            else:
+                _assign(value, value - rate * direction, active)
+
+    def coefficient(self, steps: Tensor) -> Tensor:
+        m = self.momentum
+        return (steps - m * (1 - m**steps) / (1 - m)) / (1 - m)
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam with bias correction, its weight decay added to the gradient (Kingma & Ba 2015)."""
+
+    first: float = 0.9
+    second: float = 0.999
+    epsilon: float = 1e-8
+    weight_decay: float = 0.0
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("first", "second"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}, a decay of Adam, is {getattr(self, name):g}; it must lie in [0, 1)")
+        if not self.epsilon > 0:
+            raise ValueError(f"epsilon is {self.epsilon:g}; it must be positive")
+        _check_decay_and_clip(self.weight_decay, self.clip)
+
+    def initial(self, params: Params) -> Tree:
+        some = next(iter(params.values()))
+        count = torch.zeros(len(some), dtype=some.dtype, device=some.device)
+        return {
+            "first": tree_map(torch.zeros_like, params),
+            "second": tree_map(torch.zeros_like, params),
+            "count": count,
+        }
+
+    def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
+        gradient = _prepared(params, gradient, self.weight_decay, self.clip)
+        _assign(state["count"], state["count"] + 1, active)
+        for name, value in params.items():
+            g, first, second = gradient[name], state["first"][name], state["second"][name]
+            _assign(first, first.lerp(g, 1 - self.first), active)
+            _assign(second, second.lerp(g * g, 1 - self.second), active)
+            count = _rows(state["count"].clamp(min=1), value)
+            mean, scale = first / (1 - self.first**count), second / (1 - self.second**count)
+            _assign(value, value - rate * mean / (scale.sqrt() + self.epsilon), active)
+
+    def coefficient(self, steps: Tensor) -> Tensor:
+        """The steps themselves, up to the sign of the gradient: Adam's displacement does not scale with it."""
+        return steps
+
+
+def _prepared(params: Params, gradient: Params, weight_decay: float, clip: float | None) -> Params:
+    """The gradient with weight decay, then clipped for each client by itself."""
+    if weight_decay:
+        gradient = {name: g + weight_decay * params[name] for name, g in gradient.items()}
+    if clip is not None:
+        norms = squared_norms(gradient).sqrt()
+        shrink = clip / norms.clamp(min=clip)
+        gradient = {name: g * _rows(shrink, g) for name, g in gradient.items()}
+    return gradient
+
+
+def squared_norms(stacked: Params) -> Tensor:
+    """|row|^2 over all parameters together, (clients,)."""
+    return torch.stack([(value * value).flatten(1).sum(1) for value in stacked.values()]).sum(0)
+
+
+def _assign(target: Tensor, value: Tensor, active: Tensor | None) -> None:
+    target.copy_(value if active is None else torch.where(_rows(active, value), value, target))
+
+
+def _rows(values: Tensor, like: Tensor) -> Tensor:
+    """One value a row, shaped so that it broadcasts over the rows of `like`."""
+    return values.reshape(-1, *(1,) * (like.ndim - 1))
+
+
+def _check_decay_and_clip(weight_decay: float, clip: float | None) -> None:
+    if not weight_decay >= 0:
+        raise ValueError(f"weight_decay is {weight_decay:g}; it must be 0 or more")
+    if clip is not None and not clip > 0:
+        raise ValueError(f"clip is {clip:g}; it must be positive, or None")

@@ -1,0 +1,47 @@
+"""Nested dicts of tensors: parameters, optimizer states, what a client or the server keeps between rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import Tensor
+
+Tree = dict[str, Any]  # values are tensors or again such dicts; keys contain no "/"
+Params = dict[str, Tensor]
+
+
+def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree:
+    """Apply `function` to every tensor of `tree` and the tensors in its place in the other trees."""
+    return {
+        key: tree_map(function, value, *(other[key] for other in others))
+        if isinstance(value, dict)
+        else function(value, *(other[key] for other in others))
+        for key, value in tree.items()
+    }
+
+
+def flatten(tree: Tree, prefix: str = "") -> dict[str, Tensor]:
+    """The tensors by their paths, "server/model/head.weight"; an empty dict leaves no trace."""
+    flat: dict[str, Tensor] = {}
+    for key, value in tree.items():
+        path = f"{prefix}{key}"
+        flat |= flatten(value, path + "/") if isinstance(value, dict) else {path: value}
+    return flat
+
+
+def unflatten(flat: Mapping[str, Tensor]) -> Tree:
+    """The inverse of `flatten`."""
+    tree: Tree = {}
+    for path, tensor in flat.items():
+        *folders, name = path.split("/")
+        place = tree
+        for folder in folders:
+            place = place.setdefault(folder, {})
+        place[name] = tensor
+    return tree
+
+
+def leaves(tree: Tree) -> list[Tensor]:
+    """All tensors, in the order of the keys as they were inserted."""
+    return list(flatten(tree).values())
