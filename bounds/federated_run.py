@@ -27,8 +27,9 @@ EXPENSIVE = 2e8  # width * samples * local steps * rounds above which a run take
 class FederatedRun:
     """A problem, a setup and a network, with the run of Algorithm 1 that they determine.
 
-    `arithmetic` None: the fast float64 simulator, whose rounding is measured by a second run that sums over the neurons
-    in the opposite order. Otherwise the plain run in that arithmetic (balls: rigorous).
+    `arithmetic` None: float64, whose rounding is measured by a second run that sums over the neurons in the opposite
+    order; by the fast simulator or, where `device` is given (cpu, cuda, cuda:NUMBER), by the training engine there.
+    Otherwise the plain run in that arithmetic (balls: rigorous).
     """
 
     problem: Problem
@@ -38,6 +39,7 @@ class FederatedRun:
     bits: int = 256
     linearised: bool = False  # activation patterns frozen: the network linearised in its weights
     movements: bool = True  # whether movements, steps and flips are recorded
+    device: str | None = None  # of the training engine; None: the simulator
 
     def prepare(self) -> None:
         """Run the simulations now; they release the interpreter, so that a thread can do this while another judges."""
@@ -46,7 +48,7 @@ class FederatedRun:
 
     @cached_property
     def trajectory(self) -> Trajectory:
-        """The run in float64, with the hidden weights kept at `snapshot_round`: simulated; plain in DOUBLE arithmetic.
+        """The run in float64, with the hidden weights kept at `snapshot_round` and at the end; plain if DOUBLE.
 
         The simulator compiles for each shape. A search that meets hundreds of them once each is faster plain.
         """
@@ -69,8 +71,12 @@ class FederatedRun:
 
     def _simulate(self, weights: Weights) -> Trajectory:
         keep = (self.snapshot_round, self.setup.rounds)
-        how = {"linearised": self.linearised, "movements": self.movements}
-        return simulate(self.problem, self.setup, weights, keep=keep, **how)
+        how: dict[str, Any] = {"linearised": self.linearised, "movements": self.movements}
+        if self.device is None:
+            return simulate(self.problem, self.setup, weights, keep=keep, **how)
+        from ntkfl.training.engine_trajectory import engine_trajectory  # torch is slow to load, and seldom needed
+
+        return engine_trajectory(self.problem, self.setup, weights, device=self.device, keep=keep, **how)
 
     @cached_property
     def _plain(self) -> PlainRun:
@@ -167,9 +173,11 @@ class FederatedRun:
         } | asdict(self.setup)
 
 
-def federated_run(problem: Problem, setup: Setup, weights: Weights | None = None) -> FederatedRun:
+def federated_run(
+    problem: Problem, setup: Setup, weights: Weights | None = None, device: str | None = None
+) -> FederatedRun:
     """The case of a problem and a setup; the network is drawn from the setup's seed unless it is given."""
-    return FederatedRun(problem, setup, checked_weights(problem, setup, weights))
+    return FederatedRun(problem, setup, checked_weights(problem, setup, weights), device=device)
 
 
 def distance(outputs: Estimate, target: np.ndarray) -> Estimate:
@@ -194,6 +202,7 @@ class FederatedDraw(CountedDraw):
     trials: int = 200
     linearised: bool = False
     movements: bool = False
+    device: str | None = None
 
     def problem(self, seed: int) -> Problem:
         """The data of one seed; a user's file is the same for every seed."""
@@ -204,7 +213,7 @@ class FederatedDraw(CountedDraw):
 
     def case(self, seed: int) -> FederatedRun:
         """The run of one seed."""
-        run = federated_run(self.problem(seed), replace(self.setup, seed=seed))
+        run = federated_run(self.problem(seed), replace(self.setup, seed=seed), device=self.device)
         return replace(run, linearised=self.linearised, movements=self.movements)
 
     def strategy(self) -> SearchStrategy[FederatedRun]:
@@ -258,6 +267,7 @@ def federated_draws(
                 trials=options.trials or (20 if cost > EXPENSIVE else OWN_TRIALS if label else 200),
                 linearised=linearised,
                 movements=movements,
+                device=options.device,
             )
         )
     return tuple(draws)

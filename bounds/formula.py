@@ -114,17 +114,13 @@ def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) ->
     with precision(bits):
         environment: dict[Any, Any] = {s: ball_matrix(*_parts(_estimate(constants[s]))) for s in matrices}
         method = _method([*values.values(), *(_estimate(constants[s]) for s in matrices)])
-        if not shape:
-            environment |= {s: ball(float(v.value), float(v.error)) for s, v in values.items()}
-            found = _read(_ball(expression, environment))
-            return Estimate(found.value, found.error, method)
-        if matrices:
+        if shape and matrices:
             raise ValueError("a matrix formula takes scalar constants, one case at a time")
-        flat = {s: [np.broadcast_to(part, shape).ravel().tolist() for part in _parts(v)] for s, v in values.items()}
-        results = []
-        for i in range(int(np.prod(shape))):
-            environment = {s: ball(value[i], error[i]) for s, (value, error) in flat.items()}
-            results.append(_ball(expression, environment))
+        found = _ball(expression, environment | {s: _BALLS(*_parts(v)) for s, v in values.items()})
+        if not shape:
+            found = _read(found)
+            return Estimate(found.value, found.error, method)
+        results = np.broadcast_to(np.asarray(found, object), shape).ravel().tolist()
         result = enclosure(results) if results else Estimate(np.empty(0), np.empty(0), "ball")
         return Estimate(result.value.reshape(shape), result.error.reshape(shape), method)
 
@@ -156,21 +152,27 @@ def _read(result: arb | arb_mat) -> Estimate:
     )
 
 
-_FUNCTIONS: dict[type, Callable[..., arb]] = {
-    sp.exp: arb.exp,
-    sp.log: arb.log,
-    sp.erf: arb.erf,
-    sp.Abs: abs,
-    sp.cosh: arb.cosh,
-    sp.sinh: arb.sinh,
-    sp.atan: arb.atan,
-    sp.Max: lambda *balls: reduce(arb.max, balls),
-    sp.Min: lambda *balls: reduce(arb.min, balls),
+def _elementwise(function: Callable[..., arb], arguments: int = 1) -> Callable[..., Any]:
+    """A function of balls for object arrays of them too: what does not vary over an array is computed once."""
+    return np.frompyfunc(function, arguments, 1)
+
+
+_BALLS = _elementwise(ball, 2)
+_FUNCTIONS: dict[type, Callable[..., Any]] = {
+    sp.exp: _elementwise(arb.exp),
+    sp.log: _elementwise(arb.log),
+    sp.erf: _elementwise(arb.erf),
+    sp.Abs: _elementwise(abs),
+    sp.cosh: _elementwise(arb.cosh),
+    sp.sinh: _elementwise(arb.sinh),
+    sp.atan: _elementwise(arb.atan),
+    sp.Max: lambda *balls: reduce(_elementwise(arb.max, 2), balls),
+    sp.Min: lambda *balls: reduce(_elementwise(arb.min, 2), balls),
 }
 
 
 def _ball(node: Any, environment: Mapping) -> Any:
-    """The value of a sympy node as a ball or a matrix of balls."""
+    """The value of a sympy node: a ball, an array of balls, or a matrix of balls."""
     if node in environment:
         return environment[node]
     if node.is_Rational:
@@ -179,6 +181,8 @@ def _ball(node: Any, environment: Mapping) -> Any:
         return arb.pi()
     if node is sp.E:
         return arb.const_e()
+    if node in (sp.zoo, sp.nan, sp.oo, -sp.oo):
+        raise NotFinite(f"the formula is {node} whatever its symbols are: it has no value")
     if isinstance(node, sp.Identity):
         return _Identity()
     arguments = [_ball(argument, environment) for argument in node.args]
@@ -200,7 +204,7 @@ def _ball(node: Any, environment: Mapping) -> Any:
             raise ValueError(f"a matrix has whole powers only; the exponent of {node} is {arguments[1]}")
         return arguments[0] ** int(exponent)
     if node.is_Pow:
-        return _power(*arguments)
+        return _POWERS(*arguments)
     if type(node) in _FUNCTIONS:
         return _FUNCTIONS[type(node)](*arguments)
     raise TypeError(f"a formula may not contain {type(node).__name__}: {node}")
@@ -222,6 +226,9 @@ def _power(base: arb, exponent: arb) -> arb:
     if 0 < whole <= LARGEST_PRODUCT and base.contains(0):
         return reduce(mul, [base] * int(whole))  # flint's power of a ball around 0 has no end
     return base ** int(whole)
+
+
+_POWERS = _elementwise(_power, 2)
 
 
 class _Identity:

@@ -12,39 +12,44 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from bounds.cube_networks import user_rows
 from bounds.draw_counts import CountedDraw
+from bounds.loss_constant import assumed_constant, farthest
 from ntkfl.connectivity.barrier import loss_barrier
-from ntkfl.connectivity.losses import CROSS_ENTROPY, named_loss
+from ntkfl.connectivity.losses import CROSS_ENTROPY, SQUARED
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 
 EPS = np.finfo(float).eps
+LOSS_OF_SEED = {3: SQUARED.name, 4: "logistic"}  # by the seed modulo 5; absolute else
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkPair:
-    """Networks w_1 and w_2 with C outputs, inputs x (n, l) and labels as the loss wants them (see `LOSSES`)."""
+    """Networks w_1 and w_2 with C outputs, inputs x (n, l) and labels as the loss wants them (see `LOSSES`).
+
+    reach: R of `lipschitz_constant`, which the squared loss needs.
+    """
 
     first: TwoLayer
     second: TwoLayer
     x: np.ndarray
     y: np.ndarray
     loss: str
+    reach: float | None = None
+
+    @property
+    def networks(self) -> tuple[TwoLayer, TwoLayer]:
+        """Both."""
+        return self.first, self.second
 
     @cached_property
     def barrier(self) -> Estimate:
-        """B_loss, exactly for the absolute loss, enclosed for logistic and cross-entropy."""
+        """B_loss, exactly for the absolute and the squared loss, enclosed for logistic and cross-entropy."""
         return loss_barrier(self.first, self.second, self.x, self.y, self.loss).value
 
     @property
-    def is_lipschitz(self) -> bool:
-        """Whether the loss has a Lipschitz constant in the l2 norm of the outputs."""
-        return named_loss(self.loss).lipschitz is not None
-
-    @property
     def lipschitz(self) -> Estimate:
-        """That constant, or the 1 of Assumption 3.2 where there is none."""
-        found = named_loss(self.loss).lipschitz or 1.0
-        return Estimate(found, 0.0 if found == 1 else EPS * found, "rounding bound")
+        """The constant of the loss, or the 1 of Assumption 3.2 where it has none."""
+        return assumed_constant(self)
 
     @cached_property
     def bilinear_term(self) -> Estimate:
@@ -88,7 +93,7 @@ class NetworkPair:
 
 @dataclass(frozen=True)
 class NetworkPairDraw(CountedDraw):
-    """Pairs of Gaussian networks, far or near, wide or of one unit; `outputs`: 1 (absolute, logistic) or several.
+    """Pairs of Gaussian networks, far or near, wide or of one unit; `outputs`: 1 (all losses for one) or several.
 
     With the user's data: 16 units on these inputs, their labels for one output and classes drawn anew for several.
     """
@@ -116,10 +121,11 @@ class NetworkPairDraw(CountedDraw):
         first = _gaussian(rng, h, features, self.outputs, scale)
         step = _gaussian(rng, h, features, self.outputs, scale * spread)
         second = TwoLayer(first.hidden + step.hidden, first.readout * (seed % 2) + step.readout)
-        loss = CROSS_ENTROPY.name if self.outputs > 1 else ("absolute", "logistic")[seed % 5 == 4]
+        loss = CROSS_ENTROPY.name if self.outputs > 1 else LOSS_OF_SEED.get(seed % 5, "absolute")
         x = rng.standard_normal((n, features))
         x *= np.where(x @ first.hidden[0] < 0, -1, 1)[:, None]  # the first unit is on: no pair is 0 on every input
-        return NetworkPair(first, second, x, _labels(rng, n, self.outputs, loss), loss)
+        y = _labels(rng, n, self.outputs, loss)
+        return NetworkPair(first, second, x, y, loss, farthest((first, second), x, y) if loss == SQUARED.name else None)
 
     def _on_rows(self, rng: np.random.Generator, seed: int) -> NetworkPair:
         """A pair of this seed seen by the user's inputs."""
@@ -144,11 +150,49 @@ def _gaussian(rng: np.random.Generator, h: int, features: int, outputs: int, sca
 
 
 def _labels(rng: np.random.Generator, n: int, outputs: int, loss: str) -> np.ndarray:
-    """Classes; for the absolute loss labels beyond most outputs, on one side of which it is linear."""
+    """Classes; for absolute and squared loss labels beyond most outputs, where these are nearly linear."""
     if outputs > 1:
         return rng.integers(0, outputs, n)
     signs = rng.choice([-1.0, 1.0], n)
-    return signs * 1e3 if loss == "absolute" else signs
+    return signs if loss == "logistic" else signs * 1e3
+
+
+@dataclass(frozen=True)
+class SteepPairDraw(CountedDraw):
+    """Pairs on which cross-entropy is as steep as it gets, sqrt 2, all along the segment: one unit and a fixed one.
+
+    The fixed unit, the same in both networks, puts class 0 far ahead of the label, 1; the gap is along e_0 - e_1. Even
+    seeds have a kink, odd ones the product of the layers' differences.
+    """
+
+    outputs: int = 3
+    trials: int = 10
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return f"steep pairs, {self.outputs} outputs, cross-entropy"
+
+    def case(self, seed: int) -> NetworkPair:
+        """The pair of one seed."""
+        rng = np.random.default_rng([seed, 37])
+        return _steep(self.outputs, seed % 2 == 0, *np.exp(rng.uniform(-1, 1, 3)))
+
+    def strategy(self) -> SearchStrategy[NetworkPair]:
+        """The same with any small sizes."""
+        sizes = st.floats(0.1, 4)
+        return st.builds(_steep, st.just(self.outputs), st.booleans(), sizes, sizes, sizes)
+
+
+def _steep(outputs: int, kink: bool, one: float, two: float, readout: float) -> NetworkPair:
+    """One input, 1: a unit that sees `one` and -`two` (a kink), or `one + two` and `one`, and a fixed unit."""
+    along, lead = np.zeros(outputs), -np.ones(outputs)
+    along[:2], lead[0] = (-readout, readout), 1
+    ends = (one, -two) if kink else (one + two, one)
+    hidden = [np.array([[end], [100 * (1 + readout * (one + two))]]) for end in ends]
+    readouts = [np.stack([along * share, lead], axis=1) for share in ((1, 1) if kink else (1, 0))]
+    first, second = (TwoLayer(u, v) for u, v in zip(hidden, readouts, strict=True))
+    return NetworkPair(first, second, np.ones((1, 1)), np.array([1]), CROSS_ENTROPY.name)
 
 
 @st.composite

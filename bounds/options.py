@@ -15,6 +15,7 @@ class Options:
         data: None (digits and sphere), a data set's name, or a .npz or .csv file. unit: normalise the rows.
         clients, partition: how the samples are split. n: how many samples are drawn from a named data set.
         trials: seeds a family of cases is run with. seed: the first of them.
+        device: where the training engine computes runs of Algorithm 1, as torch names it; None: the simulator does.
         The others replace the fields of `Setup` of the same name.
     """
 
@@ -31,6 +32,7 @@ class Options:
     sigma: float | None = None
     seed: int = 0
     trials: int | None = None
+    device: str | None = None
 
     def setup(self, **defaults) -> Setup:
         """The Setup with these defaults, where the user chose nothing else."""

@@ -85,8 +85,9 @@ class WidthLadder:
         self._over_runs(lambda run: run.trajectory)
 
     def fresh(self) -> WidthLadder:
-        """The same ladder with other networks, for a second opinion."""
-        return replace(self, seed=self.seed + OTHER)
+        """Other networks on the same data, for a second opinion: on no more rungs and networks than a short ladder."""
+        counts = tuple(min(pair) for pair in zip(self.counts, SHORT.values(), strict=False))
+        return replace(self, widths=self.widths[: len(counts)], counts=counts, seed=self.seed + OTHER)
 
     @cached_property
     def statistics(self) -> list[list[RunStatistics]]:

@@ -81,19 +81,21 @@ STATEMENTS = (
             IMA,
             "Theorem 2, Eq (3)",
             note="adapted from DiWA, whose text was not at hand. MMD is said to be in the space of K, in which case "
-            "its term has degree 0 in K while the left side has degree 1, and the remainder does not vanish at "
-            "eps = 0. With the kernel K^2 and the unbiased statistic (pairs i != j) it is an identity up to |R| <= "
-            "(n_k - 1) eps lam_D/lam + n_k eps^2/(2 lam), for every eps; the V-statistic with K^2 is off by the "
-            "constant lam/2 + n_k (mean K(x,x)^2 - beta_D)/(2 n lam). So the qualitative claim, variance grows with "
-            "the discrepancy, survives. 'Var' is the posterior variance of the Gaussian process with kernel K, which "
-            "is not the ensemble variance of networks trained in the kernel regime. For the ReLU kernel on the "
-            "sphere eps/lam is .16 at right angles, and the bound exceeds lam_D from n_k = 8 on",
+            "its term has degree 0 in K while the left side has degree 1, and the remainder does not vanish at eps = "
+            "0. The same sentence prints beta_D with K^2 over pairs i != j, which is the term of the unbiased MMD of "
+            "K^2 that it takes away again; so an exponent was lost on the way rather than the claim. With the kernel "
+            "K^2 and the unbiased statistic (pairs i != j) it is an identity up to |R| <= (n_k - 1) eps lam_D/lam + "
+            "n_k eps^2/(2 lam), for every eps; the V-statistic with K^2 is off by the constant lam/2 + n_k (mean "
+            "K(x,x)^2 - beta_D)/(2 n lam). So the qualitative claim, variance grows with the discrepancy, survives. "
+            "'Var' is the posterior variance of the Gaussian process with kernel K, which is not the ensemble variance "
+            "of networks trained in the kernel regime. For the ReLU kernel on the sphere eps/lam is .16 at right "
+            "angles, and the bound exceeds lam_D from n_k = 8 on",
         ),
         hypotheses=(CONSTANT_DIAGONAL, INVERTIBLE, POSITIVE),
         forms={
             Form.STATED: Formula(
                 eps,
-                nature=Nature.SUBSTANCE,
+                nature=Nature.MISPRINT,
                 note="O(eps): the remainder of the U- or of the V-statistic with kernel K, whichever is smaller",
                 consequence="MMD must be measured with K^2, without the pairs of equal samples; computed with K, the "
                 "formula gives another number even for orthogonal samples, and changes with the unit of the outputs.",

@@ -7,9 +7,11 @@ from typing import Any
 
 import sympy as sp
 
-from bounds.fedgucci.cube_terms import IN_CUBE, SYMBOLS, cube_constants, d_anc, gap, scattered, sharp_draws, side
+from bounds.fedgucci.cube_families import loss_draws, scattered, steep_loss
+from bounds.fedgucci.cube_terms import IN_CUBE, SYMBOLS, L, cube_constants, d_anc, gap_and_barrier, side
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.formula import Formula
+from bounds.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.mutants import power, replaced, reversed_comparison, scaled, without
 from bounds.statement import Change, Form, Kind, Outcome, Source, Statement
 
@@ -20,24 +22,27 @@ MUTANTS = (
     replaced(d_anc, -d_anc, "the anchor's term subtracted", Change.SIGN),
     reversed_comparison(),
 )
-SAYS_GAP = (
-    "sup over alpha of E_x |z_x(alpha)|, exactly (piecewise quadratic in alpha); the barrier of a convex 1-Lipschitz "
-    "loss does not exceed it"
+NEEDED = {"in-the-cube": scattered, LIPSCHITZ_LOSS.name: steep_loss, AS_ASSUMED.name: steep_loss}
+LOSS_MUTANT = replaced(L, L / 1000, "a thousandth of the loss's constant", Change.CONSTANT)
+SAYS_BOTH = (
+    "first part: sup over alpha of E_x |z_x(alpha)|_2, exactly for one output (piecewise quadratic in alpha), to 1e-10 "
+    "for several; second part: the barrier of the case's loss, exactly for absolute and squared, to 1e-10 for logistic "
+    "and cross-entropy"
 )
 
 
 def cube_bound(id: str, title: str, source: Source, forms: Mapping[Form, Formula], **changes: Any) -> Statement:
-    """A bound on two networks drawn in a cube, on everyday and on sharp families; `changes`: other fields."""
+    """A bound on two networks drawn in a cube, in the parts of `with_loss`; `changes`: other fields."""
     fields: dict[str, Any] = {
         "kind": Kind.PROBABILITY,
-        "hypotheses": (IN_CUBE, FAILURE_PROBABILITY),
+        "hypotheses": (IN_CUBE, FAILURE_PROBABILITY, LIPSCHITZ_LOSS),
         "recorded": dict.fromkeys(forms, Outcome.HOLDS),
         "constants": cube_constants,
-        "measure": gap,
+        "measure": gap_and_barrier,
         "symbols": SYMBOLS,
-        "says_left": SAYS_GAP,
-        "draws": sharp_draws,
-        "mutants": MUTANTS,
-        "necessity": {"in-the-cube": scattered},
+        "says_left": SAYS_BOTH,
+        "draws": loss_draws,
+        "mutants": (*MUTANTS, LOSS_MUTANT),
+        "necessity": {name: NEEDED[name] for name in ("in-the-cube", LIPSCHITZ_LOSS.name)},
     }
     return Statement(id=id, title=title, source=source, forms=forms, **(fields | changes))

@@ -3,53 +3,61 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import sympy as sp
 from flint import arb
 
-from bounds.cube_networks import CubeDraw, CubeNetworks, cube_draws
-from bounds.options import Options
+from bounds.cube_networks import CubeNetworks
+from bounds.loss_constant import assumed_constant
 from bounds.statement import Hypothesis
 from bounds.symbols import delta
+from bounds.vector_gap import vector_gap
 from ntkfl.balls import ball, enclosure, precision
-from ntkfl.connectivity.barrier import Barrier, largest_gap, loss_barrier
+from ntkfl.connectivity.barrier import Barrier, group_barrier, largest_gap, loss_barrier
 from ntkfl.connectivity.network import TwoLayer, combination
 from ntkfl.estimate import Estimate
 
 EPS = np.finfo(float).eps
 
-h, l, S, K, N = sp.symbols("h l S K N", positive=True)  # noqa: E741 (the paper's names)
+h, l, S, K, N, C, L = sp.symbols("h l S K N C L", positive=True)  # noqa: E741 (the paper's names)
 side, d_eps, d_anc, b, s = sp.symbols("d d_epsilon d_anc b s", positive=True)
 
 SYMBOLS = {
     h: "number of hidden units",
     l: "number of features of an input",
-    S: "number of parameters, h l + h",
+    S: "number of parameters, h l + C h",
     K: "number of networks",
-    N: "ceil(sqrt h), points of a net on [0, 1]",
+    N: "ceil(sqrt(C h)), points of a net on [0, 1]",
+    C: "number of outputs",
+    L: "Lipschitz constant of the loss in the l2 norm of the outputs: 1, sqrt(2) for cross-entropy, 2R for squared",
     side: "side of the cube that the networks are drawn in",
     d_eps: "S-th root of the volume of the networks with a loss below epsilon",
-    d_anc: "|v_anc|_2",
+    d_anc: "|V_anc|, the largest singular value of the anchor's readout (C, h); |v_anc|_2 for one output",
     b: "largest |x|_2",
     s: "root of the largest eigenvalue of E x x^T; b/sqrt(l + 2) for x uniform in the ball",
 }
 
 SPREAD = side * s * sp.sqrt(h * l)  # E1: surely at least E_x |(U_1 - U_2) x|
+MORE_OUTPUTS = sp.sqrt(C - 1) / sp.sqrt(12)  # what outputs beyond the first add to the tail of the readout's part
+VECTOR_TAIL = (
+    "For C outputs (J_C): if the entries of Y_x in R^C are independent and each sub-Gaussian with proxy sigma(x)^2, Q "
+    "= E_x sigma(x), then E_x |Y_x|_2 <= Q (sqrt(C-1) + sqrt(2 log(2/p))) but with probability p. For C = 1 this is "
+    "Jensen for tails; for C >= 2, by Cauchy-Schwarz under the law of x reweighted by sigma/Q, E_x |Y_x| is at most Q "
+    "times the root of a mean of sums of C squares, E exp(t .) of which is at most (1-2t)^(-C/2), as of chi^2_C; so it "
+    "is at most C + 2 sqrt(C y) + 2y, y = log(1/p), and 2(C-1) >= C."
+)
 
 IN_CUBE = Hypothesis("in-the-cube", "no parameter is further than d/2 from the anchor's", lambda case: -case.outside)
 
 
 def cube_constants(case: CubeNetworks) -> dict:
-    """Values of all these symbols; the domain Omega is the cube itself and epsilon beyond every loss in it.
-
-    So d_epsilon = d and P(D) = 1.
-    """
-    values = {h: case.h, l: case.l, S: case.anchor.size, K: case.count, N: math.isqrt(case.h - 1) + 1}
-    lengths = {side: case.side, d_eps: case.side, d_anc: case.anchor_norm, b: case.b, s: second_moment(case)}
-    return values | lengths | {delta: case.delta}
+    """Values of all these symbols."""
+    values = {h: case.h, l: case.l, S: case.anchor.size, K: case.count, C: case.outputs}
+    values |= {N: math.isqrt(case.h * case.outputs - 1) + 1}
+    lengths = {side: case.side, d_eps: case.low_loss_size, d_anc: case.anchor_norm, b: case.b, s: second_moment(case)}
+    return values | lengths | {L: assumed_constant(case), delta: case.delta}
 
 
 @lru_cache(maxsize=64)
@@ -61,18 +69,29 @@ def second_moment(case: CubeNetworks) -> float:
 
 @lru_cache(maxsize=64)
 def _gap(case: CubeNetworks) -> Barrier:
-    return largest_gap(case.networks[0], case.networks[1], case.x)
+    find = largest_gap if case.outputs == 1 else vector_gap
+    return find(case.networks[0], case.networks[1], case.x)
 
 
 def gap(case: CubeNetworks) -> Estimate:
-    """sup over alpha of E_x |z_x(alpha)| between the first two networks, exactly."""
+    """sup over alpha of E_x |z_x(alpha)|_2 between the first two networks: exactly for one output, else enclosed."""
     return _gap(case).value
 
 
 @lru_cache(maxsize=64)
 def barrier(case: CubeNetworks) -> Estimate:
-    """The barrier of the mean absolute error between the first two networks, exactly."""
-    return loss_barrier(case.networks[0], case.networks[1], case.x, case.y, "absolute").value
+    """The barrier of the case's loss between the first two: exactly for absolute and squared, else enclosed."""
+    return loss_barrier(case.networks[0], case.networks[1], case.x, case.y, case.loss).value
+
+
+def gap_and_barrier(case: CubeNetworks) -> tuple[Estimate, Estimate]:
+    """Both, as the two parts of `with_loss`."""
+    return gap(case), barrier(case)
+
+
+def with_loss(bound: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """A bound on the gap of the outputs, and the one on the barrier of a loss that comes with it."""
+    return bound, L * bound
 
 
 def signed_value(case: CubeNetworks) -> Estimate:
@@ -113,25 +132,30 @@ def _relu(value: arb) -> arb:
 
 @lru_cache(maxsize=64)
 def group_deviation(case: CubeNetworks) -> Estimate:
-    """|z(x)| for each input, z the output of the mean network less the mean output, (n,)."""
+    """|z(x)|_2 for each input, z the output of the mean network less the mean output, (n,)."""
     mean = combination(case.networks)
-    outputs = np.array([net.outputs(case.x) for net in case.networks])
-    value = mean.outputs(case.x) - outputs.mean(axis=0)
-    size = np.mean([np.linalg.norm(net.hidden, axis=1) @ np.abs(net.readout) for net in (*case.networks, mean)])
-    rounding = 4 * (case.l + case.h + case.count + 8) * EPS * size * np.linalg.norm(case.x, axis=1)
-    return Estimate(np.abs(value), rounding * _largest_ratio(case), "rounding bound")
+    z = mean.outputs(case.x) - np.mean([net.outputs(case.x) for net in case.networks], axis=0)
+    largest = max(_terms(net) for net in (*case.networks, mean))
+    rounding = 4 * (case.l + case.h + case.count + 8) * EPS * largest * np.linalg.norm(case.x, axis=1)
+    return Estimate(np.linalg.norm(z.reshape(len(case.x), -1), axis=1), rounding, "rounding bound")
 
 
-def _largest_ratio(case: CubeNetworks) -> float:
-    """How many times the mean size a single network's may be: its rounding counts in full."""
-    sizes = [np.linalg.norm(net.hidden, axis=1) @ np.abs(net.readout) for net in case.networks]
-    return float(len(sizes) * max(sizes) / sum(sizes)) if sum(sizes) > 0 else 1.0
+def _terms(network: TwoLayer) -> float:
+    """sum_i |v_i| |u_i|, the columns of the readout in the l2 norm: no output is longer than this times |x|."""
+    columns = np.linalg.norm(np.atleast_2d(network.readout), axis=0)
+    return float(np.linalg.norm(network.hidden, axis=1) @ columns)
 
 
 def mean_group_deviation(case: CubeNetworks) -> Estimate:
-    """E_x |z(x)|, which the group barrier of a convex 1-Lipschitz loss does not exceed."""
+    """E_x |z(x)|_2, which the group barrier of a convex 1-Lipschitz loss does not exceed."""
     found = group_deviation(case)
     return Estimate(found.value.mean(), found.error.mean() + 4 * EPS * found.value.mean(), found.method)
+
+
+@lru_cache(maxsize=64)
+def group_loss(case: CubeNetworks) -> Estimate:
+    """The group barrier of the case's loss; negative where averaging helps."""
+    return group_barrier(case.networks, case.x, case.y, case.loss)
 
 
 @lru_cache(maxsize=64)
@@ -142,42 +166,3 @@ def mean_spread(case: CubeNetworks) -> Estimate:
     value = np.linalg.norm(moves, axis=1).mean()
     size = np.linalg.norm(hidden, axis=(1, 2)).max() * np.linalg.norm(case.x[0])
     return Estimate(value, 4 * (case.l + case.h + case.count + 8) * EPS * size, "rounding bound")
-
-
-SHARP = (
-    {"h": 4, "l": 1, "side": 1e-4, "anchor_norm": 1e4, "n": 1, "at_origin": True},
-    {"h": 6, "l": 1, "side": 1e-5, "anchor_norm": 1e4, "n": 2, "at_origin": True},
-    {"h": 4, "l": 2, "side": 1e-4, "anchor_norm": 1e5, "n": 1, "at_origin": True},
-    {"h": 4, "l": 1, "side": 1.0, "anchor_norm": 1e-4, "n": 1, "at_origin": True},
-)
-
-
-def sharp_draws(options: Options, **chosen) -> tuple[CubeDraw, ...]:
-    """Everyday shapes, and few units at U_anc = 0 under a long or a short v_anc, where the bounds are least loose.
-
-    Args:
-        chosen: fields of CubeDraw that a statement wants otherwise. With the user's data: those alone.
-    """
-    everyday = tuple(draw for draw in cube_draws(options, **chosen) if draw.h <= 32 or options.data is not None)
-    if options.data is not None:
-        return everyday
-    trials = {"trials": options.trials} if options.trials else {}
-    return everyday[1:] + tuple(CubeDraw(**(family | chosen | trials)) for family in SHARP)
-
-
-def group_draws(options: Options) -> tuple[CubeDraw, ...]:
-    """`sharp_draws` of 2 to 16 networks."""
-    counts = (2, 4, 16)
-    return tuple(replace(draw, count=counts[i % len(counts)]) for i, draw in enumerate(sharp_draws(options)))
-
-
-def scattered() -> CubeNetworks:
-    """A tiny cube and two networks far outside it: what the draw in the cube is needed for."""
-    anchor = TwoLayer(np.zeros((1, 1)), np.array([1e-6]))
-    networks = (TwoLayer(np.array([[1.0]]), np.array([1.0])), TwoLayer(np.array([[-1.0]]), np.array([1.0])))
-    return CubeNetworks(anchor, networks, 1e-6, np.array([[1.0]]), np.array([2.0]))
-
-
-def lengthened(case: CubeNetworks, factor: float) -> CubeNetworks:
-    """The same networks on inputs that are `factor` times as long."""
-    return replace(case, x=case.x * factor)

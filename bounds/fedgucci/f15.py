@@ -5,16 +5,9 @@ from __future__ import annotations
 import sympy as sp
 
 from bounds.fedgucci.cube_bound import MUTANTS, cube_bound
-from bounds.fedgucci.cube_terms import (
-    SYMBOLS,
-    K,
-    cube_constants,
-    d_anc,
-    group_deviation,
-    group_draws,
-    mean_spread,
-    side,
-)
+from bounds.fedgucci.cube_families import counted, scattered, sharp_draws
+from bounds.fedgucci.cube_terms import IN_CUBE, SYMBOLS, K, cube_constants, d_anc, group_deviation, mean_spread, side
+from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.formula import Formula
 from bounds.mutants import power
 from bounds.statement import FEDGUCCI, Form, Source
@@ -43,7 +36,9 @@ STATEMENTS = (
         measure=lambda case: group_deviation(case)[0],
         symbols=SYMBOLS | {spread: "(1/K) sum_i |(U_i - mean U) x|_2"},
         says_left="|z(x)| at the first input, fixed before the draw",
-        draws=group_draws,
+        hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
+        draws=lambda options: counted(sharp_draws(options)),
+        necessity={"in-the-cube": scattered},
         mutants=tuple(power(spread, 2) if mutant.name.startswith("d to") else mutant for mutant in MUTANTS),
     ),
 )

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cube_bound import cube_bound
-from bounds.fedgucci.cube_terms import K, b, d_anc, group_deviation, group_draws, h, mean_group_deviation, side
+from bounds.fedgucci.cube_bound import MUTANTS, cube_bound
+from bounds.fedgucci.cube_families import counted, gap_draws, scattered, sharp_draws
+from bounds.fedgucci.cube_terms import (
+    IN_CUBE,
+    MORE_OUTPUTS,
+    K,
+    b,
+    d_anc,
+    group_deviation,
+    h,
+    mean_group_deviation,
+    side,
+)
+from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.formula import Formula
 from bounds.statement import FEDGUCCI, Form, Source
 from bounds.symbols import delta
 
 PRINTED = sp.sqrt(2) / 2 * side * (side + d_anc) * b * sp.sqrt(h) * sp.log(4 * h * K**2 / delta)
 ROWS = side * b * sp.sqrt(h * sp.log(12 * h / delta) / 2)  # (1/K) sum_i E_x |(U_i - mean U) x|^2 is at most its square
+TAIL = (MORE_OUTPUTS + sp.sqrt(sp.log(sp.Rational(21, 10) / delta) / 6)) / sp.sqrt(K)
+REPAIRED = ROWS * (d_anc / 2 + side * TAIL)
 
 STATEMENTS = (
     cube_bound(
@@ -24,18 +38,21 @@ STATEMENTS = (
             "<= 1: it holds at a fixed x. It grows like log K^2, which nothing in the problem asks for. Repaired, for "
             "the mean over any data on |x| <= b fixed before the draw, hence at one x too: by Jensen over clients and "
             "data (1/K) sum_i E_x ((U_i - mean U)_r x)^2 <= d^2 b^2 log(12h/delta)/2 for all rows r but with "
-            "probability .034 delta, and the v_i - v_anc are one sub-Gaussian sum (.953 delta)",
+            "probability .034 delta, and the v_i - v_anc are one sub-Gaussian sum (.953 delta); with C outputs one for "
+            "each, which by (J_C) of R1 adds sqrt((C-1)/(12K))",
         ),
         {
             Form.STATED: Formula(PRINTED, failure=delta),
-            Form.REPAIRED: Formula(
-                ROWS * (d_anc / 2 + side * sp.sqrt(sp.log(sp.Rational(21, 10) / delta) / (6 * K))), failure=delta
-            ),
+            Form.REPAIRED: Formula(REPAIRED, failure=delta),
         },
+        hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
         measure=mean_group_deviation,
         measures={Form.STATED: lambda case: group_deviation(case)[0]},
-        says_left="E_x |z(x)|; as printed: |z(x)| at the first input, fixed before the draw",
-        draws=group_draws,
+        says_left="E_x |z(x)|_2; as printed: |z(x)| at the first input, fixed before the draw",
+        draws=lambda options: counted(gap_draws(options)),
+        form_draws={Form.STATED: lambda options: counted(sharp_draws(options))},
+        mutants=MUTANTS,
+        necessity={"in-the-cube": scattered},
         uses=("fedgucci/F15",),
     ),
 )

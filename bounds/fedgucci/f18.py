@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cube_bound import MUTANTS, cube_bound
+from bounds.fedgucci.cube_bound import NEEDED, cube_bound
+from bounds.fedgucci.cube_families import counted, group_draws, unit_loss_draws
 from bounds.fedgucci.cube_terms import (
+    IN_CUBE,
     SYMBOLS,
     K,
     S,
     b,
     d_anc,
     d_eps,
-    group_draws,
+    group_loss,
     h,
     mean_group_deviation,
-    side,
+    with_loss,
 )
-from bounds.fedgucci.f16 import ROWS
+from bounds.fedgucci.f16 import REPAIRED
+from bounds.fedgucci.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
 from bounds.fedgucci.sure import SURE
+from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.formula import Formula, Nature
+from bounds.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.statement import FEDGUCCI, Form, Source
 from bounds.symbols import delta
 
@@ -35,10 +40,11 @@ STATEMENTS = (
             note="d_* stands for d_{epsilon + gamma Gamma^2} (the appendix prints epsilon + Gamma, a loss plus a "
             "length). The step (51) that brings gamma Gamma^2 is not true (F17), and gamma is infinite for this "
             "architecture on a domain with a dead row; no draw violates the conclusion, since (50) at the true d is "
-            "loose by a factor of 100 to 10000. The domain is taken as the cube with the level above every loss in "
-            "it, so d_* = d. Repaired: R4's way at the true d, any data on |x| "
-            "<= b, no gamma, no Gamma and no growth with K; where d is to be traded for a volume of low loss, R5 does "
-            "it without gamma and Gamma",
+            "loose by a factor of 100 to 10000. In most families the domain is the cube with the level above every "
+            "loss in it, so d_* = d; in two it is wider, the clients see different inputs and share a minimiser, the "
+            "anchor, so that Gamma = 0 and d_* is d_epsilon of their mean loss, sampled. Repaired: R4's way at the "
+            "true d, any data on |x| <= b, no gamma, no Gamma and no growth with K, times the loss's own constant and "
+            "for C outputs (F16); where d is to be traded for a volume of low loss, R5 does it without gamma and Gamma",
         ),
         {
             Form.STATED: Formula(
@@ -49,15 +55,20 @@ STATEMENTS = (
                 consequence="the dependence on gamma and Gamma is not established; the barrier of the group is bounded "
                 "without them, and without growth in the number of clients",
             ),
-            Form.REPAIRED: Formula(
-                ROWS * (d_anc / 2 + side * sp.sqrt(sp.log(sp.Rational(21, 10) / delta) / (6 * K))), failure=delta
-            ),
+            Form.REPAIRED: Formula(with_loss(REPAIRED), failure=delta),
         },
-        measure=mean_group_deviation,
+        hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
+        form_hypotheses={Form.STATED: (AS_ASSUMED, CONNECTED), Form.REPAIRED: (LIPSCHITZ_LOSS,)},
+        necessity=NEEDED | {CONNECTED.name: hardly_connected},
+        measure=lambda case: (mean_group_deviation(case), group_loss(case)),
+        measures={Form.STATED: mean_group_deviation},
         symbols=SYMBOLS | {d_eps: "S-th root of the volume of the networks with a loss below the level d_* refers to"},
-        says_left="E_x |z(x)|, which the group barrier of the clients' mean loss does not exceed",
+        says_left="first part and as printed: E_x |z(x)|_2, which the group barrier of a convex 1-Lipschitz loss does "
+        "not exceed; second part: the group barrier of the case's loss",
         draws=group_draws,
-        mutants=MUTANTS,
+        form_draws={
+            Form.STATED: lambda options: (*counted(unit_loss_draws(options)), *low_loss_draws(options, own=True))
+        },
         uses=("fedgucci/F16", "fedgucci/F17", "fedgucci/R4", "fedgucci/R5"),
     ),
 )

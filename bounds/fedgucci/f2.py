@@ -40,17 +40,20 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Assumption 3.2, first part",
-            note="true with constant 1 of the logistic and the absolute loss of a scalar network, which is the one the "
-            "theorems have. The experiments use cross-entropy: sqrt 2 in the l2 norm of the logits (a supremum, not "
-            "taken). The squared loss has no constant on an unbounded set, 2R on |f - y| <= R. Repaired: the constant "
-            "that each loss has",
+            note="an assumption, and one that can be met: true with constant 1 of the logistic and the absolute loss "
+            "of a scalar network, which is the one the theorems have, and of any Lipschitz loss in another unit. "
+            "Checked as printed is the reading that the losses of the experiments meet it as they are: cross-entropy "
+            "has sqrt 2 in the l2 norm of the logits (a supremum, not taken), and the squared loss none on an "
+            "unbounded set, 2R on |f - y| <= R. Repaired: the constant that each loss has, which every bound on a "
+            "barrier takes here as L",
         ),
         forms={
             Form.STATED: Formula(
                 sp.Integer(1),
-                nature=Nature.SUBSTANCE,
-                consequence="With cross-entropy every bound must be multiplied by sqrt 2 and |z| read as the l2 norm "
-                "of the vector of gaps; with the squared loss by 2R. For scalar logistic loss nothing changes.",
+                nature=Nature.READING,
+                consequence="With cross-entropy every bound must be multiplied by sqrt 2, |z| read as the l2 norm of "
+                "the vector of gaps, and the bounds for C outputs taken (F9, R1, R1g, sure, R4); with the squared loss "
+                "by 2R. For scalar logistic loss nothing changes.",
             ),
             Form.REPAIRED: Formula(lipschitz),
         },

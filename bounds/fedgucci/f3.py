@@ -6,7 +6,9 @@ from fractions import Fraction
 
 import sympy as sp
 
+from bounds.fedgucci.low_loss_families import wide_cube_draws
 from bounds.formula import Formula, Nature
+from bounds.low_loss_cube import LowLossCube
 from bounds.low_loss_region import LowLossDraw, LowLossRegion
 from bounds.mutants import index_shifted, power, reversed_comparison, scaled, without
 from bounds.statement import FEDGUCCI, Form, Hypothesis, Kind, Outcome, Source, Statement
@@ -22,14 +24,11 @@ SYMBOLS = {
 }
 
 
-def _constants(case: LowLossRegion) -> dict:
+def _constants(case: LowLossRegion | LowLossCube) -> dict:
     whole = float(case.side)
-    return {
-        diameter: case.diameter(),
-        volume_inside: case.volume_in_cube(),
-        n_parameters: case.size,
-        side: whole if Fraction(whole) == case.side else Estimate(whole, 2e-16 * whole, "rounding bound"),
-    }
+    rounded = whole if Fraction(whole) == case.side else Estimate(whole, 2e-16 * whole, "rounding bound")
+    values = {diameter: case.diameter(), n_parameters: case.size, side: rounded}
+    return values | ({volume_inside: case.volume_in_cube()} if isinstance(case, LowLossRegion) else {})
 
 
 def _inside(half_sides: int) -> Hypothesis:
@@ -84,8 +83,10 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda case: (case.probability(), case.probability()),
         symbols=SYMBOLS,
-        says_left="the exact share of the cube from which the segment to the anchor stays at or below eps, in balls",
+        says_left="the share of the cube from which the segment to the anchor stays at or below eps, in balls; of "
+        "networks, sampled, each segment exactly",
         draws=_draws,
+        form_draws={Form.STATED: lambda options: (*_draws(options), *wide_cube_draws(options))},
         mutants=(
             scaled(sp.Rational(99, 100)),
             index_shifted(n_parameters, 1),

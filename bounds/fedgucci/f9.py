@@ -9,9 +9,11 @@ import sympy as sp
 from hypothesis.strategies import SearchStrategy
 
 from bounds.cube_networks import CubeDraw, CubeNetworks
-from bounds.fedgucci.cube_bound import MUTANTS, cube_bound
+from bounds.fedgucci.cube_bound import MUTANTS, NEEDED, cube_bound
+from bounds.fedgucci.cube_families import gap_draws, scattered, unit_loss_draws
 from bounds.fedgucci.cube_terms import (
     IN_CUBE,
+    C,
     S,
     absolute_value,
     b,
@@ -23,17 +25,20 @@ from bounds.fedgucci.cube_terms import (
     h,
     l,
     side,
+    with_loss,
 )
+from bounds.fedgucci.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
 from bounds.fedgucci.sure import SURE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.formula import Formula, Nature
+from bounds.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.statement import FEDGUCCI, Form, Kind, Outcome, Source
 from bounds.symbols import delta
 
-LOG = sp.log(12 * h / delta)
-AT_TRUE_SIDE = sp.sqrt(2) / 2 * sp.sqrt(h) * b * (side**2 + side * d_anc) * LOG  # (32)
-STATED = sp.sqrt(2 * h) * b / (2 * (1 - delta) ** (2 / S)) * d_eps * (d_eps + d_anc) * LOG
-EVERY_INPUT = side * b * sp.sqrt(h * l) / 2 * (side * sp.sqrt(h) / 2 + d_anc / 2)
+LOG = sp.log(12 * C * h / delta)
+AT_TRUE_SIDE = sp.sqrt(2) / 2 * sp.sqrt(h) * b * (sp.sqrt(C) * side**2 + side * d_anc) * LOG  # (32)
+THEOREM = sp.sqrt(2 * h) * b / (2 * (1 - delta) ** (2 / S)) * d_eps * (sp.sqrt(C) * d_eps + d_anc) * LOG
+EVERY_INPUT = side * b * sp.sqrt(h * l) / 2 * (side * sp.sqrt(C * h) / 2 + d_anc / 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +54,7 @@ def chosen_input(case: CubeNetworks) -> WorstInput:
     """The case seen by the unit input along u_1 - u_2 of the first unit, for which this unit switches most."""
     first, second = (network.hidden[0] for network in case.networks[:2])
     x = (first - second) / np.linalg.norm(first - second)
-    return WorstInput(case.anchor, case.networks, case.side, x[None], case.y[:1], case.delta)
+    return WorstInput(case.anchor, case.networks, case.side, x[None], case.y[:1], case.delta, case.loss, case.reach)
 
 
 def worst_input(seed: int, features: int = 1600) -> WorstInput:
@@ -81,17 +86,21 @@ STATEMENTS = (
             FEDGUCCI,
             "Theorem 3.5 (B.2), Eqs (6), (32)-(37)",
             note="read with the prefactor sqrt(2h) b, which is what (30) gives and the KDD version prints, and the "
-            "exponent 2/(hl+h). The proof shows (32) for one x and one alpha and uses it under E_x and sup over "
-            "alpha; the conclusion holds all the same, with the same constants (R1g: Jensen for tails over x, a net "
-            "for alpha). The domain is taken as the cube and epsilon above every loss in it: then d_epsilon = d, P(D) "
-            "= 1; by Lemma 3.3 the right side is never below "
-            "(32) at the true d, the form called repaired, which bounds E_x |z| for every alpha at once. It exceeds "
-            "the sure bound for x uniform in the ball and h up to about 1000, and the barrier by a "
-            "factor of 100 to 10000 in everyday cases",
+            "exponent 2/(hl+h). As printed it is for one output and a 1-Lipschitz loss; repaired: any loss times its "
+            "own constant L, and C outputs, as the paper's own proof gives them with a union over the C rows of the "
+            "readout as well: |V_i - V_anc| times a vector is then at most sqrt(C) times a row's part, |V_anc| is the "
+            "largest singular value, and one logarithm of 12Ch/delta is above both of its. The proof shows (32) for "
+            "one x and one alpha and uses it under E_x and sup over alpha; the conclusion holds all the same, with the"
+            " same constants (R1g: Jensen for tails over x, a net for alpha). In most families the domain is the cube "
+            "and epsilon above every loss in it: then d_epsilon = d, P(D) = 1; in two it is wider and epsilon cuts a "
+            "region out of it, whose d_epsilon and P(D) are sampled. By Lemma 3.3 the right side is never below (32) "
+            "at the true d, the form called repaired, which bounds E_x |z|_2 for every alpha at once. It exceeds the "
+            "sure bound for x uniform in the ball and h up to about 1000, and the barrier by a factor of 100 to 10000 "
+            "in everyday cases",
         ),
         {
             Form.STATED: Formula(
-                STATED,
+                THEOREM.subs(C, 1),
                 failure=delta,
                 nature=Nature.PROOF_GAP,
                 trivial=SURE,
@@ -99,9 +108,13 @@ STATEMENTS = (
                 "thousand hidden units it says less than a bound without probability (the sure bound), so it does not "
                 "by itself explain small barriers",
             ),
-            Form.REPAIRED: Formula(AT_TRUE_SIDE, failure=delta),
+            Form.REPAIRED: Formula(with_loss(AT_TRUE_SIDE), failure=delta),
         },
-        measures={Form.STATED: barrier, Form.REPAIRED: gap},
+        hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
+        form_hypotheses={Form.STATED: (AS_ASSUMED, CONNECTED), Form.REPAIRED: (LIPSCHITZ_LOSS,)},
+        necessity=NEEDED | {CONNECTED.name: hardly_connected},
+        measures={Form.STATED: barrier},
+        form_draws={Form.STATED: lambda options: (*unit_loss_draws(options), *low_loss_draws(options))},
         uses=("fedgucci/R1g",),
     ),
     cube_bound(
@@ -117,7 +130,7 @@ STATEMENTS = (
         ),
         {
             Form.STATED: Formula(
-                AT_TRUE_SIDE,
+                AT_TRUE_SIDE.subs(C, 1),
                 failure=delta,
                 nature=Nature.READING,
                 consequence="(32) may be averaged over data fixed before the draw; it is no bound for inputs chosen "
@@ -132,9 +145,12 @@ STATEMENTS = (
         witness={Form.STATED: lambda: worst_input(0)},
         constants=cube_constants,
         measures={Form.STATED: absolute_value},
+        measure=gap,
+        draws=gap_draws,
         form_draws={Form.STATED: _worst_inputs},
-        says_left="sup over alpha of E_x |z_x(alpha)|, exactly; as printed: |z_x(alpha)| in balls at one input chosen "
-        "after the draw and one alpha, which the supremum over both is not below",
+        necessity={"in-the-cube": scattered},
+        says_left="sup over alpha of E_x |z_x(alpha)|_2, exactly for one output; as printed: |z_x(alpha)| in balls at "
+        "one input chosen after the draw and one alpha, which the supremum over both is not below",
         mutants=MUTANTS,
     ),
 )

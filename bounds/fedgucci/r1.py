@@ -5,12 +5,12 @@ from __future__ import annotations
 import sympy as sp
 
 from bounds.fedgucci.cube_bound import cube_bound
-from bounds.fedgucci.cube_terms import SPREAD, N, d_anc, side
+from bounds.fedgucci.cube_terms import MORE_OUTPUTS, SPREAD, VECTOR_TAIL, N, d_anc, side, with_loss
 from bounds.formula import Formula
 from bounds.statement import BEYOND, Form, Source
 from bounds.symbols import delta
 
-R1 = SPREAD / 2 * (d_anc / 2 + side * (1 + sp.sqrt(sp.log(4 * N / delta) / 6)))
+R1 = SPREAD / 2 * (d_anc / 2 + side * (1 + MORE_OUTPUTS + sp.sqrt(sp.log(4 * N / delta) / 6)))
 
 STATEMENTS = (
     cube_bound(
@@ -22,10 +22,11 @@ STATEMENTS = (
             note="the ledger has x uniform in the ball, E x x^T = b^2/(l+2) I; the proof uses the second moment "
             "alone, so s^2 = lambda_max(E x x^T) gives it for any data fixed before the draw, samples included. "
             "Surely E_x |(U_1 - U_2) x| <= E1 = d s sqrt(h l). The terms of v_1 - v_anc and v_2 - v_anc: tails "
-            "averaged over x by Jensen, a net of ceil(sqrt h) midpoints for alpha, between which they change by at "
-            "most d E1/2. The two taken as one sub-Gaussian sum would need log(2N/delta)/12 in place of "
-            "log(4N/delta)/6",
+            "averaged over x by Jensen, a net of ceil(sqrt(C h)) midpoints for alpha, between which they change by at "
+            "most d E1/2, since |V_1 - V_anc| + |V_2 - V_anc| <= d sqrt(C h). The two taken as one sub-Gaussian sum "
+            "would need log(2N/delta)/12 in place of log(4N/delta)/6. " + VECTOR_TAIL + " Here p = delta/(2N), "
+            "sigma <= (d/sqrt 12)(1 - alpha)|(U_1 - U_2) x|, given U_1 and U_2",
         ),
-        {Form.REPAIRED: Formula(R1, failure=delta)},
+        {Form.REPAIRED: Formula(with_loss(R1), failure=delta)},
     ),
 )

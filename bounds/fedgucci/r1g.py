@@ -5,13 +5,13 @@ from __future__ import annotations
 import sympy as sp
 
 from bounds.fedgucci.cube_bound import cube_bound
-from bounds.fedgucci.cube_terms import b, d_anc, h, side
+from bounds.fedgucci.cube_terms import MORE_OUTPUTS, C, b, d_anc, h, side, with_loss
 from bounds.formula import Formula
 from bounds.statement import BEYOND, Form, Source
 from bounds.symbols import delta
 
-LOG = sp.log(12 * h / delta)
-R1G = side * b * sp.sqrt(h * LOG) / 2 * (d_anc / 2 + side * (1 + sp.sqrt(LOG / 6)))
+LOG = sp.log(12 * C * h / delta)
+R1G = side * b * sp.sqrt(h * LOG) / 2 * (d_anc / 2 + side * (1 + MORE_OUTPUTS + sp.sqrt(LOG / 6)))
 
 STATEMENTS = (
     cube_bound(
@@ -20,12 +20,13 @@ STATEMENTS = (
         Source(
             BEYOND,
             "R1g of the ledger",
-            note="any law of x on |x| <= b fixed before the draw, one point included. With y = log(12h/delta), E_x "
-            "((U_1 - U_2)_i x)^2 <= d^2 b^2 y for all rows i but with probability .034 delta, and the net costs .953 "
-            "delta. As 1 + sqrt(y/6) <= sqrt(2y) for y >= 1, it implies Eq (32) under E_x and sup over alpha, and so "
-            "Theorem 3.5 as its proof has it",
+            note="any law of x on |x| <= b fixed before the draw, one point included. With y = log(12Ch/delta), E_x "
+            "((U_1 - U_2)_i x)^2 <= d^2 b^2 y for all rows i but with probability .034 delta. R1's tail with p = "
+            "2 exp(-y) = delta/(6Ch) at N = ceil(sqrt(Ch)) <= Ch places of two readouts costs delta/3. As 1 + "
+            "sqrt((C-1)/12) + sqrt(y/6) <= sqrt(2Cy) for y >= log 12, it implies Eq (32), in C outputs as F9 has it, "
+            "under E_x and sup over alpha, and so Theorem 3.5 as its proof has it",
         ),
-        {Form.REPAIRED: Formula(R1G, failure=delta)},
+        {Form.REPAIRED: Formula(with_loss(R1G), failure=delta)},
         uses=("fedgucci/R1",),
     ),
 )

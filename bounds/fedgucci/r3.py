@@ -16,7 +16,7 @@ from bounds.case_strategies import log_uniform
 from bounds.cube_networks import CubeDraw, CubeNetworks
 from bounds.draw_counts import DerivedDraw
 from bounds.fedgucci.cube_bound import cube_bound
-from bounds.fedgucci.cube_terms import IN_CUBE, SYMBOLS, N, b, cube_constants, h, l, side
+from bounds.fedgucci.cube_terms import IN_CUBE, MORE_OUTPUTS, SYMBOLS, N, b, cube_constants, h, l, side
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.formula import Formula
 from bounds.mutants import power, replaced, reversed_comparison, scaled
@@ -27,7 +27,7 @@ from ntkfl.estimate import Estimate
 density, ratios = sp.symbols("c_l q", positive=True)
 MISSED = 1e-6  # probability that the sample of the ball misleads
 R3 = density * b * l * side**2 / 4 * ratios + side**2 * b * sp.sqrt(h * l / (l + 2)) / 2 * (
-    1 + sp.sqrt(sp.log(4 * N / delta) / 6)
+    1 + MORE_OUTPUTS + sp.sqrt(sp.log(4 * N / delta) / 6)
 )
 
 
@@ -39,27 +39,30 @@ class BallPopulation:
 
     @cached_property
     def mean_gap(self) -> Estimate:
-        """sup over alpha of E_x |z_x(alpha)| over the ball, between E_x |z_x(1/2)| and the mean of R2's bound on z_x.
+        """sup over alpha of E_x |z_x(alpha)|_2 over the ball, between E_x |z_x(1/2)| and the mean of R2's bound on z_x.
 
         Means over the sample with empirical Bernstein bounds (Maurer and Pontil 2009), both at the level 1 - MISSED.
         """
         first, second = self.cube.networks[:2]
         a, c = (np.asarray(self.cube.x @ net.hidden.T) for net in (first, second))
-        switched, dv = a * c < 0, first.readout - second.readout
+        switched, (v1, v2) = a * c < 0, (np.atleast_2d(net.readout) for net in (first, second))
         sizes = np.where(switched, np.abs(a) + np.abs(c), 1.0)
-        largest = np.maximum(np.abs(first.readout), np.abs(second.readout))
-        bilinear = (np.maximum(a, 0) - np.maximum(c, 0)) @ dv / 4
-        upper = np.abs(bilinear) + np.where(switched, np.abs(a * c) / sizes, 0.0) @ largest
+        largest = np.maximum(*(np.linalg.norm(v, axis=0) for v in (v1, v2)))
+        bilinear = (np.maximum(a, 0) - np.maximum(c, 0)) @ (v1 - v2).T / 4
+        upper = np.linalg.norm(bilinear, axis=1) + np.where(switched, np.abs(a * c) / sizes, 0.0) @ largest
         middle = np.maximum((a + c) / 2, 0) - (np.maximum(a, 0) + np.maximum(c, 0)) / 2
-        lower = np.abs(middle @ ((first.readout + second.readout) / 2) - bilinear)
-        reach = float((np.linalg.norm(dv) + np.linalg.norm(largest)) * np.linalg.norm(first.hidden - second.hidden) / 4)
+        lower = np.linalg.norm(middle @ ((v1 + v2) / 2).T - bilinear, axis=1)
+        reach = float(
+            (np.linalg.norm(v1 - v2) + np.linalg.norm(largest)) * np.linalg.norm(first.hidden - second.hidden) / 4
+        )
         low, high = lower.mean() - _bernstein(lower, reach), upper.mean() + _bernstein(upper, reach)
         return Estimate.between(max(low, 0.0), high, f"sample of {len(a)} inputs, empirical Bernstein bounds")
 
     @cached_property
     def weighted_ratios(self) -> float:
-        """sum_i |v_anc,i| / |u_anc,i| over the rows that are not 0, rounded up."""
-        rows, readout = np.linalg.norm(self.cube.anchor.hidden, axis=1), np.abs(self.cube.anchor.readout)
+        """sum_i |v_anc,i|_2 / |u_anc,i| over the rows that are not 0, rounded up."""
+        rows = np.linalg.norm(self.cube.anchor.hidden, axis=1)
+        readout = np.linalg.norm(np.atleast_2d(self.cube.anchor.readout), axis=0)
         alive = rows > 0
         return float((readout[alive] / rows[alive]).sum() * (1 + 1e-12))
 
@@ -67,7 +70,7 @@ class BallPopulation:
     def dead_rows(self) -> int:
         """Number of units with u_anc,i = 0 and v_anc,i not 0."""
         anchor = self.cube.anchor
-        return int((~anchor.hidden.any(axis=1) & (anchor.readout != 0)).sum())
+        return int((~anchor.hidden.any(axis=1) & np.atleast_2d(anchor.readout).any(axis=0)).sum())
 
     @property
     def outside(self) -> float:
@@ -116,11 +119,22 @@ class BallDraw(DerivedDraw):
 
 def ball_draws(options: Any) -> tuple[BallDraw, ...]:
     """The ledger's h = 64, l = 4, and smaller networks at smaller sides; the law of x is part of the claim."""
-    shapes = ((64, 4, 0.2), (8, 4, 0.2), (8, 4, 0.05), (4, 2, 0.1))
+    shapes = ((64, 4, 0.2, 1), (8, 4, 0.2, 1), (8, 4, 0.05, 1), (4, 2, 0.1, 1), (8, 4, 0.2, 3))
     trials = options.trials or 25
     return tuple(
-        BallDraw(CubeDraw(h=units, l=features, side=d, rows="ball", n=8000, trials=trials))
-        for units, features, d in shapes
+        BallDraw(
+            CubeDraw(
+                h=units,
+                l=features,
+                side=d,
+                rows="ball",
+                n=8000,
+                trials=trials,
+                outputs=outputs,
+                loss="absolute" if outputs == 1 else "cross-entropy",
+            )
+        )
+        for units, features, d, outputs in shapes
     )
 
 
@@ -144,11 +158,12 @@ STATEMENTS = (
         Source(
             BEYOND,
             "R3 of the ledger",
-            note="x uniform in the ball of radius b. A unit switches between the two networks only where |u_anc,i . "
-            "x| <= (d/2) sqrt(l) b, which has a probability of at most c_l d sqrt(l)/|u_anc,i| (the density of "
-            "u.x/|u| is at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2))), and J_i <= d sqrt(l) b/4 there. "
-            "So R1's term E1 d_anc/4 becomes c_l b l d^2/4 sum_i |v_anc,i|/|u_anc,i|. Theorem 3.5 is of first order "
-            "in d, which is necessary at U_anc = 0 only",
+            note="x uniform in the ball of radius b. A unit switches between the two networks only where |u_anc,i . x| "
+            "<= (d/2) sqrt(l) b, which has a probability of at most c_l d sqrt(l)/|u_anc,i| (the density of u.x/|u| is "
+            "at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2))), and J_i <= d sqrt(l) b/4 there. So R1's "
+            "term E1 d_anc/4 becomes c_l b l d^2/4 sum_i |v_anc,i|/|u_anc,i|, with the columns of the readout for C "
+            "outputs. A bound on the gap of the outputs; a barrier is at most the loss's constant times it. Theorem "
+            "3.5 is of first order in d, which is necessary at U_anc = 0 only",
         ),
         {Form.REPAIRED: Formula(R3, failure=delta)},
         hypotheses=(
@@ -165,10 +180,11 @@ STATEMENTS = (
         symbols=SYMBOLS
         | {
             density: "largest density of a coordinate of x, times b: Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2))",
-            ratios: "sum_i |v_anc,i|/|u_anc,i|",
+            ratios: "sum_i |v_anc,i|_2/|u_anc,i|",
         },
-        says_left="sup over alpha of E_x |z_x(alpha)| over the ball, enclosed by a sample of x: E_x |z_x(1/2)| below, "
-        "the mean of a bound on sup over alpha of |z_x| above, each with an empirical Bernstein bound at 1 - 1e-6",
+        says_left="sup over alpha of E_x |z_x(alpha)|_2 over the ball, enclosed by a sample of x: E_x |z_x(1/2)| "
+        "below, the mean of a bound on sup over alpha of |z_x| above, each with an empirical Bernstein bound at 1 - "
+        "1e-6",
         draws=ball_draws,
         mutants=(
             scaled(sp.Rational(1, 200)),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sympy as sp
 
 from bounds.fedgucci.cube_bound import cube_bound
-from bounds.fedgucci.cube_terms import SPREAD, K, d_anc, group_draws, mean_group_deviation, side
+from bounds.fedgucci.cube_families import group_draws
+from bounds.fedgucci.cube_terms import MORE_OUTPUTS, SPREAD, K, L, d_anc, group_loss, mean_group_deviation, side
 from bounds.formula import Formula
 from bounds.statement import BEYOND, Form, Source
 from bounds.symbols import delta
 
-LOG = sp.log(2 / delta)
-SAYS_GROUP = "E_x |z(x)|, z the output of the mean network less the mean output; the group barrier does not exceed it"
+TAIL = MORE_OUTPUTS + sp.sqrt(sp.log(2 / delta) / 6)
+WITHOUT_K, WITH_K = (SPREAD / 2 * (d_anc / 2 + side * tail) for tail in (TAIL, TAIL / sp.sqrt(K)))
 
 STATEMENTS = (
     cube_bound(
@@ -21,22 +22,18 @@ STATEMENTS = (
             BEYOND,
             "R4 of the ledger",
             note="(1/K) sum |U_i - mean U|_F^2 <= h l d^2/4 surely (Popoviciu), so the anchor's term is at most E1 "
-            "d_anc/4 and the others are one sub-Gaussian sum, averaged over x by Jensen. Two parts: without K, and "
-            "with the 1/sqrt K that the sum of K independent v_i - v_anc brings. s^2 = lambda_max(E x x^T): any data "
-            "fixed before the draw, x uniform in the ball being s = b/sqrt(l+2). The quantity itself may rise or fall "
-            "with K",
+            "d_anc/4 and the others are one sub-Gaussian sum, averaged over x by Jensen; with C outputs one for each, "
+            "by (J_C) of R1 at p = delta. Three parts: without K; with the 1/sqrt K that the sum of K independent V_i "
+            "- V_anc brings; and this one times the loss's constant, for its barrier. s^2 = lambda_max(E x x^T): any "
+            "data fixed before the draw, x uniform in the ball being s = b/sqrt(l+2). The quantity itself may rise or "
+            "fall with K",
         ),
         {
-            Form.REPAIRED: Formula(
-                (
-                    SPREAD / 2 * (d_anc / 2 + side * sp.sqrt(LOG / 6)),
-                    SPREAD / 2 * (d_anc / 2 + side * sp.sqrt(LOG / (6 * K))),
-                ),
-                failure=delta,
-            )
+            Form.REPAIRED: Formula((WITHOUT_K, WITH_K, L * WITH_K), failure=delta),
         },
-        measure=lambda case: (mean_group_deviation(case),) * 2,
-        says_left=SAYS_GROUP,
+        measure=lambda case: (*(mean_group_deviation(case),) * 2, group_loss(case)),
+        says_left="first parts: E_x |z(x)|_2, z the output of the mean network less the mean output; last part: the "
+        "group barrier of the case's loss",
         draws=group_draws,
     ),
 )

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cube_bound import cube_bound
-from bounds.fedgucci.cube_terms import IN_CUBE, SPREAD, d_anc, h, side
+from bounds.fedgucci.corners import corner_draws
+from bounds.fedgucci.cube_bound import MUTANTS, cube_bound
+from bounds.fedgucci.cube_families import loss_draws
+from bounds.fedgucci.cube_terms import IN_CUBE, SPREAD, C, L, d_anc, h, side, with_loss
 from bounds.formula import Formula
-from bounds.statement import BEYOND, Form, Kind, Source
+from bounds.loss_constant import LIPSCHITZ_LOSS
+from bounds.mutants import replaced, scaled, without
+from bounds.statement import BEYOND, Change, Form, Kind, Source
 
-SURE = SPREAD / 2 * (side * sp.sqrt(h) / 2 + d_anc / 2)
+SURE = SPREAD / 2 * (side * sp.sqrt(C * h) / 2 + d_anc / 2)
 
 STATEMENTS = (
     cube_bound(
@@ -18,12 +22,21 @@ STATEMENTS = (
         Source(
             BEYOND,
             "sure bound of the ledger",
-            note="no randomness is used: |v_i - v_anc| <= d sqrt(h)/2 and E_x |(U_1 - U_2) x| <= d s sqrt(h l). With x "
-            "uniform in the ball, s = b/sqrt(l+2) < b/sqrt(l), it is below the right side of Theorem 3.5 at the true d "
-            "whenever sqrt(h) <= 2 sqrt(2) log(12h/delta): up to 1114 hidden units at delta = .1",
+            note="no randomness is used: |V_i - V_anc|_F <= d sqrt(C h)/2, |V_anc J| <= |V_anc| |J| and E_x |(U_1 - "
+            "U_2) x| <= d s sqrt(h l). With x uniform in the ball, s = b/sqrt(l+2) < b/sqrt(l), it is below the right "
+            "side of Theorem 3.5 at the true d whenever sqrt(h) <= 2 sqrt(2) log(12h/delta): up to 1114 hidden units "
+            "at delta = .1",
         ),
-        {Form.REPAIRED: Formula(SURE)},
+        {Form.REPAIRED: Formula(with_loss(SURE))},
         kind=Kind.UPPER,
-        hypotheses=(IN_CUBE,),
+        hypotheses=(IN_CUBE, LIPSCHITZ_LOSS),
+        draws=lambda options: loss_draws(options) + corner_draws(options),
+        mutants=(
+            scaled(sp.Rational(9, 10)),
+            replaced(L, sp.Min(L, 1), "the constant 1 for every loss", Change.CONSTANT),
+            replaced(L, L / 2, "half the loss's constant", Change.CONSTANT),
+            without(C),
+            *MUTANTS[1:],
+        ),
     ),
 )

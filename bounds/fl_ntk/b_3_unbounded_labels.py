@@ -133,7 +133,7 @@ def _draws(options: Options, label: float | None) -> tuple:
 
     label: of these points, None where it is huge; then only they are drawn.
     """
-    if replace(options, seed=0, trials=None) != Options():
+    if replace(options, seed=0, trials=None, device=None) != Options():
         return (PremiseDraw(options),)
     opposed = OpposedDraw(label, trials=options.trials or 20)
     return (opposed,) if label is None else (PremiseDraw(options), opposed)

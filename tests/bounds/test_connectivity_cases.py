@@ -51,7 +51,9 @@ def test_the_users_inputs_are_taken():
     ("change", "said"),
     [
         ({"networks": ()}, "there is no network beside the anchor"),
-        ({"y": np.ones(3)}, r"the labels have shape \(3,\); with 4 inputs: \(4,\)"),
+        ({"y": np.ones(3)}, r"the labels have shape \(3,\); the absolute loss of 4 samples, 1 outputs, needs \(4,\)"),
+        ({"loss": "cross-entropy"}, "the cross-entropy loss needs two outputs or more"),
+        ({"loss": "squared", "reach": 0.0}, "reach is 0.0; it must be positive"),
         ({"side": 0.0}, "side is 0.0; it must be positive"),
         ({"delta": -1.0}, "delta is -1.0; it must be positive"),
     ],

@@ -30,6 +30,14 @@ def test_no_two_networks_share_neurons_and_a_fresh_ladder_has_others():
     assert len(set(neurons)) == 18
 
 
+def test_a_second_opinion_is_no_longer_than_a_short_ladder():
+    long, short = (ladder_draws(Options(), **steps)[0].case(0) for steps in ({}, {"eta_local": 0.05}))
+    assert (long.fresh().widths, long.fresh().counts) == (short.widths, short.counts)
+    assert (short.fresh().widths, short.fresh().counts) == (short.widths, short.counts)
+    assert long.fresh().setup == long.setup
+    np.testing.assert_array_equal(long.fresh().problem.y, long.problem.y)
+
+
 def test_every_run_starts_from_the_same_residual():
     ladder = small()
     for run in (run for row in ladder.runs for run in row):

@@ -1,0 +1,148 @@
+"""Statements whose left sides come from the training engine: the same cases, judged as those of the simulator are."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from bounds.federated_run import FederatedDraw, federated_draws, federated_run
+from bounds.listing import get
+from bounds.network_pair import NetworkPair
+from bounds.options import Options
+from bounds.statement import Form, Kind, Outcome
+from bounds.width_ladder import ladder_draws
+from ntkfl.connectivity.barrier import group_barrier, loss_barrier
+from ntkfl.connectivity.ensembles import ensemble_outputs
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem, Setup
+from ntkfl.reference import EXTENDED
+from ntkfl.training.methods import fed_gucci
+from ntkfl.training.objectives import HalfSquares
+from ntkfl.training.wide_training import networks, wide_federation
+from verification.compare import judge
+
+FINE = (Outcome.HOLDS, Outcome.TOUCHES)
+OBSERVED = (
+    "outputs",
+    "local_outputs",
+    "residual_norm",
+    "movement",
+    "local_movement",
+    "step",
+    "total_movement",
+    "flips",
+)
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """The same case on the engine and on the simulator."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((9, 6))
+    problem = Problem(x, rng.uniform(-1, 1, 9), np.array([0, 0, 1, 2, 2, 2, 2, 1, 0])).unit()
+    setup = Setup(width=512, eta_local=0.1, local_steps=3, rounds=30, eta_global=1.2)
+    return federated_run(problem, setup, device="cpu"), federated_run(problem, setup)
+
+
+def test_what_is_observed_agrees_within_its_errors(pair):
+    engine, simulated = pair
+    for name in OBSERVED:
+        one, other = engine.observed(name), simulated.observed(name)
+        assert one.method == "two summation orders"
+        assert (np.abs(one.value - other.value) <= one.error + other.error).all(), name
+        assert np.abs(one.error).max() < 1e-11, name
+    for t, kept in simulated.trajectory.weights.items():
+        assert np.abs(engine.trajectory.weights[t] - kept).max() < 1e-12
+    assert engine.trajectory.provenance["device"] == "cpu" and "torch" in engine.trajectory.provenance["versions"]
+    assert "torch" not in simulated.trajectory.provenance["versions"]
+
+
+def test_another_arithmetic_needs_no_engine(pair):
+    run = replace(pair[0], setup=replace(pair[0].setup, width=8, rounds=2), weights=draw(8, 6, 0))
+    run = replace(run, device="no such device").with_arithmetic(EXTENDED)
+    assert run.observed("outputs").method.startswith("extended")
+
+
+@pytest.mark.parametrize("form", [Form.STATED, Form.PROVED])
+def test_theorem_b_3_holds_round_by_round(pair, form):
+    """|y - y(t+1)|^2 <= (1 - rho lambda/2) |y - y(t)|^2 each round, and the theorem's product of them."""
+    engine, _ = pair
+    statement = get("fl-ntk/B.3")
+    assert all(h.met(engine) for h in statement.required(form))
+    assert judge(statement, form, engine).outcome in FINE
+    if form is statement.mutated_form:
+        wrong = [statement.forms[form].mutated(mutant.change) for mutant in statement.mutants]
+        assert Outcome.VIOLATED in [judge(statement, form, engine, formula=formula).outcome for formula in wrong]
+    squares = engine.observed("residual_norm").value ** 2
+    factor = 1 - float(engine.rho.value) * engine.smallest_eigenvalue.lo / 2
+    assert (squares[1:] <= factor * squares[:-1]).all() and factor < 1
+
+
+@pytest.mark.parametrize("name", ["fl-ntk/B.12", "fl-ntk/C.7-movement", "fl-ntk/X.1", "fl-ntk/B.10"])
+def test_statements_are_judged_alike_on_both(name, pair):
+    """The same outcome, from left sides that agree."""
+    statement = get(name)
+    linearised = [replace(run, linearised=True) for run in pair] if name == "fl-ntk/X.1" else pair
+    for form in statement.forms:
+        engine, simulated = (judge(statement, form, run) for run in linearised)
+        assert engine.outcome is simulated.outcome, form
+        if statement.kind is Kind.EQUALITY:
+            continue  # which entry is the worst is a matter of rounding
+        assert abs(engine.left.value - simulated.left.value) <= engine.left.error + simulated.left.error
+
+
+def test_the_families_carry_the_device():
+    for family in federated_draws(Options(device="cpu", width=64, rounds=2)):
+        assert isinstance(family, FederatedDraw) and family.device == "cpu"
+        assert family.case(0).device == "cpu"
+    assert all(family.case(0).device is None for family in federated_draws(Options(width=64, rounds=2)))
+
+
+def clients(width, beta, seed=1):
+    """The problem, and the clients that the engine trained in one round: of FedAvg, or of FedGuCci(beta)."""
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((12, 5))
+    problem = Problem(x, np.sign(x[:, 0]), np.repeat([0, 1, 2], [3, 5, 4])).unit()
+    setup = Setup(width=width, eta_local=0.25, local_steps=8, seed=seed)
+    weights = draw(width, 5, seed)
+    method = None if beta is None else fed_gucci.method(HalfSquares("sum"), beta=beta, alpha="gauss2")
+    federation = wide_federation(problem, setup, weights, method=method)
+    return problem, networks(weights, federation.round(federation.start(), keep_ends=True).ends)
+
+
+@pytest.mark.parametrize("beta", [None, 2.0])
+@pytest.mark.parametrize("width", [8, 64])
+def test_barriers_of_trained_clients_obey_r2(width, beta):
+    """Clients of one start, and of two starts, between which there is a barrier for the bound to hold against."""
+    problem, found = clients(width, beta)
+    _, others = clients(width, beta, seed=2)
+    statement = get("fedgucci/R2")
+    judged = [
+        judge(statement, Form.REPAIRED, NetworkPair(one, other, problem.x, problem.y, loss))
+        for loss in ("absolute", "logistic")
+        for one, other in ((found[0], found[1]), (found[1], found[2]), (found[0], others[0]), (found[1], others[2]))
+    ]
+    assert all(seen.outcome in FINE for seen in judged)
+    assert max(float(seen.left.value) for seen in judged) > 1e-3
+
+
+def test_wide_clients_have_no_barrier_and_average_as_those_of_a_linear_model():
+    """In the kernel regime, squared loss: no barrier, and the group's is minus the clients' variance (X3)."""
+    problem, found = clients(2**12, None)
+    outputs = np.stack([network.outputs(problem.x) for network in found])
+    variance = ((outputs - ensemble_outputs(found, problem.x)) ** 2).mean()
+    assert abs(float(group_barrier(found, problem.x, problem.y).value) / variance + 1) < 0.02
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        assert loss_barrier(found[i], found[j], problem.x, problem.y).value.hi < 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fl-ntk/lazy-weights", "fl-ntk/lazy-remainder"])
+def test_rates_in_the_width_hold_on_the_engines_ladder(name, monkeypatch):
+    monkeypatch.setattr("bounds.width_ladder.federated_run", partial(federated_run, device="cpu"))
+    statement = get(name)
+    (family,) = ladder_draws(Options(), rounds=30)
+    ladder = family.case(3)
+    assert ladder.runs[0][0].device == "cpu"
+    assert judge(statement, Form.STATED, ladder).outcome is Outcome.HOLDS

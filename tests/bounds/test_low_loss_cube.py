@@ -1,0 +1,96 @@
+"""Regions of low loss of small networks: what is sampled against independent counts, and the theorem they feed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bounds.fedgucci.low_loss_families import CONNECTED, hardly_connected, low_loss_draws, wide_cube_draws
+from bounds.listing import get
+from bounds.low_loss_cube import LowLossCubeDraw
+from bounds.options import Options
+from bounds.statement import Form, Outcome
+from ntkfl.connectivity.network import between
+from verification.compare import judge
+
+WIDE = LowLossCubeDraw(2, 2, 3.0, level=0.6)
+
+
+def networks_in_cube(case, side, count, seed):
+    rng = np.random.default_rng(seed)
+    return [case.anchor.at(case.anchor.vector() + side * rng.uniform(-0.5, 0.5, case.size)) for _ in range(count)]
+
+
+def mean_loss(case, network, rows=slice(None)):
+    return np.abs(network.outputs(case.x[rows]) - case.y[rows]).mean()
+
+
+@settings(deadline=None, max_examples=5)
+@given(st.integers(0, 2**16))
+def test_losses_of_many_networks_are_those_of_each(seed):
+    case = LowLossCubeDraw(1, 3, 1.0).case(seed)
+    networks = networks_in_cube(case, 1.0, 5, seed)
+    each = [mean_loss(case, net) for net in networks]
+    assert np.allclose(case.losses(np.array([net.vector() for net in networks])), each, rtol=1e-13)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_sampled_shares_are_what_another_sample_finds(seed):
+    case = WIDE.case(seed)
+    alphas = np.linspace(0, 1, 41)[1:]
+    networks = networks_in_cube(case, case.side, 3000, 7)
+    low = [net for net in networks if mean_loss(case, net) < case.epsilon]
+    seen = [net for net in low if all(mean_loss(case, between(net, case.anchor, a)) < case.epsilon for a in alphas)]
+    spread = 4 * np.sqrt(0.25 / 3000)
+    assert abs(len(seen) / 3000 - float(case.probability().value)) < spread + float(case.probability().error)
+    share = np.mean([mean_loss(case, net) < case.epsilon for net in networks_in_cube(case, case.domain, 3000, 8)])
+    found = (case.low_loss_size.value / case.domain) ** case.size
+    assert abs(share - found) < spread
+    assert 0.01 < found < 0.9  # the region is a part of Omega, not all of it
+
+
+def test_a_client_is_judged_by_its_own_inputs():
+    case = LowLossCubeDraw(2, 2, 1.0, count=3, own=True).case(0)
+    assert [len(case.x[rows]) for rows in case.owners] == [8, 8, 8]
+    (network, *_) = networks_in_cube(case, 1.0, 1, 3)
+    highest = [case.highest_loss(network, rows) for rows in case.owners]
+    for rows, top in zip(case.owners, highest, strict=True):
+        grid = max(mean_loss(case, between(network, case.anchor, a), rows) for a in np.linspace(0, 1, 101))
+        assert grid <= top <= grid * 1.05
+    below_one = replace(case, epsilon=min(highest) * 0.999, paths=30)
+    assert float(below_one.connected_share.value) < float(case.connected_share.value)
+
+
+def test_a_higher_level_makes_a_larger_region_and_the_domain_bounds_it():
+    case = WIDE.case(2)
+    sizes = [replace(case, epsilon=factor * case.epsilon).low_loss_size for factor in (0.5, 1.0, 1e9)]
+    assert sizes[0].hi < sizes[1].lo < sizes[2].hi
+    assert sizes[2].hi == pytest.approx(case.domain) and sizes[2].lo > 0.99 * case.domain
+    assert replace(case, epsilon=0.0).probability().lo <= 0
+
+
+def test_the_lemma_is_decided_on_networks_and_a_smaller_bound_is_refuted():
+    statement = get("fedgucci/F3")
+    for draw in wide_cube_draws(Options()):
+        case = draw.case(0)
+        seen = judge(statement, Form.STATED, case)
+        assert seen.outcome is Outcome.HOLDS and 0.1 < seen.tightness < 1
+        shrunk = statement.forms[Form.STATED].mutated(lambda part: part / 12)
+        assert judge(statement, Form.STATED, case, formula=shrunk).outcome is Outcome.VIOLATED
+
+
+@pytest.mark.parametrize("name", ["fedgucci/F9", "fedgucci/F18"])
+def test_the_premise_is_met_by_the_families_and_needed(name):
+    statement, families = get(name), low_loss_draws(Options(), own=name == "fedgucci/F18")
+    for draw in families:
+        assert sum(CONNECTED.met(draw.case(seed)) for seed in range(3)) >= 2
+    case = hardly_connected()
+    assert not CONNECTED.met(case)
+    assert all(h.met(case) for h in statement.required(Form.STATED) if h is not CONNECTED)
+    assert judge(statement, Form.STATED, case).outcome is Outcome.VIOLATED
+
+
+def test_no_volume_is_sampled_on_data_of_the_user():
+    assert low_loss_draws(Options(data="digits")) == ()

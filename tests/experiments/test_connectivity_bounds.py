@@ -1,0 +1,32 @@
+"""The bounds in the rows of `ntkfl connectivity-table`: every loss with its own constant, every number of outputs."""
+
+import numpy as np
+import pytest
+
+from bounds.cube_networks import CubeDraw
+from experiments.commands.connectivity_table import HEADER, _bounds, _data_bound, _trained_row
+
+
+@pytest.mark.parametrize(("loss", "constant"), [("absolute", 1.0), ("logistic", 1.0), ("cross-entropy", np.sqrt(2))])
+def test_a_bound_is_the_constant_times_that_on_the_gap(loss, constant):
+    case = CubeDraw(h=4, l=3, side=0.6, n=6, outputs=3 if loss == "cross-entropy" else 1, loss=loss).case(0)
+    first, second = case.networks
+    terms = _data_bound(first, second, case.x)  # the absolute loss's constant is 1
+    assert _data_bound(first, second, case.x, loss) == pytest.approx(constant * terms, rel=1e-12)
+    outputs, s = case.outputs, np.linalg.norm(case.x, 2) / np.sqrt(6)
+    spread, anchor = case.side * s * np.sqrt(12), np.linalg.norm(np.atleast_2d(case.anchor.readout), 2)
+    assert _bounds(case)[2] == pytest.approx(
+        constant * spread / 2 * (case.side * np.sqrt(4 * outputs) / 2 + anchor / 2), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+def test_a_row_of_trained_networks_is_full_and_in_order(outputs):
+    case = CubeDraw(h=6, l=4, side=0.8, n=30, outputs=outputs, loss="cross-entropy").case(1)
+    row = _trained_row("trained", case.anchor, list(case.networks), case.x, case.y, 0.1)
+    assert len(row) == len(HEADER)
+    stated, first, sure, data, gap, barrier, _ = (float(cell) for cell in row[2:])
+    constant = 1 if outputs == 2 else np.sqrt(2)  # two classes are one output under the logistic loss
+    assert barrier <= constant * gap * 1.01 <= data * 1.02
+    assert data <= sure < stated
+    assert data <= first < stated
