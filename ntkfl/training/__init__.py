@@ -1,1 +1,10 @@
 """Federated training in PyTorch: every method of the papers as four composable seams, batched over clients."""
+
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.federation import Federation, State
+from ntkfl.training.local_plan import LocalWork
+from ntkfl.training.method import Method
+from ntkfl.training.model import Model
+from ntkfl.training.training_run import Run, run
+
+__all__ = ["FederatedData", "Federation", "LocalWork", "Method", "Model", "Run", "State", "run"]

@@ -15,7 +15,7 @@ from ntkfl.training.local_plan import LocalPlan, LocalWork, cohort, local_plan
 from ntkfl.training.local_training import LocalTraining
 from ntkfl.training.method import Method, Round, Weighting
 from ntkfl.training.model import Model
-from ntkfl.training.optimizers import SGD, Optimizer, squared_norms
+from ntkfl.training.optimizers import SGD, Optimizer
 from ntkfl.training.schedules import Schedule
 from ntkfl.training.tree import Params, Tree, flatten, tree_map, unflatten
 
@@ -104,7 +104,8 @@ class Federation:
         """The state before the first round, from these parameters or the model's own at the seed."""
         params = self.model.initial(self.seed) if params is None else params
         seen = torch.zeros(self.data.clients, dtype=torch.bool)
-        return State(0, self.method.server.initial(params), {}, seen)
+        server = self.method.server
+        return State(0, server.prepared(server.initial(params), self.model, self.data), {}, seen)
 
     def round(self, state: State, keep_ends: bool = False) -> RoundResult:
         """One round.
@@ -121,7 +122,7 @@ class Federation:
         steps, drift, ends = [], [], []
         for first in range(0, len(clients), self.at_once):
             group = clients[first : first + self.at_once]
-            plan = self._plan(group, self.work, number)
+            plan = self._plan(group, self.work.at(number), number)
             whole = self._plan(group, WHOLE, number) if self.method.local.needs_full_gradient else None
             counts = torch.as_tensor(self._counts[group]).to(_like(state.model))
             kept = self._kept(state, group, broadcast)
@@ -134,7 +135,7 @@ class Federation:
             store = _scattered(store, keeps, group, population)
             seen[group] = True
             steps += plan.active.sum(axis=1).tolist()
-            drift += squared_norms(tree_map(torch.sub, result.end, broadcast["model"])).tolist()
+            drift += result.squared_drift.tolist()
             if keep_ends:
                 ends.append(result.end)
         server = self.method.server.step(state.server, means, Round(number, len(clients), population, rate))
@@ -146,6 +147,16 @@ class Federation:
         together = {name: torch.cat([end[name] for end in ends]) for name in broadcast["model"]} if keep_ends else None
         after = State(number + 1, server, store, seen)
         return RoundResult(after, clients, np.array(steps), np.array(drift), together)
+
+    def own_models(self, state: State, clients: list[int]) -> Params:
+        """The model of each of these clients, rows as in `clients`: the broadcast one, or what the method keeps."""
+        broadcast = self.method.server.broadcast(state.server, state.rounds)
+        kept = self._kept(state, clients, broadcast)["rule"]
+        own = [
+            self.method.local.start(tree_map(lambda rows, row=row: rows[row], kept), broadcast)
+            for row in range(len(clients))
+        ]
+        return {name: torch.stack([params[name] for params in own]) for name in broadcast["model"]}
 
     def _plan(self, group: list[int], work: LocalWork, number: int) -> LocalPlan:
         return local_plan(self._members, group, work, self.seed, number, self.method.draws)
@@ -184,7 +195,7 @@ def _accumulated(total: Any, upload: Any, shares: np.ndarray) -> Any:
     if isinstance(upload, Tensor):
         result = torch.zeros_like(upload[0]) if total is None else total
         for row, share in zip(upload, shares.tolist(), strict=False):
-            result = result + share * row
+            result.add_(row, alpha=share)
         return result
     return {key: _accumulated(None if total is None else total[key], value, shares) for key, value in upload.items()}
 

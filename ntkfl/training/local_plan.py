@@ -36,6 +36,34 @@ class LocalWork:
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}; it must be a positive integer")
 
+    def at(self, number: int) -> LocalWork:
+        """The work of round `number`, from 0: here the same in all."""
+        return self
+
+
+@dataclass(frozen=True)
+class FewerEpochs(LocalWork):
+    """One pass fewer for every `every` rounds gone by since `start`, down to one.
+
+    Source: the epoch decay of IMA's Table III.
+    """
+
+    start: int = 0
+    every: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.steps is not None:
+            raise ValueError(f"steps is {self.steps}; passes are counted in epochs here, so it must be None")
+        if self.start < 0 or self.every < 1:
+            raise ValueError(
+                f"start is {self.start} and every is {self.every}; rounds begin at 0, one pass falls every 1 or more"
+            )
+
+    def at(self, number: int) -> LocalWork:
+        gone = max(0, number - self.start) // self.every
+        return LocalWork(max(1, self.epochs - gone), self.batch_size)
+
 
 @dataclass(frozen=True, eq=False)
 class LocalPlan:

@@ -14,19 +14,20 @@ from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.local_plan import LocalPlan
 from ntkfl.training.method import Batch, Finish, LocalRule, Method, Objective, Step
 from ntkfl.training.model import Model
-from ntkfl.training.optimizers import Optimizer
+from ntkfl.training.optimizers import Optimizer, squared_norms
 from ntkfl.training.tree import Params, Tree, leaves, tree_map
 
 STEP_AXES = Step(None, 0, 0, 0, 0, None)  # type: ignore[arg-type]  # which parts of a Step have a row a client
 
 
 class LocalResult(NamedTuple):
-    """What comes out of a round for these clients, one row each: what they send, what they keep, where they ended."""
+    """What comes out of a round for these clients, one row each: what they send and keep, their end and |Delta|^2."""
 
     uploads: Tree
     kept: Tree
     optimizer: Tree
     end: Params
+    squared_drift: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class LocalTraining:
         """
         clients, steps = plan.active.shape
         local, device, dtype = self.method.local, self.data.x.device, leaves(broadcast["model"])[0].dtype
-        params = tree_map(lambda w: w.expand(clients, *w.shape).clone(), broadcast["model"])
+        params = tree_map(torch.clone, self._each(local.start, (0, None), clients)(kept, broadcast))
         state = self.optimizer.initial(params) if optimizer_state is None else tree_map(torch.clone, optimizer_state)
         draws = torch.as_tensor(plan.draws, device=device, dtype=dtype)
         active_rows, ends = (torch.as_tensor(a, device=device) for a in (plan.active, plan.ends_epoch))
@@ -78,8 +79,10 @@ class LocalTraining:
         def after_step(before: Params, w: Params, data: Batch, step: Step) -> tuple[Params, Tree]:
             return local.after_step(self.model, before, w, data, step)
 
-        def finish(carried: Tree, sent: Tree, end: Params, tau: Tensor, a: Tensor, own: Tensor) -> tuple[Tree, Tree]:
-            return local.finish(carried, sent, Finish(sent["model"], end, tau, a, own, rate))
+        def finish(
+            carried: Tree, sent: Tree, end: Params, moved: Params, tau: Tensor, a: Tensor, own: Tensor
+        ) -> tuple[Tree, Tree]:
+            return local.finish(carried, sent, Finish(sent["model"], end, moved, tau, a, own, rate))
 
         full: Params = {}
         if whole is not None:
@@ -101,9 +104,10 @@ class LocalTraining:
                 stepped, carried = self._each(after_step, (0, 0, 0, STEP_AXES), clients)(before, params, batch, step)
                 params, client = _chosen(active, stepped, params), _chosen(active, carried, client)
         taken = torch.as_tensor(plan.active.sum(axis=1), device=device, dtype=dtype)
-        info = taken, self.optimizer.coefficient(taken), counts
-        uploads, kept = self._each(finish, (0, None, 0, 0, 0, 0), clients)(client, broadcast, params, *info)
-        return LocalResult(uploads, kept, state, params)
+        moved = tree_map(torch.sub, params, broadcast["model"])
+        info = moved, taken, self.optimizer.coefficient(taken, rate * local.pull), counts
+        uploads, kept = self._each(finish, (0, None, 0, 0, 0, 0, 0), clients)(client, broadcast, params, *info)
+        return LocalResult(uploads, kept, state, params, squared_norms(moved))
 
     def _batch(self, plan: LocalPlan, step: int, dtype: torch.dtype) -> Batch:
         index = torch.as_tensor(plan.index[:, step], device=self.data.x.device)

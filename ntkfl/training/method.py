@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map
 
@@ -54,22 +55,18 @@ class Finish(NamedTuple):
     """A client's round, when it is over.
 
     Args:
-        start, end: the parameters received and those reached. steps: local steps taken, tau_i, a scalar tensor.
+        start, end, difference: the parameters received, those reached, and Delta_i = end - start.
+        steps: local steps taken, tau_i, a scalar tensor. counts, rate: as in `Step`.
         coefficient: a_i, the displacement that a constant unit gradient would have caused, over the rate.
-        counts, rate: as in `Step`.
     """
 
     start: Params
     end: Params
+    difference: Params
     steps: Tensor
     coefficient: Tensor
     counts: Tensor
     rate: float
-
-    @property
-    def difference(self) -> Params:
-        """Delta_i = w_i - w."""
-        return tree_map(torch.sub, self.end, self.start)
 
 
 class Round(NamedTuple):
@@ -102,13 +99,19 @@ class LocalRule:
     """What a client does around its steps; these defaults are FedAvg's, a method overrides what it changes.
 
     `needs_full_gradient`: whether `begin` gets the objective's gradient, at the model received, on all of its samples.
+    `pull`: mu, where `correct` adds mu (w - w received); `Finish.coefficient` then allows for it.
     """
 
-    needs_full_gradient = False
+    needs_full_gradient: bool = False
+    pull: float = 0.0
 
     def initial(self, model: Model, broadcast: Tree) -> Tree:
         """What a client keeps between rounds, at its first participation."""
         return {}
+
+    def start(self, kept: Tree, broadcast: Tree) -> Params:
+        """The parameters from which it trains, and with which it is evaluated where `Method.personal` says so."""
+        return broadcast["model"]
 
     def begin(self, kept: Tree, broadcast: Tree, full_gradient: Params) -> Tree:
         """What it carries through the round, as `Step.client`; the full gradient is {} where none is needed."""
@@ -138,6 +141,10 @@ class ServerRule:
         """The state before the first round."""
         return {"model": params}
 
+    def prepared(self, state: Tree, model: Model, data: FederatedData) -> Tree:
+        """That state with what takes the model's or the data's shape: class anchors in feature space, say."""
+        return state
+
     def broadcast(self, state: Tree, number: int) -> Tree:
         """What every client of round `number` receives; has "model"."""
         return state
@@ -152,6 +159,10 @@ class Average(ServerRule):
     """w <- w + server_rate * mean of the differences."""
 
     server_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.server_rate > 0:
+            raise ValueError(f"server_rate is {self.server_rate:g}; it must be positive")
 
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
         return state | {"model": moved(state["model"], means["difference"], self.server_rate)}
@@ -173,6 +184,8 @@ class Method:
         draws: how many uniform numbers a step gets.
         needs: of "classes" (integer labels) and "split" (a model with a head of its own).
         further_steps: objectives, given the broadcast, on which the optimizer takes one further step a batch each.
+        personal: whether each client is evaluated with its own model (`Federation.own_models`), and the mean reported,
+            rather than the server's.
     """
 
     name: str
@@ -185,3 +198,4 @@ class Method:
     draws: int = 0
     needs: frozenset[str] = frozenset()
     further_steps: Callable[[Tree], tuple[Objective, ...]] = lambda broadcast: ()
+    personal: bool = False

@@ -47,7 +47,8 @@ def from_modules(
         ValueError: a module with buffers (running statistics of BatchNorm cannot be averaged: use GroupNorm or none),
             with dropout, or without parameters in the head.
     """
-    body, head = make()
+    with torch.device("meta"):  # only their structure is used: no memory, and no numbers drawn
+        body, head = make()
     for module in (body, head):
         refuse_state(name, module)
     head_names = tuple(f"head.{key}" for key, _ in head.named_parameters())

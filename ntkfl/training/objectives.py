@@ -1,4 +1,4 @@
-"""Losses of a batch: cross-entropy for classes, halved squares for real labels."""
+"""Losses of a batch: cross-entropy for classes, its logits shifted by class counts or not; halved squares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ntkfl.training.method import Batch, Step
+from ntkfl.training.method import Batch, Objective, Step
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params
 
@@ -20,6 +20,39 @@ class CrossEntropy:
 
     def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
         return batch.mean(cross_entropies(model.outputs(params, batch.x), batch.y))
+
+
+@dataclass(frozen=True)
+class CalibratedCrossEntropy:
+    """Cross-entropy of f_c(x) - tau n_c^(-1/4), n_c the client's samples of class c; classes it lacks are left out.
+
+    Source: FedLC (Zhang et al. 2022), with the full softmax, as released.
+    """
+
+    tau: float
+
+    def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+        present = step.counts > 0
+        shift = -self.tau * step.counts.clamp(min=1) ** -0.25
+        logits = model.outputs(params, batch.x) + shift
+        # The lowest finite number stands for -infinity: its exponential is 0, and so is what flows back through it.
+        # The label's own logit is not masked, since padding may carry a class that this client lacks.
+        total = torch.where(present, logits, torch.finfo(logits.dtype).min).logsumexp(1)
+        return batch.mean(total - logits.gather(1, batch.y[:, None])[:, 0])
+
+
+@dataclass(frozen=True)
+class BalancedCrossEntropy:
+    """Cross-entropy of f_c(x) + gamma log max(n_c, 1), n_c the client's samples of class c.
+
+    Source: balanced softmax (Ren et al. 2020), as FedRoD (Chen & Chao 2022) uses it.
+    """
+
+    gamma: float = 1.0
+
+    def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+        shift = self.gamma * step.counts.clamp(min=1).log()
+        return batch.mean(cross_entropies(model.outputs(params, batch.x) + shift, batch.y))
 
 
 @dataclass(frozen=True)
@@ -41,3 +74,25 @@ def cross_entropies(outputs: Tensor, classes: Tensor) -> Tensor:
 def half_squares(outputs: Tensor, labels: Tensor) -> Tensor:
     """|outputs - labels|^2 / 2 of each row, (b,)."""
     return torch.square(outputs - labels).flatten(1).sum(1) / 2 if labels.ndim > 1 else (outputs - labels) ** 2 / 2
+
+
+def require_cross_entropy(objective: Objective) -> None:
+    """Refuse another objective for a method that shifts logits.
+
+    Raises:
+        ValueError: naming the objective.
+    """
+    if not isinstance(objective, CrossEntropy):
+        raise ValueError(f"the objective is {objective}; logits are shifted in a cross-entropy only: CrossEntropy()")
+
+
+def calibrated(objective: Objective, tau: float) -> Objective:
+    """The cross-entropy on FedLC's calibrated logits; tau = 0 is the plain one, no class left out.
+
+    Raises:
+        ValueError: an objective other than cross-entropy, or a negative tau.
+    """
+    require_cross_entropy(objective)
+    if not tau >= 0:
+        raise ValueError(f"tau, the strength of the calibration, is {tau:g}; it must be 0 or more")
+    return CalibratedCrossEntropy(tau) if tau else objective

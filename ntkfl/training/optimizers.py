@@ -25,8 +25,11 @@ class Optimizer(Protocol):
         """Change params and state in place; only the rows in `active` (clients,), all of them if it is None."""
         ...
 
-    def coefficient(self, steps: Tensor) -> Tensor:
-        """a_i: the displacement after that many steps of a constant unit gradient, over the rate."""
+    def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
+        """a_i: the displacement after that many steps of a constant unit gradient, over the rate.
+
+        `pull`: the rate times the strength of a proximal term, which draws back by this share of the displacement.
+        """
         ...
 
 
@@ -66,9 +69,15 @@ class SGD:
             else:
                 _assign(value, value - rate * direction, active)
 
-    def coefficient(self, steps: Tensor) -> Tensor:
+    def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
         m = self.momentum
-        return (steps - m * (1 - m**steps) / (1 - m)) / (1 - m)
+        if not pull:
+            return (steps - m * (1 - m**steps) / (1 - m)) / (1 - m)
+        displacement = velocity = torch.zeros_like(steps)
+        for step in range(int(steps.max())):
+            velocity = m * velocity + 1 - pull * displacement
+            displacement = torch.where(step < steps, displacement + velocity, displacement)
+        return displacement
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,7 @@ class Adam:
             mean, scale = first / (1 - self.first**count), second / (1 - self.second**count)
             _assign(value, value - rate * mean / (scale.sqrt() + self.epsilon), active)
 
-    def coefficient(self, steps: Tensor) -> Tensor:
+    def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
         """The steps themselves, up to the sign of the gradient: Adam's displacement does not scale with it."""
         return steps
 
@@ -127,7 +136,8 @@ def _prepared(params: Params, gradient: Params, weight_decay: float, clip: float
 
 def squared_norms(stacked: Params) -> Tensor:
     """|row|^2 over all parameters together, (clients,)."""
-    return torch.stack([(value * value).flatten(1).sum(1) for value in stacked.values()]).sum(0)
+    norms = [torch.linalg.vector_norm(value.flatten(1), dim=1) for value in stacked.values()]
+    return torch.stack(norms).square().sum(0)
 
 
 def _assign(target: Tensor, value: Tensor, active: Tensor | None) -> None:

@@ -27,3 +27,64 @@ class Exponential:
 
     def __call__(self, number: int) -> float:
         return self.rate * self.decay**number
+
+
+@dataclass(frozen=True)
+class Cyclic:
+    """Down a straight line from high to low, both met, in each `period` rounds."""
+
+    high: float = 1e-2
+    low: float = 5e-5
+    period: int = 20
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high:
+            raise ValueError(f"the cycle falls from {self.high:g} to {self.low:g}; it must fall, to 0 or more")
+        if self.period < 2:
+            raise ValueError(f"the period is {self.period} rounds; it must be 2 or more")
+
+    def __call__(self, number: int) -> float:
+        return self.high - (self.high - self.low) * (number % self.period) / (self.period - 1)
+
+
+@dataclass(frozen=True)
+class Switched:
+    """One schedule in the rounds before `start`; from then on another one, its rounds counted from there.
+
+    IMA's alternatives (its Table III) are a constant 5e-5 and `Cyclic()` as the latter; `local_plan.FewerEpochs`
+    decays the work in place of the rate.
+    """
+
+    before: Schedule
+    after: Schedule
+    start: int
+
+    def __post_init__(self) -> None:
+        if self.start < 0:
+            raise ValueError(f"the schedule switches at round {self.start}; it must be 0 or more")
+
+    def __call__(self, number: int) -> float:
+        return self.before(number) if number < self.start else self.after(number - self.start)
+
+
+@dataclass(frozen=True)
+class MildExploration:
+    """rate * decay^t in the rounds t < start, then rate * decay^start * late^(t - start): what goes with IMA.
+
+    Source: IMA, section 6.3 and Table I.
+    """
+
+    rate: float
+    start: int
+    decay: float = 0.99
+    late: float = 0.97
+
+    def __post_init__(self) -> None:
+        self._switched()
+
+    def __call__(self, number: int) -> float:
+        return self._switched()(number)
+
+    def _switched(self) -> Switched:
+        before = Exponential(self.rate, self.decay)
+        return Switched(before, Exponential(before(self.start), self.late), self.start)

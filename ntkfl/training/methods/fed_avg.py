@@ -8,5 +8,9 @@ NAME = "fedavg"
 
 
 def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
-    """w <- w + server_rate * sum_i p_i Delta_i, p_i proportional to the clients' sample counts."""
+    """w <- w + server_rate * sum_i p_i Delta_i, p_i proportional to the clients' sample counts.
+
+    Raises:
+        ValueError: a server rate that is not positive.
+    """
     return Method(NAME, objective, server=Average(server_rate))

@@ -11,6 +11,9 @@ NAME = "fl-ntk"
 def method(objective: Objective | None = None, *, server_rate: float = 1.0) -> Method:
     """u <- u + eta_global / N sum_c Delta_c, whatever the clients' sizes; the loss is |f - y|^2 / 2 summed.
 
+    Raises:
+        ValueError: a server rate that is not positive.
+
     Source: FL-NTK, Algorithm 1. The steps are full-batch where `LocalWork(batch_size=None, steps=K)` says so.
     """
     return Method(NAME, objective or HalfSquares("sum"), server=Average(server_rate), weighting="uniform")

@@ -1,1 +1,51 @@
-"""Models by name, one file a family."""
+"""Models by name, one file a family: a module with MODELS, which maps names to builders (`Request` -> `Model`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+import torch
+
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.model import Model
+from ntkfl.training.models.request import Request
+
+Builder = Callable[[Request], Model]
+
+
+@cache
+def catalogue() -> dict[str, Builder]:
+    """The builder of every name, in the order of the names."""
+    families = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
+    found = {name: builder for family in families for name, builder in getattr(family, "MODELS", {}).items()}
+    return dict(sorted(found.items()))
+
+
+def build(
+    spec: str,
+    data: FederatedData,
+    *,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
+    seed: int = 0,
+) -> Model:
+    """The model of this name with the inputs and outputs of these data: C for C classes, else as many as labels.
+
+    Args:
+        spec: "NAME" or "NAME:SIZES", such as "mlp:64-64", "simple-cnn", "two-layer:512", "resnet20-gn".
+        seed: of what is drawn and not trained (the signs of "ntk:WIDTH").
+
+    Raises:
+        ValueError: an unknown name (with the nearest one), sizes that are not understood, inputs that do not fit.
+    """
+    name, _, argument = spec.partition(":")
+    if name not in catalogue():
+        near = get_close_matches(name.lower(), catalogue(), n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no model {name!r}.{hint} Models are {', '.join(catalogue())}")
+    outputs = data.classes or (data.y.shape[1] if data.y.ndim > 1 else None)
+    return catalogue()[name](Request(spec, argument, tuple(data.x.shape[1:]), outputs, dtype, device, seed))

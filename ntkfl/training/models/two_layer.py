@@ -5,11 +5,19 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+from ntkfl.connectivity.network import TwoLayer
 from ntkfl.initialisation import draw
 from ntkfl.problem import Weights
 from ntkfl.training.model import Model
+from ntkfl.training.models.request import Request
 from ntkfl.training.tree import Params
+
+LARGEST_NEGATIVE = {
+    torch.float32: float(np.nextafter(np.float32(0), np.float32(-1))),
+    torch.float64: float(np.nextafter(0.0, -1.0)),
+}
 
 
 def ntk_network(
@@ -32,10 +40,66 @@ def ntk_network(
     return Model(
         f"ntk:{len(signs)}",
         initial,
-        lambda params, x: _relu(x @ params["hidden"].T),
+        lambda params, x: _relu(x.flatten(1) @ params["hidden"].T),
         lambda params, z: z @ scale,
     )
 
 
 def _relu(z: Tensor) -> Tensor:
-    return torch.where(z >= 0, z, 0)
+    """z above the largest negative number, hence with slope 1 at 0; one pass, unlike where(z >= 0)."""
+    return functional.threshold(z, LARGEST_NEGATIVE[z.dtype], 0.0)
+
+
+def connectivity_network(request: Request) -> Model:
+    """f(x) = readout . relu(hidden x), both layers trained, no biases: "two-layer:WIDTH", 512 by default.
+
+    Weights are Gaussian, hidden of variance 2 / d and readout of 1 / WIDTH, so that outputs are of the inputs' size.
+
+    Source: FedGuCci, section 3 (the networks of Theorem 3.5); `to_network` gives it to `ntkfl.connectivity`.
+    """
+    (width,) = request.sizes((512,))
+    out = () if request.outputs is None else (request.outputs,)
+
+    def initial(seed: int) -> Params:
+        generator = torch.Generator().manual_seed(seed)
+        hidden = torch.randn(width, request.features, generator=generator, dtype=torch.float64)
+        readout = torch.randn(*out, width, generator=generator, dtype=torch.float64)
+        scaled = {"hidden": hidden * (2 / request.features) ** 0.5, "readout": readout / width**0.5}
+        return {name: weights.to(request.device, request.dtype) for name, weights in scaled.items()}
+
+    return Model(
+        request.spec,
+        initial,
+        lambda params, x: torch.relu(x.flatten(1) @ params["hidden"].T),
+        lambda params, z: z @ params["readout"].T if out else z @ params["readout"],
+        ("readout",),
+    )
+
+
+def to_network(params: Params) -> TwoLayer:
+    """The parameters of a `connectivity_network` as a point whose barriers can be computed exactly."""
+    return TwoLayer(params["hidden"].double().cpu().numpy(), params["readout"].double().cpu().numpy())
+
+
+def from_network(network: TwoLayer, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Params:
+    """The inverse of `to_network`, exact in float64."""
+    weights = {"hidden": network.hidden, "readout": network.readout}
+    return {name: torch.tensor(value, dtype=dtype, device=device) for name, value in weights.items()}
+
+
+def ntk(request: Request) -> Model:
+    """FL-NTK's network as its initialisation draws it at the seed: "ntk:WIDTH", 4096 by default.
+
+    Raises:
+        ValueError: data with classes or several labels; it has one output.
+    """
+    (width,) = request.sizes((4096,))
+    if request.outputs is not None:
+        raise ValueError(
+            f"the model {request.spec!r} has one output; these data ask for {request.outputs}: give one real label a "
+            "sample (target='sign', say), or use two-layer:WIDTH"
+        )
+    return ntk_network(draw(width, request.features, request.seed), request.dtype, request.device)
+
+
+MODELS = {"two-layer": connectivity_network, "ntk": ntk}

@@ -1,0 +1,127 @@
+"""The state of a run as one safetensors file, with the configuration and the code's versions; nothing is unpickled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ntkfl.training.federation import State
+from ntkfl.training.tree import Tree, flatten, tree_map
+
+KIND = "ntkfl training run, version 1"
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A state, the run it belongs to (configuration, data, model; as JSON values), and the code that wrote it."""
+
+    state: State
+    run: dict[str, Any]
+    provenance: dict[str, Any]
+
+    def save(self, path: Path) -> None:
+        """Write it; a file that stands there is replaced at once, so that a killed process leaves the old or the new.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        trees = {"server": self.state.server, "clients": self.state.clients, "seen": self.state.seen}
+        # a copy each: safetensors refuses tensors that share memory
+        tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in flatten(trees).items()}
+        about = {
+            "kind": KIND,
+            "tree": json.dumps(_outline(trees)),
+            "rounds": str(self.state.rounds),
+            "run": json.dumps(self.run, sort_keys=True),
+            "provenance": json.dumps(self.provenance, sort_keys=True),
+        }
+        part = path.with_name(f".{path.name}.part")
+        try:
+            save_file(tensors, part, about | {"sha256": _digest(tensors, about)})
+            _flushed(part)
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+        _flushed(path.parent)
+
+
+def load(path: Path) -> Checkpoint:
+    """The checkpoint in a file, all of it on the CPU.
+
+    Raises:
+        OSError: no such file. ValueError: a file that is damaged, or no checkpoint of this package.
+    """
+    try:
+        with safe_open(path, framework="pt", device="cpu") as file:
+            about = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged, or no safetensors file: {error}") from None
+    if about.get("kind") != KIND:
+        found = about.get("kind", "no such entry")
+        raise ValueError(f"{path} is no checkpoint of this package: its metadata say {found!r}, not {KIND!r}")
+    if about.pop("sha256", None) != _digest(tensors, about):
+        raise ValueError(f"{path} is damaged: its content does not have the digest that was written with it")
+    trees = _filled(json.loads(about["tree"]), tensors)
+    state = State(int(about["rounds"]), trees["server"], trees["clients"], trees["seen"])
+    return Checkpoint(state, json.loads(about["run"]), json.loads(about["provenance"]))
+
+
+def restored(state: State, start: State) -> State:
+    """The state on the device of the run that begins with `start`.
+
+    Raises:
+        ValueError: it is of another run: parameters of other names, shapes or dtypes, or another number of clients.
+    """
+    found, right = ({name: (tuple(w.shape), w.dtype) for name, w in s.model.items()} for s in (state, start))
+    for name in sorted(found.keys() | right.keys()):
+        if found.get(name) != right.get(name):
+            raise ValueError(f"the checkpoint's {name!r} is {found.get(name)}; this model's is {right.get(name)}")
+    if len(state.seen) != len(start.seen):
+        raise ValueError(f"the checkpoint has {len(state.seen)} clients; this run has {len(start.seen)}")
+    device = next(iter(start.model.values())).device
+    return replace(state, server=tree_map(lambda tensor: tensor.to(device), state.server))
+
+
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of named tensors: names, dtypes, shapes and bytes."""
+    return _digest(tensors, {})
+
+
+def _digest(tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> str:
+    found = hashlib.sha256(json.dumps(dict(about), sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
+
+
+def _outline(tree: Tree) -> dict[str, Any]:
+    """The keys of a tree in their order, empty dicts among them: a file of tensors keeps neither."""
+    return {key: _outline(value) if isinstance(value, dict) else None for key, value in tree.items()}
+
+
+def _filled(outline: dict[str, Any], tensors: Mapping[str, Tensor], prefix: str = "") -> Tree:
+    """The tree of this outline."""
+    return {
+        key: tensors[prefix + key] if below is None else _filled(below, tensors, f"{prefix}{key}/")
+        for key, below in outline.items()
+    }
+
+
+def _flushed(path: Path) -> None:
+    """Wait until a file, or the entries of a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

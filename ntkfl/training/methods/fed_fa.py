@@ -1,0 +1,160 @@
+"""FedFA, feature anchors (Zhou et al. 2023): shared class anchors draw features together and calibrate the head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.method import Average, Batch, Finish, LocalRule, Method, Objective, Round, Step
+from ntkfl.training.model import Model
+from ntkfl.training.objectives import cross_entropies
+from ntkfl.training.optimizers import Adam
+from ntkfl.training.tree import Params, Tree, tree_map
+
+NAME = "fedfa"
+
+
+def method(
+    objective: Objective,
+    *,
+    strength: float = 0.1,
+    anchor_momentum: float = 0.5,
+    calibration_rate: float = 1e-3,
+    calibrate_from: int = 0,
+    anchor_avg: Literal["size", "present_only"] = "size",
+    released: bool = False,
+) -> Method:
+    """From round 1 on, the objective + strength/C * sum_j |z_j - a_(y_j)|^2 / (samples of class y_j in the batch).
+
+    After each batch, from round `calibrate_from` on, the head takes a step of Adam on its cross-entropy of the anchors.
+    When a pass over its samples ends, a client moves the anchors of its classes, a_c <- m a_c + (1 - m) mean feature.
+    The server averages model and anchors. strength = calibration_rate = 0 is FedAvg.
+
+    Args:
+        anchor_avg: who counts in the mean of a class's anchor: all clients, or only those that own such samples.
+        released: class means as in the authors' code: those of batches, over the number of all batches of the pass.
+
+    Raises:
+        ValueError: a negative strength, rate or round, or an anchor_momentum outside [0, 1].
+    """
+    for name, value in (("strength", strength), ("calibration_rate", calibration_rate)):
+        if not value >= 0:
+            raise ValueError(f"{name} is {value:g}; it must be 0 or more")
+    if calibrate_from < 0:
+        raise ValueError(f"calibrate_from is {calibrate_from}; it must be a round, 0 or more")
+    if not 0 <= anchor_momentum <= 1:
+        raise ValueError(f"anchor_momentum is {anchor_momentum:g}; it must lie in [0, 1]")
+    return Method(
+        NAME,
+        Anchored(objective, strength),
+        local=MovingAnchors(anchor_momentum, calibration_rate, anchor_avg == "present_only", released),
+        server=AnchorMean(calibrate_from=calibrate_from),
+        needs=frozenset({"classes", "split"}),
+    )
+
+
+@dataclass(frozen=True)
+class Anchored:
+    """The objective and the distance of features from their classes' anchors, which has no gradient on the head."""
+
+    objective: Objective
+    strength: float
+
+    def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+        z, anchors = model.features(params, batch.x), step.client["anchors"]
+        members = _members(batch, len(anchors))
+        shares = (members / members.sum(0).clamp(min=1)).sum(1)
+        distance = (shares * (z - anchors[batch.y]).square().sum(1)).sum() / len(anchors)
+        loss = self.objective(replace(model, features=lambda params, x: z), params, batch, step)
+        return loss + self.strength * step.broadcast["draws"] * distance
+
+
+@dataclass(frozen=True)
+class MovingAnchors(LocalRule):
+    """Through a round a client carries anchors (C, k), its features' sums over the pass, and the head's Adam."""
+
+    momentum: float
+    calibration_rate: float
+    present_only: bool
+    released: bool
+
+    def initial(self, model: Model, broadcast: Tree) -> Tree:
+        anchors = broadcast["anchors"]
+        carried = {"anchors": anchors, "sums": torch.zeros_like(anchors), "batches": torch.zeros_like(anchors[0, 0])}
+        if not self.calibration_rate:
+            return carried
+        moments = Adam().initial({name: broadcast["model"][name][None] for name in model.head_names})
+        return carried | {"adam": tree_map(lambda value: value[0], moments)}
+
+    def after_step(self, model: Model, before: Params, params: Params, batch: Batch, step: Step) -> tuple[Params, Tree]:
+        client = step.client
+        if self.calibration_rate:
+            params, adam = self._calibrated(model, params, step)
+            client = client | {"adam": adam}
+        # Sums of features seen by the step, and, as released, of each batch's class means instead.
+        z, members = model.features(before, batch.x), _members(batch, len(client["anchors"]))
+        divisor = members.sum(0).clamp(min=1) if self.released else 1.0
+        sums, batches = client["sums"] + (members / divisor).T @ z, client["batches"] + 1
+        means = sums / (batches if self.released else step.counts.clamp(min=1)[:, None])
+        target = self.momentum * client["anchors"] + (1 - self.momentum) * means
+        moves = step.ends_epoch & (step.counts > 0)
+        return params, client | {
+            "anchors": torch.where(moves[:, None], target, client["anchors"]),
+            "sums": torch.where(step.ends_epoch, torch.zeros_like(sums), sums),
+            "batches": torch.where(step.ends_epoch, torch.zeros_like(batches), batches),
+        }
+
+    def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
+        counted = (end.counts > 0).to(end.counts.dtype) if self.present_only else torch.ones_like(end.counts)
+        anchors = counted[:, None] * client["anchors"]
+        return {"difference": end.difference, "anchors": anchors, "counted": counted}, {}
+
+    def _calibrated(self, model: Model, params: Params, step: Step) -> tuple[Params, Tree]:
+        """The parameters and Adam's moments after a step of the head on the anchors, in rounds that calibrate."""
+        anchors = step.client["anchors"]
+        classes = torch.arange(len(anchors), device=anchors.device)
+        head = {name: params[name] for name in model.head_names}
+        gradient = torch.func.grad(lambda h: cross_entropies(model.head(params | h, anchors), classes).mean())(head)
+        row, moments = (tree_map(lambda value: value[None].clone(), tree) for tree in (head, step.client["adam"]))
+        Adam().step(row, tree_map(lambda g: g[None], gradient), moments, self.calibration_rate, None)
+        follows = step.broadcast["calibrates"]
+        moved = {name: torch.where(follows, value[0], head[name]) for name, value in row.items()}
+        return params | moved, tree_map(lambda value: value[0], moments)
+
+
+@dataclass(frozen=True)
+class AnchorMean(Average):
+    """FedAvg, and the mean of the anchors; one that nobody counts in stays."""
+
+    calibrate_from: int = 0
+
+    def prepared(self, state: Tree, model: Model, data: FederatedData) -> Tree:
+        features = model.features(state["model"], data.x[:1])
+        return state | {"anchors": _first_anchors(data.classes or 0, features.shape[1]).to(features)}
+
+    def broadcast(self, state: Tree, number: int) -> Tree:
+        anchors = state["anchors"]
+        calibrates = torch.tensor(number >= self.calibrate_from, device=anchors.device)
+        return state | {"draws": anchors.new_tensor(float(number > 0)), "calibrates": calibrates}
+
+    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
+        counted = means["counted"][:, None]
+        mean = means["anchors"] / torch.where(counted > 0, counted, 1)
+        return super().step(state, means, now) | {"anchors": torch.where(counted > 0, mean, state["anchors"])}
+
+
+def _first_anchors(classes: int, size: int) -> Tensor:
+    """Distinct unit axes (classes, size) while there are enough, else Gaussian directions; the same in every run."""
+    if classes <= size:
+        return torch.eye(classes, size, dtype=torch.float64)
+    directions = torch.randn(classes, size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return directions / directions.norm(dim=1, keepdim=True)
+
+
+def _members(batch: Batch, classes: int) -> Tensor:
+    """1 where a real sample is of the class, (b, classes)."""
+    return (batch.y[:, None] == torch.arange(classes, device=batch.y.device)) * batch.real[:, None]

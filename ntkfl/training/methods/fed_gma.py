@@ -1,0 +1,94 @@
+"""FedGMA (Tenison et al. 2023): coordinates on whose sign clients disagree move less."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective, Round, Weighting, moved
+from ntkfl.training.tree import Params, Tree, tree_map
+
+NAME = "fedgma"
+RELEASED_RATE = 1e-4
+
+
+def method(
+    objective: Objective,
+    *,
+    threshold: float = 0.8,
+    mask: Literal["soft", "hard"] = "soft",
+    released: bool = False,
+    server_rate: float = 1.0,
+) -> Method:
+    """w <- w + server_rate mask * sum_i p_i Delta_i; the mask is 1 where A = |mean_i sign Delta_i| >= threshold.
+
+    Elsewhere it is A (soft), or 0 (hard). The mean of signs is unweighted.
+    released: what the code of the IMA paper does, nearly FedAvg: w <- w + sum_i p_i Delta_i - 1e-4/|S| sum_i mask_i
+    Delta_i, mask_i being 1 where A > threshold and Delta_i agrees with the majority. (That code also replaces w by the
+    sum so far inside its loop over clients, which depends on their order and is left out.)
+
+    Raises:
+        ValueError: a negative threshold, a server rate that is not positive; `released` with another mask or rate.
+    """
+    if not threshold >= 0:
+        raise ValueError(f"threshold is {threshold:g}; it must be 0 or more")
+    if released and (mask != "soft" or server_rate != 1):
+        raise ValueError("released has a mask and a rate of its own; leave out `mask` and `server_rate`")
+    server = Released(threshold=threshold) if released else Masked(server_rate, threshold, mask == "hard")
+    uniform: dict[str, Weighting] = {"sign": "uniform", "rise": "uniform", "fall": "uniform"}
+    return Method(NAME, objective, local=Signs(released), server=server, weighting_of=uniform)
+
+
+@dataclass(frozen=True)
+class Signs(LocalRule):
+    """Sends the signs of Delta_i with it and, where asked for, its positive part, "rise", and the rest, "fall"."""
+
+    parts: bool
+
+    def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
+        uploads: Tree = {"difference": end.difference, "sign": tree_map(torch.sign, end.difference)}
+        if self.parts:
+            uploads["rise"] = tree_map(lambda d: d.clamp(min=0), end.difference)
+            uploads["fall"] = tree_map(lambda d: d.clamp(max=0), end.difference)
+        return uploads, client
+
+
+@dataclass(frozen=True)
+class Masked(Average):
+    """FedAvg's step, each coordinate times its mask."""
+
+    threshold: float = 0.8
+    hard: bool = False
+
+    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
+        def masked(difference: Tensor, signs: Tensor) -> Tensor:
+            agreement = _surplus(signs, now).abs() / now.cohort
+            below = torch.zeros_like(agreement) if self.hard else agreement
+            return difference * torch.where(agreement >= self.threshold, 1, below)
+
+        return super().step(state, {"difference": tree_map(masked, means["difference"], means["sign"])}, now)
+
+
+@dataclass(frozen=True)
+class Released(Average):
+    """FedAvg's step, less 1e-4 times the mean of what agrees with the majority."""
+
+    threshold: float = 0.8
+
+    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
+        def agreeing(signs: Tensor, rise: Tensor, fall: Tensor) -> Tensor:
+            surplus = _surplus(signs, now)
+            majority = torch.where(surplus > 0, rise, fall)
+            return torch.where(surplus.abs() / now.cohort > self.threshold, majority, 0)
+
+        agreed: Params = tree_map(agreeing, means["sign"], means["rise"], means["fall"])
+        state = super().step(state, means, now)
+        return state | {"model": moved(state["model"], agreed, -RELEASED_RATE)}
+
+
+def _surplus(signs: Tensor, now: Round) -> Tensor:
+    """How many more clients rise than fall, a whole number: a mean of thirds must not miss a threshold by rounding."""
+    return (signs * now.cohort).round()

@@ -1,0 +1,158 @@
+"""FedGuCci: local models stay connected, along segments of low loss, to the last global models received."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ntkfl.training.method import Average, Batch, LocalRule, Method, Objective, Round, Step
+from ntkfl.training.model import Model
+from ntkfl.training.tree import Params, Tree, tree_map
+
+NAME = "fedgucci"
+
+Steps = Literal["joint", "sequential"]
+Alpha = Literal["uniform", "half", "gauss2"]
+History = Literal["server", "client"]
+GAUSS2 = 0.5 - 12**-0.5, 0.5 + 12**-0.5  # nodes on [0, 1], of weight 1/2 each: exact for cubics
+
+
+def method(
+    objective: Objective,
+    *,
+    beta: float = 0.1,
+    anchors: int = 1,
+    alpha: Alpha | None = None,
+    step: Steps | None = None,
+    anchor_history: History = "server",
+    released: bool = False,
+) -> Method:
+    """The objective L + beta * mean over anchors a of E L(alpha w + (1 - alpha) a), alpha uniform on [0, 1].
+
+    Anchors are the last min(t, anchors) global models received, the current one included. beta = 0 is FedAvg, in
+    sequential steps only without momentum and weight decay: there each anchor costs one more step of the optimizer.
+
+    Args:
+        alpha: one draw for each step and anchor, 1/2, or Gauss's two nodes. None: uniform, as released half.
+        step: one step on the sum, or one on L and then one on each anchor's term, newest first. None: joint, as
+            released sequential.
+        anchor_history: models that the server has sent to anybody, or for each client those of its own rounds.
+        released: the defaults of alpha and step are those of the authors' code.
+
+    Raises:
+        ValueError: a negative beta, no anchor, or sequential steps on anchors of which clients have unlike numbers.
+
+    Source: FedGuCci, eq. 7 and 12 (KDD 2025).
+    """
+    alpha, step = alpha or ("half" if released else "uniform"), step or ("sequential" if released else "joint")
+    if not beta >= 0:
+        raise ValueError(f"beta, the weight of the connectivity loss, is {beta:g}; it must be 0 or more")
+    if anchors < 1:
+        raise ValueError(f"anchors is {anchors}; it must be a positive integer")
+    own = anchor_history == "client"
+    if own and step == "sequential":
+        raise ValueError(
+            "anchor_history is 'client' and step 'sequential'; clients that hold unlike numbers of anchors cannot take "
+            "one step on each together: take 'joint', or the history 'server'"
+        )
+
+    def terms(count: int) -> tuple[Segment, ...]:
+        return tuple(Segment(objective, beta, alpha, place) for place in range(count))
+
+    return Method(
+        NAME,
+        Joint(objective, terms(anchors)) if step == "joint" else objective,
+        local=OwnAnchors(anchors) if own else LocalRule(),
+        server=Average() if own else RecentModels(anchors=anchors),
+        draws=anchors if alpha == "uniform" else 0,
+        further_steps=lambda broadcast: terms(_count(broadcast)) if step == "sequential" else (),
+    )
+
+
+@dataclass(frozen=True)
+class Joint:
+    """The objective and the terms of those anchors that there are."""
+
+    objective: Objective
+    terms: tuple[Segment, ...]
+
+    def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+        loss = self.objective(model, params, batch, step)
+        for term in self.terms[: _count(_holder(step))]:
+            loss = loss + term(model, params, batch, step)
+        return loss
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One anchor's share of the connectivity loss, beta/|W| E L(alpha w + (1 - alpha) a); `place` 0 is the newest."""
+
+    objective: Objective
+    beta: float
+    alpha: Alpha
+    place: int
+
+    def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+        holder = _holder(step)
+        anchor = tree_map(lambda rows: rows[self.place], holder["anchors"])
+
+        def between(alpha: Tensor | float) -> Tensor:
+            return self.objective(
+                model, tree_map(lambda w, a: alpha * w + (1 - alpha) * a, params, anchor), batch, step
+            )
+
+        if self.alpha == "gauss2":
+            mean = (between(GAUSS2[0]) + between(GAUSS2[1])) / 2
+        else:
+            mean = between(step.draws[self.place] if self.alpha == "uniform" else 0.5)
+        if "held" not in holder:
+            return self.beta / _count(holder) * mean
+        return torch.where(self.place < holder["held"], self.beta / holder["held"], 0) * mean
+
+
+@dataclass(frozen=True)
+class RecentModels(Average):
+    """FedAvg's server, which keeps the models it has sent, newest first, and sends them along with the current one."""
+
+    anchors: int = 1
+
+    def initial(self, params: Params) -> Tree:
+        return {"model": params, "sent": tree_map(lambda w: w[None][:0], params)}
+
+    def broadcast(self, state: Tree, number: int) -> Tree:
+        return {"model": state["model"], "anchors": self._with_current(state)}
+
+    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
+        sent = tree_map(lambda rows: rows[: self.anchors - 1], self._with_current(state))
+        return super().step(state, means, now) | {"sent": sent}
+
+    def _with_current(self, state: Tree) -> Params:
+        return tree_map(lambda w, sent: torch.cat([w[None], sent]), state["model"], state["sent"])
+
+
+@dataclass(frozen=True)
+class OwnAnchors(LocalRule):
+    """A client keeps the models it has received, newest first: `held` of them, the other rows unused."""
+
+    anchors: int
+
+    def initial(self, model: Model, broadcast: Tree) -> Tree:
+        rows = tree_map(lambda w: w.expand(self.anchors, *w.shape), broadcast["model"])
+        return {"anchors": rows, "held": next(iter(rows.values())).new_zeros(())}
+
+    def begin(self, kept: Tree, broadcast: Tree, full_gradient: Params) -> Tree:
+        rows = tree_map(lambda w, old: torch.cat([w[None], old[:-1]]), broadcast["model"], kept["anchors"])
+        return {"anchors": rows, "held": (kept["held"] + 1).clamp(max=self.anchors)}
+
+
+def _holder(step: Step) -> Tree:
+    """Who holds the anchors."""
+    return step.client if "anchors" in step.client else step.broadcast
+
+
+def _count(holder: Tree) -> int:
+    """How many rows of anchors there are."""
+    return len(next(iter(holder["anchors"].values())))

@@ -1,0 +1,46 @@
+"""FedGuCci+: FedGuCci with FedLC's calibrated cross-entropy in both of its terms, and sharpness-aware steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ntkfl.training.method import Method, Objective
+from ntkfl.training.methods import fed_gucci
+from ntkfl.training.methods.fed_gucci import Alpha, History, Steps
+from ntkfl.training.objectives import calibrated
+from ntkfl.training.sharpness import SharpnessAware
+
+NAME = "fedgucci+"
+
+
+def method(
+    objective: Objective,
+    *,
+    beta: float = 0.1,
+    anchors: int = 1,
+    alpha: Alpha | None = None,
+    step: Steps | None = None,
+    anchor_history: History = "server",
+    released: bool = False,
+    tau: float = 0.1,
+    rho: float = 0.05,
+) -> Method:
+    """One sharpness-aware step on the whole objective, with the same alpha at w and at w + e; else FedGuCci's options.
+
+    rho = 0 leaves the calibration only, tau = 0 the sharpness only: the two ablations. In sequential steps each is
+    sharpness-aware by itself, as released; the released code moreover does not clear the gradient of an anchor's term
+    between the two passes, which adds its gradient at w: about twice this beta.
+
+    Raises:
+        ValueError: an objective other than cross-entropy, a negative tau or rho, and FedGuCci's.
+    """
+    connected = fed_gucci.method(
+        calibrated(objective, tau),
+        beta=beta,
+        anchors=anchors,
+        alpha=alpha,
+        step=step,
+        anchor_history=anchor_history,
+        released=released,
+    )
+    return replace(connected, name=NAME, gradient=SharpnessAware(rho), needs=frozenset({"classes"}))

@@ -1,0 +1,17 @@
+"""FedLC (Zhang et al. 2022): cross-entropy on logits calibrated by how many samples of each class a client has."""
+
+from __future__ import annotations
+
+from ntkfl.training.method import Method, Objective
+from ntkfl.training.objectives import calibrated
+
+NAME = "fedlc"
+
+
+def method(objective: Objective, *, tau: float = 0.1) -> Method:
+    """f_c - tau n_c^(-1/4) in place of f_c, classes the client lacks left out; tau = 0 is FedAvg.
+
+    Raises:
+        ValueError: an objective other than cross-entropy, or a negative tau.
+    """
+    return Method(NAME, calibrated(objective, tau), needs=frozenset({"classes"}))

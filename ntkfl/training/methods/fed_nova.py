@@ -1,0 +1,43 @@
+"""FedNova (Wang et al. 2020): differences are divided by what the number of local steps does to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from ntkfl.training.method import Finish, Method, Objective, Round, ServerRule, moved
+from ntkfl.training.methods.fed_prox import Proximal
+from ntkfl.training.tree import Tree, tree_map
+
+NAME = "fednova"
+
+
+def method(objective: Objective, *, mu: float = 0.0) -> Method:
+    """w <- w + (sum_i p_i a_i) sum_i p_i Delta_i / a_i; mu is that of FedProx, 0 for none.
+
+    a_i is the displacement, over the rate, that a constant unit gradient would have caused: the number of steps for
+    plain SGD, more with momentum, less with mu. Momenta kept from round to round are outside its reach.
+
+    Raises:
+        ValueError: a negative mu.
+    """
+    return Method(NAME, objective, local=Normalised(mu), server=EffectiveSteps())
+
+
+@dataclass(frozen=True)
+class Normalised(Proximal):
+    """Sends Delta_i / a_i, "direction", and a_i, "coefficient"; a client without steps sends zeros."""
+
+    def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
+        divisor = torch.where(end.coefficient > 0, end.coefficient, 1)
+        direction = tree_map(lambda d: d / divisor, end.difference)
+        return {"direction": direction, "coefficient": end.coefficient}, client
+
+
+class EffectiveSteps(ServerRule):
+    """Goes the mean number of steps in the mean direction."""
+
+    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
+        walked = tree_map(lambda d: means["coefficient"] * d, means["direction"])
+        return {"model": moved(state["model"], walked)}

@@ -1,0 +1,35 @@
+"""FedProx (Li et al. 2020): local objectives with a proximal term around the model received."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from ntkfl.training.method import Average, LocalRule, Method, Objective, Step, moved
+from ntkfl.training.tree import Params, tree_map
+
+NAME = "fedprox"
+
+
+def method(objective: Objective, *, mu: float = 0.01, server_rate: float = 1.0) -> Method:
+    """Clients descend F_i(w) + mu/2 |w - w_received|^2, a squared norm; the server is FedAvg's.
+
+    Raises:
+        ValueError: a negative mu, a server rate that is not positive.
+    """
+    return Method(NAME, objective, local=Proximal(mu), server=Average(server_rate))
+
+
+@dataclass(frozen=True)
+class Proximal(LocalRule):
+    """Adds mu (w - w_received) to the gradient, so that momentum sees it; `pull` is mu."""
+
+    pull: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.pull >= 0:
+            raise ValueError(f"mu is {self.pull:g}; it must be 0 or more")
+
+    def correct(self, gradient: Params, params: Params, step: Step) -> Params:
+        return moved(gradient, tree_map(torch.sub, params, step.broadcast["model"]), self.pull)

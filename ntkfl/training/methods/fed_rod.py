@@ -1,0 +1,48 @@
+"""FedRoD (Chen & Chao 2022): a balanced loss trains body and shared head; a personal head stays with each client."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ntkfl.training.method import Batch, LocalRule, Method, Objective, Step, moved
+from ntkfl.training.model import Model
+from ntkfl.training.objectives import BalancedCrossEntropy, cross_entropies, require_cross_entropy
+from ntkfl.training.tree import Params, Tree
+
+NAME = "fedrod"
+
+
+def method(objective: Objective, *, gamma: float = 1.0) -> Method:
+    """Body and shared head descend cross-entropy of logits + gamma log n_c; FedAvg on both. Personal heads add to it.
+
+    Raises:
+        ValueError: an objective other than cross-entropy.
+    """
+    require_cross_entropy(objective)
+    needs = frozenset({"classes", "split"})
+    return Method(NAME, BalancedCrossEntropy(gamma), local=PersonalHead(), needs=needs)
+
+
+class PersonalHead(LocalRule):
+    """A head that a client keeps: first the shared head it received; after each batch one plain gradient step.
+
+    Its logits add to the shared ones, and only it descends their cross-entropy: features and shared logits are those
+    from before the batch's step, as in the authors' code.
+    """
+
+    def initial(self, model: Model, broadcast: Tree) -> Tree:
+        return {"head": {name: broadcast["model"][name] for name in model.head_names}}
+
+    def after_step(self, model: Model, before: Params, params: Params, batch: Batch, step: Step) -> tuple[Params, Tree]:
+        def loss(head: Params) -> Tensor:
+            return batch.mean(cross_entropies(personal_outputs(model, before, head, batch.x), batch.y))
+
+        head = step.client["head"]
+        return params, {"head": moved(head, torch.func.grad(loss)(head), -step.rate)}
+
+
+def personal_outputs(model: Model, params: Params, head: Params, x: Tensor) -> Tensor:
+    """Logits (b, C) with which a client is tested: the shared head's plus its own's; `head` as in its kept state."""
+    z = model.features(params, x)
+    return model.head(params, z) + model.head(params | head, z)

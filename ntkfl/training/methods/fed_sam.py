@@ -1,0 +1,17 @@
+"""FedSAM (Qu et al. 2022; Caldarola et al. 2022): clients take sharpness-aware steps; the server is FedAvg's."""
+
+from __future__ import annotations
+
+from ntkfl.training.method import Method, Objective
+from ntkfl.training.sharpness import SharpnessAware
+
+NAME = "fedsam"
+
+
+def method(objective: Objective, *, rho: float = 0.05) -> Method:
+    """Each step takes the gradient at w + rho g / |g|; rho = 0 is FedAvg.
+
+    Raises:
+        ValueError: a negative rho.
+    """
+    return Method(NAME, objective, SharpnessAware(rho))

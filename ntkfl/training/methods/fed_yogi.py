@@ -1,0 +1,23 @@
+"""FedYogi (Reddi et al. 2021): FedAdam whose second moment moves by a bounded amount."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ntkfl.training.method import Method, Objective
+from ntkfl.training.methods.fed_adam import Adaptive
+
+NAME = "fedyogi"
+
+
+def method(
+    objective: Objective, *, server_rate: float = 0.01, first: float = 0.9, second: float = 0.99, tau: float = 1e-3
+) -> Method:
+    """FedAdam with v <- v - (1 - second) D^2 sign(v - D^2); its options and errors are FedAdam's."""
+    return Method(NAME, objective, server=Adaptive(towards_squares, server_rate, first, second, tau))
+
+
+def towards_squares(v: Tensor, squares: Tensor, share: float) -> Tensor:
+    """v - share D^2 sign(v - D^2)."""
+    return v - share * squares * torch.sign(v - squares)

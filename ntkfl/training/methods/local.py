@@ -1,0 +1,37 @@
+"""Local: every client trains alone from the common initial model; nothing is sent."""
+
+from __future__ import annotations
+
+from ntkfl.training.method import Finish, LocalRule, Method, Objective, Round, ServerRule
+from ntkfl.training.model import Model
+from ntkfl.training.tree import Params, Tree
+
+NAME = "local"
+
+
+def method(objective: Objective) -> Method:
+    """Clients go on from their own models. These are evaluated (`Federation.own_models`), and the mean is reported.
+
+    The server's model stays the initial one; the mean of the clients' models is of no account.
+    """
+    return Method(NAME, objective, local=Alone(), server=Unmoved(), personal=True)
+
+
+class Alone(LocalRule):
+    """Keeps the client's own model, "model"."""
+
+    def initial(self, model: Model, broadcast: Tree) -> Tree:
+        return {"model": broadcast["model"]}
+
+    def start(self, kept: Tree, broadcast: Tree) -> Params:
+        return kept["model"]
+
+    def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
+        return {}, {"model": end.end}
+
+
+class Unmoved(ServerRule):
+    """Hands out the initial model."""
+
+    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
+        return state

@@ -1,0 +1,68 @@
+"""MOON (Li, He, Song 2021): local features are drawn to the global model's and away from the client's previous ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+from torch.nn import functional
+
+from ntkfl.training.method import Batch, Finish, LocalRule, Method, Objective, Step
+from ntkfl.training.model import Model
+from ntkfl.training.tree import Params, Tree
+
+NAME = "moon"
+
+
+def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, released: bool = False) -> Method:
+    """The objective + mu * mean of -log(e^(s/T) / (e^(s/T) + e^(p/T))), s and p cosines of features.
+
+    s compares with the model received, p with this client's model at the end of its last participation; before the
+    first that is the model received, which makes the first participation FedAvg. Features are the head's inputs: a
+    projection is part of the model.
+
+    Args:
+        released: the comparison of FedGuCci's code, which never renews the previous model (there mu and T are 1).
+
+    Raises:
+        ValueError: a negative mu, or a temperature that is not positive.
+    """
+    if not mu >= 0:
+        raise ValueError(f"mu, the weight of the contrast, is {mu:g}; it must be 0 or more")
+    if not temperature > 0:
+        raise ValueError(f"the temperature of the contrast is {temperature:g}; it must be positive")
+    local = PreviousModel(renewed=not released)
+    return Method(NAME, Contrast(objective, mu, temperature), local=local, needs=frozenset({"split"}))
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The objective and the model-contrastive term; the features of the local model are computed once."""
+
+    objective: Objective
+    mu: float
+    temperature: float
+
+    def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+        z = model.features(params, batch.x)
+
+        def similarity(other: Params) -> Tensor:
+            there = model.features(other, batch.x)
+            return functional.cosine_similarity(z.flatten(1), there.flatten(1), dim=1)
+
+        margin = similarity(step.client["previous"]) - similarity(step.broadcast["model"])
+        contrast = batch.mean(functional.softplus(margin / self.temperature))
+        return self.objective(replace(model, features=lambda params, x: z), params, batch, step) + self.mu * contrast
+
+
+@dataclass(frozen=True)
+class PreviousModel(LocalRule):
+    """A client keeps the model that it ended with."""
+
+    renewed: bool = True
+
+    def initial(self, model: Model, broadcast: Tree) -> Tree:
+        return {"previous": broadcast["model"]}
+
+    def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
+        return {"difference": end.difference}, {"previous": end.end} if self.renewed else client

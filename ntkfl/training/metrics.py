@@ -1,0 +1,122 @@
+"""What is measured after every round, as rows of a CSV file whose columns carry their units."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One round; row 0 is the model before training. NaN: not asked for, or not defined for these data.
+
+    Args:
+        round: rounds done. rate: the local learning rate of the round. test_loss, train_loss: of the global model, a
+            sample. test_accuracy: its share of hits. client_accuracy: the same on the test set, the mean over the
+            cohort's models after local training. cohort: clients that took part. local_steps: that they took together.
+            drift: mean over the cohort of |w_i - w|^2. seconds: of the round, evaluation not counted.
+    """
+
+    round: int
+    rate: float = NAN
+    test_loss: float = NAN
+    test_accuracy: float = NAN
+    train_loss: float = NAN
+    client_accuracy: float = NAN
+    cohort: int = 0
+    local_steps: int = 0
+    drift: float = NAN
+    seconds: float = 0.0
+
+
+UNITS = {
+    "round": "number",
+    "rate": "local",
+    "test_loss": "{loss} per sample",
+    "test_accuracy": "share",
+    "train_loss": "{loss} per sample",
+    "client_accuracy": "mean share over cohort",
+    "cohort": "clients",
+    "local_steps": "sum over cohort",
+    "drift": "mean squared norm",
+    "seconds": "s",
+}
+NATS, HALF_SQUARES = "nats", "half squares"
+
+
+class MetricsFile:
+    """A CSV file of rows that is complete up to the last row added, whenever the process ends.
+
+    Args:
+        loss: the unit of the losses. rows: those that it is to begin with; what stood in the file is replaced.
+    """
+
+    def __init__(self, path: Path, loss: str, rows: Sequence[Row] = ()) -> None:
+        part = path.with_name(f".{path.name}.part")
+        try:
+            with part.open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows([header(loss), *map(_cells, rows)])
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+        self._path = path
+
+    def add(self, row: Row) -> None:
+        """One more row, in the file when this returns."""
+        with self._path.open("a", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerow(_cells(row))
+
+
+def header(loss: str) -> list[str]:
+    """The labels of the columns: "name [unit]"."""
+    return [f"{name} [{unit.format(loss=loss)}]" for name, unit in UNITS.items()]
+
+
+def read_rows(path: Path, loss: str, last: int) -> list[Row]:
+    """The rows of rounds 0..last; later ones, and a line cut off after them, are left out.
+
+    Raises:
+        OSError: no such file. ValueError: another header, a row that is missing or not numbers.
+    """
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = csv.reader(file)
+        if next(lines, None) != header(loss):
+            raise ValueError(f"{path} is no metrics file of this run: its first line is not {','.join(header(loss))!r}")
+        rows: list[Row] = []
+        for cells in lines:
+            if len(rows) > last:
+                break
+            rows.append(_row(cells, path, len(rows)))
+    if len(rows) <= last:
+        raise ValueError(f"{path} ends with round {len(rows) - 1}; the checkpoint is of round {last}")
+    return rows
+
+
+def columns(rows: Sequence[Row]) -> Mapping[str, np.ndarray]:
+    """Arrays by name, one entry a row."""
+    return {field.name: np.array([getattr(row, field.name) for row in rows]) for field in fields(Row)}
+
+
+def _cells(row: Row) -> list[str]:
+    return [repr(value) for value in astuple(row)]
+
+
+def _row(cells: list[str], path: Path, number: int) -> Row:
+    kinds: list[Any] = [int if field.type == "int" else float for field in fields(Row)]
+    try:
+        row = Row(*[kind(cell) for kind, cell in zip(kinds, cells, strict=True)])
+    except ValueError:
+        raise ValueError(
+            f"{path}: the row of round {number} is {','.join(cells)!r}, not {len(kinds)} numbers"
+        ) from None
+    if row.round != number:
+        raise ValueError(f"{path} has round {row.round} where round {number} belongs")
+    return row

@@ -1,0 +1,64 @@
+"""Parts that several families share: convolutions with their norm, the last layer, the length of flat features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+Norm = Literal["group", "none"]
+
+
+def convolution(
+    inputs: int, outputs: int, kernel: int, norm: Norm, stride: int = 1, padding: int = 0
+) -> tuple[nn.Module, ...]:
+    """A convolution and, for norm "group", GroupNorm of two groups, which then has the bias.
+
+    Source: IMA, Table IV: "Group normalization (GN) layers split the input channels into two groups in all models".
+    """
+    layer = nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=norm == "none")
+    return (layer,) if norm == "none" else (layer, nn.GroupNorm(2, outputs))
+
+
+def drawn_for_relu(module: nn.Sequential) -> nn.Sequential:
+    """The same module, its convolutions drawn anew so that ReLU keeps the size of the signal; without norm, PyTorch's
+    own draw would lose it within ten layers.
+
+    Source: He et al. 2015, section 2.2 (variance 2 / fan-in, no biases).
+    """
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight, nonlinearity="relu")
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+    return module
+
+
+class OneOutput(nn.Linear):
+    """A linear layer to one output without an axis of its own, (b, k) -> (b,)."""
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__(inputs, 1)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input).squeeze(-1)
+
+
+def readout(inputs: int, outputs: int | None) -> nn.Linear:
+    """The last layer: to C outputs, or to one without an axis of its own."""
+    return OneOutput(inputs) if outputs is None else nn.Linear(inputs, outputs)
+
+
+class Mean(nn.Module):
+    """The mean over the pixels, (b, c, h, w) -> (b, c)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((-2, -1))
+
+
+def flat_length(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> int:
+    """Numbers in what a module makes of one input of this shape; nothing is drawn or computed but shapes."""
+    with torch.device("meta"), torch.no_grad():
+        return make()(torch.empty(1, *shape)).numel()

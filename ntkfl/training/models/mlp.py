@@ -1,0 +1,35 @@
+"""Fully connected networks: linear layers with ReLU between, on inputs of any shape."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from torch import nn
+
+from ntkfl.training.model import Model, from_modules
+from ntkfl.training.models.layers import readout
+from ntkfl.training.models.request import Request
+
+
+def mlp(request: Request) -> Model:
+    """ReLU layers of the widths asked for, two of 64 by default, and a linear head."""
+    return _network(request, request.sizes((64, 64), exactly=False))
+
+
+def linear(request: Request) -> Model:
+    """One linear layer: softmax regression for classes, least squares for real labels."""
+    request.none()
+    return _network(request, ())
+
+
+def _network(request: Request, widths: tuple[int, ...]) -> Model:
+    sizes = (request.features, *widths)
+
+    def make() -> tuple[nn.Module, nn.Module]:
+        layers = [part for k, m in pairwise(sizes) for part in (nn.Linear(k, m), nn.ReLU())]
+        return nn.Sequential(nn.Flatten(), *layers), readout(sizes[-1], request.outputs)
+
+    return from_modules(request.spec, make, request.dtype, request.device)
+
+
+MODELS = {"mlp": mlp, "linear": linear}

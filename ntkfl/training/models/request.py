@@ -1,0 +1,81 @@
+"""What a model is asked for: its name and sizes, the shape of its inputs, the number of its outputs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Request:
+    """A model to be built.
+
+    Args:
+        spec: as the user wrote it. argument: what stands after the colon, "" if nothing.
+        shape: of one input. outputs: C, or None for one output without an axis of its own.
+        dtype, device: of the parameters. seed: of what is drawn and not trained.
+    """
+
+    spec: str
+    argument: str
+    shape: tuple[int, ...]
+    outputs: int | None
+    dtype: torch.dtype
+    device: torch.device | str
+    seed: int
+
+    @property
+    def features(self) -> int:
+        """Numbers in one input."""
+        return math.prod(self.shape)
+
+    def sizes(self, default: tuple[int, ...], exactly: bool = True) -> tuple[int, ...]:
+        """The positive integers of the argument, joined by "-"; `default` where there is none.
+
+        Args:
+            exactly: whether there must be as many as in `default`.
+
+        Raises:
+            ValueError: something else than positive integers, or another number of them.
+        """
+        if not self.argument:
+            return default
+        example = f"{self.spec.partition(':')[0]}:{'-'.join(map(str, default))}"
+        try:
+            sizes = tuple(int(text) for text in self.argument.split("-"))
+        except ValueError:
+            sizes = ()
+        if not sizes or min(sizes) < 1 or (exactly and len(sizes) != len(default)):
+            raise ValueError(
+                f"the model {self.spec!r} has the sizes {self.argument!r}; they must be positive integers, such as "
+                f"{example!r}"
+            )
+        return sizes
+
+    def none(self) -> None:
+        """Refuse sizes, of a model that has none to choose.
+
+        Raises:
+            ValueError: there is an argument.
+        """
+        if self.argument:
+            raise ValueError(f"the model {self.spec!r} takes no sizes; write {self.spec.partition(':')[0]!r}")
+
+    def image(self, least: int = 1) -> tuple[int, int, int]:
+        """The shape of the inputs as images (channels, height, width).
+
+        Args:
+            least: pixels that both sides must have.
+
+        Raises:
+            ValueError: the inputs are no images, or too small.
+        """
+        if len(self.shape) != 3 or min(self.shape[1:]) < least:
+            raise ValueError(
+                f"the model {self.spec!r} takes images (channels, height, width) of at least {least} x {least} "
+                f"pixels; an input of these data has the shape {self.shape}"
+            )
+        channels, height, width = self.shape
+        return channels, height, width

@@ -1,0 +1,108 @@
+"""Residual networks (He et al. 2016) with GroupNorm or without norm, for images of 32 x 32 and 64 x 64."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ntkfl.training.model import Model, from_modules
+from ntkfl.training.models.layers import Mean, Norm, convolution, drawn_for_relu, readout
+from ntkfl.training.models.request import Request
+
+
+class Subsample(nn.Module):
+    """The shortcut without parameters (option A): every second pixel, and channels of zeros on both sides."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        missing = outputs - inputs
+        self.below, self.above = missing // 2, missing - missing // 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.pad(x[..., ::2, ::2], (0, 0, 0, 0, self.below, self.above))
+
+
+class Block(nn.Module):
+    """Two convolutions 3 x 3 beside a shortcut: relu(shortcut(x) + convolutions(x))."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int, norm: Norm, shortcut: nn.Module) -> None:
+        super().__init__()
+        self.branch = nn.Sequential(
+            *convolution(inputs, outputs, 3, norm, stride, 1),
+            nn.ReLU(),
+            *convolution(outputs, outputs, 3, norm, padding=1),
+        )
+        self.shortcut = shortcut
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.shortcut(x) + self.branch(x))
+
+    @torch.no_grad()
+    def shrink(self, factor: float) -> None:
+        """Multiply the last weights of the branch, which then has no norm."""
+        last = self.branch[-1]
+        assert isinstance(last, nn.Conv2d)
+        last.weight.mul_(factor)
+
+
+def residual(
+    request: Request,
+    widths: tuple[int, ...],
+    blocks: int,
+    norm: Norm,
+    projection: bool,
+    projected: bool = False,
+) -> Model:
+    """A convolution 3 x 3, stages of blocks that halve the image and change the width, the mean over the pixels.
+
+    Without norm the convolutions have biases, and each branch ends in weights smaller by the root of the number of
+    blocks: as drawn, the signal's variance would double in every block.
+
+    Args:
+        widths: channels of each stage. blocks: of each stage.
+        projection: whether the shortcut between stages is a convolution 1 x 1 (option B) or has no parameters (A).
+        projected: whether FC(widths[-1], 128) stands before the last layer.
+
+    Source: He et al. 2016, section 4.2 (6n + 2 layers); FedGuCci, appendix A.3 (no norm); IMA, Table IV (projected).
+    """
+    request.none()
+    channels, *_ = request.image(4)
+
+    def make() -> tuple[nn.Module, nn.Module]:
+        layers: list[nn.Module] = [*convolution(channels, widths[0], 3, norm, padding=1), nn.ReLU()]
+        inputs = widths[0]
+        for stage, width in enumerate(widths):
+            for block in range(blocks):
+                stride = 2 if stage and not block else 1
+                shortcut: nn.Module = nn.Identity()
+                if stride == 2 and projection:
+                    shortcut = nn.Sequential(*convolution(inputs, width, 1, norm, stride))
+                elif stride == 2:
+                    shortcut = Subsample(inputs, width)
+                layers.append(Block(inputs, width, stride, norm, shortcut))
+                inputs = width
+        trunk = drawn_for_relu(nn.Sequential(*layers))
+        if norm == "none":
+            for part in trunk.modules():
+                if isinstance(part, Block):
+                    part.shrink((len(widths) * blocks) ** -0.5)
+        projector = [nn.Linear(inputs, 128)] if projected else []
+        return nn.Sequential(*trunk, Mean(), *projector), readout(128 if projected else inputs, request.outputs)
+
+    return from_modules(request.spec, make, request.dtype, request.device)
+
+
+THIN = partial(residual, widths=(16, 32, 64), projection=False)
+WIDE = partial(residual, widths=(64, 128, 256, 512), blocks=2, projection=True)
+MODELS = {
+    "resnet20": partial(THIN, blocks=3, norm="none"),
+    "resnet20-gn": partial(THIN, blocks=3, norm="group"),
+    "resnet56": partial(THIN, blocks=9, norm="none"),
+    "resnet56-gn": partial(THIN, blocks=9, norm="group"),
+    "resnet18": partial(WIDE, norm="none"),
+    "resnet18-gn": partial(WIDE, norm="group"),
+    "ima-resnet18": partial(WIDE, norm="group", projected=True),
+}

@@ -1,0 +1,86 @@
+"""The folder of a run: config.toml, metrics.csv, checkpoint.safetensors; it holds one run and no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ntkfl.training.checkpoint import Checkpoint, load
+
+CONFIG, METRICS, CHECKPOINT = "config.toml", "metrics.csv", "checkpoint.safetensors"
+MAY_CHANGE = "rounds"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run is kept."""
+
+    path: Path
+
+    @property
+    def metrics(self) -> Path:
+        """The table of the rounds."""
+        return self.path / METRICS
+
+    @property
+    def checkpoint(self) -> Path:
+        """The state after the last round that was kept."""
+        return self.path / CHECKPOINT
+
+    def load(self) -> Checkpoint:
+        """The run that is here.
+
+        Raises:
+            FileNotFoundError: none. ValueError: a damaged or foreign checkpoint.
+        """
+        if not self.checkpoint.is_file():
+            raise FileNotFoundError(f"there is no run to resume in {self.path}: it has no {CHECKPOINT}")
+        return load(self.checkpoint)
+
+    def require_free(self, config: Mapping[str, Any]) -> None:
+        """Refuse a folder in which no new run can be begun.
+
+        Raises:
+            FileExistsError: it holds a run already, or a file of a name that a run needs. ValueError: a damaged run.
+        """
+        if self.checkpoint.is_file():
+            there = self.load()
+            if key := differing(there.run["config"], config):
+                found = there.run["config"].get(key)
+                raise FileExistsError(
+                    f"{self.path} holds another run: {key} is {found!r} there and {config.get(key)!r} here; "
+                    "name another folder"
+                )
+            raise FileExistsError(
+                f"{self.path} holds this run already, with {there.state.rounds} rounds done; resume it, or name "
+                "another folder"
+            )
+        for name in (CONFIG, METRICS):
+            if (self.path / name).exists():
+                raise FileExistsError(f"{self.path / name} stands already, and belongs to no run; name another folder")
+
+    def describe(self, config: Mapping[str, Any]) -> None:
+        """Write the configuration, for people and for `ntkfl train --config`."""
+        (self.path / CONFIG).write_text(as_toml(config), encoding="utf-8")
+
+
+def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
+    """The first key in which two configurations differ, the number of rounds aside."""
+    keys = [key for key in {**there, **here} if key != MAY_CHANGE]
+    return next((key for key in keys if there.get(key) != here.get(key)), None)
+
+
+def as_toml(config: Mapping[str, Any]) -> str:
+    """The configuration as TOML; what is None is left out, since TOML has no word for it."""
+    tables = {key: value for key, value in config.items() if isinstance(value, Mapping)}
+    lines = [_line(key, value) for key, value in config.items() if value is not None and key not in tables]
+    for name, table in tables.items():
+        lines += [f"\n[{name}]", *(_line(key, value) for key, value in table.items())] if table else []
+    return "\n".join(lines) + "\n"
+
+
+def _line(key: str, value: Any) -> str:
+    return f"{key} = {json.dumps(value, ensure_ascii=False, allow_nan=False)}"  # of a scalar or a list, this is TOML

@@ -1,0 +1,56 @@
+"""The rounds of a run as they are done: kept in memory, and in the run's folder where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ntkfl.training.checkpoint import Checkpoint
+from ntkfl.training.federation import State
+from ntkfl.training.metrics import MetricsFile, Row
+from ntkfl.training.run_folder import RunFolder
+
+
+class RunRecord:
+    """Rows and states of a run.
+
+    Args:
+        folder: where they are kept; None: nowhere. It has a checkpoint before anything else.
+        every: rounds from one checkpoint to the next. run, provenance: as in `Checkpoint`. loss: the losses' unit.
+        state: the one to begin with. rows: those of earlier stages.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder | None,
+        every: int,
+        run: dict[str, Any],
+        provenance: dict[str, Any],
+        loss: str,
+        state: State,
+        rows: Sequence[Row] = (),
+    ) -> None:
+        self.rows = list(rows)
+        self._folder, self._every, self._run, self._provenance = folder, every, run, provenance
+        self._state = state  # the last one whose row is written
+        self._kept: State | None = None
+        if folder:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            self.keep()
+            folder.describe(run["config"])
+            self._file = MetricsFile(folder.metrics, loss, self.rows)
+
+    def add(self, row: Row, state: State) -> None:
+        """A row and its state. The row is written first: rows ahead of the checkpoint are dropped on resumption."""
+        if self._folder:
+            self._file.add(row)
+        self.rows.append(row)
+        self._state = state
+        if state.rounds % self._every == 0:
+            self.keep()
+
+    def keep(self) -> None:
+        """Write the last state, unless that has been done."""
+        if self._folder and self._state is not self._kept:
+            Checkpoint(self._state, self._run, self._provenance).save(self._folder.checkpoint)
+            self._kept = self._state

@@ -1,0 +1,52 @@
+"""Gradients at a point perturbed towards higher loss: SAM, and ASAM, whose perturbation scales with the weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ntkfl.training.method import Loss, moved, plain_gradient
+from ntkfl.training.tree import Params, leaves, tree_map
+
+SMALLEST_NORM = 1e-16  # below it the perturbation shrinks with the gradient, to 0 at 0
+
+
+@dataclass(frozen=True)
+class SharpnessAware:
+    """The gradient at w + e, where e = rho T^2 g / |T g|, g the gradient at w and the norm over all parameters.
+
+    T is 1 (SAM) or, where `eta` is given, |w| + eta for weights and 1 for biases (ASAM). Weight decay and momentum
+    come after it, in the step from w. Zero gradients give e = 0. The value returned is the loss at w.
+
+    Raises:
+        ValueError: a negative rho, or a negative eta.
+
+    Source: SAM, Foret et al. 2021; ASAM, Kwon et al. 2021; in federated learning, Caldarola et al. and Qu et al. 2022.
+    """
+
+    rho: float
+    eta: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.rho >= 0:
+            raise ValueError(f"rho, the radius of the perturbation, is {self.rho:g}; it must be 0 or more")
+        if self.eta is not None and not self.eta >= 0:
+            raise ValueError(f"eta, added to the size of the weights, is {self.eta:g}; it must be 0 or more")
+
+    def __call__(self, loss: Loss, params: Params) -> tuple[Params, Tensor]:
+        gradient, value = plain_gradient(loss, params)
+        return torch.func.grad(loss)(moved(params, self.perturbation(gradient, params))), value
+
+    def perturbation(self, gradient: Params, params: Params) -> Params:
+        """e; |e / T| is rho, which for SAM is its Euclidean norm."""
+        sizes = {name: self._size(name, value) for name, value in params.items()}
+        scaled = tree_map(torch.mul, sizes, gradient)
+        norm = torch.stack([value.square().sum() for value in leaves(scaled)]).sum().sqrt().clamp(min=SMALLEST_NORM)
+        return tree_map(lambda size, value: self.rho * size * value / norm, sizes, scaled)
+
+    def _size(self, name: str, value: Tensor) -> Tensor:
+        if self.eta is None or name.rpartition(".")[2] == "bias":
+            return torch.ones_like(value)
+        return value.abs() + self.eta

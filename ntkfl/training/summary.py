@@ -1,0 +1,40 @@
+"""What a run came to: the last, the best and the mean of the last five rounds of everything that was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isnan
+from statistics import fmean
+
+from ntkfl.training.metrics import Row
+
+MEASURES = {"test_accuracy": max, "test_loss": min, "train_loss": min, "client_accuracy": max}
+LAST = 5  # rounds whose mean FedGuCci reports
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One measured quantity: its value after the last round, the best and its round, the mean of the last `rounds`."""
+
+    last: float
+    best: float
+    best_round: int
+    mean: float
+    rounds: int
+
+
+def summary(rows: Sequence[Row]) -> dict[str, Summary]:
+    """By quantity, those that were measured; the model before training counts only where there is no other.
+
+    A loss is best when it is least, an accuracy when it is largest; of equals the earliest.
+    """
+    trained = [row for row in rows if row.round] or list(rows)
+    found = {}
+    for name, better in MEASURES.items():
+        values = {row.round: getattr(row, name) for row in trained if not isnan(getattr(row, name))}
+        if values:
+            best = better(values, key=lambda number: values[number])
+            final = list(values.values())[-LAST:]
+            found[name] = Summary(final[-1], values[best], best, fmean(final), len(final))
+    return found

@@ -1,0 +1,199 @@
+"""A training run from its configuration to its results: rounds, measurements, checkpoints, resumption."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ntkfl.training.assembly import federation as assembled
+from ntkfl.training.checkpoint import Checkpoint, restored, tensors_digest
+from ntkfl.training.config import RunConfig, checked
+from ntkfl.training.devices import device_name, torch_device
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.federation import Federation, State
+from ntkfl.training.measurement import loss_unit, measured
+from ntkfl.training.method import Method
+from ntkfl.training.metrics import Row, columns, read_rows
+from ntkfl.training.model import Model
+from ntkfl.training.run_folder import RunFolder, differing
+from ntkfl.training.run_record import RunRecord
+from ntkfl.training.tree import Params
+from ntkfl.trajectory import provenance
+
+OBJECTS = "method", "data", "model"  # what may be an object of the caller's in place of a name
+Progress = Callable[[Row, int], None]  # called with every new row and the number of rounds
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run that is over, or one stage of it.
+
+    Args:
+        config: all that was chosen. federation: what it was made of. state: after the last round.
+        rows: what was measured before training and after every round, earlier stages' too. folder: where it is kept.
+    """
+
+    config: RunConfig
+    federation: Federation
+    state: State
+    rows: tuple[Row, ...]
+    folder: Path | None
+
+    @property
+    def metrics(self) -> Mapping[str, np.ndarray]:
+        """What was measured, one array a column; entry 0 is before training."""
+        return columns(self.rows)
+
+    @property
+    def model(self) -> Model:
+        """The model, a function of its parameters."""
+        return self.federation.model
+
+    @property
+    def params(self) -> Params:
+        """The parameters of the global model after the last round."""
+        return self.state.model
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRun:
+    """A run that has been checked and not yet been trained; its folder is its own from here on."""
+
+    config: RunConfig
+    federation: Federation
+    start: State
+    record: RunRecord
+    folder: Path | None
+
+    def train(self, progress: Progress | None = None) -> Run:
+        """All rounds; whatever stops them, the last one is kept.
+
+        Raises:
+            FloatingPointError: the model is no longer finite. KeyboardInterrupt: Ctrl-C.
+        """
+        state, config = self.start, self.config
+        try:
+            if not self.record.rows:
+                self.record.add(measured(self.federation, state, config.train_loss), state)
+            while state.rounds < config.rounds:
+                begun = time.perf_counter()
+                result = self.federation.round(state, keep_ends=config.client_accuracy)
+                seconds = time.perf_counter() - begun
+                state = result.state
+                self.record.add(measured(self.federation, state, config.train_loss, result, seconds), state)
+                if progress:
+                    progress(self.record.rows[-1], config.rounds)
+        finally:
+            self.record.keep()
+        return Run(config, self.federation, state, tuple(self.record.rows), self.folder)
+
+
+def run(
+    method: str | Method | None = None,
+    data: str | FederatedData | None = None,
+    model: str | Model | None = None,
+    *,
+    progress: Progress | None = None,
+    **keys: Any,
+) -> Run:
+    """Train, and measure after every round: `prepared` and then `PreparedRun.train`."""
+    return prepared(method, data, model, **keys).train(progress)
+
+
+def prepared(
+    method: str | Method | None = None,
+    data: str | FederatedData | None = None,
+    model: str | Model | None = None,
+    *,
+    out: str | os.PathLike | None = None,
+    resume: bool = False,
+    checkpoint_every: int = 1,
+    **keys: Any,
+) -> PreparedRun:
+    """Everything that a run needs, before the first round.
+
+    Args:
+        method, data, model: names, or objects of yours. Of an object only the name is kept with the run, and it must be
+            given again to resume.
+        out: the folder to keep the run in; without it nothing is written.
+        resume: go on with the run in `out`. What is not given is taken from it; what is given must agree, but for a
+            larger number of rounds. On the CPU, and with the same versions and threads, the result is bitwise that of
+            a run that was not stopped.
+        checkpoint_every: rounds from one checkpoint to the next. However the run ends, short of the process being
+            killed, the last round is kept.
+        keys: the other keys of `RunConfig`.
+
+    Raises:
+        ValueError, OSError: what was chosen is impossible, or the folder holds something else.
+    """
+    if checkpoint_every < 1:
+        raise ValueError(f"checkpoint_every is {checkpoint_every}; it must be a positive integer")
+    if resume and out is None:
+        raise ValueError("resume is for a run that was kept; name its folder with out")
+    named: dict[str, Any] = {"method": method, "data": data, "model": model}
+    objects = {name: thing for name, thing in named.items() if not isinstance(thing, str | None)}
+    given = named | {name: f"<{thing.name}>" for name, thing in objects.items()} | keys
+    folder = None if out is None else RunFolder(Path(out))
+    stored = folder.load() if folder and resume else None
+    config = checked(given) if stored is None else _resumed(stored, given)
+    if folder and stored is None:
+        folder.require_free(config.model_dump())
+    for name in OBJECTS:
+        if name not in objects and getattr(config, name).startswith("<"):
+            raise ValueError(f"the {name} of this run, {getattr(config, name)}, was an object; give it again")
+    federation = assembled(config, **objects)
+    start, unit = federation.start(), loss_unit(federation.data)
+    rows: list[Row] = []
+    identity, made = {"config": config.model_dump(), "data": _digest(federation.data)}, _provenance(config)
+    if stored and folder:
+        if stored.run["data"] != identity["data"]:
+            raise ValueError(f"{federation.data.name} has changed since the run in {folder.path} was begun")
+        start = restored(stored.state, start)
+        if start.rounds:  # else it may have been stopped before there was a table
+            rows = read_rows(folder.metrics, unit, start.rounds)
+        if stored.provenance["versions"] != made["versions"]:
+            warnings.warn(
+                f"the run in {folder.path} was begun with other versions; it goes on, not bitwise", stacklevel=2
+            )
+    record = RunRecord(folder, checkpoint_every, identity, made, unit, start, rows)
+    return PreparedRun(config, federation, start, record, folder.path if folder else None)
+
+
+def _resumed(stored: Checkpoint, given: Mapping[str, Any]) -> RunConfig:
+    """The stored configuration, and of what is given the number of rounds.
+
+    Raises:
+        ValueError: another key differs, or there are fewer rounds than are done.
+    """
+    before, done = stored.run["config"], stored.state.rounds
+    config = checked(before | {key: value for key, value in given.items() if value is not None})
+    if key := differing(before, config.model_dump()):
+        here = getattr(config, key)
+        raise ValueError(f"{key} is {here!r}, and {before[key]!r} in the run that is resumed; only rounds may change")
+    if config.rounds < done:
+        raise ValueError(f"rounds is {config.rounds}, and {done} are done; give at least as many")
+    return config
+
+
+def _digest(data: FederatedData) -> str:
+    """One word for the samples, labels and owners: a run is resumed on the same data."""
+    tensors = {"x": data.x, "y": data.y, "owner": torch.as_tensor(data.owner)}
+    if data.x_test is not None and data.y_test is not None:
+        tensors |= {"x_test": data.x_test, "y_test": data.y_test}
+    return tensors_digest(tensors)
+
+
+def _provenance(config: RunConfig) -> dict[str, Any]:
+    """Where a run was made: versions, device, dtype."""
+    made = provenance(run=config.seed)
+    made["versions"] |= {name: version(name) for name in ("torch", "safetensors")}
+    return made | {"dtype": config.dtype, "device": device_name(torch_device(config.device))}

@@ -1,0 +1,58 @@
+"""FL-NTK's wide network as a federation of the engine, and its clients as networks whose barriers are exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.training.displaced_network import MOVED, displaced_network
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.federation import Federation
+from ntkfl.training.local_plan import LocalWork
+from ntkfl.training.method import Method
+from ntkfl.training.methods import fl_ntk
+from ntkfl.training.schedules import Exponential
+from ntkfl.training.tree import Params
+
+AT_ONCE = 2**28  # numbers in the stacked parameters of the clients that are trained together: 2 GiB
+
+
+def wide_federation(
+    problem: Problem,
+    setup: Setup,
+    weights: Weights,
+    *,
+    device: torch.device | str = "cpu",
+    method: Method | None = None,
+    linearised: bool = False,
+    participation: float = 1.0,
+) -> Federation:
+    """Rounds of `setup.local_steps` full-batch steps on the network with these initial weights, in float64.
+
+    Args:
+        method: default: Algorithm 1 of FL-NTK. Another one has its own server, so `setup.eta_global` is not used; its
+            objective is one for real labels, as Algorithm 1's `HalfSquares("sum")`.
+        linearised: patterns frozen at the start. participation: share of the clients in each round.
+    """
+    return Federation(
+        displaced_network(weights, device, linearised=linearised),
+        FederatedData.from_problem(problem).to(device, torch.float64),
+        method or fl_ntk.method(server_rate=setup.eta_global),
+        Exponential(setup.eta_local),
+        work=LocalWork(batch_size=None, steps=setup.local_steps),
+        participation=participation,
+        seed=setup.seed,
+        at_once=max(1, min(problem.n_clients, AT_ONCE // weights.hidden.size)),
+    )
+
+
+def networks(weights: Weights, params: Params) -> list[TwoLayer]:
+    """The networks of stacked parameters (rows, m, d) that started from these weights: f(x) = v . relu(u x).
+
+    Args:
+        params: of `wide_federation`'s model: `RoundResult.ends` for the clients, or one row.
+    """
+    readout = weights.signs / np.sqrt(len(weights.signs))
+    return [TwoLayer(weights.hidden + row, readout) for row in params[MOVED].cpu().numpy()]

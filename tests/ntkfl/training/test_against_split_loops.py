@@ -1,0 +1,110 @@
+"""Methods with losses, gradients or servers of their own equal plain loops, however clients are grouped."""
+
+from dataclasses import replace
+from functools import cache, partial
+
+import numpy as np
+import pytest
+import split_loops as loops
+import torch
+from tiny_federations import flat, models, network, on_classes, states
+
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.local_plan import LocalWork
+from ntkfl.training.optimizers import SGD
+
+FA = {"strength": 0.3, "anchor_momentum": 0.4, "calibration_rate": 0.05}
+FA_LOOP = {"strength": 0.3, "momentum": 0.4, "calibration_rate": 0.05}
+GUCCI = {"beta": 0.7, "anchors": 2}
+UNIFORM, HALF, GAUSS = ({**GUCCI, "alpha": alpha} for alpha in ("uniform", "half", "gauss2"))
+PLUS = {"tau": 0.5, "rho": 0.1}
+CASES = {
+    "moon": ("moon", {"mu": 2.0, "temperature": 0.7}, partial(loops.moon, mu=2.0, temperature=0.7)),
+    "moon-released": (
+        "moon",
+        {"mu": 2.0, "temperature": 0.7, "released": True},
+        partial(loops.moon, mu=2.0, temperature=0.7, released=True),
+    ),
+    "fedrod": ("fedrod", {"gamma": 0.8}, partial(loops.fed_rod, gamma=0.8)),
+    "fedlc": ("fedlc", {"tau": 0.5}, partial(loops.fed_lc, tau=0.5)),
+    "fedsam": ("fedsam", {"rho": 0.2}, partial(loops.fed_sam, rho=0.2)),
+    "fedasam": ("fedasam", {"rho": 0.5, "eta": 0.1}, partial(loops.fed_sam, rho=0.5, eta=0.1)),
+    "fedfa": ("fedfa", FA, partial(loops.fed_fa, **FA_LOOP)),
+    "fedfa-present": (
+        "fedfa",
+        FA | {"anchor_avg": "present_only", "calibrate_from": 1},
+        partial(loops.fed_fa, **FA_LOOP, present_only=True, calibrate_from=1),
+    ),
+    "fedfa-released": ("fedfa", FA | {"released": True}, partial(loops.fed_fa, **FA_LOOP, released=True)),
+    "gucci": ("fedgucci", GUCCI, partial(loops.fed_gucci, **UNIFORM, step="joint")),
+    "gucci-gauss2": ("fedgucci", GAUSS, partial(loops.fed_gucci, **GAUSS, step="joint")),
+    "gucci-released": ("fedgucci", GUCCI | {"released": True}, partial(loops.fed_gucci, **HALF, step="sequential")),
+    "gucci-sequential": (
+        "fedgucci",
+        GUCCI | {"step": "sequential"},
+        partial(loops.fed_gucci, **UNIFORM, step="sequential"),
+    ),
+    "gucci-client": (
+        "fedgucci",
+        GUCCI | {"anchor_history": "client"},
+        partial(loops.fed_gucci, **UNIFORM, step="joint", own_history=True),
+    ),
+    "gucci+": ("fedgucci+", GUCCI | PLUS, partial(loops.fed_gucci, **UNIFORM, **PLUS, step="joint")),
+    "gucci+released": (
+        "fedgucci+",
+        GUCCI | PLUS | {"released": True},
+        partial(loops.fed_gucci, **HALF, **PLUS, step="sequential"),
+    ),
+}
+WORK = LocalWork(batch_size=3)
+each_case = pytest.mark.parametrize("case", CASES)
+
+
+def lacking_classes():
+    """Ragged clients of which three lack a class, that of sample 0 (which padding repeats) among them."""
+    labels = [[0, 1, 2, 0], [1, 2], [0, 0, 1, 2, 2], [0, 0, 2]]
+    y, owner = np.concatenate(labels), np.repeat(np.arange(4), [len(own) for own in labels])
+    x = np.random.default_rng(5).standard_normal((len(y), 4)) + y[:, None]
+    return FederatedData(torch.tensor(x), torch.tensor(y), owner, 4, classes=3)
+
+
+def at(case, **changes):
+    method, options, _ = CASES[case]
+    return on_classes(method, options=options, data=lacking_classes(), **changes)
+
+
+@each_case
+@pytest.mark.parametrize("optimizer, participation", [(SGD(), 1.0), (SGD(0.9, 1e-2), 0.75)], ids=["plain", "momentum"])
+def test_equals_the_plain_loop_however_clients_are_grouped(case, optimizer, participation):
+    run = at(case, optimizer=optimizer, participation=participation, at_once=2)
+    expected, extra = CASES[case][2](run, 3)
+    found = states(run, 3)
+    alone = models(replace(run, at_once=1), 3)
+    for state, model, other in zip(found[1:], expected, alone, strict=True):
+        assert np.abs(flat(state.model) - flat(model)).max() < 1e-10
+        assert np.abs(flat(state.model) - other).max() < 1e-12
+    last = found[-1]
+    if case.startswith(("moon", "fedrod")):  # what clients keep
+        (kept,) = last.clients["rule"].values()
+        for client, row in extra.items():
+            assert max((kept[name][client] - value).abs().max() for name, value in row.items()) < 1e-10
+        assert sorted(extra) == last.seen.nonzero()[:, 0].tolist()
+    elif case.startswith("fedfa"):
+        assert (last.server["anchors"] - extra).abs().max() < 1e-10
+
+
+@each_case
+def test_is_the_same_in_single_precision_but_for_rounding(case):
+    run = at(case, work=WORK)
+    double = models(run, 2)
+    assert np.abs(double - fed_avg()).max() > 1e-4
+    single = replace(run, model=network(torch.float32), data=run.data.to("cpu", torch.float32))
+    for at_once in (1, 4):
+        state = states(replace(single, at_once=at_once), 2)[-1]
+        assert all(value.dtype == torch.float32 for value in state.model.values())
+        assert np.abs(flat(state.model) - double[-1]).max() < 1e-4
+
+
+@cache
+def fed_avg():
+    return models(on_classes("fedavg", data=lacking_classes(), work=WORK), 2)

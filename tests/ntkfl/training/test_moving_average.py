@@ -1,0 +1,167 @@
+"""IMA: where it changes nothing, how far it lags, and that servers and clients work from the averaged model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tiny_federations import flat, models, on_classes, on_quadratics, rows, states
+
+from ntkfl.training.federation import State
+from ntkfl.training.ima import averaged
+from ntkfl.training.local_plan import LocalWork
+from ntkfl.training.method import ServerRule
+from ntkfl.training.methods import build
+from ntkfl.training.objectives import CrossEntropy
+from ntkfl.training.optimizers import SGD
+from ntkfl.training.tree import tree_map
+
+ORDERS = "after_server_step", "before_server_step"
+BASES = {
+    "fedavg": {},
+    "fedadam": {"server_rate": 0.1},
+    "feddyn": {"alpha": 0.4},
+    "scaffold": {},
+    "moon": {},
+    "fedfa": {},
+    "fedgucci": {"anchors": 2},
+}
+WORK = LocalWork(batch_size=4)
+
+
+def base(method="fedavg", **changes):
+    return on_classes(method, options=BASES.get(method, {}), **{"work": WORK, "participation": 0.4} | changes)
+
+
+def ima(run, *arguments, **keywords):
+    return replace(run, method=averaged(run.method, *arguments, **keywords))
+
+
+@pytest.mark.parametrize("method", BASES)
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_window_of_one_or_a_start_after_the_end_is_the_method_itself(method, order):
+    run = base(method)
+    plain = models(run, 3)
+    for window, start in ((1, 1), (3, 4)):
+        assert np.abs(models(ima(run, window, start, order), 3) - plain).max() < 1e-14
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_model_that_stands_still_stays(order):
+    run = ima(base(rate=0.0), 3, 1, order)
+    start = flat(run.start().model)
+    assert np.abs(models(run, 3) - start).max() < 1e-15
+
+
+class Drifting(ServerRule):
+    """f0 + t d, whatever is broadcast and sent back."""
+
+    def initial(self, params):
+        return {"model": params, "place": params}
+
+    def broadcast(self, state, number):
+        return {"model": state["model"]}
+
+    def step(self, state, means, now):
+        place = tree_map(lambda w: w + 0.25, state["place"])
+        return {"model": place, "place": place}
+
+
+@pytest.mark.parametrize("window, start", [(1, 3), (3, 3), (4, 5)])
+def test_a_linear_path_lags_by_half_the_window(window, start):
+    run = base()
+    run = ima(replace(run, method=replace(run.method, server=Drifting())), window, start)
+    path, f0 = models(run, 7), flat(run.start().model)
+    for t, w in enumerate(path, 1):
+        lag = (window - 1) / 2 if t >= start else 0
+        assert np.abs(w - (f0 + 0.25 * (t - lag))).max() < 1e-14
+
+
+@pytest.mark.parametrize("method", BASES)
+def test_each_round_is_the_method_s_own_from_the_averaged_model(method):
+    inner = base(method)
+    run = ima(inner, 2, 2)
+    state, past = run.start(), []
+    for t in range(4):
+        by_hand = State(t, state.server["rule"] | {"model": state.model}, state.clients, state.seen)
+        past = [flat(inner.round(by_hand).state.model), *past][:2]
+        state = run.round(state).state
+        expected = np.mean(past, axis=0) if t + 1 >= 2 else past[0]
+        assert np.abs(flat(state.model) - expected).max() < 1e-14
+        assert np.abs(rows(state.server["window"]) - np.array(past)).max() < 1e-14
+
+
+def test_fed_dyn_s_server_works_from_the_model_that_was_broadcast():
+    run = ima(base("feddyn", optimizer=SGD()), 3, 1)
+    state = run.start()
+    for _ in range(4):
+        result = run.round(state, keep_ends=True)
+        state = result.state
+        duals, h = rows(state.clients["rule"]["dual"]), flat(state.server["rule"]["dual"])
+        assert np.abs(duals.mean(axis=0) - h).max() < 1e-14  # of all clients, those never seen being 0
+        newest = rows(state.server["window"])[0]
+        assert np.abs(newest - (rows(result.ends).mean(axis=0) - h / 0.4)).max() < 1e-13
+
+
+def test_anchors_are_the_averaged_models_that_clients_received():
+    run = ima(base("fedgucci"), 3, 1)
+    found = states(run, 4)
+    for t in (2, 3, 4):
+        anchors = run.method.server.broadcast(found[t].server, t)["anchors"]
+        assert np.array_equal(rows(anchors), [flat(found[t].model), flat(found[t - 1].model)])
+
+
+def test_both_orders_agree_for_a_server_that_takes_the_clients_mean():
+    after, before = (ima(base(), 3, 2, order) for order in ORDERS)
+    assert np.abs(models(after, 5) - models(before, 5)).max() < 1e-14
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_adaptive_server_may_step_towards_the_averaged_clients_means(restart):
+    run = ima(base("fedadam"), 3, 2, "before_server_step", restart=restart)
+    average = replace(run, method=build("fedavg", CrossEntropy()))
+    state, centres = run.start(), []
+    w = flat(state.model)
+    m = v = np.zeros_like(w)
+    for t in range(1, 5):
+        plain = average.round(State(t - 1, {"model": state.model}, {}, state.seen)).state.model
+        centres = [flat(plain), *centres][:3]
+        if restart and t == 2:
+            m, v = np.zeros_like(w), np.zeros_like(w)
+        step = (np.mean(centres, axis=0) if t >= 2 else centres[0]) - w
+        m, v = 0.9 * m + 0.1 * step, 0.99 * v + 0.01 * step**2
+        w = w + 0.1 * m / (np.sqrt(v) + 1e-3)
+        state = run.round(state).state
+        assert np.abs(flat(state.model) - w).max() < 1e-12
+
+
+def test_averaging_lowers_the_jumps_from_round_to_round():
+    run = on_quadratics(rate=0.3, participation=0.2)
+    plain, mean = models(run, 60)[30:], models(ima(run, 5, 20), 60)[30:]
+    assert np.abs(np.diff(mean, axis=0)).mean() < 0.5 * np.abs(np.diff(plain, axis=0)).mean()
+
+
+def test_grouping_clients_changes_nothing():
+    run = ima(base("fedfa"), 2, 1)
+    assert np.abs(models(replace(run, at_once=1), 3) - models(run, 3)).max() < 1e-12
+
+
+def test_the_name_says_it():
+    assert ima(base("fedadam"), 3, 2).method.name == "fedadam+ima"
+
+
+def test_what_cannot_be_averaged_is_refused():
+    with pytest.raises(ValueError, match="the window is 0 models; it must be a positive integer"):
+        averaged(base().method, 0, 3)
+    with pytest.raises(ValueError, match="averaging starts after -1 rounds; it must be 0 or more"):
+        averaged(base().method, 5, -1)
+    run = ima(base("fednova"), 3, 1, "before_server_step")
+    with pytest.raises(ValueError, match="clients send direction, coefficient, not their differences"):
+        run.round(run.start())
+
+
+def test_the_average_is_of_the_same_kind_as_the_model():
+    run = base()
+    model = replace(run.model, initial=lambda seed: tree_map(torch.Tensor.float, base().model.initial(seed)))
+    single = ima(replace(run, model=model, data=run.data.to("cpu", torch.float32)), 2, 1)
+    assert all(value.dtype == torch.float32 for value in states(single, 3)[-1].model.values())

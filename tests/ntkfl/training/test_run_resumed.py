@@ -1,0 +1,197 @@
+"""A run that was stopped and resumed is bitwise the one that was not; folders hold one run."""
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tiny_federations import line, regression
+from toy_runs import measured, objects, same, tensors, toy_data, toy_run
+
+from ntkfl.training.checkpoint import load
+from ntkfl.training.methods import build
+from ntkfl.training.objectives import CrossEntropy
+from ntkfl.training.training_run import prepared, run
+
+STATEFUL = ["feddyn", "scaffold", "local", "fedadam", "moon", "fedrod", "fedfa", "fedgucci"]
+
+
+@pytest.mark.parametrize(
+    ("method", "averaging"),
+    [(method, {}) for method in STATEFUL]
+    + [(method, {"ima": True, "ima_window": 2, "ima_start": 1}) for method in ("feddyn", "fedadam")],
+)
+def test_stopped_and_resumed(method, averaging, tmp_path):
+    whole = toy_run(method, **averaging)
+    first = toy_run(method, out=tmp_path, rounds=2, **averaging)
+    assert not same(whole, first)
+    resumed = run(**objects(), out=tmp_path, resume=True, rounds=4)
+    assert same(whole, resumed) and measured(whole) == measured(resumed)
+    assert len(resumed.rows) == 5 and resumed.state.rounds == 4
+
+
+def test_the_state_that_is_compared_is_not_trivial():
+    found = tensors(toy_run())
+    kinds = {name.split("/")[0] + "/" + name.split("/")[1] for name in found if "/" in name}
+    assert {"server/model", "clients/rule", "clients/optimizer"} <= kinds
+    assert 0 < found["seen"].sum() <= len(found["seen"])
+
+
+KILLED = """
+import os, signal, sys
+from dataclasses import replace
+import toy_runs
+from toy_runs import *
+import ntkfl.training.checkpoint as checkpoint
+given = objects("feddyn")
+server = given["method"].server
+class Killer(type(server)):
+    def step(self, state, means, now):
+        if now.number == 2: os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(state, means, now)
+if sys.argv[2] == "round":
+    given["method"] = replace(given["method"], server=Killer(server.alpha))
+else:
+    original, count = checkpoint.os.replace, []
+    def replacing(*arguments):
+        count.append(arguments)
+        if len(count) == 4: os.kill(os.getpid(), signal.SIGKILL)
+        original(*arguments)
+    checkpoint.os = type(os)("os"); checkpoint.os.__dict__.update(os.__dict__); checkpoint.os.replace = replacing
+run(**given, **KEYS, rounds=4, out=sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("where", ["round", "checkpoint"])
+def test_killed_and_resumed(where, tmp_path):
+    """SIGKILL when the clients of round 2 are done and the server is not; or with a checkpoint half in place."""
+    folder = tmp_path / "run"
+    command = [sys.executable, "-c", KILLED, str(folder), where]
+    found = subprocess.run(
+        command, capture_output=True, env=os.environ | {"PYTHONPATH": os.path.dirname(__file__)}, check=False
+    )
+    assert found.returncode == -signal.SIGKILL, found.stderr.decode()
+    assert (folder / ".checkpoint.safetensors.part").exists() == (where == "checkpoint")
+    with (folder / "metrics.csv").open("a") as file:
+        file.write("9,0.1,cut o")  # a line that was being written
+    resumed = run(**objects("feddyn"), out=folder, resume=True)
+    assert resumed.state.rounds == 4 and [row.round for row in resumed.rows] == [0, 1, 2, 3, 4]
+    assert same(resumed, toy_run(build("feddyn", CrossEntropy()))) and measured(resumed) == measured(toy_run())
+    assert sorted(path.name for path in folder.iterdir()) == ["checkpoint.safetensors", "config.toml", "metrics.csv"]
+
+
+def test_ctrl_c_keeps_the_rounds_that_were_done(tmp_path):
+    def stop(row, rounds):
+        if row.round == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        toy_run(out=tmp_path, progress=stop, checkpoint_every=100)
+    assert load(tmp_path / "checkpoint.safetensors").state.rounds == 3
+    resumed = run(**objects(), out=tmp_path, resume=True)
+    assert same(resumed, toy_run()) and measured(resumed) == measured(toy_run())
+
+
+def test_ctrl_c_before_the_first_round(tmp_path, monkeypatch):
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
+        context.setattr("ntkfl.training.training_run.measured", stop)
+        toy_run(out=tmp_path)
+    (tmp_path / "metrics.csv").unlink()
+    assert measured(run(**objects(), out=tmp_path, resume=True)) == measured(toy_run())
+
+
+def test_a_diverging_run_keeps_what_was_finite(tmp_path):
+    def hot(number):
+        return 1e300 if number == 2 else 0.01
+
+    given = {"data": regression(), "model": line(), "dtype": "float64", "train_loss": True, "out": tmp_path}
+    job = prepared("fedavg", **given, rounds=4)
+    with pytest.raises(FloatingPointError, match=r"round 2: .* the local rate 1e\+300 is too large"):
+        replace(job, federation=replace(job.federation, schedule=hot)).train()
+    resumed = run(**given, resume=True)
+    assert [row.round for row in resumed.rows] == [0, 1, 2, 3, 4] and np.isfinite(resumed.metrics["train_loss"]).all()
+
+
+def test_a_folder_holds_one_run(tmp_path):
+    toy_run(out=tmp_path, rounds=1)
+    with pytest.raises(
+        FileExistsError, match=r"holds this run already, with 1 rounds done; resume it, or name another"
+    ):
+        toy_run(out=tmp_path, rounds=1)
+    with pytest.raises(FileExistsError, match=r"holds another run: momentum is 0.9 there and 0.5 here"):
+        toy_run(out=tmp_path, momentum=0.5)
+    with pytest.raises(FileExistsError, match="method is 'feddyn' there and 'fedavg' here"):
+        toy_run("fedavg", out=tmp_path)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "metrics.csv").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"metrics.csv stands already, and belongs to no run"):
+        toy_run(out=tmp_path / "other")
+    assert (tmp_path / "other" / "metrics.csv").read_text() == "mine"
+
+
+def test_only_the_number_of_rounds_may_change(tmp_path):
+    toy_run(out=tmp_path, rounds=2)
+    with pytest.raises(ValueError, match=r"rate is 0.1, and 0.05 in the run that is resumed; only rounds may change"):
+        toy_run(out=tmp_path, resume=True, rate=0.1)
+    with pytest.raises(ValueError, match="rounds is 1, and 2 are done"):
+        toy_run(out=tmp_path, resume=True, rounds=1)
+    with pytest.raises(ValueError, match=r"the data of this run, <toy>, was an object; give it again"):
+        run(model=objects()["model"], out=tmp_path, resume=True)
+    with pytest.raises(ValueError, match="method is '<fedavg>', and 'feddyn' in the run"):
+        run(**objects("fedavg"), out=tmp_path, resume=True)
+    other = toy_data()
+    other.x[0, 0] += 1e-9
+    with pytest.raises(ValueError, match=r"toy has changed since the run in .* was begun"):
+        run(**objects() | {"data": other}, out=tmp_path, resume=True)
+    with pytest.raises(FileNotFoundError, match="no run to resume"):
+        toy_run(out=tmp_path / "nothing", resume=True)
+    with pytest.raises(ValueError, match="name its folder with out"):
+        toy_run(resume=True)
+    assert run(**objects(), out=tmp_path, resume=True).state.rounds == 2  # nothing of this has harmed it
+
+
+def test_averaging_that_starts_at_a_share_of_the_rounds_says_why_it_cannot_go_further(tmp_path):
+    toy_run("fedavg", out=tmp_path, ima=True, ima_start=0.5, rounds=2)
+    assert run(**objects(), out=tmp_path, resume=True, rounds=3).federation.method.server.start == 1
+    with pytest.raises(ValueError, match="ima_start is 2, and 1 in the run that is resumed"):
+        toy_run("fedavg", out=tmp_path, resume=True, ima=True, ima_start=0.5, rounds=4)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda text: text.replace("round", "lap", 1), "is no metrics file of this run"),
+        (lambda text: "\n".join(text.splitlines()[:2]) + "\n", "ends with round 0; the checkpoint is of round 2"),
+        (lambda text: text.replace("\n1,", "\n1,x,", 1), "the row of round 1 is .*not 10 numbers"),
+        (lambda text: text.replace("\n1,", "\n5,", 1), "has round 5 where round 1 belongs"),
+    ],
+)
+def test_a_damaged_table_is_refused(damage, message, tmp_path):
+    toy_run(out=tmp_path, rounds=2)
+    file = tmp_path / "metrics.csv"
+    file.write_text(damage(file.read_text()))
+    with pytest.raises(ValueError, match=message):
+        toy_run(out=tmp_path, resume=True)
+
+
+def test_other_versions_are_told(tmp_path, monkeypatch):
+    toy_run(out=tmp_path, rounds=1)
+    monkeypatch.setattr("ntkfl.training.training_run.version", lambda name: "0.0")
+    with pytest.warns(UserWarning, match="begun with other versions"):
+        toy_run(out=tmp_path, resume=True)
+
+
+def test_an_object_stands_for_itself(tmp_path):
+    """A method of one's own trains as the named one does, and its name is kept."""
+    own = replace(build("feddyn", CrossEntropy()), name="mine")
+    kept = toy_run(own, out=tmp_path)
+    assert kept.config.method == "<mine>" and same(kept, toy_run())
+    assert np.isfinite(kept.metrics["train_loss"]).all()
+    assert all(w.dtype == torch.float64 for w in kept.params.values())

@@ -1,0 +1,66 @@
+"""Learning rates and passes as functions of the round: IMA's mild exploration and the alternatives to it."""
+
+import numpy as np
+import pytest
+from tiny_federations import SIZES, on_classes
+
+from ntkfl.training.local_plan import FewerEpochs, LocalWork
+from ntkfl.training.schedules import Cyclic, Exponential, MildExploration, Switched
+
+
+def test_mild_exploration_decays_faster_from_the_start_on():
+    mild, base = MildExploration(0.1, 30), Exponential(0.1, 0.99)
+    for t in range(60):
+        expected = 0.1 * 0.99**t if t < 30 else 0.1 * 0.99**30 * 0.97 ** (t - 30)
+        assert abs(mild(t) - expected) < 1e-16
+    assert mild(30) == base(30) and mild(31) < base(31)
+
+
+def test_with_the_same_decay_or_a_start_after_the_end_it_is_exponential():
+    for mild in (MildExploration(0.1, 5, 0.9, 0.9), MildExploration(0.1, 50, 0.9, 0.5)):
+        assert np.allclose([mild(t) for t in range(40)], [0.1 * 0.9**t for t in range(40)], rtol=1e-14)
+
+
+def test_a_cycle_meets_both_of_its_ends_on_a_straight_line():
+    cycle = Cyclic()
+    rates = np.array([cycle(t) for t in range(60)])
+    assert rates[0] == 1e-2 and abs(rates[19] - 5e-5) < 1e-17 and np.array_equal(rates[:20], rates[40:])
+    assert np.allclose(np.diff(rates[:20]), (5e-5 - 1e-2) / 19)
+
+
+def test_a_switched_schedule_counts_the_later_rounds_from_the_switch():
+    schedule = Switched(Exponential(0.5), Cyclic(), 7)
+    assert [schedule(t) for t in (0, 6, 7, 8, 27)] == [0.5, 0.5, 1e-2, Cyclic()(1), 1e-2]
+    constant = Switched(Exponential(0.1, 0.99), Exponential(5e-5), 3)
+    assert [constant(t) for t in (2, 3, 90)] == [0.1 * 0.99**2, 5e-5, 5e-5]
+
+
+def test_one_pass_fewer_every_so_many_rounds_down_to_one():
+    work = FewerEpochs(epochs=3, batch_size=4, start=10, every=5)
+    assert [work.at(t).epochs for t in (0, 9, 10, 14, 15, 19, 20, 99)] == [3, 3, 3, 3, 2, 2, 1, 1]
+    assert LocalWork(epochs=3).at(99) == LocalWork(epochs=3)
+
+
+def test_a_federation_does_the_work_of_the_round():
+    run = on_classes(work=FewerEpochs(epochs=2, batch_size=3, every=1))
+    first = run.round(run.start())
+    second = run.round(first.state)
+    a_pass = [-(-size // 3) for size in SIZES]
+    assert first.steps.tolist() == [2 * steps for steps in a_pass] and second.steps.tolist() == a_pass
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Cyclic(1e-3, 1e-2), "the cycle falls from 0.001 to 0.01; it must fall, to 0 or more"),
+        (lambda: Cyclic(period=1), "the period is 1 rounds; it must be 2 or more"),
+        (lambda: MildExploration(0.1, -1), "the schedule switches at round -1; it must be 0 or more"),
+        (lambda: MildExploration(0.1, 3, late=1.5), "the decay of the learning rate is 1.5"),
+        (lambda: FewerEpochs(steps=3), "steps is 3; passes are counted in epochs here"),
+        (lambda: FewerEpochs(every=0), "start is 0 and every is 0; rounds begin at 0"),
+        (lambda: FewerEpochs(epochs=0), "epochs is 0; it must be a positive integer"),
+    ],
+)
+def test_what_makes_no_schedule_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,59 @@
+"""Runs of a second or less, with a state on clients and server, momenta that are kept, and part of the clients."""
+
+from dataclasses import replace
+
+import torch
+from tiny_federations import classes, network
+
+from ntkfl.training.methods import build
+from ntkfl.training.objectives import CrossEntropy
+from ntkfl.training.training_run import run
+from ntkfl.training.tree import flatten
+
+KEYS = {
+    "dtype": "float64",
+    "participation": 0.5,
+    "momentum": 0.9,
+    "rate_decay": 0.95,
+    "keep_optimizer": True,
+    "batch_size": 3,
+    "epochs": 2,
+    "at_once": 2,
+    "seed": 3,
+    "train_loss": True,
+    "client_accuracy": True,
+}
+
+
+def toy_data():
+    """Ragged clients and a test set."""
+    data, test = classes(), classes(seed=7)
+    return replace(data, x_test=test.x, y_test=test.y, name="toy")
+
+
+def objects(method=None):
+    """What is given as objects: data, model, and a method if one is named."""
+    given = {"data": toy_data(), "model": network()}
+    return given | ({"method": build(method, CrossEntropy())} if method else {})
+
+
+def toy_run(method="feddyn", **changes):
+    """A run of 4 rounds."""
+    return run(method, **objects() | {"rounds": 4} | KEYS | changes)
+
+
+def tensors(run):
+    """Everything in the state, by path."""
+    state = run.state
+    return flatten({"server": state.server, "clients": state.clients, "seen": state.seen})
+
+
+def same(left, right):
+    """Whether two runs ended in bitwise the same state, in the same order of names."""
+    left, right = tensors(left), tensors(right)
+    return list(left) == list(right) and all(torch.equal(left[name], right[name]) for name in left)
+
+
+def measured(run):
+    """All columns but the clock's, as text, in which NaN equals NaN and no digit is lost."""
+    return {name: [repr(value) for value in column] for name, column in run.metrics.items() if name != "seconds"}
