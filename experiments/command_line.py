@@ -16,6 +16,7 @@ from experiments.commands.convergence import rate
 from experiments.commands.exponents import exponents
 from experiments.commands.findings import findings
 from experiments.commands.requirements import requirements
+from experiments.commands.train import train
 from experiments.commands.verification_run import verify
 
 app = typer.Typer(
@@ -46,6 +47,7 @@ COMMANDS: dict[str, tuple[Callable, str]] = {
     "findings": (findings, "Where printed forms differ from what holds."),
     "connectivity-table": (connectivity_table, "Theorem 3.5, R1, R2 and the exact barrier side by side."),
     "barrier": (barrier_between, "Exact barriers between two saved networks."),
+    "train": (train, "Train a federation with any of the methods."),
     "requirements": (requirements, "What theorem B.3 asks for: width, step, rounds."),
 }
 for name, (command, short_help) in COMMANDS.items():

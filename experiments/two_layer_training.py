@@ -1,11 +1,13 @@
-"""Training both layers of a two-layer ReLU classifier by full-batch gradient descent, with the connectivity loss."""
+"""Training both layers of a two-layer ReLU classifier, alone or by federated averaging, with the connectivity loss."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl.connectivity.network import TwoLayer, between
+from ntkfl.connectivity.network import TwoLayer, between, combination
 
 NODES = (0.5 - np.sqrt(0.15), 0.5, 0.5 + np.sqrt(0.15))  # the 3-point Gauss rule on [0, 1]
 SHARES = (5 / 18, 8 / 18, 5 / 18)
@@ -52,6 +54,39 @@ def trained(
             raise FloatingPointError(f"training overflowed: a rate of {rate:g} is too large")
         network = TwoLayer(*moved)
     return network
+
+
+def federated_clients(
+    start: TwoLayer,
+    clients: Sequence[tuple[Float[np.ndarray, "n l"], np.ndarray]],
+    *,
+    rounds: int,
+    local_steps: int,
+    rate: float,
+    weight: float = 0.0,
+) -> tuple[TwoLayer, list[TwoLayer]]:
+    """The anchor and the clients' networks of the last of these rounds of federated averaging.
+
+    In each round every client trains the server's network on its own data, and the server averages them, each weighted
+    by its share of the data. The anchor is the network that the round starts from.
+
+    Args:
+        clients: inputs and classes of each. weight: of the connectivity loss; 0 is FedAvg.
+
+    Raises:
+        ValueError: no round. FloatingPointError: the rate is too large.
+    Source: FedGuCci, Algorithm 1 with N = 1 anchor and every client in every round.
+    """
+    if rounds < 1:
+        raise ValueError(f"rounds is {rounds}; it must be a positive integer")
+    total, networks = sum(len(x) for x, _ in clients), [start]
+    for round_ in range(rounds):
+        anchor = combination(networks, [len(x) / total for x, _ in clients]) if round_ else start
+        networks = [
+            trained(anchor, x, classes, steps=local_steps, rate=rate, anchor=anchor, weight=weight)
+            for x, classes in clients
+        ]
+    return anchor, networks
 
 
 def _gradient(network: TwoLayer, x: np.ndarray, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

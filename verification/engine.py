@@ -24,6 +24,8 @@ from verification.verdict import Side, Verdict
 REACH = {"m": 1e9, "T": 1e7}  # largest width and number of rounds that anyone can run; a smallest step is below 1e-6
 
 WORKERS, AHEAD = 3, 8  # threads that prepare cases, and how many cases they may be ahead
+NO_ENGINE = "not about runs of the default families: nothing of it was computed on {device}, which was asked for"
+PART_ENGINE = "only the runs of the default families were computed on {device}; its other cases were not"
 OWN_DATA = "checked on cases of its own: it is not about data, and those given were not used"
 CONFIRM = 3  # violating cases that are kept to be confirmed; one that stands is enough
 
@@ -43,6 +45,7 @@ class Check:
     violating: list[tuple[Any, Comparison]] = field(default_factory=list)
     vacuous: str | None = None
     excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
+    devices: set[str | None] = field(default_factory=set)  # of the training engine; None: a case that did without it
     error: str | None = None  # an exception of the statement's own code: it ends this check and no other
 
     def __post_init__(self) -> None:
@@ -82,6 +85,7 @@ class Check:
 
     def _add(self, case: Any, label: dict[str, Any]) -> None:
         statement, formula = self.statement, self.statement.forms[self.form]
+        self.devices.add(getattr(case, "device", None))
         for hypothesis in statement.required(self.form):
             if not hypothesis.met(case):
                 self.tally.rejected[hypothesis.name] += 1
@@ -151,6 +155,9 @@ class Check:
         source_note = statement.forms[form].note
         if brings_own_data(statement, form, options):
             notes += (OWN_DATA,)
+        if options.device is not None and self.devices != {options.device}:
+            partly = PART_ENGINE if options.device in self.devices else NO_ENGINE
+            notes += (partly.format(device=options.device),)
         needed = necessity(statement, form) if self.error is None else {}
         return Verdict(
             id=statement.id,
@@ -178,8 +185,17 @@ class Check:
             notes=notes + ((source_note,) if source_note else ()),
             replay=replay_command(statement, form, options),
             error=self.error,
-            provenance=provenance(first_seed=options.seed),
+            provenance=origin(options.device if options.device in self.devices else None, first_seed=options.seed),
         )
+
+
+def origin(device: str | None, **seeds: Any) -> dict[str, Any]:
+    """The provenance of what the training engine computed on a device, or of what did without it."""
+    if device is None:
+        return provenance(**seeds)
+    from ntkfl.training.devices import provenance_on, torch_device  # torch is slow to load, and seldom needed
+
+    return provenance_on(torch_device(device), **seeds)
 
 
 def verify(statement: Statement, form: Form | None = None, options: Options | None = None) -> list[Verdict]:

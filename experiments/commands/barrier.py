@@ -120,12 +120,8 @@ def _numbers(networks: "tuple[TwoLayer, TwoLayer]", x: "np.ndarray", y: "np.ndar
         found["accuracy barrier"] = _as_numbers(accuracy_barrier(*networks, x, classes))
     except ValueError as error:
         found["accuracy barrier"] = {"undefined": str(error)}
-    try:
-        mean = connectivity_loss(*networks, x, y, loss)
-        found["connectivity loss"] = {"value": float(mean.value), "error": float(mean.error)}
-    except ValueError as error:
-        found["connectivity loss"] = {"undefined": str(error)}
-    return found
+    mean = connectivity_loss(*networks, x, y, loss)
+    return found | {"connectivity loss": {"value": float(mean.value), "error": float(mean.error)}}
 
 
 def _as_numbers(barrier: "Barrier") -> dict[str, Any]:

@@ -37,6 +37,9 @@ def verify(
     trials: Annotated[int | None, typer.Option(help="cases a family (200, or 20 where one is expensive)")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the verdicts as JSON to this file")] = None,
     markdown: Annotated[Path | None, typer.Option(help="write a Markdown report to this file")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="run the left sides with the training engine: cpu, cuda or cuda:NUMBER")
+    ] = None,
     meta: Annotated[
         bool, typer.Option("--meta", help="test the verifier itself: mutants it must kill, false alarms")
     ] = False,
@@ -53,11 +56,14 @@ def verify(
         with bad_input():
             if trials is not None and trials < 1:
                 raise ValueError(f"trials is {trials}; it must be a positive integer")
-            options = replace(options, trials=trials)
+            options = replace(options, trials=trials, device=_there(device))
             statements, forms = _wanted(ids, form)
             if meta and markdown is not None:
                 raise ValueError("--meta writes no Markdown; --json keeps what it finds")
-            if symbolic and (meta or any(x is not None for x in (json_file, markdown, options.data, trials, form))):
+            if meta and device is not None:
+                raise ValueError("--meta tests the verifier on the simulator's runs; leave --device out")
+            given = (json_file, markdown, options.data, trials, form, device)
+            if symbolic and (meta or any(x is not None for x in given)):
                 raise ValueError("--symbolic runs no case: it goes with ids alone, not with --meta, --data or files")
             write_json, write_markdown = stack.enter_context(reserved(json_file, markdown, inputs=(options.data,)))
             _check_data(statements, forms, options)
@@ -83,6 +89,19 @@ def verify(
         raise typer.Exit(INTERRUPTED)
     if _differing(verdicts, own_data):
         raise typer.Exit(DIFFERS)
+
+
+def _there(device: str | None) -> str | None:
+    """The device asked for.
+
+    Raises:
+        ValueError: this machine does not have it.
+    """
+    if device is not None:
+        from ntkfl.training.devices import torch_device
+
+        torch_device(device)
+    return device
 
 
 def _wanted(ids: list[str] | None, form: str | None) -> "tuple[list[Statement], list[Form]]":
@@ -177,8 +196,11 @@ def _print(verdicts: "list[Verdict]", own_data: bool, pages: bool) -> None:
 
 
 def _json(verdicts: "list[Verdict]", options: "Options", complete: bool) -> str:
-    from ntkfl.trajectory import provenance
+    from verification.engine import origin
     from verification.report import as_json
 
-    run: dict[str, Any] = provenance(first_seed=options.seed) | {"options": asdict(options), "complete": complete}
+    run: dict[str, Any] = origin(options.device, first_seed=options.seed) | {
+        "options": asdict(options),
+        "complete": complete,
+    }
     return json.dumps(as_json(verdicts, run), indent=1, allow_nan=False, ensure_ascii=False) + "\n"

@@ -5,10 +5,10 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from experiments.two_layer_training import initial_network, trained
+from experiments.two_layer_training import federated_clients, initial_network, trained
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import CROSS_ENTROPY
-from ntkfl.connectivity.network import TwoLayer, between
+from ntkfl.connectivity.network import TwoLayer, between, combination
 
 RNG = np.random.default_rng(0)
 X, CLASSES = RNG.standard_normal((12, 3)), RNG.integers(0, 3, 12)
@@ -55,6 +55,37 @@ def test_a_weight_needs_an_anchor():
         trained(START, X, CLASSES, steps=1, rate=0.1, weight=1.0)
 
 
+CLIENTS = [(X[:4], CLASSES[:4]), (X[4:], CLASSES[4:])]
+
+
+@pytest.mark.parametrize("weight", [0.0, 2.0])
+def test_one_local_step_is_a_step_on_all_data(weight):
+    """The average weighs each client by its samples, so that it is that of the gradients; the anchor is the start."""
+    federated = START
+    for _ in range(3):
+        _, networks = federated_clients(federated, CLIENTS, rounds=1, local_steps=1, rate=0.1, weight=weight)
+        central = trained(federated, X, CLASSES, steps=1, rate=0.1, anchor=federated, weight=weight)
+        federated = combination(networks, [1 / 3, 2 / 3])
+        assert np.allclose(federated.vector(), central.vector(), rtol=1e-12, atol=1e-12)
+
+
+def test_rounds_go_on_from_the_average_and_the_last_one_s_clients_are_given():
+    chosen = {"local_steps": 4, "rate": 0.2, "weight": 1.0}
+    begun, networks = federated_clients(START, CLIENTS, rounds=1, **chosen)
+    assert begun is START
+    average = combination(networks, [1 / 3, 2 / 3])
+    _, again = federated_clients(average, CLIENTS, rounds=1, **chosen)
+    late, last = federated_clients(START, CLIENTS, rounds=2, **chosen)
+    assert np.array_equal(late.vector(), average.vector())
+    assert all(np.array_equal(a.vector(), b.vector()) for a, b in zip(last, again, strict=True))
+    assert mean_loss(combination(last, [1 / 3, 2 / 3])) < mean_loss(START)
+
+
+def test_no_round_is_refused():
+    with pytest.raises(ValueError, match="rounds is 0; it must be a positive integer"):
+        federated_clients(START, CLIENTS, rounds=0, local_steps=1, rate=0.1)
+
+
 def test_an_overflow_is_named():
     with pytest.raises(FloatingPointError, match="a rate of 1e\\+200 is too large"):
         huge = TwoLayer(START.hidden * 1e150, START.readout * 1e150)
@@ -65,13 +96,15 @@ def test_the_table_is_in_order():
     ran = CliRunner().invoke(app, ["connectivity-table", "--samples", "40", "--width", "8", "--steps", "30"])
     assert ran.exit_code == 0, ran.output
     rows = ran.output.splitlines()
-    assert len(rows) == 10
+    assert len(rows) == 14
     for row in rows[1:6]:
         stated, first, sure, data, gap, barrier = (float(cell) for cell in row.split()[-6:])
         assert barrier <= gap * 1.01
         assert gap <= data <= sure
         assert gap <= first <= stated
-    assert [row.split(":")[0] for row in rows[6:]] == ["digits, even/odd"] * 2 + ["digits, ten classes"] * 2
+    assert [row.split(":")[0] for row in rows[6:]] == ["digits, even/odd"] * 4 + ["digits, ten classes"] * 4
+    said = ["alone", "connected", "FedAvg", "FedGuCci"] * 2
+    assert [row.split(": ")[1].split()[0] for row in rows[6:]] == said
 
 
 @pytest.mark.parametrize(

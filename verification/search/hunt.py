@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -20,10 +21,12 @@ from verification.search.ascent import climb
 from verification.search.scoring import Seen, look, stands
 from verification.search.simpler import shrunk
 
-EXAMPLES, SECONDS = 400, 60.0  # of one form, unless the caller says otherwise
+EXAMPLES, SECONDS = 400, 60.0  # of one form, unless the caller says otherwise; all seconds are of processor time
 CLIMBED = 3  # best cases of a family that Nelder-Mead starts from
 ALIKE = 0.02  # cases whose scores differ by less count as one among them
 SHRINKING = 10.0  # seconds for each of the two ways of shrinking
+
+Progress = Callable[[str], None]  # told each stage of a search as it begins
 
 
 @dataclass(frozen=True)
@@ -82,13 +85,14 @@ def attack(
     seed: int = 0,
     shrinking: float = SHRINKING,
     options: Options | None = None,
+    progress: Progress = lambda stage: None,
 ) -> Attack:
     """Look for a counterexample to one form in all its families of cases; the stored witness is not consulted.
 
     Args:
         examples: cases looked at, over all families, before shrinking; the same seed looks at the same ones.
-        seconds: no new case is begun after this time; a search that it ends need not repeat itself.
-        shrinking: seconds for each of the two ways of shrinking what is found.
+        seconds: of processor time; no new case is begun after it, and a search that it ends need not repeat itself.
+        shrinking: seconds for each of the two ways of shrinking what is found. progress: told each stage.
 
     Raises:
         ValueError: a form that the statement does not have, or a budget that is not positive.
@@ -99,14 +103,16 @@ def attack(
     if not (examples >= 1 and seconds > 0):
         raise ValueError(f"the budget is {examples} cases in {seconds:g} seconds; both must be positive")
     families = _distinct(statement.families(form, options or Options()))
-    began = time.monotonic()
-    hunt = Hunt(statement, form, began, shrinking)
+    began = time.process_time()
+    hunt = Hunt(statement, form, began, shrinking, progress)
     share = max(1, examples // len(families))
-    for k, strategy in enumerate(families.values(), 1):
+    for k, (name, strategy) in enumerate(families.items(), 1):
         hunt.deadline = began + seconds * k / len(families)  # time that a family leaves goes to the next
-        hunt.family(strategy, share, seed)
+        hunt.family(name, strategy, share, seed)
         if hunt.violations:
             break
+    if hunt.violations:
+        progress(f"a violation stands after {hunt.tried} cases: shrinking it")
     found = hunt.settle() if hunt.violations else None
     return Attack(
         statement,
@@ -119,7 +125,7 @@ def attack(
         hunt.best,
         found,
         tuple(dict.fromkeys(hunt.unconfirmed)),
-        time.monotonic() - hunt.began,
+        time.process_time() - hunt.began,
     )
 
 
@@ -144,7 +150,8 @@ class Hunt:
     form: Form
     deadline: float
     shrinking: float
-    began: float = field(default_factory=time.monotonic)
+    progress: Progress
+    began: float = field(default_factory=time.process_time)
     tried: int = 0
     admitted: int = 0
     rejected: Counter = field(default_factory=Counter)
@@ -157,17 +164,18 @@ class Hunt:
     unconfirmed: list[str] = field(default_factory=list)
     first: tuple[int, float, str] | None = None
 
-    def family(self, strategy: SearchStrategy, examples: int, seed: int) -> None:
+    def family(self, name: str, strategy: SearchStrategy, examples: int, seed: int) -> None:
         """Search one family; stops at the first violation that stands, shrunk by Hypothesis where that found it.
 
         Drawing has half of the time, what it leaves and the other half are for the ascent.
         """
+        self.progress(f"{name}: drawing cases")
         self.leaders, self.latest = [], None
-        end, now = self.deadline, time.monotonic()
+        end, now = self.deadline, time.process_time()
         self.deadline = now + (end - now) / 2
 
         def violated(case: Any) -> bool:
-            if time.monotonic() > self.deadline:
+            if time.process_time() > self.deadline:
                 raise _OutOfTime
             seen = self.look(case, "Hypothesis")
             target(seen.score, label="distance to a violation")
@@ -187,6 +195,7 @@ class Hunt:
         starts = [(case, self._climbed) for _, case in self.leaders]
         if self.latest is not None:
             starts.insert(1, (self.latest[1], self._climbed_late))
+        self.progress(f"{name}: climbing from {len(starts)} of {self.tried} cases")
         for case, score in starts:
             try:
                 climb(case, score, evaluations)
@@ -201,7 +210,7 @@ class Hunt:
         return seen.score if seen.late is None else seen.late
 
     def _on_the_way(self, case: Any) -> Seen:
-        if time.monotonic() > self.deadline:
+        if time.process_time() > self.deadline:
             raise _OutOfTime
         seen = self.look(case, "ascent")
         if self.violations:
@@ -225,8 +234,8 @@ class Hunt:
                 self.unconfirmed.append(how)
                 return Seen(min(seen.score, 0.0), seen.comparison)
             if searching:
-                self.first = (self.tried, time.monotonic() - self.began, by)
-                self.deadline = time.monotonic() + self.shrinking
+                self.first = (self.tried, time.process_time() - self.began, by)
+                self.deadline = time.process_time() + self.shrinking
             self.violations.append((case, seen, how))
             return seen
         if seen.score > self.best_score:
@@ -241,13 +250,13 @@ class Hunt:
     def settle(self) -> Counterexample:
         """Shrink the last violation (the simplest so far) further, and report it with its sides as confirmed."""
         assert self.first is not None
-        until = time.monotonic() + self.shrinking
+        until = time.process_time() + self.shrinking
         first = self.violations[0][0]
 
         def keeps(candidate: Any) -> bool:
             return self.look(candidate, "shrinking").violated
 
-        shrunk(self.violations[-1][0], keeps, lambda: time.monotonic() < until)
+        shrunk(self.violations[-1][0], keeps, lambda: time.process_time() < until)
         case, seen, how = self.violations[-1]
         assert seen.comparison is not None
         after, seconds, by = self.first

@@ -1,0 +1,189 @@
+"""`ntkfl train`: train a federation with one of the methods, measure every round, keep and resume runs."""
+
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from experiments.commands.bad_input import bad_input, shown_warnings
+
+if TYPE_CHECKING:
+    from ntkfl.training.training_run import PreparedRun, Run
+
+INTERRUPTED = 130
+
+
+def _option(annotation: Any, help: str, *names: str) -> Any:
+    return Annotated[annotation | None, typer.Option(*names, help=help, show_default=False)]
+
+
+# one for each key of RunConfig but method and options, in the order in which --help lists them
+KEYS: dict[str, Any] = {
+    "data": _option(str, "data set by name, or the path of a file (digits)"),
+    "path": _option(str, "folder or file of the data set, where it is not the usual one"),
+    "clients": _option(int, "number of clients (10, or a file's owners)"),
+    "partition": _option(str, "iid, dirichlet:ALPHA, shards:S or given (iid)"),
+    "samples": _option(int, "training samples to draw (all)"),
+    "test": _option(int, "test samples to draw (all)"),
+    "train_share": _option(float, "part of its samples that each client keeps (1; .7 in FedGuCci's code)"),
+    "target": _option(
+        Literal["classes", "real", "sign", "one-hot"],
+        "what the labels become (classes, if there are any; fl-ntk: sign)",
+    ),
+    "unit": _option(bool, "divide every input by its norm (fl-ntk: yes)", "--unit/--no-unit"),
+    "reduction": _option(Literal["mean", "sum"], "of squares over a batch (mean; fl-ntk: sum)"),
+    "model": _option(str, "such as mlp:64-64, simple-cnn, ntk:4096 (by data and method)"),
+    "rounds": _option(int, "communication rounds (10)"),
+    "participation": _option(float, "share of the clients in each round (1)"),
+    "epochs": _option(int, "local passes a round (3)"),
+    "local_steps": _option(int, "local steps a round, in place of epochs (fl-ntk: 2)"),
+    "batch_size": _option(str, "samples a step, or full (32; fl-ntk: full)"),
+    "optimizer": _option(Literal["sgd", "adam"], "of the clients (sgd)"),
+    "rate": _option(float, "local learning rate (.05; adam: .001; fl-ntk: .01)"),
+    "rate_decay": _option(float, "its factor from round to round (1)"),
+    "momentum": _option(float, "of sgd (.9; fl-ntk: 0)"),
+    "weight_decay": _option(float, "added to the gradient, times the weights (0)"),
+    "clip": _option(float, "largest norm of a client's gradient (none)"),
+    "keep_optimizer": _option(bool, "momenta stay with the clients between rounds (no)", "--keep-optimizer/--no-keep"),
+    "ima": _option(bool, "average the models of the last rounds, around any method (no)", "--ima/--no-ima"),
+    "ima_window": _option(int, "how many models (5)"),
+    "ima_start": _option(float, "from which round on, or below 1 a share of the rounds (.75)"),
+    "ima_decay": _option(float, "factor of the learning rate from then on (.97)"),
+    "ima_order": _option(
+        Literal["after_server_step", "before_server_step"], "what is averaged (after_server_step, as printed)"
+    ),
+    "ima_restart": _option(bool, "zero the server's moments when averaging starts (no)", "--ima-restart/--no-restart"),
+    "seed": _option(int, "of data, model, cohorts and batches (0)"),
+    "device": _option(str, "cpu, cuda or cuda:NUMBER (cpu)"),
+    "dtype": _option(Literal["float32", "float64"], "of parameters and inputs (float32)"),
+    "at_once": _option(int, "clients trained together (16)"),
+    "train_loss": _option(bool, "measure the loss on all training samples (no)", "--train-loss/--no-train-loss"),
+    "client_accuracy": _option(
+        bool, "measure clients' models before they are averaged (no)", "--client-accuracy/--no-client-accuracy"
+    ),
+}
+
+
+def takes_keys(command: Callable) -> Callable:
+    """A command with parameters `**keys`, as one that typer offers the KEYS for."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    parameters += [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in KEYS.items()]
+
+    def with_keys(**given: Any) -> None:
+        command(**given)
+
+    with_keys.__doc__ = command.__doc__
+    with_keys.__annotations__ = {p.name: p.annotation for p in parameters}
+    with_keys.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return with_keys
+
+
+@takes_keys
+def train(
+    method: Annotated[str | None, typer.Argument(help="the method (fedavg)")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="an option of the method, such as mu=0.01; repeat it for more")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="a TOML file with these options as keys")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for metrics.csv, config.toml and the checkpoint")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
+    checkpoint_every: Annotated[int, typer.Option(help="rounds from one checkpoint to the next")] = 1,
+    **keys: Any,
+) -> None:
+    """Train with a federated method and print how good the model became.
+
+    METHOD is local, fedavg, fl-ntk, fedprox, feddyn, scaffold, moon, fedrod, fedlc, fedsam, fedasam, fedfa, fednova,
+    fedadam, fedyogi, fedgma, fedgucci or fedgucci+; --ima goes around any of them. Defaults are in brackets.
+
+    What is given here takes the place of what the --config file says. A run in --out that was stopped goes on with
+    --resume, which needs no other option; with --rounds it goes further. Exit status: 0 done, 2 bad input or a model
+    that is no longer finite, 130 stopped by Ctrl-C (the rounds until then are kept).
+    """
+    from ntkfl.training.config import checked, read_toml
+    from ntkfl.training.progress import RunProgress
+    from ntkfl.training.training_run import prepared
+
+    with shown_warnings():
+        with bad_input():
+            given: dict[str, Any] = {}
+            if config is not None:
+                given = read_toml(config)
+                checked(given, where=f"{config}: ")
+            given |= {key: value for key, value in keys.items() if value is not None}
+            given |= {} if method is None else {"method": method}
+            if option:
+                given["options"] = given.get("options", {}) | dict(map(_parsed, option))
+            for key in ("batch_size", "ima_start"):
+                given |= {key: _number(given[key])} if key in given else {}
+            job = prepared(**given, out=out, resume=resume, checkpoint_every=checkpoint_every)
+        try:
+            with bad_input(FloatingPointError), RunProgress() as progress:
+                done = job.train(progress)
+        except KeyboardInterrupt:
+            _stopped(job)
+            raise typer.Exit(INTERRUPTED) from None
+    _print(done)
+
+
+def _parsed(text: str) -> tuple[str, Any]:
+    """An option of the method: a number, true, false or null as JSON writes them, else text.
+
+    Raises:
+        ValueError: it has no "=".
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"--option is {text!r}; write NAME=VALUE, such as mu=0.01")
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value
+
+
+def _number(value: Any) -> Any:
+    """The integer that this is or says, else the value itself: what it must be is for RunConfig to say."""
+    try:
+        return int(value) if float(value).is_integer() else value
+    except (ValueError, OverflowError):
+        return value
+
+
+def _stopped(job: "PreparedRun") -> None:
+    done = len(job.record.rows) - 1
+    kept = f"; they are kept in {job.folder}, and --resume goes on" if job.folder else ", and nothing is kept: no --out"
+    typer.echo(f"stopped by Ctrl-C after {max(done, 0)} of {job.config.rounds} rounds{kept}", err=True)
+
+
+def _print(done: "Run") -> None:
+    """What was trained, then a line for each quantity: last, best, mean of the last rounds."""
+    from ntkfl.training.measurement import loss_unit
+    from ntkfl.training.summary import summary
+
+    data = done.federation.data
+    tested = 0 if data.x_test is None else len(data.x_test)
+    of = {
+        "method": done.federation.method.name,
+        "data": f"{data.name}, {len(data.x)} training and {tested} test samples",
+        "model": f"{done.model.name}, {done.model.size()} parameters",
+        "clients": f"{data.clients}, {done.config.partition}",
+        "rounds": f"{done.state.rounds}, {done.rows[-1].cohort} of {data.clients} clients in each",
+    }
+    if done.federation.method.personal:
+        of["measured"] = "each client's own model; the means over all clients follow"
+    for name, text in of.items():
+        typer.echo(f"{name:<18}{text}")
+    found = summary(done.rows)
+    if found:
+        rounds = max(one.rounds for one in found.values())
+        typer.echo(f"\n{'':<18}{'last':>10}{'best':>10} {'in round':>9}{f'mean of last {rounds}':>16}")
+    for name, one in found.items():
+        form = ".2%" if name.endswith("accuracy") else ".4g"
+        unit = "" if name.endswith("accuracy") else f"  {loss_unit(data)} per sample"
+        label = name.replace("_", " ")
+        typer.echo(f"{label:<18}{one.last:>10{form}}{one.best:>10{form}} {one.best_round:>9}{one.mean:>16{form}}{unit}")
+    if done.folder:
+        typer.echo(f"\nkept in {done.folder}")

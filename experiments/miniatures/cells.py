@@ -1,0 +1,123 @@
+"""The cells of a miniature, one a setting and seed: run, or read from the file that an earlier run has left."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from experiments.miniatures.miniature import Keys, Miniature, Setting
+
+Progress = Callable[["Cell", int, int], None]  # the cell just done, how many are done, of how many
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What came out of one setting with one seed.
+
+    Args:
+        keys: what was run. numbers: the quantities by name; empty where training failed, and `failure` says how.
+        seconds: processor time.
+    """
+
+    miniature: str
+    setting: str
+    seed: int
+    keys: Keys
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    failure: str = ""
+    seconds: float = 0.0
+
+
+def run(
+    miniature: Miniature,
+    seeds: Sequence[int],
+    out: Path | None = None,
+    quick: bool = False,
+    progress: Progress | None = None,
+) -> list[Cell]:
+    """All cells, seed by seed.
+
+    Args:
+        out: each cell is kept there, in a file of its own that is there whole or not at all; those that are there are
+            not run again. quick: with the miniature's quick keys.
+
+    Raises:
+        ValueError: a file in `out` is of other keys, or no cell. OSError: `out` cannot be written.
+    """
+    planned = [planned_cell(miniature, setting, seed, quick) for seed in seeds for setting in miniature.settings]
+    kept = [None if out is None else _kept(out, cell) for cell in planned]  # all are read before any is run
+    done = []
+    for cell, there in zip(planned, kept, strict=True):
+        if there is None:
+            there = _measured(miniature, cell)
+            if out is not None:
+                _keep(out, there)
+        done.append(there)
+        if progress:
+            progress(there, len(done), len(planned))
+    return done
+
+
+def planned_cell(miniature: Miniature, setting: Setting, seed: int, quick: bool) -> Cell:
+    """The cell before it is run."""
+    return Cell(miniature.name, setting.name, seed, {**setting.keys, **(miniature.quick if quick else {})})
+
+
+def path_of(out: Path, cell: Cell) -> Path:
+    """Its file."""
+    return out / cell.miniature / f"{slug(cell.setting)}.{cell.seed}.json"
+
+
+def slug(name: str) -> str:
+    """The name as part of a file's name."""
+    return re.sub(r"[^a-z0-9.+]+", "-", name.lower()).strip("-")
+
+
+def _measured(miniature: Miniature, cell: Cell) -> Cell:
+    begun = time.process_time()
+    try:
+        numbers = {name: float(value) for name, value in miniature.measure(cell.keys, cell.seed).items()}
+        wanted = [quantity.name for quantity in miniature.quantities]
+        if sorted(numbers) != sorted(wanted):
+            raise KeyError(f"{miniature.name} measured {sorted(numbers)}; its quantities are {sorted(wanted)}")
+        failure = ""
+    except FloatingPointError as error:  # a result as well: this setting diverges
+        numbers, failure = {}, str(error)
+    seconds = time.process_time() - begun
+    return Cell(cell.miniature, cell.setting, cell.seed, cell.keys, numbers, failure, seconds)
+
+
+def _kept(out: Path, cell: Cell) -> Cell | None:
+    path = path_of(out, cell)
+    if not path.is_file():
+        return None
+    try:
+        there = Cell(**json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} is no cell of a miniature: {error}") from error
+    for key in {**there.keys, **cell.keys}:
+        found, wanted = there.keys.get(key), _plain(cell.keys).get(key)
+        if found != wanted:
+            raise ValueError(f"{path} is of another run: {key} is {found!r} there and {wanted!r} here; name a new folder")
+    return there
+
+
+def _keep(out: Path, cell: Cell) -> None:
+    path = path_of(out, cell)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(asdict(cell), indent=1, allow_nan=False), encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _plain(keys: Keys) -> Keys:
+    """The keys as JSON gives them back: lists for tuples."""
+    return json.loads(json.dumps(dict(keys)))

@@ -1,0 +1,79 @@
+"""A miniature: settings that are compared, what is measured of each, and what the paper says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Keys = Mapping[str, Any]  # plain values, such as JSON has
+Measure = Callable[[Keys, int], Mapping[str, float]]
+Sign = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One number that is measured.
+
+    Args:
+        name, unit: as in the table. printed: what picks its rows in paper_numbers.csv; None: the paper prints none.
+    """
+
+    name: str
+    unit: str
+    printed: Keys | None = None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One of the things that are compared.
+
+    Args:
+        name: as in the table. keys: what `Miniature.measure` gets.
+        against: the setting of which it is a variation; None for such a setting itself.
+        printed: what picks its rows in paper_numbers.csv, beside what the quantity says; None: the paper has no such.
+        claim: by quantity, how the paper says that it compares, where it prints no numbers.
+    """
+
+    name: str
+    keys: Keys
+    against: str | None = None
+    printed: Keys | None = None
+    claim: Mapping[str, Sign] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Miniature:
+    """Settings that are run on the same data, initial models, cohorts and batches, seed by seed.
+
+    Args:
+        name: as on the command line. question: what it answers. source: paper, and label of the table or figure.
+        scale: what was made smaller, as (the paper's, here), by what it is.
+        measure: (keys of a setting, seed) -> the quantities. seeds: how many by default.
+        caveat: what its numbers cannot tell. quick: keys that replace a setting's for a trial.
+        draw: keys that the quick ones replace, and a folder -> a picture in it.
+    """
+
+    name: str
+    question: str
+    source: str
+    scale: Mapping[str, tuple[str, str]]
+    settings: tuple[Setting, ...]
+    quantities: tuple[Quantity, ...]
+    measure: Measure
+    seeds: int = 3
+    caveat: str = ""
+    quick: Keys = field(default_factory=dict)
+    draw: Callable[[Keys, Path], Path] | None = None
+
+    def __post_init__(self) -> None:
+        names = [setting.name for setting in self.settings]
+        if len(set(names)) < len(names):
+            raise ValueError(f"{self.name} has two settings of one name; its settings are {', '.join(names)}")
+        for setting in self.settings:
+            if setting.against is not None and setting.against not in names:
+                raise ValueError(f"{setting.name!r} is compared with {setting.against!r}, which is not in {self.name}")
+            unknown = set(setting.claim) - {quantity.name for quantity in self.quantities}
+            if unknown:
+                raise ValueError(f"{setting.name!r} has a claim about {min(unknown)!r}, which is not measured")
