@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
+from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.formula import Formula
 from bounds.initial_network import InitialNetwork, initial_network_draws
 from bounds.mutants import power, reversed_comparison, scaled, without
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import delta, m, n
 from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Weights
 
 gram_norm = sp.Symbol("G_F", positive=True)  # |X X^T|_F
 
@@ -25,6 +27,15 @@ def _constants(case: InitialNetwork) -> dict:
     }
 
 
+SMALL_DELTA = Hypothesis("delta-at-most-half", "delta <= 1/2", lambda case: 0.5 - case.delta)
+
+
+def _one_neuron(delta: float, length: float) -> InitialNetwork:
+    """One sample and one neuron: H(0) is 0 or length^2, H_inf half of that."""
+    problem = Problem(np.array([[length]]), np.array([1.0]))
+    return InitialNetwork(problem, Weights(np.ones((1, 1)), np.ones(1)), 1.0, 0.1, delta)
+
+
 STATEMENTS = (
     Statement(
         id="fl-ntk/C.6",
@@ -34,19 +45,23 @@ STATEMENTS = (
             FL_NTK,
             "Lemma C.6",
             note="as extracted the root covers sqrt m as well, weaker than what C.8 uses; the O-constant is "
-            "taken as 1. Repaired: "
+            "taken as 1. It needs a small delta: one sample and one neuron are always 1/2 apart, and ln(n / delta) "
+            "goes to 0 as delta goes to 1 (found by `ntkfl attack`). With delta <= 1/2 and unit rows it follows from "
+            "the repaired form, as ln(n + 1) <= (2 sqrt m - 1) ln(n / delta). Repaired: "
             "Hoeffding for each of the n(n+1)/2 entries",
         ),
         forms={
             Form.STATED: Formula(n * sp.sqrt(sp.log(n / delta) / sp.sqrt(m)), failure=delta),
             Form.REPAIRED: Formula(gram_norm * sp.sqrt(sp.log(n * (n + 1) / delta) / (2 * m)), failure=delta),
         },
+        form_hypotheses={Form.STATED: (UNIT_ROWS, SMALL_DELTA)},
         recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=lambda case: case.gram_deviation,
         symbols={gram_norm: "|X X^T|_F"},
         says_left="|H(0) - H_inf|_F from exact pattern counts and the arc-cosine kernel",
         draws=initial_network_draws,
+        necessity={"unit-rows": lambda: _one_neuron(0.1, 5.0), "delta-at-most-half": lambda: _one_neuron(0.87, 1.0)},
         mutants=(
             scaled(sp.Rational(1, 6)),
             power(m, sp.Rational(3, 2)),
