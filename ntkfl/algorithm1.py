@@ -47,10 +47,7 @@ def simulate(
     Source: FL-NTK, Algorithm 1 (with k = 0..K-1: the printed loop is circular, see the ledger's section 0).
     """
     weights = checked_weights(problem, setup, weights)
-    keep = np.array(sorted(set(keep)), int)
-    if len(keep) and (keep[0] < 0 or keep[-1] > setup.rounds):
-        wrong = keep[0] if keep[0] < 0 else keep[-1]
-        raise ValueError(f"keep names round {wrong}; the run has rounds 0..{setup.rounds}")
+    keep = keep_rounds(keep, setup.rounds)
     limit = warn_if_unstable(problem, setup)
     layout = _padded(problem)
     outputs, states, history, kept = _run(
@@ -110,6 +107,19 @@ def checked_weights(problem: Problem, setup: Setup, weights: Weights | None) -> 
     if not (np.abs(signs) == 1).all():
         raise ValueError(f"signs contain {signs[np.abs(signs) != 1][0]}; every sign must be +1 or -1")
     return Weights(hidden, signs)
+
+
+def keep_rounds(keep: Iterable[int], rounds: int) -> np.ndarray:
+    """The rounds to keep, ascending.
+
+    Raises:
+        ValueError: one that is not run.
+    """
+    found = np.array(sorted(set(keep)), int)
+    if len(found) and (found[0] < 0 or found[-1] > rounds):
+        wrong = found[0] if found[0] < 0 else found[-1]
+        raise ValueError(f"keep names round {wrong}; the run has rounds 0..{rounds}")
+    return found
 
 
 class _Layout(NamedTuple):

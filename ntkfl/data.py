@@ -81,7 +81,7 @@ def fashion_mnist(
     """
     draw = ImageDraw(n, seed, target, center, clients, partition, test)
     folder = FASHION_MNIST_FOLDER if path is None else Path(path)
-    parts = [_idx_pair(folder, part) for part in ("train", "t10k")]
+    parts = [idx_pair(folder, part) for part in ("train", "t10k")]
     shapes = [images.shape[1:] for images, _ in parts]
     if shapes[0] != shapes[1]:
         raise ValueError(f"{folder}: the training images have shape {shapes[0]}, the test images {shapes[1]}")
@@ -200,7 +200,12 @@ def named(
     return loader(seed=seed, **options)
 
 
-def _idx_pair(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+def idx_pair(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, h, w) and classes (n,), as bytes, of the part "train" or "t10k" of a folder of Fashion-MNIST.
+
+    Raises:
+        FileNotFoundError, ValueError: as `fashion_mnist`.
+    """
     images = read_idx(_idx_file(folder, f"{part}-images-idx3-ubyte"), 3)
     labels = read_idx(_idx_file(folder, f"{part}-labels-idx1-ubyte"), 1)
     if len(images) != len(labels):

@@ -20,6 +20,7 @@ from bounds.listing import get
 from bounds.statement import Form, Outcome
 from bounds.width_ladder import WidthLadder
 from experiments.command_line import app
+from experiments.commands.attack import NIGHTLY
 from ntkfl.algorithm1 import simulate
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
@@ -147,7 +148,7 @@ def test_a_violation_that_does_not_stand_is_said_and_not_counted(monkeypatch):
 
 
 def test_the_same_seed_looks_at_the_same_cases():
-    first, second = (attack(get("fl-ntk/B.9-15"), Form.STATED, examples=20, seconds=60, seed=3) for _ in range(2))
+    first, second = (attack(get("fl-ntk/B.9-15"), Form.STATED, examples=20, seconds=600, seed=3) for _ in range(2))
     assert (first.tried, first.admitted, first.best.tightness) == (second.tried, second.admitted, second.best.tightness)
 
 
@@ -311,6 +312,10 @@ def test_the_command_searches_writes_and_replays(tmp_path):
     assert result.exit_code == 0, result.output
     assert "fl-ntk/A.1 stated: COUNTEREXAMPLE (recorded: violated)" in result.output
     assert "fl-ntk/A.1 repaired: nothing found (recorded: holds)" in result.output
+    assert "2 forms, " in result.stdout
+    assert " s: none violated against the record" in result.stdout  # the stated form is known to fail
+    assert "fl-ntk/A.1 repaired: " in result.stderr
+    assert ": drawing cases" not in result.stdout
     (file,) = tmp_path.iterdir()
     assert file.name == "counterexample_fl_ntk_a_1_stated.json"
     replayed = runner.invoke(app, ["attack", "--replay", str(file)])
@@ -337,10 +342,37 @@ def test_a_violated_true_form_is_a_finding(tmp_path, monkeypatch):
     assert "COUNTEREXAMPLE, a finding (recorded: holds)" in result.output
 
 
+def test_each_stage_of_a_search_is_said_as_it_begins():
+    stages = []
+    done = attack(get("fl-ntk/B.9-15"), Form.STATED, examples=20, seconds=60, seed=3, progress=stages.append)
+    assert [stage.split(": ")[0] for stage in stages] == [name for name in done.families for _ in range(2)]
+    assert all(": drawing cases" in stage for stage in stages[::2])
+    assert all(": climbing from " in stage for stage in stages[1::2])
+    stages.clear()
+    attack(without_witness("fl-ntk/A.1"), Form.STATED, examples=30, seconds=60, shrinking=1, progress=stages.append)
+    assert "a violation stands after" in stages[-1]
+
+
+def test_the_nightly_search_shares_its_time_among_forms_that_are_recorded_to_hold(tmp_path, monkeypatch):
+    assert all(found is not Outcome.VIOLATED for name in NIGHTLY for found in get(name).recorded.values())
+    monkeypatch.setattr("experiments.commands.attack.NIGHTLY", ("fl-ntk/X.2", "fl-ntk/Eq16"))
+    monkeypatch.setattr("experiments.commands.attack.HOUR", 6.0)
+    result = CliRunner().invoke(app, ["attack", "--nightly", "--seed", "5", "--folder", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    for name in ("X.2 repaired", "Eq16 stated", "Eq16 repaired"):
+        assert f"fl-ntk/{name}: nothing found (recorded: holds)" in result.stdout
+    assert "3 forms, " in result.stdout
+    times = [float(line.split()[1]) for line in result.stdout.splitlines() if line.startswith("  time")]
+    assert all(seconds < 4 for seconds in times), times  # two seconds each, and the case that is on the way
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_command_refuses_bad_input():
     runner = CliRunner()
     for arguments, said in (
         ([], "no statement is named"),
+        (["fl-ntk/A.1", "--nightly"], "--nightly has statements and a budget of its own; leave out ids"),
+        (["--nightly", "--budget", "9"], "--nightly has statements and a budget of its own; leave out ids"),
         (["fl-ntk/A.1", "--examples", "0"], "examples is 0; it must be positive"),
         (["fl-ntk/A.1", "--form", "proved"], "has no form 'proved'"),
         (["fl-ntk/Z.9"], "no statement 'fl-ntk/Z.9'"),

@@ -98,13 +98,13 @@ def test_clients_own_anchors_are_the_models_of_their_rounds():
     run = small("fedgucci", options={"anchors": 2, "anchor_history": "client"}, participation=0.4)
     received = {}
     state = run.start()
-    for _ in range(4):
+    for _ in range(6):
         result = run.round(state)
         for client in result.cohort:
             received.setdefault(client, []).insert(0, flat(state.model))
         state = result.state
     kept = state.clients["rule"]
-    assert {len(own) for own in received.values()} >= {1, 2}
+    assert max(len(own) for own in received.values()) > 2
     for client, own in received.items():
         assert kept["held"][client] == min(len(own), 2)
         found = rows(tree_map(lambda value, client=client: value[client], kept["anchors"]))

@@ -56,6 +56,8 @@ def test_pairs_are_cut_at_the_longer(vocabulary):
     assert whole == ["[CLS]", "the", "cat", "sat", "[SEP]", "a", "b", "a", "b", "a", "b", "[SEP]"]
     assert [LINES[n] for n in vocabulary.encode(first, second, 9)] == [*whole[:5], "a", "b", "a", "[SEP]"]
     assert [LINES[n] for n in vocabulary.encode(first, second, 8)] == [*whole[:5], "a", "b", "[SEP]"]
+    turned = [LINES[n] for n in vocabulary.encode(second, first, 9)]
+    assert turned == ["[CLS]", "a", "b", "a", "[SEP]", "the", "cat", "sat", "[SEP]"]
     assert [LINES[n] for n in vocabulary.encode(first, None, 4)] == ["[CLS]", "the", "cat", "[SEP]"]
 
 
