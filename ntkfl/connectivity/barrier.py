@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.connectivity.accuracy_path import AccuracyPath, accuracy_path
+from ntkfl.connectivity.convex_integral import convex_integral
 from ntkfl.connectivity.convex_path import convex_supremum
 from ntkfl.connectivity.long_sums import LONG_EPS
 from ntkfl.connectivity.losses import ABSOLUTE, SQUARED, Loss, check_squares, checked_labels, named_loss
@@ -60,7 +61,8 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
     Args:
         y: ±1 for one output, classes 0..C-1 for C outputs; a tie counts as wrong. The supremum is over 0, 1 and the
             open intervals on which A is constant, both their ends as limits: what happens at single points between
-            them, where changes may coincide, is not counted. What cannot be told from a tie is in the error.
+            them, where changes may coincide, is not counted. Where rounding cannot tell, integers decide; what there
+            are too many of is in the error.
 
     Raises:
         ValueError: as `loss_barrier`; an accuracy at an end that is, or cannot be told from, 0, where the ratio is 0/0.
@@ -74,12 +76,13 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
         _refuse_zero(f"the {name} network", end, len(y))
     lowest, _ = _largest_drop(path.edges, path.high, [float(end.low[0]) for end in ends])
     highest, _ = _largest_drop(path.edges, path.low, [float(end.high[0]) for end in ends])
-    _, at = _largest_drop(path.edges, path.high, [float(end.high[0]) for end in ends])
+    taken, at = _largest_drop(path.edges, path.high, [float(end.high[0]) for end in ends])
     level = ends[0].low[0] == ends[0].high[0] == ends[1].low[0] == ends[1].high[0]
     low, high = (0.0 if drop <= 0 and (level or drop < -8 * EPS) else drop for drop in (lowest, highest))
-    rounding = 0.0 if level and low == high and high in (0, 1) else 8 * EPS
+    least, most = min(float(end.low[0]) for end in ends), max(float(end.high[0]) for end in ends)
+    rounding = 0.0 if level and low == high and high in (0, 1) else 8 * EPS + path.dip * (most - least) / least
     value = Estimate.between(max(low - rounding, 0.0), min(high + rounding, 1.0), "exact counts between changes")
-    return Barrier(value, at, path.changes + 1)
+    return Barrier(value, at if taken > 0 else 0.0, path.changes + 1)
 
 
 def _largest_drop(edges: np.ndarray, shares: np.ndarray, ends: Sequence[float]) -> tuple[float, float]:
@@ -109,17 +112,20 @@ def _refuse_zero(name: str, accuracy: AccuracyPath, n: int) -> None:
 def connectivity_loss(
     first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
 ) -> Estimate:
-    """The integral over alpha in [0, 1] of the mean loss at alpha w_1 + (1 - alpha) w_2, exactly.
+    """The integral over alpha in [0, 1] of the mean loss at alpha w_1 + (1 - alpha) w_2.
+
+    Exact up to rounding for squared and absolute, by a Gauss rule with a sure error for logistic and cross-entropy.
 
     Raises:
-        ValueError: as `loss_barrier`; a loss that is no piecewise polynomial.
+        ValueError: as `loss_barrier`.
     Source: FedGuCci, Eq (7).
     """
     segment, chosen, y = _checked(first, second, x, y, loss)
-    if chosen not in (SQUARED, ABSOLUTE):
-        raise ValueError(f"the integral of the {loss} loss has no closed form; it is exact for squared and absolute")
-    path = _polynomial(segment, y, chosen)
-    return Estimate(path.integral(), _rounding(segment, chosen, path), "exact pieces, rounding bound")
+    if chosen in (SQUARED, ABSOLUTE):
+        path = _polynomial(segment, y, chosen)
+        return Estimate(path.integral(), _rounding(segment, chosen, path), "exact pieces, rounding bound")
+    value, error = convex_integral(segment, y, chosen)
+    return Estimate(value, error + _rounding(segment, chosen), "Gauss rule on every piece, error bounded")
 
 
 def sampled_connectivity_loss(
@@ -138,6 +144,17 @@ def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) 
         raise ValueError(f"the networks have {first.n_outputs} outputs; the gap is computed for one")
     path = absolute_gap(segment)
     return _barrier(path.supremum(), _rounding(segment, ABSOLUTE, path), len(path.coefficients))
+
+
+def largest_loss(
+    first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
+) -> Barrier:
+    """sup over alpha of the mean loss itself, squared or absolute: what stays below epsilon in Lemma 3.3 of FedGuCci."""
+    segment, chosen, y = _checked(first, second, x, y, loss)
+    if chosen not in (SQUARED, ABSOLUTE):
+        raise ValueError(f"the largest {loss} loss is not computed; it is for squared and absolute")
+    path = _polynomial(segment, y, chosen)
+    return _barrier(path.supremum(), _rounding(segment, chosen, path), len(path.coefficients))
 
 
 def group_barrier(
@@ -171,7 +188,7 @@ def group_accuracy_barrier(networks: Sequence[TwoLayer], x: Float[np.ndarray, "n
     segment = Segment(networks[0], networks[0], x)
     y = checked_labels(None, y, len(segment.x), networks[0].n_outputs)
     centre = combination(networks)
-    middle = accuracy_path(Segment(centre, centre, segment.x), y, _centroid_shift(networks, segment.x))
+    middle = accuracy_path(Segment(centre, centre, segment.x), y, _centroid_shift(networks, segment.x), networks)
     paths = [accuracy_path(Segment(net, net, segment.x), y) for net in networks]
     low, high = (float(np.mean([getattr(path, end)[0] for path in paths])) for end in ("low", "high"))
     if high == 0:
@@ -248,5 +265,5 @@ def _centroid_shift(networks: Sequence[TwoLayer], x: np.ndarray) -> np.ndarray:
 
 
 def _barrier(found: Supremum, error: float, pieces: int) -> Barrier:
-    """A supremum that is at least 0: both ends of the segment give 0."""
+    """A supremum that is at least 0."""
     return Barrier(Estimate(max(found.value, 0.0), error, "exact pieces, rounding bound"), found.at, pieces)

@@ -41,12 +41,17 @@ def region_size(
     if points < 1:
         raise ValueError(f"{points} points; at least one is needed")
     drawn = centre + side * (rng.random((points, len(centre))) - 0.5)
-    hits = int((_heights(losses, drawn) < below).sum())
+    share = binomial_share(int((_heights(losses, drawn) < below).sum()), points, level)
+    low, high = (side * max(float(end), 0.0) ** (1 / len(centre)) for end in (share.lo, share.hi))
+    return Estimate.between(low, high, share.method)
+
+
+def binomial_share(hits: int, points: int, level: float = 0.95) -> Estimate:
+    """A probability from independent trials, by the exact binomial interval of Clopper and Pearson."""
     tail = (1 - level) / 2
     low = float(beta.ppf(tail, hits, points - hits + 1)) if hits else 0.0
     high = float(beta.ppf(1 - tail, hits + 1, points - hits)) if hits < points else 1.0
-    low, high = (side * share ** (1 / len(centre)) for share in (low, high))
-    return Estimate.between(low, high, f"Clopper-Pearson {level:.0%}, {hits} of {points} points")
+    return Estimate.between(low, high, f"Clopper-Pearson {100 * level:g}%, {hits} of {points} points")
 
 
 def split_region_size(

@@ -18,6 +18,7 @@ from ntkfl.connectivity.long_sums import LONG, long_product, long_product_error,
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 
 EPS = np.finfo(float).eps
+BELOW_ONE = 1 - EPS / 2  # the largest float that is
 CHUNK = 2**20  # units times samples whose pieces are held at once in long precision, some 200 bytes each
 MOST_EXPONENT = 150.0  # beyond it norms of outputs overflow
 HELD = 2**24  # units times samples whose products are kept, 32 bytes each
@@ -91,7 +92,7 @@ class Segment:
         a, c = self._sides
         crosses = np.where(c >= 0, a < 0, a > 0) & (c != 0)  # c = 0: it is on, or off, all the way
         points = np.ones(c.shape)
-        points[crosses] = c[crosses] / (c[crosses] - a[crosses])
+        points[crosses] = np.minimum(c[crosses] / (c[crosses] - a[crosses]), BELOW_ONE)
         most = int((points < 1).sum(axis=1).max())
         unit = np.argsort(points, axis=1, kind="stable")[:, :most]
         return np.take_along_axis(points, unit, axis=1), unit

@@ -10,14 +10,14 @@ from ntkfl.training.devices import torch_device
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.federation import Federation
 from ntkfl.training.ima import averaged
-from ntkfl.training.local_plan import LocalWork
+from ntkfl.training.local_plan import FewerEpochs, LocalWork
 from ntkfl.training.method import Method
 from ntkfl.training.methods import build as build_method
 from ntkfl.training.model import Model
 from ntkfl.training.models import build as build_model
 from ntkfl.training.objectives import CrossEntropy, HalfSquares
 from ntkfl.training.optimizers import SGD, Adam, Optimizer
-from ntkfl.training.schedules import Exponential, MildExploration, Schedule
+from ntkfl.training.schedules import Cyclic, Exponential, MildExploration, Schedule, Switched
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -45,18 +45,15 @@ def federation(
             )
     if method is None:
         method = _method(config, data)
-    schedule: Schedule = Exponential(config.rate, config.rate_decay)
     if config.ima:
         method = averaged(method, config.ima_window, config.ima_start, config.ima_order, config.ima_restart)
-        schedule = MildExploration(config.rate, config.ima_start, config.rate_decay, config.ima_decay)
-    size = None if config.batch_size == "full" else config.batch_size
     return Federation(
         model,
         data,
         method,
-        schedule,
+        _schedule(config),
         _optimizer(config),
-        LocalWork(config.epochs or 1, size, config.local_steps),
+        _work(config),
         config.participation,
         config.seed,
         config.at_once,
@@ -88,6 +85,25 @@ def _method(config: RunConfig, data: FederatedData) -> Method:
     if data.classes is None and "classes" not in method.needs:
         return build_method(config.method, HalfSquares(config.reduction), **config.options)
     return method
+
+
+def _schedule(config: RunConfig) -> Schedule:
+    """The local rates; with IMA those of its Table III, whose lowest rate is 1/200 of the first (5e-5 for .01)."""
+    base, start, lowest = Exponential(config.rate, config.rate_decay), config.ima_start, config.rate / 200
+    if not config.ima or config.ima_exploration in ("none", "epochs"):
+        return base
+    if config.ima_exploration == "constant":
+        return Switched(base, Exponential(lowest), start)
+    if config.ima_exploration == "cyclic":
+        return Switched(base, Cyclic(config.rate, lowest), start)
+    return MildExploration(config.rate, start, config.rate_decay, config.ima_decay)
+
+
+def _work(config: RunConfig) -> LocalWork:
+    size = None if config.batch_size == "full" else config.batch_size
+    if config.ima and config.ima_exploration == "epochs":
+        return FewerEpochs(config.epochs or 1, size, config.local_steps, start=config.ima_start)
+    return LocalWork(config.epochs or 1, size, config.local_steps)
 
 
 def _optimizer(config: RunConfig) -> Optimizer:

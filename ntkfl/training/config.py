@@ -78,6 +78,7 @@ class RunConfig(BaseModel):
     ima: bool = False
     ima_window: Count = 5
     ima_start: Annotated[int, Field(ge=0)] = 0
+    ima_exploration: Literal["exponential", "constant", "cyclic", "epochs", "none"] = "exponential"
     ima_decay: Share = 0.97
     ima_order: Literal["after_server_step", "before_server_step"] = "after_server_step"
     ima_restart: bool = False

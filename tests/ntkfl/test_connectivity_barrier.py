@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ntkfl.connectivity import accuracy_path
+from ntkfl.connectivity import convex_integral, undecided_strips
+from ntkfl.connectivity.accuracy_path import accuracy_path
 from ntkfl.connectivity.barrier import (
     accuracy_barrier,
     connectivity_loss,
     group_accuracy_barrier,
     group_barrier,
     largest_gap,
+    largest_loss,
     loss_barrier,
     sampled_connectivity_loss,
 )
@@ -160,6 +162,63 @@ def test_the_integral_is_that_of_every_piece(pair, loss):
         assert found.lo <= float(total) <= found.hi
 
 
+def high_precision_integral(first, second, x, y):
+    """Of the mean logistic loss or cross-entropy, by mpmath between the kinks of each sample, 30 digits."""
+    total = mp.mpf(0)
+    with mp.workdps(30):
+        for row, label in zip(x, y, strict=True):
+            sides = [net.hidden @ row for net in (first, second)]
+            cuts = sorted({0.0, 1.0, *(float(c / (c - a)) for a, c in zip(*sides, strict=True) if a * c < 0)})
+
+            def loss(alpha, row=row, label=int(label)):
+                alpha = mp.mpf(alpha)
+                hidden, readout = (
+                    alpha * mp.matrix(np.atleast_2d(a)) + (1 - alpha) * mp.matrix(np.atleast_2d(b))
+                    for a, b in ((first.hidden, second.hidden), (first.readout, second.readout))
+                )
+                out = readout * (hidden * mp.matrix(row)).apply(lambda g: max(g, mp.mpf(0)))
+                logits = [mp.mpf(0), -label * out[0]] if len(out) == 1 else [v - out[label] for v in out]
+                return mp.log(sum(mp.exp(v) for v in logits))
+
+            fine = sorted({*cuts, *np.linspace(0, 1, 9)})
+            total += mp.quad(loss, fine)
+        return total / len(y)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 6.0])
+def test_the_integral_of_a_loss_that_is_no_polynomial(outputs, scale):
+    rng = np.random.default_rng([outputs, int(10 * scale)])
+    shape = (4,) if outputs == 1 else (outputs, 4)
+    nets = [TwoLayer(scale * rng.normal(size=(4, 2)), scale * rng.normal(size=shape)) for _ in range(2)]
+    x, y = rng.normal(size=(3, 2)), rng.choice([-1, 1], 3) if outputs == 1 else rng.integers(0, outputs, 3)
+    found = connectivity_loss(*nets, x, y, "logistic" if outputs == 1 else "cross-entropy")
+    true = high_precision_integral(*nets, x, y)
+    assert found.error < 1e-10
+    assert abs(true - float(found.value)) <= float(found.error)
+
+
+def test_cross_entropy_of_two_classes_is_the_logistic_loss_of_the_difference():
+    rng = np.random.default_rng(3)
+    nets = [TwoLayer(rng.normal(size=(5, 3)), 3 * rng.normal(size=(2, 5))) for _ in range(2)]
+    x, y = rng.normal(size=(7, 3)), rng.integers(0, 2, 7)
+    single = [TwoLayer(net.hidden, net.readout[1] - net.readout[0]) for net in nets]
+    one = connectivity_loss(*nets, x, y, "cross-entropy")
+    other = connectivity_loss(*single, x, 2 * y - 1, "logistic")
+    assert abs(one.value - other.value) <= one.error + other.error < 2e-10
+
+
+@pytest.mark.parametrize("most", [1, 40])
+def test_too_few_parts_widen_the_error_and_keep_the_truth(monkeypatch, most):
+    first, second, x, y = drawn(9, n=6)
+    nets = [TwoLayer(40 * net.hidden, net.readout) for net in (first, second)]
+    fine = connectivity_loss(*nets, x, y, "logistic")
+    monkeypatch.setattr(convex_integral, "MOST_PARTS", most)
+    coarse = connectivity_loss(*nets, x, y, "logistic")
+    assert coarse.error > 10 * fine.error
+    assert abs(coarse.value - fine.value) <= coarse.error + fine.error
+
+
 @QUICK
 @given(pairs(), st.integers(-60, 60), st.sampled_from(POLYNOMIAL))
 def test_the_barrier_is_homogeneous_in_inputs_and_labels(pair, power, loss):
@@ -168,6 +227,15 @@ def test_the_barrier_is_homogeneous_in_inputs_and_labels(pair, power, loss):
     scaled = loss_barrier(first, second, np.ldexp(x, power), np.ldexp(y, power), loss).value
     factor = 2.0 ** (power * (2 if loss == "squared" else 1))
     assert abs(scaled.value - factor * one.value.value) <= scaled.error + factor * one.value.error
+
+
+@QUICK
+@given(pairs(), st.sampled_from(POLYNOMIAL))
+def test_the_largest_loss_is_taken_and_nothing_on_a_grid_exceeds_it(pair, loss):
+    found = largest_loss(*pair, loss)
+    assert all(float(exact_loss(*pair[:2], alpha, *pair[2:], loss)) <= found.value.hi for alpha in GRID)
+    taken = float(exact_loss(*pair[:2], Fraction(found.at), *pair[2:], loss))
+    assert taken >= found.value.lo - 1e4 * np.finfo(float).eps  # `at` is rounded, as above
 
 
 def test_linear_networks_and_a_convex_loss_have_no_barrier():
@@ -372,9 +440,9 @@ def test_a_tie_that_floats_cannot_tell_is_decided_in_integers(monkeypatch):
     net = TwoLayer([[0.1, 0.0], [0.2, 0.0], [0.3, 1.0]], [1.0, 1.0, -1.0])
     x = np.array([[1.0, 0.0], [0.0, -1.0], [0.0, 1.0]])
     labels = [np.array([label, 1.0, -1.0]) for label in (-1.0, 1.0)]
-    shares = [accuracy_path.accuracy_path(Segment(net, net, x), y) for y in labels]
+    shares = [accuracy_path(Segment(net, net, x), y) for y in labels]
     assert [(path.low[0], path.high[0]) for path in shares] == [(1 / 3, 1 / 3), (2 / 3, 2 / 3)]
-    monkeypatch.setattr(accuracy_path, "EXACT_WORK", 0)
+    monkeypatch.setattr(undecided_strips, "EXACT_WORK", 0)
     for y in labels:
         assert accuracy_barrier(net, net, x, y).value.error > 0.2
     with pytest.raises(ValueError, match="classifies any of the 1 samples correctly cannot be decided: 1 of them tie"):
@@ -445,6 +513,7 @@ def test_the_accuracy_barrier_is_the_supremum_over_open_pieces(pair, outputs, ra
     found = accuracy_barrier(first, second, x, y)
     assert 0 <= found.value.value <= 1
     assert found.value.lo - 1e-15 <= true <= found.value.hi + 1e-15
+    assert found.value.error < 1e-6  # ties, coincident and neighbouring changes are decided, not left open
     order = random.sample(range(len(x)), len(x))
     again = accuracy_barrier(first, second, x[order], y[order])
     assert (again.value.value, again.value.error, again.at) == (found.value.value, found.value.error, found.at)
@@ -462,6 +531,31 @@ def test_changes_at_one_alpha_are_one_change_in_any_order(labels):
     y = np.where(first.outputs(x) > 0, y, -y)
     found = accuracy_barrier(TwoLayer(first.hidden, -first.readout), first, x, y)  # all change at 1/2, and at no other
     assert found.value.hi < 1e-10
+
+
+def test_changes_closer_than_floats_can_tell_are_put_in_order():
+    """f = x_1 (1 - 2 alpha) + x_2 alpha: with x = (1, 0) it changes at 1/2, with (1, t) at 1/(2 - t) > 1/2."""
+    first, second = TwoLayer([[1.0, 0.0], [0.0, 1.0]], [-1.0, 1.0]), TwoLayer([[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0])
+    x = np.array([[1.0, 0.0], [1.0, 2.0**-60], [0.0, 1.0]])
+    found = accuracy_barrier(first, second, x, np.array([1, -1, 1]))  # the first ends 2^-62 before the second begins
+    assert found.value.lo <= 1 / 3 <= found.value.hi  # the third alone is right between, where the line is at 1/2
+    other = accuracy_barrier(first, second, x, np.array([-1, 1, 1]))  # the second ends after the first begins: no dip
+    assert other.value.hi < found.value.lo and found.value.error < 1e-14 and found.pieces == other.pieces == 3
+
+
+def test_the_mean_of_three_networks_is_not_rounded():
+    """Thirds are no floats: the mean's output is 0 for certain, a tie, and so wrong."""
+    nets = [TwoLayer([[1.0], [0.0]], v) for v in ([1.0, 1.0], [1.0, 0.0], [-2.0, 0.0])]
+    group = group_accuracy_barrier(nets, np.ones((2, 1)), np.ones(2))
+    assert group.value == 1 and group.error == 0
+
+
+def test_a_unit_that_is_dead_in_the_rounded_mean_alone_counts():
+    """The mean's hidden weight is -1 - 2^-53, rounded to -1: on x = (-1, -1) it leaves 2^-53 > 0, of class 0."""
+    nets = [TwoLayer([[-1 - t, 1.0]], [[1.0], [0.0]]) for t in (2.0**-52, 0.0)]
+    x, y = np.array([[-1.0, -1.0], [1.0, 2.0]]), np.array([0, 0])
+    group = group_accuracy_barrier(nets, x, y)  # the mean is right on both, the networks on 2 and on 1
+    assert group.lo <= 1 - 2 / 1.5 <= group.hi and group.error < 1e-14
 
 
 def test_two_contradicting_classes_and_the_order_of_the_rows():
@@ -534,9 +628,15 @@ BAD = {
         lambda a, b, x, y: loss_barrier(a, b, x, 0 * y, "cross-entropy"),
         "needs two outputs or more; use logistic",
     ),
-    "an integral without a closed form": (
-        lambda a, b, x, y: connectivity_loss(a, b, x, y, "logistic"),
-        "has no closed form; it is exact for squared and absolute",
+    "the largest logistic loss": (
+        lambda a, b, x, y: largest_loss(a, b, x, y, "logistic"),
+        "the largest logistic loss is not computed; it is for squared and absolute",
+    ),
+    "labels that are no classes": (
+        lambda a, b, x, y: connectivity_loss(
+            *[TwoLayer(n.hidden, np.ones((2, 16))) for n in (a, b)], x, y, "cross-entropy"
+        ),
+        r"label -1\.0 is no class; the cross-entropy loss of 2 outputs needs 0\.\.1",
     ),
     "the gap of several outputs": (
         lambda a, b, x, y: largest_gap(*[TwoLayer(net.hidden, np.ones((2, 16))) for net in (a, b)], x),
