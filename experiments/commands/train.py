@@ -51,7 +51,12 @@ KEYS: dict[str, Any] = {
     "ima": _option(bool, "average the models of the last rounds, around any method (no)", "--ima/--no-ima"),
     "ima_window": _option(int, "how many models (5)"),
     "ima_start": _option(float, "from which round on, or below 1 a share of the rounds (.75)"),
-    "ima_decay": _option(float, "factor of the learning rate from then on (.97)"),
+    "ima_exploration": _option(
+        Literal["exponential", "constant", "cyclic", "epochs", "none"],
+        "the learning rate from then on: a faster decay, 1/200 of the first, cycles down to that, fewer epochs in its "
+        "place, or no change (exponential)",
+    ),
+    "ima_decay": _option(float, "factor of the learning rate in exponential exploration (.97)"),
     "ima_order": _option(
         Literal["after_server_step", "before_server_step"], "what is averaged (after_server_step, as printed)"
     ),

@@ -69,6 +69,24 @@ def test_rates_follow_the_schedule():
     np.testing.assert_allclose(late[1:], 0.05 * np.array([1, 0.95, 0.95**2, 0.95**2 * 0.5]), rtol=1e-15)
 
 
+def test_what_imas_averaging_goes_with():
+    """Table III of the IMA paper, on a base rate of .05: a constant 1/200 of it, cycles down to that, or none."""
+
+    def explored(kind, rounds=4):
+        found = toy_run("fedavg", rounds=rounds, ima=True, ima_start=2, ima_exploration=kind).metrics
+        return found["rate"][1:], found["local_steps"][1:], found["cohort"][1:]
+
+    before = 0.05 * 0.95 ** np.arange(4)
+    np.testing.assert_allclose(explored("none")[0], before, rtol=1e-15)
+    np.testing.assert_allclose(explored("constant")[0], [*before[:2], 0.00025, 0.00025], rtol=1e-15)
+    cycle = 0.05 - (0.05 - 0.00025) * np.arange(2) / 19
+    np.testing.assert_allclose(explored("cyclic")[0], [*before[:2], *cycle], rtol=1e-15)
+    rates, steps, _ = explored("epochs", rounds=23)
+    np.testing.assert_allclose(rates, 0.05 * 0.95 ** np.arange(23), rtol=1e-15)
+    plain = toy_run("fedavg", rounds=23).metrics["local_steps"][1:]
+    assert (steps[:22] == plain[:22]).all() and 2 * steps[22] == plain[22]  # one of two epochs from round 2 + 20 on
+
+
 def test_local_is_the_mean_over_all_clients_own_models():
     done, data = toy_run("local", participation=1.0, at_once=2), toy_data()
     assert done.rows[-1].test_accuracy == done.rows[-1].client_accuracy
