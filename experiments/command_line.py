@@ -15,6 +15,7 @@ from experiments.commands.connectivity_table import connectivity_table
 from experiments.commands.convergence import rate
 from experiments.commands.exponents import exponents
 from experiments.commands.findings import findings
+from experiments.commands.miniature import miniature
 from experiments.commands.requirements import requirements
 from experiments.commands.train import train
 from experiments.commands.verification_run import verify
@@ -48,6 +49,7 @@ COMMANDS: dict[str, tuple[Callable, str]] = {
     "connectivity-table": (connectivity_table, "Theorem 3.5, R1, R2 and the exact barrier side by side."),
     "barrier": (barrier_between, "Exact barriers between two saved networks."),
     "train": (train, "Train a federation with any of the methods."),
+    "miniature": (miniature, "The papers' experiments in small, and what is seen of their orderings."),
     "requirements": (requirements, "What theorem B.3 asks for: width, step, rounds."),
 }
 for name, (command, short_help) in COMMANDS.items():

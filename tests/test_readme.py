@@ -21,7 +21,7 @@ ERROR = re.compile(r"± \S+")
 
 
 def test_there_are_blocks():
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4
 
 
 @pytest.mark.parametrize(("code", "shown"), BLOCKS)

@@ -98,7 +98,7 @@ class Check:
         if self.vacuous is None and formula.premise:
             self.vacuous = _out_of_reach(formula.premise_at(constants))
         if formula.trivial is not None:
-            self.excess.append(float((seen.right.value / evaluate(formula.trivial, constants).value).min()))
+            self.excess.append(float((seen.right.lo / evaluate(formula.trivial, constants).hi).min()))
         worse = self.tally.add(seen, label | case.describe(), weight, failure)
         if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
             self.violating = [(case, seen), *self.violating][:CONFIRM]  # the latest or worst first

@@ -136,6 +136,14 @@ def group_deviation(case: CubeNetworks) -> Estimate:
     mean = combination(case.networks)
     z = mean.outputs(case.x) - np.mean([net.outputs(case.x) for net in case.networks], axis=0)
     largest = max(_terms(net) for net in (*case.networks, mean))
+    rows, columns = (
+        np.mean([np.linalg.norm(part, axis=axis) for part in parts], axis=0)
+        for parts, axis in (
+            ([net.hidden for net in case.networks], 1),
+            ([np.atleast_2d(net.readout) for net in case.networks], 0),
+        )
+    )
+    largest = max(largest, float(rows @ columns))  # the mean's own rounding, where its weights cancel
     rounding = 4 * (case.l + case.h + case.count + 8) * EPS * largest * np.linalg.norm(case.x, axis=1)
     return Estimate(np.linalg.norm(z.reshape(len(case.x), -1), axis=1), rounding, "rounding bound")
 

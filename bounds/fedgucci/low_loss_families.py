@@ -39,9 +39,9 @@ def low_loss_draws(options: Options, *, own: bool = False) -> tuple[LowLossCubeD
 
 
 def wide_cube_draws(options: Options) -> tuple[LowLossCubeDraw, ...]:
-    """Cubes almost as wide as Omega, of which the region of low loss is the smaller part."""
+    """Cubes almost as wide as Omega, and a region of low loss so small that the right side is mostly below 1."""
     trials = min(options.trials or 10, 10)
-    return tuple(LowLossCubeDraw(*shape, 3.0, level=0.6, trials=trials) for shape in ((2, 2), (1, 3)))
+    return tuple(LowLossCubeDraw(*shape, 3.0, level=0.15, trials=trials) for shape in ((2, 2), (1, 3)))
 
 
 def hardly_connected() -> LowLossCube:

@@ -25,7 +25,7 @@ KEYS: dict[str, Any] = {
     "data": _option(str, "data set by name, or the path of a file (digits)"),
     "path": _option(str, "folder or file of the data set, where it is not the usual one"),
     "clients": _option(int, "number of clients (10, or a file's owners)"),
-    "partition": _option(str, "iid, dirichlet:ALPHA, shards:S or given (iid)"),
+    "partition": _option(str, "iid, dirichlet:ALPHA, shards:S or given (given, where a file has owners; else iid)"),
     "samples": _option(int, "training samples to draw (all)"),
     "test": _option(int, "test samples to draw (all)"),
     "train_share": _option(float, "part of its samples that each client keeps (1; .7 in FedGuCci's code)"),
@@ -64,7 +64,7 @@ KEYS: dict[str, Any] = {
     "seed": _option(int, "of data, model, cohorts and batches (0)"),
     "device": _option(str, "cpu, cuda or cuda:NUMBER (cpu)"),
     "dtype": _option(Literal["float32", "float64"], "of parameters and inputs (float32)"),
-    "at_once": _option(int, "clients trained together (16)"),
+    "at_once": _option(int, "clients trained together (by the size of the model)"),
     "train_loss": _option(bool, "measure the loss on all training samples (no)", "--train-loss/--no-train-loss"),
     "client_accuracy": _option(
         bool, "measure clients' models before they are averaged (no)", "--client-accuracy/--no-client-accuracy"
@@ -174,7 +174,7 @@ def _print(done: "Run") -> None:
         "method": done.federation.method.name,
         "data": f"{data.name}, {len(data.x)} training and {tested} test samples",
         "model": f"{done.model.name}, {done.model.size()} parameters",
-        "clients": f"{data.clients}, {done.config.partition}",
+        "clients": ", ".join(filter(None, (str(data.clients), done.config.partition))),
         "rounds": f"{done.state.rounds}, {done.rows[-1].cohort} of {data.clients} clients in each",
     }
     if done.federation.method.personal:

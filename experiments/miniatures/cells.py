@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -103,7 +103,9 @@ def _kept(out: Path, cell: Cell) -> Cell | None:
     for key in {**there.keys, **cell.keys}:
         found, wanted = there.keys.get(key), _plain(cell.keys).get(key)
         if found != wanted:
-            raise ValueError(f"{path} is of another run: {key} is {found!r} there and {wanted!r} here; name a new folder")
+            raise ValueError(
+                f"{path} is of another run: {key} is {found!r} there and {wanted!r} here; name a new folder"
+            )
     return there
 
 

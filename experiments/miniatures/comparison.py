@@ -123,4 +123,4 @@ def _ordering(finding: str, claim: Sign | None, has_numbers: bool) -> str:
         return "within its own noise" if has_numbers else ""
     if finding in ("higher", "lower"):
         return f"{claim}: {'seen' if finding == claim else 'the opposite is seen'}"
-    return f"{claim}: not seen"
+    return f"{claim}: {'not seen' if finding == 'within noise' else finding}"

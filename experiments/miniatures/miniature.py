@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Keys = Mapping[str, Any]  # plain values, such as JSON has
 Measure = Callable[[Keys, int], Mapping[str, float]]
@@ -52,7 +54,7 @@ class Miniature:
         scale: what was made smaller, as (the paper's, here), by what it is.
         measure: (keys of a setting, seed) -> the quantities. seeds: how many by default.
         caveat: what its numbers cannot tell. quick: keys that replace a setting's for a trial.
-        draw: keys that the quick ones replace, and a folder -> a picture in it.
+        draw: keys that replace a setting's -> a picture of the first seed.
     """
 
     name: str
@@ -65,7 +67,7 @@ class Miniature:
     seeds: int = 3
     caveat: str = ""
     quick: Keys = field(default_factory=dict)
-    draw: Callable[[Keys, Path], Path] | None = None
+    draw: Callable[[Keys], Figure] | None = None
 
     def __post_init__(self) -> None:
         names = [setting.name for setting in self.settings]

@@ -149,7 +149,7 @@ def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) 
 def largest_loss(
     first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
 ) -> Barrier:
-    """sup over alpha of the mean loss itself, squared or absolute: what stays below epsilon in Lemma 3.3 of FedGuCci."""
+    """sup over alpha of the mean loss, squared or absolute: what stays below epsilon in Lemma 3.3 of FedGuCci."""
     segment, chosen, y = _checked(first, second, x, y, loss)
     if chosen not in (SQUARED, ABSOLUTE):
         raise ValueError(f"the largest {loss} loss is not computed; it is for squared and absolute")

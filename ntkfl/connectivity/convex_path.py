@@ -73,7 +73,7 @@ def _means(parts: Parts, loss: Loss, points: np.ndarray) -> np.ndarray:
             outputs = [values_at(located(part.edges, q, at), at) for q in part.all_coefficients]
             stacked = np.asarray(np.stack(outputs, axis=-1), float).swapaxes(0, 1)  # (p, n, C)
             losses = loss.value(stacked if part.first.n_outputs > 1 else stacked[..., 0], labels)
-            total[block] += losses.sum(axis=1)
+            total[block] += np.ascontiguousarray(losses).sum(axis=1)  # pairwise, which strided sums are not
     return total / count
 
 

@@ -55,7 +55,7 @@ class RunConfig(BaseModel):
     data: str = "digits"
     path: str | None = None
     clients: Count | None = None
-    partition: str = "iid"
+    partition: str | None = None
     samples: Count | None = None
     test: Count | None = None
     train_share: Share = 1.0
@@ -69,7 +69,7 @@ class RunConfig(BaseModel):
     local_steps: Count | None = None
     batch_size: Count | Literal["full"] = 32
     optimizer: Literal["sgd", "adam"] = "sgd"
-    rate: NonNegative
+    rate: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
     rate_decay: Share = 1.0
     momentum: Annotated[float, Field(ge=0, lt=1)]
     weight_decay: NonNegative = 0.0
@@ -82,10 +82,10 @@ class RunConfig(BaseModel):
     ima_decay: Share = 0.97
     ima_order: Literal["after_server_step", "before_server_step"] = "after_server_step"
     ima_restart: bool = False
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     device: str = "cpu"
     dtype: Literal["float32", "float64"] = "float32"
-    at_once: Count = 16
+    at_once: Count | None = None
     train_loss: bool = False
     client_accuracy: bool = False
 
@@ -108,7 +108,7 @@ class RunConfig(BaseModel):
         if not any(key in filled for key in EXCLUSIVE):
             filled["epochs"] = EPOCHS
         start, rounds = filled.get("ima_start"), filled.get("rounds", cls.model_fields["rounds"].default)
-        if isinstance(start, float) and isinstance(rounds, int) and 0 <= start < 1:
+        if given.get("ima") is True and isinstance(start, float) and isinstance(rounds, int) and 0 <= start < 1:
             filled["ima_start"] = round(start * rounds)
         return filled
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ntkfl.training.clients_at_once import clients_at_once
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.local_plan import LocalPlan, LocalWork, cohort, local_plan
 from ntkfl.training.local_training import LocalTraining
@@ -66,11 +67,12 @@ class Federation:
         model, method, optimizer, schedule, work: how clients and server proceed.
         data: on the device and, but for classes, in the dtype in which the model is trained.
         participation: share of the clients in each round. seed: of cohorts, batch orders and draws.
-        at_once: clients trained together (vmap); 1 is a loop. The result does not depend on it but for rounding.
+        at_once: clients trained together (vmap); 1 is a loop. The result does not depend on it but for rounding. None:
+            as many as `clients_at_once` says.
         keep_optimizer: whether momenta and Adam's moments stay with a client from round to round.
 
     Raises:
-        ValueError: what the method needs is missing: classes, or a model with a head of its own.
+        ValueError: what the method needs is missing: classes, a model with a head of its own, sgd.
     """
 
     model: Model
@@ -81,7 +83,7 @@ class Federation:
     work: LocalWork = field(default_factory=LocalWork)
     participation: float = 1.0
     seed: int = 0
-    at_once: int = 16
+    at_once: int | None = None
     keep_optimizer: bool = False
 
     def __post_init__(self) -> None:
@@ -89,7 +91,12 @@ class Federation:
             raise ValueError(f"{self.method.name} needs classes; the labels of {self.data.name} are real numbers")
         if "split" in self.method.needs and not self.model.head_names:
             raise ValueError(f"{self.method.name} needs a model with a head of its own; {self.model.name} has none")
-        if self.at_once < 1:
+        if "sgd" in self.method.needs and not isinstance(self.optimizer, SGD):
+            raise ValueError(
+                f"{self.method.name} reads mean gradients off the clients' displacements, which sgd allows and "
+                f"{type(self.optimizer).__name__} does not: take sgd, or an option of the method that does without"
+            )
+        if self.at_once is not None and self.at_once < 1:
             raise ValueError(f"at_once is {self.at_once}; it must be a positive integer")
 
     @cached_property
@@ -120,13 +127,14 @@ class Federation:
         store, seen = tree_map(torch.clone, state.clients), state.seen.clone()
         means: Tree = {}
         steps, drift, ends = [], [], []
-        for first in range(0, len(clients), self.at_once):
-            group = clients[first : first + self.at_once]
+        at_once = self.together(state.model)
+        for first in range(0, len(clients), at_once):
+            group = clients[first : first + at_once]
             plan = self._plan(group, self.work.at(number), number)
             whole = self._plan(group, WHOLE, number) if self.method.local.needs_full_gradient else None
             counts = torch.as_tensor(self._counts[group]).to(_like(state.model))
             kept = self._kept(state, group, broadcast)
-            training = LocalTraining(self.model, self.method, self.optimizer, self.data, self.at_once > 1)
+            training = LocalTraining(self.model, self.method, self.optimizer, self.data, at_once > 1)
             result = training.run(plan, whole, counts, broadcast, kept["rule"], kept.get("optimizer"), rate)
             for name, upload in result.uploads.items():
                 share = shares[self.method.weighting_of.get(name, self.method.weighting)][first:]
@@ -147,6 +155,14 @@ class Federation:
         together = {name: torch.cat([end[name] for end in ends]) for name in broadcast["model"]} if keep_ends else None
         after = State(number + 1, server, store, seen)
         return RoundResult(after, clients, np.array(steps), np.array(drift), together)
+
+    def together(self, params: Params) -> int:
+        """How many clients with such parameters are trained together."""
+        if self.at_once is not None:
+            return self.at_once
+        largest = max(map(len, self._members))
+        batch = min(largest, self.work.batch_size or largest)
+        return clients_at_once(params, tuple(self.data.x.shape[1:]), batch, self.data.x.device)
 
     def own_models(self, state: State, clients: list[int]) -> Params:
         """The model of each of these clients, rows as in `clients`: the broadcast one, or what the method keeps."""

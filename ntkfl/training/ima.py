@@ -38,6 +38,13 @@ def averaged(
         raise ValueError(f"the window is {window} models; it must be a positive integer")
     if start < 0:
         raise ValueError(f"averaging starts after {start} rounds; it must be 0 or more")
+    if order == "before_server_step" and not method.server.takes_differences:
+        raise ValueError(
+            f"clients of {method.name} do not send their differences, so their models have no mean that order "
+            "'before_server_step' could average; take 'after_server_step'"
+        )
+    if restart and not method.server.moments:
+        raise ValueError(f"restart is for a server with moments, as FedAdam's; that of {method.name} has none")
     rule = MovingAverage(method.server, window, start, order == "before_server_step", restart)
     return replace(method, name=f"{method.name}+ima", server=rule)
 
@@ -64,16 +71,12 @@ class MovingAverage(ServerRule):
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
         averages = now.number + 1 >= self.start
         if self.restart and now.number + 1 == self.start:
-            state = state | {"rule": tree_map(torch.zeros_like, state["rule"])}
+            fresh = {name: tree_map(torch.zeros_like, state["rule"][name]) for name in self.inner.moments}
+            state = state | {"rule": state["rule"] | fresh}
         if not self.before:
             after = self.inner.step(_inner(state), means, now)
             window = self._pushed(state, after["model"])
             return _state(after | {"model": _mean(window)} if averages else after, window)
-        if "difference" not in means:
-            raise ValueError(
-                f"clients send {', '.join(means)}, not their differences, so their models have no mean that "
-                "order 'before_server_step' could average; take 'after_server_step'"
-            )
         window = self._pushed(state, moved(state["model"], means["difference"]))
         if averages:
             means = means | {"difference": tree_map(torch.sub, _mean(window), state["model"])}

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.func import vmap
 
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.local_plan import LocalPlan
-from ntkfl.training.method import Batch, Finish, LocalRule, Method, Objective, Step
+from ntkfl.training.method import Batch, Finish, LocalRule, Loss, Method, Objective, Step, plain_gradient
 from ntkfl.training.model import Model
 from ntkfl.training.optimizers import Optimizer, squared_norms
 from ntkfl.training.tree import Params, Tree, leaves, tree_map
@@ -69,9 +70,12 @@ class LocalTraining:
         draws = torch.as_tensor(plan.draws, device=device, dtype=dtype)
         active_rows, ends = (torch.as_tensor(a, device=device) for a in (plan.active, plan.ends_epoch))
 
+        alone = not self.mapped and self.method.gradient is plain_gradient
+        rule = _gradient_of_one if alone else self.method.gradient
+
         def gradient(objective: Objective, correct: bool = True) -> Callable[..., Params]:
             def of_one(w: Params, data: Batch, step: Step) -> Params:
-                found, _ = self.method.gradient(lambda w: objective(self.model, w, data, step), w)
+                found, _ = rule(lambda w: objective(self.model, w, data, step), w)
                 return local.correct(found, w, step) if correct else found
 
             return self._each(of_one, (0, 0, STEP_AXES), clients)
@@ -85,17 +89,19 @@ class LocalTraining:
             return local.finish(carried, sent, Finish(sent["model"], end, moved, tau, a, own, rate))
 
         full: Params = {}
-        if whole is not None:
+        if whole is not None and not whole.active.any():
+            full = tree_map(torch.zeros_like, params)
+        elif whole is not None:
             nothing = torch.zeros(clients, 0, device=device)
             step = Step(broadcast, kept, counts, nothing, nothing, rate)
             full = gradient(self.method.objective, correct=False)(params, self._batch(whole, 0, dtype), step)
         client = self._each(local.begin, (0, None, 0), clients)(kept, broadcast, full)
         follows = type(local).after_step is not LocalRule.after_step
-        batch = None
+        batch, everyone = None, np.all(plan.active, axis=0)
         for s in range(steps):
             if batch is None or not plan.same_batch:
                 batch = self._batch(plan, s, dtype)
-            active = None if plan.active[:, s].all() else active_rows[:, s]
+            active = None if everyone[s] else active_rows[:, s]
             step = Step(broadcast, client, counts, draws[:, s], ends[:, s], rate)
             before = tree_map(torch.clone, params) if follows else params
             for objective in (self.method.objective, *self.method.further_steps(broadcast)):
@@ -122,28 +128,39 @@ class LocalTraining:
             return lambda *arguments: mapped(numbers, *arguments)
 
         def alone(*arguments: Any) -> Any:
-            return _lifted(function(*(_first(a, axis) for a, axis in zip(arguments, axes, strict=True))))
+            return _lifted(function(*map(_first, arguments, axes)))
 
         return alone
+
+
+def _gradient_of_one(loss: Loss, params: Params) -> tuple[Params, Tensor]:
+    """As `plain_gradient`, outside vmap: without torch.func, which costs more than the step of a small model itself."""
+    with torch.enable_grad():
+        own = {name: value.detach().requires_grad_() for name, value in params.items()}
+        value = loss(own)
+        found = torch.autograd.grad(value, list(own.values()), materialize_grads=True)
+    return dict(zip(own, found, strict=True)), value.detach()
 
 
 def _first(value: Any, axis: Any) -> Any:
     """Row 0 of every tensor whose axis is 0, as vmap would take it."""
     if axis is None:
         return value
-    if isinstance(value, tuple):
-        axes = axis if isinstance(axis, tuple) else (axis,) * len(value)
-        return type(value)(*(_first(part, one) for part, one in zip(value, axes, strict=True)))  # named tuples
-    return value[0] if isinstance(value, Tensor) else tree_map(lambda tensor: tensor[0], value)
+    if isinstance(value, Tensor):
+        return value[0]
+    if isinstance(value, dict):
+        return {key: _first(part, 0) for key, part in value.items()}
+    axes = axis if isinstance(axis, tuple) else (axis,) * len(value)
+    return type(value)(*map(_first, value, axes))  # named tuples
 
 
 def _lifted(value: Any) -> Any:
     """A leading axis of one row for every tensor of a dict or tuple."""
     if isinstance(value, Tensor):
         return value[None]
-    if isinstance(value, tuple):
-        return tuple(_lifted(part) for part in value)
-    return tree_map(lambda tensor: tensor[None], value)
+    if isinstance(value, dict):
+        return {key: _lifted(part) for key, part in value.items()}
+    return tuple(map(_lifted, value))
 
 
 def _chosen(active: Tensor | None, new: Tree, old: Tree) -> Tree:

@@ -135,7 +135,13 @@ class ServerRule:
 
     Its state always has "model", the parameters that are broadcast and evaluated. The server sees only weighted means
     of what the clients sent: sum_i p_i upload_i over the cohort.
+
+    `moments`: names in the state of running means, which may be begun anew; `takes_differences`: whether `step` goes by
+    the mean of the clients' differences (both are for `ima.averaged`).
     """
+
+    moments: tuple[str, ...] = ()
+    takes_differences: bool = True
 
     def initial(self, params: Params) -> Tree:
         """The state before the first round."""
@@ -182,7 +188,8 @@ class Method:
         weighting: p_i of the means the server sees: n_i / sum n_j over the cohort, or 1 / |S|.
         weighting_of: another weighting for single uploads, by name.
         draws: how many uniform numbers a step gets.
-        needs: of "classes" (integer labels) and "split" (a model with a head of its own).
+        needs: of "classes" (integer labels), "split" (a model with a head of its own) and "sgd" (local steps whose
+            displacement is a sum of gradients).
         further_steps: objectives, given the broadcast, on which the optimizer takes one further step a batch each.
         personal: whether each client is evaluated with its own model (`Federation.own_models`), and the mean reported,
             rather than the server's.

@@ -124,13 +124,13 @@ class Adam:
 
 
 def _prepared(params: Params, gradient: Params, weight_decay: float, clip: float | None) -> Params:
-    """The gradient with weight decay, then clipped for each client by itself."""
-    if weight_decay:
-        gradient = {name: g + weight_decay * params[name] for name, g in gradient.items()}
+    """The gradient, clipped for each client by itself, then with weight decay."""
     if clip is not None:
         norms = squared_norms(gradient).sqrt()
         shrink = clip / norms.clamp(min=clip)
         gradient = {name: g * _rows(shrink, g) for name, g in gradient.items()}
+    if weight_decay:
+        gradient = {name: g + weight_decay * params[name] for name, g in gradient.items()}
     return gradient
 
 

@@ -76,10 +76,14 @@ def differing(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
 def as_toml(config: Mapping[str, Any]) -> str:
     """The configuration as TOML; what is None is left out, since TOML has no word for it."""
     tables = {key: value for key, value in config.items() if isinstance(value, Mapping)}
-    lines = [_line(key, value) for key, value in config.items() if value is not None and key not in tables]
+    lines = _lines({key: value for key, value in config.items() if key not in tables})
     for name, table in tables.items():
-        lines += [f"\n[{name}]", *(_line(key, value) for key, value in table.items())] if table else []
+        lines += [f"\n[{name}]", *_lines(table)] if table else []
     return "\n".join(lines) + "\n"
+
+
+def _lines(table: Mapping[str, Any]) -> list[str]:
+    return [_line(key, value) for key, value in table.items() if value is not None]
 
 
 def _line(key: str, value: Any) -> str:

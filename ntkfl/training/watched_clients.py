@@ -76,6 +76,7 @@ class WatchedServer(ServerRule):
 
     def __init__(self, rule: ServerRule) -> None:
         self.rule = rule
+        self.moments, self.takes_differences = rule.moments, rule.takes_differences
 
     def initial(self, params: Params) -> Tree:
         return self.rule.initial(params)

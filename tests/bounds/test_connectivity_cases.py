@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from bounds.anchor_window import AnchorWindowDraw
 from bounds.circle_neuron import CircleNeuron
-from bounds.cube_networks import CubeDraw, cube_draws
+from bounds.cube_networks import CubeDraw, CubeNetworks, cube_draws
+from bounds.fedgucci.cube_terms import group_deviation
 from bounds.fedgucci.far_labels import FarLabelDraw
 from bounds.fedgucci.segment_terms import pair
 from bounds.loss_steepness import LossSteepness
@@ -19,6 +20,7 @@ from bounds.options import Options
 from bounds.uniform_sum import UniformSum, UniformSumDraw
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import LOSSES
+from ntkfl.connectivity.network import TwoLayer
 
 SMALL = CubeDraw(h=3, l=2, side=1.5, n=4)
 
@@ -171,3 +173,15 @@ def test_a_window_without_a_model_is_refused():
         replace(case, models=())
     with pytest.raises(ValueError, match="keep is 0"):
         replace(case, keep=0)
+
+
+def test_the_deviation_of_a_group_counts_the_rounding_of_means_that_cancel():
+    """Mean hidden weight 1.5e-14 of weights .8: exact rationals say by how much the float mean is off."""
+    near = -0.80332 + 4.6e-14
+    weights = ((0.80332, 0.0), (near, 0.0), (0.0, 0.80332))
+    networks = tuple(TwoLayer(np.array([[u]]), np.array([v])) for u, v in weights)
+    anchor = TwoLayer(np.zeros((1, 1)), np.zeros(1))
+    found = group_deviation(CubeNetworks(anchor, networks, 2.0, np.ones((1, 1)), np.ones(1)))
+    u, v = (sum(Fraction(pair[k]) for pair in weights) / 3 for k in (0, 1))
+    true = abs(v * max(u, 0) - sum(Fraction(v) * max(Fraction(u), 0) for u, v in weights) / 3)
+    assert abs(Fraction(float(found.value[0])) - true) <= Fraction(float(found.error[0]))

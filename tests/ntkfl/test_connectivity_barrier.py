@@ -651,3 +651,20 @@ def test_bad_input_is_refused_with_the_value_found(name):
     call, message = BAD[name]
     with pytest.raises(ValueError, match=message):
         call(*drawn(0))
+
+
+@pytest.mark.parametrize("readout", [-8.0, 0.1])
+def test_the_same_sample_many_times_has_the_barrier_of_one(readout):
+    """A sum one by one would drift with their number; the outputs are linear in alpha, so the true barrier is 0."""
+    first, second = (TwoLayer(np.ones((1, 1)), np.array([v])) for v in (readout, readout * (1 + 1e-7)))
+    found = loss_barrier(first, second, np.ones((20_000, 1)), np.ones(20_000), "logistic").value
+    assert found.lo <= 0 <= found.hi and found.error < 1e-11
+
+
+@pytest.mark.parametrize("readout", [0.1, 0.7, 3.0])
+def test_the_integral_of_many_equal_pieces_is_that_of_one(readout):
+    """Equal networks: the integral is the loss itself, on more samples than one block holds."""
+    network, n = TwoLayer(np.ones((1, 1)), np.array([readout])), 3 * convex_integral.BLOCK // 2
+    found = connectivity_loss(network, network, np.ones((n, 1)), np.ones(n), "logistic")
+    with mp.workdps(30):
+        assert abs(mp.log1p(mp.exp(-mp.mpf(readout))) - float(found.value)) <= float(found.error)

@@ -81,10 +81,10 @@ def load(
         inputs = [2 * part - 1 for part in inputs]
     if unit:
         inputs = [_unit(wanted.text, part) for part in inputs]
-    given = None if found.owner is None else found.owner[rows]
+    given, in_file = (None, 0) if found.owner is None else (found.owner[rows], int(found.owner.max()) + 1)
     # one-hot, because whole numbers of more than a hundred values count as real labels there
     marked = y if found.classes is None else np.eye(found.classes, dtype=np.uint8)[y]
-    owner, count = _owners(partition, marked, domain, given, clients, seed)
+    owner, count = _owners(partition, marked, domain, given, in_file, clients, seed)
     kept = _kept(owner, train_share, seed)
     labels = [_labels(wanted.text, part, found.classes, target, dtype) for part in (y, y_test)]
     data = FederatedData(
@@ -152,7 +152,9 @@ def _labels(name: str, y: np.ndarray, classes: int | None, target: Target | None
         raise ValueError(f"target is {target!r}; it must be 'classes', 'real', 'sign' or 'one-hot'")
     if classes is None:
         if target not in (None, "real"):
-            raise ValueError(f"target {target!r} needs classes; the labels of {name} are real numbers")
+            raise ValueError(
+                f"target {target!r} needs classes; the labels of {name} are real numbers: take target 'real'"
+            )
         return torch.as_tensor(y).to(dtype)
     if target in (None, "classes"):
         return torch.as_tensor(y)
@@ -165,12 +167,18 @@ def _owners(
     y: np.ndarray,
     domain: np.ndarray | None,
     given: np.ndarray | None,
+    in_file: int,
     clients: int | None,
     seed: int,
 ) -> tuple[np.ndarray, int]:
     """The client of each sample, and how many there are."""
     if given is not None and partition in (None, "given"):
-        count = int(given.max()) + 1
+        count = in_file
+        if missing := sorted(set(range(count)) - set(given.tolist())):
+            raise ValueError(
+                f"client {missing[0]} owns none of the {len(given)} training samples drawn; draw more, take another "
+                "seed, or a partition"
+            )
         if clients not in (None, count):
             raise ValueError(f"the file gives its own owners, {count} clients; clients={clients} needs a partition")
         return given, count

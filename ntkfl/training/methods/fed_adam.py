@@ -42,6 +42,8 @@ class Adaptive(ServerRule):
     second: float
     tau: float
 
+    moments = ("first", "second")
+
     def __post_init__(self) -> None:
         for name in ("first", "second"):
             if not 0 <= getattr(self, name) <= 1:

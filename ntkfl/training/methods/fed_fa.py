@@ -31,7 +31,8 @@ def method(
     """From round 1 on, the objective + strength/C * sum_j |z_j - a_(y_j)|^2 / (samples of class y_j in the batch).
 
     After each batch, from round `calibrate_from` on, the head takes a step of Adam on its cross-entropy of the anchors.
-    When a pass over its samples ends, a client moves the anchors of its classes, a_c <- m a_c + (1 - m) mean feature.
+    When a pass over its samples ends (never, in rounds shorter than a pass), a client moves the anchors of its classes,
+    a_c <- m a_c + (1 - m) mean feature.
     The server averages model and anchors. strength = calibration_rate = 0 is FedAvg.
 
     Args:
@@ -70,7 +71,7 @@ class Anchored:
         shares = (members / members.sum(0).clamp(min=1)).sum(1)
         distance = (shares * (z - anchors[batch.y]).square().sum(1)).sum() / len(anchors)
         loss = self.objective(replace(model, features=lambda params, x: z), params, batch, step)
-        return loss + self.strength * step.broadcast["draws"] * distance
+        return loss + self.strength * step.broadcast["attracts"] * distance
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class AnchorMean(Average):
     def broadcast(self, state: Tree, number: int) -> Tree:
         anchors = state["anchors"]
         calibrates = torch.tensor(number >= self.calibrate_from, device=anchors.device)
-        return state | {"draws": anchors.new_tensor(float(number > 0)), "calibrates": calibrates}
+        return state | {"attracts": anchors.new_tensor(float(number > 0)), "calibrates": calibrates}
 
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
         counted = means["counted"][:, None]

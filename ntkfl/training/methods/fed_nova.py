@@ -38,6 +38,8 @@ class Normalised(Proximal):
 class EffectiveSteps(ServerRule):
     """Goes the mean number of steps in the mean direction."""
 
+    takes_differences = False
+
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
         walked = tree_map(lambda d: means["coefficient"] * d, means["direction"])
         return {"model": moved(state["model"], walked)}

@@ -16,6 +16,8 @@ NAME = "fedrod"
 def method(objective: Objective, *, gamma: float = 1.0) -> Method:
     """Body and shared head descend cross-entropy of logits + gamma log n_c; FedAvg on both. Personal heads add to it.
 
+    A run reports the shared model; `personal_outputs` gives a client's own.
+
     Raises:
         ValueError: an objective other than cross-entropy.
     """

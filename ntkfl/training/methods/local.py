@@ -33,5 +33,7 @@ class Alone(LocalRule):
 class Unmoved(ServerRule):
     """Hands out the initial model."""
 
+    takes_differences = False
+
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
         return state

@@ -19,13 +19,15 @@ def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_ra
 
     Option I: c_i <- grad F_i at the model received, one more pass over the client's samples.
     Option II: c_i <- c_i - c - Delta_i / (a_i rate), a_i the number of steps taken; with momentum the displacement
-    that a constant unit gradient would have caused, without which c_i were no mean of gradients.
+    that a constant unit gradient would have caused, without which c_i were no mean of gradients. Hence it needs sgd;
+    momenta kept from round to round are outside its reach.
 
     Raises:
         ValueError: a server rate that is not positive.
     """
+    needs = frozenset() if option == "I" else frozenset({"sgd"})
     local = ControlVariates(needs_full_gradient=option == "I")
-    return Method(NAME, objective, local=local, server=Controlled(server_rate), weighting="uniform")
+    return Method(NAME, objective, local=local, server=Controlled(server_rate), weighting="uniform", needs=needs)
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,8 @@ def test_the_owners_of_a_table_count(tmp_path):
     assert load(file, test=0, partition="iid", clients=5).clients == 5
     with pytest.raises(ValueError, match=r"gives its own owners, 3 clients; clients=2 needs a partition"):
         load(file, test=0, clients=2)
+    with pytest.raises(ValueError, match=r"client \d owns none of the 2 training samples drawn; draw more"):
+        load(file, test=0, samples=2)
 
 
 def test_one_hot_tables_have_classes(tmp_path):

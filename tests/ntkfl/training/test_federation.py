@@ -233,3 +233,20 @@ def test_methods_that_need_a_split_refuse_a_model_without_head():
     method = Method("moon", CrossEntropy(), needs=frozenset({"split"}))
     with pytest.raises(ValueError, match="moon needs a model with a head of its own; mlp has none"):
         replace(federation(), model=headless, method=method)
+
+
+def test_clipping_is_of_the_gradient_alone_as_with_torchs_optimizers():
+    data, model = some_data((6,)), mlp()
+    optimizer = SGD(momentum=0.9, weight_decay=0.3, clip=0.05)
+    run = Federation(
+        model, data, fed_avg.method(CrossEntropy()), Exponential(0.2), optimizer, LocalWork(batch_size=None)
+    )
+    run = replace(run, keep_optimizer=True)
+    own = {name: value.clone().requires_grad_() for name, value in model.initial(run.seed).items()}
+    steps = torch.optim.SGD(own.values(), lr=0.2, momentum=0.9, weight_decay=0.3)
+    for _ in range(3):
+        steps.zero_grad()
+        torch.nn.functional.cross_entropy(model.outputs(own, data.x), data.y).backward()
+        assert float(torch.nn.utils.clip_grad_norm_(own.values(), 0.05)) > 0.05  # it binds
+        steps.step()
+    assert distance(after(run).model, own) < 1e-7  # torch divides by the norm + 1e-6

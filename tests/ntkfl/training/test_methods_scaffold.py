@@ -18,7 +18,9 @@ from tiny_federations import (
 )
 
 from ntkfl.training.local_plan import LocalWork, local_plan
-from ntkfl.training.optimizers import SGD
+from ntkfl.training.methods import build
+from ntkfl.training.objectives import CrossEntropy
+from ntkfl.training.optimizers import SGD, Adam
 
 EQUAL = np.full(len(SIZES), 1 / len(SIZES))
 both = pytest.mark.parametrize("option", ["I", "II"])
@@ -114,3 +116,21 @@ def test_a_rate_of_zero_leaves_the_variates():
     run = on_quadratics("scaffold", rate=0.0)
     state = states(run, 2)[-1]
     assert not rows(state.clients["rule"]["control"]).any() and not flat(state.server["control"]).any()
+
+
+def test_control_variates_from_displacements_need_sgd():
+    run = on_classes("scaffold")
+    with pytest.raises(
+        ValueError, match="scaffold reads mean gradients off the clients' displacements, which sgd allows"
+    ):
+        replace(run, optimizer=Adam())
+    replace(run, method=build("scaffold", CrossEntropy(), option="I"), optimizer=Adam())
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 16])
+def test_a_client_without_samples_has_no_full_gradient(at_once):
+    run = on_classes("scaffold", options={"option": "I"})
+    data = replace(run.data, clients=run.data.clients + 1)
+    found = replace(run, data=data, at_once=at_once)
+    controls = found.round(found.start()).state.clients["rule"]["control"]
+    assert all((rows[-1] == 0).all() and not (rows[0] == 0).all() for rows in controls.values())

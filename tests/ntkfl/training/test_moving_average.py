@@ -155,9 +155,12 @@ def test_what_cannot_be_averaged_is_refused():
         averaged(base().method, 0, 3)
     with pytest.raises(ValueError, match="averaging starts after -1 rounds; it must be 0 or more"):
         averaged(base().method, 5, -1)
-    run = ima(base("fednova"), 3, 1, "before_server_step")
-    with pytest.raises(ValueError, match="clients send direction, coefficient, not their differences"):
-        run.round(run.start())
+    for name in ("fednova", "local"):
+        with pytest.raises(ValueError, match=f"clients of {name} do not send their differences"):
+            averaged(build(name, CrossEntropy()), 3, 1, "before_server_step")
+    for name in ("feddyn", "scaffold", "fedgucci", "fedfa"):  # duals, controls and anchors are no moments
+        with pytest.raises(ValueError, match=f"restart is for a server with moments.*; that of {name} has none"):
+            averaged(build(name, CrossEntropy()), 3, 1, restart=True)
 
 
 def test_the_average_is_of_the_same_kind_as_the_model():

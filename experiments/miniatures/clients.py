@@ -1,0 +1,69 @@
+"""Do fewer clients converge faster, and is it because they take more steps?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from experiments.miniatures.federated import trained
+from experiments.miniatures.miniature import Keys, Miniature, Quantity, Setting
+
+COMMON = {
+    "method": "fedavg",
+    "data": "digits",
+    "model": "mlp:64-64",
+    "rounds": 60,
+    "batch_size": 32,
+    "rate": 0.03,
+    "momentum": 0.0,
+    "train_loss": True,
+}
+CLIENTS = 2, 5, 10, 20
+PASSES = 2
+STEPS = 10  # what 2 passes are with 10 clients
+LOSS = "training loss"
+
+
+def measure(keys: Keys, seed: int) -> Mapping[str, float]:
+    """The global model's training loss after the rounds, as a logarithm, and the local steps that each client took."""
+    done = trained(keys, seed)
+    steps = done.metrics["local_steps"][-1] / done.metrics["cohort"][-1]
+    return {LOSS: float(np.log10(done.metrics["train_loss"][-1])), "local steps": float(steps)}
+
+
+def _settings() -> Iterator[Setting]:
+    for partition, spread in (("iid", ""), ("dirichlet:0.5", ", Dirichlet 0.5")):
+        for work, what in (({"epochs": PASSES}, "2 passes"), ({"local_steps": STEPS}, f"{STEPS} steps")):
+            for count in CLIENTS:
+                name = f"{{}} clients, {what}{spread}"
+                first = count == CLIENTS[0]
+                claims = not first and "epochs" in work
+                yield Setting(
+                    name.format(count),
+                    {**COMMON, "clients": count, "partition": partition, **work},
+                    None if first else name.format(CLIENTS[0]),
+                    claim={LOSS: "higher"} if claims else {},
+                )
+
+
+MINIATURE = Miniature(
+    name="clients",
+    question="Do fewer clients converge faster, and is it because each then takes more steps a round?",
+    source="FL-NTK, Figure 1 (curves only), and the control with equal local steps that it lacks",
+    scale={
+        "images": ("50000 of 32 x 32 x 3", "1437 of 8 x 8"),
+        "model": ("ResNet56", "MLP 64-64-64-10"),
+        "clients": ("10, 50, 100", "2, 5, 10, 20"),
+        "rounds": ("160", "60"),
+        "batch": ("128", "32"),
+        "passes": ("2 and 5", "2"),
+    },
+    settings=tuple(_settings()),
+    quantities=(
+        Quantity(LOSS, "log10 of nats per sample, after the last round"),
+        Quantity("local steps", "of a client in the last round"),
+    ),
+    measure=measure,
+    quick={"rounds": 2, "samples": 200},
+)

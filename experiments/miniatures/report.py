@@ -1,0 +1,129 @@
+"""What miniatures found, as Markdown and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+
+from experiments.miniatures.cells import Cell
+from experiments.miniatures.comparison import BEYOND, Comparison, chance, compared
+from experiments.miniatures.miniature import Miniature
+
+COLUMNS = ("setting", "paper", "paper's difference", "here", "difference here", "finding", "paper's ordering")
+FIELDS = (
+    *("miniature", "quantity", "unit", "setting", "seeds", "mean", "standard error", "difference"),
+    *("its standard error", "finding", "paper mean", "paper deviation", "paper difference", "paper ordering"),
+)
+Result = tuple[Miniature, Sequence[Cell]]
+
+
+def page(results: Sequence[Result], command: str) -> str:
+    """The page of these miniatures: how to read it, what came out in a line each, then every table.
+
+    Args:
+        command: what regenerates it.
+    """
+    lines = [
+        "# Miniatures of the papers' experiments",
+        "",
+        f"Written by `{command}`.",
+        "",
+        "Small data, small networks, few rounds: what is compared is the ordering of settings, never the numbers.",
+        "",
+        "All settings of a miniature share, seed by seed, data, partition, initial model, cohorts and batches.",
+        "*Difference* is the mean over the seeds of the setting less its baseline, ± one standard error; it is called",
+        f"higher or lower beyond {BEYOND:g} standard errors, else within noise. *Paper's ordering* is what the paper's",
+        "numbers (or curves) say of the same pair, and whether it is seen here; printed differences smaller than the",
+        "two printed deviations together claim nothing. Where settings do not differ, some comparisons of a table pass",
+        "by chance: each with the probability that its miniature names.",
+        "",
+        "| miniature | question | the paper's orderings: seen | not seen | the opposite seen |",
+        "|---|---|--:|--:|--:|",
+        *(_summary(*result) for result in results),
+        "",
+    ]
+    return "\n".join([*lines, *(section(*result) for result in results)])
+
+
+def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
+    """The tables of one miniature."""
+    seeds = len({cell.seed for cell in cells})
+    took = sum(cell.seconds for cell in cells)
+    by_chance = f"by chance {chance(seeds):.0%} of differences that are none pass" if seeds > 1 else "no error is known"
+    lines = [
+        f"## {miniature.name}",
+        "",
+        f"{miniature.question}",
+        "",
+        f"{miniature.source}. {seeds} seed{'s' * (seeds > 1)}: {by_chance}. {took / 60:.1f} minutes of one processor.",
+        *([miniature.caveat] if miniature.caveat else []),
+        "",
+        "| scaled down | paper | here |",
+        "|---|---|---|",
+        *(f"| {what} | {paper} | {here} |" for what, (paper, here) in miniature.scale.items()),
+        "",
+    ]
+    rows = compared(miniature, cells)
+    for quantity in miniature.quantities:
+        lines += [
+            f"**{quantity.name}** [{quantity.unit}]",
+            "",
+            "| " + " | ".join(COLUMNS) + " |",
+            "|---|--:|--:|--:|--:|---|---|",
+            *("| " + " | ".join(_texts(row)) + " |" for row in rows if row.quantity == quantity.name),
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def as_csv(results: Iterable[Result]) -> str:
+    """One line a setting and quantity, unrounded; an empty field is a number that there is not."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(FIELDS)
+    for miniature, cells in results:
+        for row in compared(miniature, cells):
+            seeds = sum(cell.setting == row.setting and not cell.failure for cell in cells)
+            numbers = (row.mean, row.error, row.difference, row.difference_error)
+            paper = (*(row.paper or (None, None)), row.paper_difference)
+            writer.writerow(
+                [miniature.name, row.quantity, row.unit, row.setting, seeds]
+                + [_field(number) for number in numbers]
+                + [row.finding, *(_field(number) for number in paper), row.ordering]
+            )
+    return file.getvalue()
+
+
+def _summary(miniature: Miniature, cells: Sequence[Cell]) -> str:
+    orderings = [row.ordering.partition(": ")[2] for row in compared(miniature, cells)]
+    counts = [str(orderings.count(what)) for what in ("seen", "not seen", "the opposite is seen")]
+    return f"| [{miniature.name}](#{miniature.name}) | {miniature.question} | {' | '.join(counts)} |"
+
+
+def _texts(row: Comparison) -> tuple[str, ...]:
+    paper = "" if row.paper is None else _with_error(row.paper.mean, row.paper.deviation)
+    change = "" if row.paper_difference is None else f"{_rounded(row.paper_difference):+g}"
+    here = "" if math.isnan(row.difference) else _with_error(row.difference, row.difference_error, signed=True)
+    return row.setting, paper, change, _with_error(row.mean, row.error), here, row.finding, row.ordering
+
+
+def _with_error(value: float, error: float, signed: bool = False) -> str:
+    """The value and its error, the error to two digits and the value to as many places."""
+    if math.isnan(value):
+        return ""
+    sign = "+" if signed else ""
+    if math.isnan(error):
+        return f"{_rounded(value):{sign}g}"
+    places = 2 if not error else max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:{sign}.{places}f} ± {error:.{places}f}"
+
+
+def _rounded(value: float) -> float:
+    """To four digits, as long as that is as exact as printed numbers are."""
+    return float(f"{value:.4g}")
+
+
+def _field(number: float | None) -> str:
+    return "" if number is None or math.isnan(number) else repr(number)

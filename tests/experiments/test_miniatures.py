@@ -1,0 +1,427 @@
+"""Miniatures: what is compared, how differences are judged, cells that survive a stop, and each of them in tiny."""
+
+import csv
+import json
+import math
+import re
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+from experiments.miniatures import catalogue, cells, ima, plane
+from experiments.miniatures.cells import path_of, planned_cell, run, slug
+from experiments.miniatures.comparison import chance, compared
+from experiments.miniatures.grid_barriers import group_barriers, segments
+from experiments.miniatures.miniature import Miniature, Quantity, Setting
+from experiments.miniatures.model_plane import ThreeModels
+from experiments.miniatures.paper_numbers import looked_up, printed
+from experiments.miniatures.report import as_csv, page
+from experiments.miniatures.solo_models import Solo
+from ntkfl.connectivity.barrier import accuracy_barrier, group_accuracy_barrier, loss_barrier
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.training.training_run import prepared
+from ntkfl.training.tree import tree_map
+
+SOLO = {"transitivity", "plane"}  # whose settings are not, or not all, training configurations
+TINY = {"samples": 120, "test": 60, "model": "mlp:8", "rounds": 2, "epochs": 1}
+
+
+def tiny(miniature, setting):
+    """The setting's keys on a tiny scale, with digits."""
+    keys = {**setting.keys, **TINY, "data": "digits"}
+    if miniature.name in SOLO:
+        return {**keys, "anchor_epochs": min(1, keys["anchor_epochs"])} if "anchor_epochs" in keys else keys
+    if "local_steps" in setting.keys:
+        keys["local_steps"] = keys.pop("epochs")
+    return keys
+
+
+def toy(measure, *settings, **more):
+    names = settings or (Setting("base", {"effect": 0}), Setting("more", {"effect": 1}, "base"))
+    return Miniature(
+        "toy", "Is more more?", "Nowhere, Table 0", {"size": ("large", "small")}, names, (Q,), measure, **more
+    )
+
+
+Q = Quantity("score", "points")
+
+
+def noise(seed, *words):
+    """Reproducible and standard normal."""
+    return np.random.default_rng([seed, *words]).standard_normal()
+
+
+# --- what there is
+
+
+@pytest.mark.parametrize("miniature", catalogue().values(), ids=list(catalogue()))
+def test_a_miniature_is_well_formed(miniature):
+    assert re.fullmatch("[a-z-]+", miniature.name) and miniature.question.endswith("?") and miniature.scale
+    slugs = [slug(setting.name) for setting in miniature.settings]
+    assert len(set(slugs)) == len(slugs), "two settings share a file"
+    assert any(setting.against is None for setting in miniature.settings) and miniature.seeds >= 3
+    for setting in miniature.settings:
+        assert json.loads(json.dumps(setting.keys)) == setting.keys
+        for quantity in miniature.quantities:
+            printed(setting, quantity)  # one row, or none is asked for
+            assert not (setting.claim.get(quantity.name) and printed(setting, quantity)), "the claim is in the numbers"
+
+
+@pytest.mark.parametrize("miniature", catalogue().values(), ids=list(catalogue()))
+def test_settings_differ_from_their_baseline_only_in_what_they_are_about(miniature):
+    """Data, partition, model and rounds are shared: the differences are paired."""
+    settings = {setting.name: setting for setting in miniature.settings}
+    shared = "data", "partition", "model", "rounds", "samples", "test", "participation"
+    for setting in miniature.settings:
+        if setting.against and miniature.name != "plane":  # there one run is another one's continuation
+            base = settings[setting.against].keys
+            assert {key: setting.keys.get(key) for key in shared} == {key: base.get(key) for key in shared}
+
+
+@pytest.mark.parametrize(
+    "miniature", [one for one in catalogue().values() if one.name not in SOLO], ids=lambda m: m.name
+)
+def test_every_setting_names_a_run(miniature):
+    for setting in miniature.settings:
+        keys = {key: value for key, value in tiny(miniature, setting).items() if key != "late"}
+        job = prepared(**keys)
+        assert job.federation.data.clients == keys["clients"]
+
+
+@pytest.mark.parametrize("miniature", catalogue().values(), ids=list(catalogue()))
+def test_every_miniature_measures_its_quantities(miniature):
+    for setting in (miniature.settings[0], miniature.settings[-1]):
+        numbers = miniature.measure(tiny(miniature, setting), 0)
+        assert set(numbers) == {quantity.name for quantity in miniature.quantities}
+        assert all(math.isfinite(value) for value in numbers.values()), numbers
+
+
+def test_printed_numbers_are_the_papers():
+    """Against what is written in the specification, digit by digit."""
+    table = {"paper": "FedGuCci", "table": "6", "dataset": "CIFAR-10"}
+    names = "FedAvg", "FedGuCci", "FedGuCci+LC only", "FedGuCci+SAM only", "FedGuCci+"
+    assert [looked_up(table | {"method": name}).mean for name in names] == [64.14, 65.45, 65.51, 65.93, 66.05]
+    decay = {"table": "III", "setting": "Dir 0.1, IMA decay=no additional decay"}
+    assert looked_up(decay).mean == 63.96 and math.isnan(looked_up(decay).deviation)
+    with pytest.raises(ValueError, match=r"5 rows of paper_numbers.csv have .*; it must be one"):
+        looked_up(table)
+
+
+def test_a_miniature_refuses_what_cannot_be_compared():
+    with pytest.raises(ValueError, match="toy has two settings of one name"):
+        toy(noise, Setting("a", {}), Setting("a", {}))
+    with pytest.raises(ValueError, match="'a' is compared with 'b', which is not in toy"):
+        toy(noise, Setting("a", {}, "b"))
+    with pytest.raises(ValueError, match="'a' has a claim about 'speed', which is not measured"):
+        toy(noise, Setting("a", {}, claim={"speed": "higher"}))
+
+
+# --- differences
+
+
+def test_differences_are_paired():
+    """Noise that settings share cancels: an effect a hundred times smaller is seen, with its own standard error."""
+    own = [0.1 * noise(seed, 1) for seed in range(6)]
+    miniature = toy(lambda keys, seed: {"score": 100 * noise(seed, 0) + keys["effect"] * (1 + own[seed])})
+    base, more = compared(miniature, run(miniature, range(6)))
+    gains = 1 + np.array(own)
+    assert base.finding == "baseline" and math.isnan(base.difference)
+    assert more.difference == pytest.approx(gains.mean(), abs=1e-12)
+    assert more.difference_error == pytest.approx(math.sqrt(gains.var(ddof=1) / 6), abs=1e-12)
+    assert more.error > 10 and more.finding == "higher"
+
+
+def test_noise_is_called_noise_as_often_as_it_should():
+    """The share of false findings among 2000 comparisons of nothing is what `chance` says, within 4 deviations."""
+    miniature = toy(lambda keys, seed: {"score": noise(seed, keys["effect"])})
+    trials = [compared(miniature, run(miniature, range(3 * k, 3 * k + 3)))[1].finding for k in range(2000)]
+    wrong = np.mean([finding != "within noise" for finding in trials])
+    assert chance(3) == pytest.approx(1 - 2 / math.sqrt(6), abs=1e-12)  # Student's t with 2 degrees of freedom
+    assert abs(wrong - chance(3)) < 4 * math.sqrt(chance(3) * (1 - chance(3)) / 2000)
+
+
+@pytest.mark.parametrize(
+    "claim, effect, found", [("higher", 1, "seen"), ("lower", 1, "the opposite is seen"), ("lower", 0, "not seen")]
+)
+def test_the_papers_ordering_is_held_against_the_finding(claim, effect, found):
+    settings = Setting("base", {"effect": 0}), Setting("more", {"effect": effect}, "base", claim={"score": claim})
+    miniature = toy(lambda keys, seed: {"score": keys["effect"] + (-1) ** seed * 1e-3 * len(keys)}, *settings)
+    _, more = compared(miniature, run(miniature, range(4)))
+    assert more.ordering == f"{claim}: {found}"
+    _, alone = compared(miniature, run(miniature, range(1)))
+    assert alone.finding == "too few seeds" and alone.ordering == f"{claim}: too few seeds"
+
+
+@pytest.mark.parametrize(
+    "method, ordering", [("FedGuCci+", "higher: the opposite is seen"), ("FedLC", "within its own noise")]
+)
+def test_printed_differences_within_their_deviations_claim_nothing(method, ordering):
+    """86.99 ± .04 against 88.61 ± .40 is an ordering, against 86.79 ± .29 it is none."""
+    fields = {"table": "2", "setting": "M=50,E=3,full participation,Dir alpha=0.5"}
+    settings = (
+        Setting("base", {"effect": 1}, None, {"method": "FedAvg"}),
+        Setting("more", {"effect": 0}, "base", {"method": method}),
+    )
+    miniature = replace(
+        toy(lambda keys, seed: {"score": keys["effect"]}, *settings), quantities=(replace(Q, printed=fields),)
+    )
+    _, more = compared(miniature, run(miniature, range(3)))
+    assert more.ordering == ordering
+    assert more.paper_difference == pytest.approx(looked_up({**fields, "method": method}).mean - 86.99)
+
+
+def test_a_setting_that_diverges_is_a_result(tmp_path):
+    def measure(keys, seed):
+        if keys["effect"] and seed == 1:
+            raise FloatingPointError("round 3: not finite")
+        return {"score": keys["effect"] + seed}
+
+    miniature = toy(measure)
+    found = run(miniature, range(3), tmp_path)
+    assert [cell.failure for cell in found] == ["", "", "", "round 3: not finite", "", ""]
+    assert compared(miniature, found)[1].finding == "diverged with seed 1"
+    assert compared(miniature, found)[1].difference == 1  # over the seeds with both
+    assert run(miniature, range(3), tmp_path) == found
+
+
+# --- cells
+
+
+def counting(fails_at=None):
+    """A miniature that counts its measurements, and is stopped at one."""
+    calls = []
+
+    def measure(keys, seed):
+        if len(calls) == fails_at:
+            raise KeyboardInterrupt
+        calls.append((keys["effect"], seed))
+        return {"score": keys["effect"] + 0.1 * seed}
+
+    return toy(measure, quick={"size": 1}), calls
+
+
+def test_a_stopped_run_goes_on_where_it_was(tmp_path):
+    whole, _ = counting()
+    stopped, before = counting(fails_at=3)
+    with pytest.raises(KeyboardInterrupt):
+        run(stopped, range(3), tmp_path)
+    rest, after = counting()
+    found = run(rest, range(3), tmp_path)
+    assert before + after == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]
+    assert [replace(cell, seconds=0) for cell in found] == [replace(cell, seconds=0) for cell in run(whole, range(3))]
+    again, none = counting()
+    assert run(again, range(3), tmp_path) == found and not none
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == sorted(
+        f"{s}.{k}.json" for s in ("base", "more") for k in range(3)
+    )
+
+
+def test_cells_of_another_run_are_refused_before_anything_is_run(tmp_path):
+    miniature, calls = counting()
+    run(miniature, range(1), tmp_path)
+    with pytest.raises(
+        ValueError, match=r"more.0.json is of another run|base.0.json is of another run: size is None there"
+    ):
+        run(miniature, range(2), tmp_path, quick=True)
+    path_of(tmp_path, planned_cell(miniature, miniature.settings[1], 0, False)).write_text("{}")
+    with pytest.raises(ValueError, match=r"more.0.json is no cell of a miniature"):
+        run(miniature, range(2), tmp_path)
+    assert len(calls) == 2
+
+
+def test_a_measure_must_give_what_was_announced():
+    with pytest.raises(KeyError, match=r"toy measured \['speed'\]; its quantities are \['score'\]"):
+        run(toy(lambda keys, seed: {"speed": 1.0}), range(1))
+
+
+# --- measures
+
+
+@pytest.fixture(scope="module")
+def solo():
+    return Solo.of({"data": "digits", "samples": 200, "test": 150, "model": "mlp:12", "epochs": 3}, 0)
+
+
+def two_layer(models, row):
+    """The same network on inputs with a 1 appended: biases are weights of it, and of a unit that is always 1."""
+    w, b, v, c = (models[name][row].numpy() for name in ("body.1.weight", "body.1.bias", "head.weight", "head.bias"))
+    constant = np.eye(1, w.shape[1] + 1, w.shape[1])
+    return TwoLayer(np.vstack([np.hstack([w, b[:, None]]), constant]), np.hstack([v, c[:, None]]))
+
+
+def test_grid_barriers_approach_the_exact_ones_from_below(solo):
+    models = solo.trained(solo.starts(4, 0), solo.anchor(0, 0), 0.0, 0)
+    x = np.hstack([solo.data.x_test.flatten(1).numpy(), np.ones((150, 1))])
+    y, networks = solo.data.y_test.numpy(), [two_layer(models, row) for row in range(4)]
+    found = segments(solo.scores, tree_map(lambda w: w[:1], models), tree_map(lambda w: w[1], models), points=101)
+    exact = loss_barrier(networks[0], networks[1], x, y, "cross-entropy").value
+    assert 0 <= exact.hi - found.loss_barriers().item() < 1e-3 * exact.value + 1e-6
+    shares = accuracy_barrier(networks[0], networks[1], x, y).value
+    assert -1e-12 < shares.hi - found.accuracy_barriers().item() < 0.02
+    groups = group_barriers(solo.scores, models, 2)
+    exact_groups = [group_accuracy_barrier(networks[k : k + 2], x, y).value for k in (0, 2)]
+    assert groups.tolist() == pytest.approx(exact_groups, abs=1e-9)
+    with pytest.raises(ValueError, match="4 models cannot be split into groups of 3"):
+        group_barriers(solo.scores, models, 3)
+
+
+def test_barriers_are_symmetric_and_none_lies_between_a_model_and_itself(solo):
+    models = solo.starts(3, 0)
+    rolled = tree_map(lambda w: w.roll(1, 0), models)
+    there, back = segments(solo.scores, models, rolled), segments(solo.scores, rolled, models)
+    torch.testing.assert_close(there.loss_barriers(), back.loss_barriers(), rtol=0, atol=1e-12)
+    same = segments(solo.scores, models, models)
+    assert same.loss_barriers().abs().max() < 1e-12 and same.accuracy_barriers().abs().max() < 1e-12
+
+
+def test_models_trained_alone_are_alone(solo):
+    """What a model becomes depends on its own start and order only, and on the anchor only where beta is positive."""
+    starts, anchor, other = solo.starts(3, 0), solo.anchor(0, 0), solo.anchor(1, 0)
+    models = solo.trained(starts, anchor, 0.0, 0)
+    two = solo.trained(tree_map(lambda w: w[:2], starts), other, 0.0, 0)
+    for name in two:
+        torch.testing.assert_close(two[name], models[name][:2], rtol=0, atol=1e-12)
+        assert not torch.equal(models[name][0], models[name][1])
+    pulled = [solo.trained(starts, each, 1.0, 0) for each in (anchor, other)]
+    assert (pulled[0]["head.weight"] - pulled[1]["head.weight"]).abs().max() > 1e-3
+
+
+def test_one_step_with_the_anchor_is_the_gradient_of_both_losses(solo):
+    """With one full batch, no momentum and the anchor at the start, the step is rate (1 + beta alpha) gradient."""
+    once = replace(solo, epochs=1, batch_size=200, momentum=0.0)
+    starts = solo.starts(1, 0)
+    start = tree_map(lambda w: w[0], starts)
+    moves = [tree_map(lambda w, v: w - v, once.trained(starts, start, beta, 0), starts) for beta in (0.0, 1.0, 3.0)]
+    first, last = ((move["head.weight"] / moves[0]["head.weight"]).median().item() - 1 for move in moves[1:])
+    assert 0 < first < 1 and last == pytest.approx(3 * first, abs=1e-9)
+
+
+def test_the_three_models_are_where_the_plane_says(solo):
+    models = solo.starts(3, 0)
+    three = ThreeModels(solo.model, solo.data, models)
+    losses, accuracies = solo.scores(models)
+    assert [corner.loss for corner in three.corners()] == pytest.approx(losses.tolist(), abs=1e-12)
+    assert [corner.accuracy for corner in three.corners()] == pytest.approx(accuracies.tolist(), abs=1e-12)
+    mean = solo.scores(tree_map(lambda w: w.mean(0, keepdim=True), models))
+    assert three.centre() == pytest.approx((mean[0].item(), mean[1].item()), abs=1e-12)
+    found, s, t, grid = three.losses(5)
+    assert grid[1, 3] == pytest.approx(three.score(found.point(s[1], t[3])).loss, abs=1e-12)
+    assert three.rise() >= 0 and three.rise(parts=1) == 0  # the corners alone
+
+
+def test_the_picture_names_its_axes_and_marks_the_models(monkeypatch):
+    monkeypatch.setattr(plane, "POINTS", 5)
+    figure = plane.draw({**TINY, "epochs": 1})
+    *panels, bar = figure.axes
+    assert [panel.get_title() for panel in panels] == [setting.name for setting in plane.MINIATURE.settings]
+    for panel in panels:
+        assert panel.get_xlabel() and panel.get_ylabel() and len(panel.lines[0].get_xdata()) == 3
+    assert "nats" in bar.get_ylabel()
+
+
+def test_late_decays_of_the_rate():
+    job = prepared(**{**ima.COMMON, **TINY, **ima.IMA, "rounds": 20, "epochs": 4})
+    base, start = job.federation, job.config.ima_start
+    assert ima.decayed(base, None, start, 20) is base and start == 15
+    plain = [0.05 * 0.99**number for number in range(20)]
+    for late, after in (("constant", [2.5e-4] * 5), ("passes", plain[15:])):
+        schedule = ima.decayed(base, late, start, 20).schedule
+        assert [schedule(number) for number in range(20)] == pytest.approx(plain[:15] + after)
+    cycle = ima.decayed(base, "cyclic", start, 20).schedule
+    assert [cycle(15), cycle(16), cycle(17)] == pytest.approx([0.05, 2.5e-4, 0.05])
+    passes = [ima.decayed(base, "passes", start, 20).work.at(number).epochs for number in (0, 14, 16, 17, 19)]
+    assert passes == [4, 4, 4, 3, 2]
+
+
+def test_ima_is_its_baseline_until_it_starts():
+    """The four of the two by two share the rounds before the start; after it, one model's mean is that model."""
+    found = {}
+    for name in ("FedAvg", "faster decay only", "averaging only", "IMA"):
+        keys = {**ima.COMMON, **ima.VARIATIONS[name], **TINY, "rounds": 8, "rate": 0.2}
+        found[name] = prepared(**keys).train().metrics["test_loss"]
+    for losses in found.values():
+        np.testing.assert_allclose(losses[:6], found["FedAvg"][:6], rtol=0, atol=1e-7)
+    assert not np.allclose(found["IMA"][6:], found["faster decay only"][6:], atol=1e-6)
+    assert not np.allclose(found["averaging only"][6:], found["FedAvg"][6:], atol=1e-6)
+
+
+# --- the command
+
+
+def command(*arguments):
+    return CliRunner().invoke(app, ["miniature", *(str(argument) for argument in arguments)])
+
+
+def test_the_list_names_every_miniature():
+    result = command("list")
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.stdout.splitlines()] == list(catalogue())
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["imma"], "error: there is no miniature 'imma'. Did you mean 'ima'?"),
+        (["all", "ima"], "error: there is no miniature 'all'."),
+        (["ima", "--markdown", "."], "error: cannot write .: it is a folder; name a file"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message):
+    result = command(*arguments)
+    assert result.exit_code == 2 and message in result.stderr and "Traceback" not in result.output
+
+
+def test_page_and_numbers_come_from_the_same_cells(tmp_path, monkeypatch):
+    miniature = toy(lambda keys, seed: {"score": 50 + keys["effect"] * (3 + 0.5 * (-1) ** seed)}, seeds=4)
+    monkeypatch.setattr("experiments.miniatures.catalogue", lambda: {"toy": miniature})
+    result = command("toy", "--out", tmp_path / "cells", "--markdown", tmp_path / "a.md", "--csv", tmp_path / "a.csv")
+    assert result.exit_code == 0, result.output
+    assert "toy 8/8: more, seed 3: score 52.5" in result.stderr and not result.stdout
+    text = (tmp_path / "a.md").read_text()
+    assert "`ntkfl miniature toy --out cells --markdown a.md`" in text and str(tmp_path) not in text
+    assert "| more |  |  | 53.00 ± 0.29 | +3.00 ± 0.29 | higher |  |" in text
+    rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
+    assert [float(row["difference"]) for row in rows[1:]] == [3.0] and rows[0]["difference"] == ""
+    assert rows[1]["seeds"] == "4" and rows[1]["finding"] == "higher"
+    assert (
+        text.rstrip()
+        == page(
+            [(miniature, run(miniature, range(4), tmp_path / "cells"))],
+            "ntkfl miniature toy --out cells --markdown a.md",
+        ).rstrip()
+    )
+    assert as_csv([(miniature, run(miniature, range(4)))]) == (tmp_path / "a.csv").read_text()
+
+
+def test_ctrl_c_keeps_what_is_done(tmp_path, monkeypatch):
+    miniature, _ = counting(fails_at=1)
+    monkeypatch.setattr("experiments.miniatures.catalogue", lambda: {"toy": miniature})
+    result = command("toy", "--out", tmp_path / "cells", "--markdown", tmp_path / "a.md")
+    assert result.exit_code == 128 + signal.SIGINT and "what is done is kept in" in result.stderr
+    assert not (tmp_path / "a.md").exists() and len(list(tmp_path.rglob("*.json"))) == 1
+
+
+def test_a_picture_is_put_beside_the_cells(tmp_path, monkeypatch):
+    monkeypatch.setattr(plane, "POINTS", 5)
+    result = command("plane", "--quick", "--seeds", 1, "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "plane" / "plane.png").read_bytes().startswith(b"\x89PNG")
+    assert len(list((tmp_path / "plane").glob("*.json"))) == len(plane.MINIATURE.settings)
+
+
+def test_cells_are_whole_or_not_there(tmp_path, monkeypatch):
+    """A process that dies while it writes leaves no file that a later run would read."""
+    miniature, _ = counting()
+
+    def dies(*paths):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(cells.os, "replace", dies)
+    with pytest.raises(OSError, match="no space left"):
+        run(miniature, range(1), tmp_path)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
