@@ -69,7 +69,7 @@ class RunConfig(BaseModel):
     local_steps: Count | None = None
     batch_size: Count | Literal["full"] = 32
     optimizer: Literal["sgd", "adam"] = "sgd"
-    rate: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+    rate: Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
     rate_decay: Share = 1.0
     momentum: Annotated[float, Field(ge=0, lt=1)]
     weight_decay: NonNegative = 0.0

@@ -33,7 +33,7 @@ def refused(given, *words):
         ({"optimizer": "adam", "momentum": 0.9}, ["momentum is 0.9", "Adam has none"]),
         ({"ima_window": 3}, ["ima_window is 3 without ima", "add ima"]),
         ({"ima_start": 0.75}, ["ima_start is 0.75", "integer"]),
-        ({"rate": 1e300}, ["rate is 1e+300", "less than or equal to 1000000000"]),
+        ({"rate": 1e300}, ["rate is 1e+300", "less than or equal to 1"]),
         ({"seed": 2**70}, ["seed is 1180591620717411303424", "less than"]),
         ({"ima": True, "ima_start": 1.5}, ["ima_start is 1.5", "integer"]),
         ({"rounds": 0.5, "momentum": -1.0}, ["rounds is 0.5", "momentum is -1.0"]),
