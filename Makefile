@@ -7,6 +7,8 @@ STAMP := .venv/.complete
 verify: $(STAMP)
 	@.venv/bin/ntkfl verify
 
+# One thread a worker: more than cores would only wait for each other.
+test test-slow: export OMP_NUM_THREADS := 1
 test: $(STAMP)
 	.venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
 
