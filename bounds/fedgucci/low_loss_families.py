@@ -33,14 +33,14 @@ def low_loss_draws(options: Options, *, own: bool = False) -> tuple[LowLossCubeD
     """
     if options.data is not None:
         return ()
-    trials = min(options.trials or 10, 10)
+    trials = min(options.trials or 5, 5)
     count = 3 if own else 2
     return tuple(LowLossCubeDraw(*shape, 0.5, count=count, own=own, trials=trials) for shape in ((2, 2), (1, 4)))
 
 
 def wide_cube_draws(options: Options) -> tuple[LowLossCubeDraw, ...]:
     """Cubes almost as wide as Omega, and a region of low loss so small that the right side is mostly below 1."""
-    trials = min(options.trials or 10, 10)
+    trials = min(options.trials or 5, 5)
     return tuple(LowLossCubeDraw(*shape, 3.0, level=0.15, trials=trials) for shape in ((2, 2), (1, 3)))
 
 
