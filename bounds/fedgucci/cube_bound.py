@@ -23,7 +23,7 @@ MUTANTS = (
     reversed_comparison(),
 )
 NEEDED = {"in-the-cube": scattered, LIPSCHITZ_LOSS.name: steep_loss, AS_ASSUMED.name: steep_loss}
-LOSS_MUTANT = replaced(L, L / 1000, "a thousandth of the loss's constant", Change.CONSTANT)
+LOSS_MUTANT = replaced(L, L / 10**4, "a ten-thousandth of the loss's constant", Change.CONSTANT)
 SAYS_BOTH = (
     "first part: sup over alpha of E_x |z_x(alpha)|_2, exactly for one output (piecewise quadratic in alpha), to 1e-10 "
     "for several; second part: the barrier of the case's loss, exactly for absolute and squared, to 1e-10 for logistic "

@@ -63,7 +63,7 @@ def loss_draws(options: Options) -> tuple[CubeDraw, ...]:
         few = options.trials or 10
         classes = replace(draw, loss="cross-entropy", outputs=3, trials=few)
         return draw, replace(draw, loss="logistic", trials=few), classes
-    return absolute + tuple(CubeDraw(**(family | {"trials": options.trials or 5})) for family in OTHER_LOSSES)
+    return absolute + tuple(CubeDraw(**(family | {"trials": options.trials or 10})) for family in OTHER_LOSSES)
 
 
 def unit_loss_draws(options: Options) -> tuple[CubeDraw, ...]:

@@ -264,7 +264,7 @@ def test_grid_barriers_approach_the_exact_ones_from_below(solo):
     shares = accuracy_barrier(networks[0], networks[1], x, y).value
     assert -1e-12 < shares.hi - found.accuracy_barriers().item() < 0.02
     groups = group_barriers(solo.scores, models, 2)
-    exact_groups = [group_accuracy_barrier(networks[k : k + 2], x, y).value for k in (0, 2)]
+    exact_groups = [float(group_accuracy_barrier(networks[k : k + 2], x, y).value) for k in (0, 2)]
     assert groups.tolist() == pytest.approx(exact_groups, abs=1e-9)
     with pytest.raises(ValueError, match="4 models cannot be split into groups of 3"):
         group_barriers(solo.scores, models, 3)

@@ -223,7 +223,7 @@ def test_fed_fa_draws_features_from_round_1_on_and_never_the_head():
     model, data = network(), classes()
     w = model.initial(0)
     batch = Batch(data.x, data.y, torch.ones(len(data.y), dtype=torch.float64))
-    now = step(w, {"anchors": torch.eye(3, 5, dtype=torch.float64)}, draws=torch.tensor(1.0, dtype=torch.float64))
+    now = step(w, {"anchors": torch.eye(3, 5, dtype=torch.float64)}, attracts=torch.tensor(1.0, dtype=torch.float64))
     pulled, plain = (
         torch.func.grad(lambda v, s=strength: fed_fa.Anchored(CrossEntropy(), s)(model, v, batch, now))(w)
         for strength in (1.0, 0.0)
