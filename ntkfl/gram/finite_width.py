@@ -1,14 +1,18 @@
 """Gram matrices of finite networks, from exact integer counts of neurons; the Jacobian is never built.
 
-Only blocks of neurons are held at a time. The counts are products of 0/1 matrices, exact in float32.
+Only blocks of neurons are held at a time.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ntkfl.estimate import Estimate
+from ntkfl.gram.packing import active_words
+from ntkfl.gram.pair_counts import Side, summed
 from ntkfl.gram.patterns import EPSILON, activations, checked_network, doubtful, neuron_blocks
 from ntkfl.initialisation import blocks
 from ntkfl.problem import checked_inputs
@@ -80,10 +84,13 @@ def initial(
         ValueError: as `finite` and `draw`.
     """
     x = checked_inputs("x", x)
-    counts = np.zeros((len(x), len(x)))
-    for weights in blocks(width, x.shape[1], seed, sigma, block):
-        counts += _counts(x, weights.hidden, None, None)
-    return _inner_products(x, None) * (counts / width)
+    drawn = blocks(width, x.shape[1], seed, sigma, block)
+    parts = (
+        partial(_same, x, weights.hidden[part])
+        for weights in drawn
+        for part in neuron_blocks(len(x), len(weights.hidden))
+    )
+    return _inner_products(x, None) * (summed(parts, (len(x), len(x)), width, same=True) / width)
 
 
 def local_gram(
@@ -112,29 +119,42 @@ def local_gram(
         raise ValueError(f"w has shape {w.shape}; it must be (N, *{u.shape}), a network for each of {clients}")
     if neurons is not None and (np.shape(neurons) != (n, m) or np.asarray(neurons).dtype != bool):
         raise ValueError(f"neurons has shape {np.shape(neurons)}; it must be a boolean array of shape {(n, m)}")
-    counts = np.zeros((n, n))
-    for block in neuron_blocks(n, m):
+
+    def patterns(block: slice, packed: bool) -> tuple[Side, Side]:
         rows, columns = activations(x, u[block]), np.empty((n, len(u[block])), bool)
         if neurons is not None:
             rows &= neurons[:, block]
         for c in np.unique(owner):
             columns[owner == c] = activations(x[owner == c], w[c, block])
-        counts += rows.astype(np.float32) @ columns.astype(np.float32).T
+        return rows, columns
+
+    counts = summed((partial(patterns, block) for block in neuron_blocks(n, m)), (n, n), m)
     return _inner_products(x, None) * (counts / m)
 
 
-def _counts(x, u, w, z) -> np.ndarray:
-    """Number of neurons active on both x_i (under u) and z_j (under w): integers held in float64."""
+def _counts(x, u, w, z) -> Int[np.ndarray, "n p"]:
+    """Number of neurons active on both x_i (under u) and z_j (under w)."""
     x, u = checked_network(x, u)
+    n, m, p = len(x), len(u), len(x if z is None else z)
+    if w is None and z is None:
+        return summed((partial(_same, x, u[block]) for block in neuron_blocks(n, m)), (n, n), m, same=True)
     w, z = (u if w is None else np.asarray(w, float)), (x if z is None else np.asarray(z, float))
     if w.shape != u.shape:
         raise ValueError(f"w has shape {w.shape}, u has {u.shape}: they must be weights of one network, (m, d)")
-    counts = np.zeros((len(x), len(z)))
-    for block in neuron_blocks(max(len(x), len(z)), len(u)):
-        rows = activations(x, u[block]).astype(np.float32)
-        columns = rows if w is u and z is x else activations(z, w[block]).astype(np.float32)
-        counts += rows @ columns.T
-    return counts
+    z, w = checked_network(z, w)
+
+    def patterns(block: slice, packed: bool) -> tuple[Side, Side]:
+        return _side(x, u[block], packed), _side(z, w[block], packed)
+
+    return summed((partial(patterns, block) for block in neuron_blocks(max(n, p), m)), (n, p), m)
+
+
+def _same(x: np.ndarray, u: np.ndarray, packed: bool) -> tuple[Side, None]:
+    return _side(x, u, packed), None
+
+
+def _side(x: np.ndarray, u: np.ndarray, packed: bool) -> Side:
+    return active_words(x, u) if packed else activations(x, u)
 
 
 def _inner_products(x, z) -> np.ndarray:

@@ -12,13 +12,16 @@ from ntkfl.problem import checked_inputs
 
 EPSILON = 2.0**-52
 _ENTRIES = 2**22  # of a block of pre-activations (32 MiB)
+CACHED = 2**18  # entries of a block of float32 products (1 MiB)
+SINGLE = 256  # features up to which a float32 product leaves few signs undecided
+FEW = 0.01  # share of undecided signs up to which they are decided one by one
 
 
 def activations(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> Bool[np.ndarray, "n m"]:
     """The pattern 1{u_r . x_i >= 0}.
 
-    A dot product too close to zero for float64 to settle its sign is summed exactly. So the pattern depends on
-    nothing but the numbers: not on blocks, nor on the order of the neurons or samples.
+    Signs that float32 cannot settle are left to float64, and those that float64 cannot are summed exactly. So the
+    pattern depends on nothing but the numbers: not on blocks, nor on the order of the neurons or samples.
 
     Raises:
         ValueError: x or u not finite, or of different numbers of features.
@@ -26,12 +29,50 @@ def activations(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> Boo
     x, u = checked_network(x, u)
     out = np.empty((len(x), len(u)), bool)
     x = scaled_rows(x)  # a positive scale changes no sign, and nothing can overflow or vanish
-    for block in neuron_blocks(len(x), len(u)):
-        dot, bound = _dots(x, scaled_rows(u[block]))
-        out[:, block] = dot >= 0
-        for i, r in zip(*np.nonzero(np.abs(dot) <= bound), strict=True):
-            out[i, block.start + r] = dot_product(x[i], u[block.start + r]) >= 0
+    single, step = unit_rows(x), max(64, CACHED // len(x))
+    for block in (slice(start, start + step) for start in range(0, len(u), step)):
+        out[:, block] = _signs(x, scaled_rows(u[block]), single)
     return out
+
+
+def _signs(x: np.ndarray, u: np.ndarray, single: np.ndarray) -> np.ndarray:
+    """1{x_i . u_r >= 0} of scaled rows; `single`: those of x of unit norm in float32."""
+    d = x.shape[1]
+    if d <= SINGLE:
+        dot = single @ unit_rows(u).T
+        undecided = np.abs(dot) <= doubt(d)
+        hit = np.flatnonzero(undecided.any(axis=1))  # rows: most have none
+        i, r = np.nonzero(undecided[hit])
+        if len(i) <= FEW * dot.size:
+            active, i = dot >= 0, hit[i]
+            active[i, r] = decided(x[i], u[r])
+            return active
+    dot, bound = _dots(x, u)
+    active, (i, r) = dot >= 0, np.nonzero(np.abs(dot) <= bound)
+    active[i, r] = decided(x[i], u[r])
+    return active
+
+
+def doubt(d: int) -> np.float32:
+    """How far a float32 product of two rows of `unit_rows` may be from that of the exact rows of unit norm."""
+    # d roundings of the sum and two of the factors of its terms, 2^-24 each, times sum_k |x_k u_k| <= 1; two more cover
+    # the errors of the norms, underflow and all products of these, and one the rounding of this line.
+    return np.float32((d + 5) * 2.0**-24)
+
+
+def decided(x: Float[np.ndarray, "k d"], u: Float[np.ndarray, "k d"]) -> Bool[np.ndarray, " k"]:
+    """1{x_k . u_k >= 0} of matching scaled rows, exactly."""
+    dot = np.einsum("ij,ij->i", x, u)
+    active, bound = dot >= 0, (x.shape[1] + 2) * EPSILON * np.linalg.norm(x, axis=1) * np.linalg.norm(u, axis=1)
+    for k in np.flatnonzero(np.abs(dot) <= bound):
+        active[k] = dot_product(x[k], u[k]) >= 0
+    return active
+
+
+def unit_rows(x: np.ndarray) -> np.ndarray:
+    """Scaled rows as rows of unit norm in float32; a zero row stays zero."""
+    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    return (x / np.where(norms > 0, norms, 1.0)).astype(np.float32)
 
 
 def doubtful(
