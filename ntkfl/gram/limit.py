@@ -9,26 +9,53 @@ from jaxtyping import Float
 
 from ntkfl.estimate import Estimate
 from ntkfl.gram.error_free import halves, product_error, scaled_rows
+from ntkfl.gram.limit_tiles import fill
 from ntkfl.problem import checked_inputs
 
 ROUNDOFF = 2.0**-53
 _STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of a dot product more than 2.3 times
 _BLOCK = 2**20  # entries of a block of angles
+TILED = 2**22  # entries from which compiling the pass over tiles (a third of a second) pays
+FAR = 200  # exponents of the rows up to which no square of a norm overflows or vanishes
 _GATHER = 2**15  # numbers gathered at a time for the repair of a block; they stay in cache
 
 
-def infinite(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = None) -> Float[np.ndarray, "n p"]:
+def infinite(
+    x: Float[np.ndarray, "n d"],
+    z: Float[np.ndarray, "p d"] | None = None,
+    out: Float[np.ndarray, "n p"] | None = None,
+) -> Float[np.ndarray, "n p"]:
     """First-layer NTK of f(x) = a . relu(U x) / sqrt(m) at infinite width: x_i.z_j (pi - angle_ij) / (2 pi).
 
     Rows may have any nonzero norm; the kernel is homogeneous in each of them. Exactly symmetric, with diagonal
     |x_i|^2 / 2, when z is None. Memory: the result and blocks of 2^20 entries.
 
+    Args:
+        out: written in place of a new array, and returned; an `np.memmap` holds what memory does not.
+
     Raises:
-        ValueError: an entry that is not finite, a zero row, or x and z of different numbers of features.
+        ValueError: an entry that is not finite, a zero row, x and z of different numbers of features, or an `out` of
+            another shape or type.
     Source: FL-NTK, Definition of H^infinity.
     """
     x, z, alone = _arguments(x, z)
-    return _kernel(x, z, alone, lambda dot, _, to_pi: dot * (to_pi / (2 * np.pi)))
+    if out is None:
+        out = np.empty((len(x), len(z)))
+    elif out.shape != (len(x), len(z)) or out.dtype != np.float64:
+        raise ValueError(f"out is {out.dtype} of shape {out.shape}; it must be float64 of shape {(len(x), len(z))}")
+    exponents = [np.frexp(np.abs(rows).max(axis=1))[1] for rows in (x, z)]
+    if len(x) * len(z) < TILED or max(np.abs(e).max() for e in exponents) > FAR:
+        return _kernel(x, z, alone, lambda dot, _, to_pi: dot * (to_pi / (2 * np.pi)), out)
+    left, right = _Rows.of(x), _Rows.of(z)
+
+    def repair(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        sine, dot = _sine_and_dot(_Rows(*(f[i] for f in left)), right.value[j])
+        return np.ldexp(dot * (np.arctan2(sine, -dot) / (2 * np.pi)), exponents[0][i] + exponents[1][j])
+
+    fill(out, x, z, alone, _STEEP, repair)
+    if alone:
+        np.fill_diagonal(out, np.einsum("ij,ij->i", x, x) / 2)
+    return out
 
 
 def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = None) -> Float[np.ndarray, "n p"]:
@@ -41,7 +68,7 @@ def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = Non
         ValueError: as `infinite`.
     """
     x, z, alone = _arguments(x, z)
-    return _kernel(x, z, alone, lambda _, angle, __: angle)
+    return _kernel(x, z, alone, lambda _, angle, __: angle, np.empty((len(x), len(z))))
 
 
 def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = None) -> Estimate:
@@ -51,7 +78,8 @@ def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] |
         ValueError: as `infinite`.
     """
     # With u = 2^-53 and entries in units of |x||z|: the dot product is off by at most d u / (1 - d u) in any order of
-    # summation (Higham, Accuracy and Stability, Sec. 3.1), each norm by (d/2 + 2) u, hence the cosine by (2d + 7) u.
+    # summation (Higham, Accuracy and Stability, Sec. 3.1), each norm by (d/2 + 2) u, hence the cosine by (2d + 7) u
+    # (tiles multiply by reciprocal norms: three more).
     # Where |cos| <= .9, arccos multiplies that by at most 2.3 and adds 4 ulp (8 u); elsewhere atan2 of the sine and the
     # dot product has the error sin cos (relative error of the sine: (2d + 12) u) + sin (d u) <= (1.4 d + 6) u. In both
     # cases the angle is off by at most (4.6 d + 25) u. Then |dH| <= |dot error| / 2 + |angle error| / (2 pi)
@@ -86,11 +114,10 @@ def _arguments(x, z) -> tuple[np.ndarray, np.ndarray, bool]:
     return x, z, False
 
 
-def _kernel(x: np.ndarray, z: np.ndarray, alone: bool, entry) -> np.ndarray:
+def _kernel(x: np.ndarray, z: np.ndarray, alone: bool, entry, out: np.ndarray) -> np.ndarray:
     """entry(dot, angle, pi - angle) for all pairs, block by block; only one triangle is computed when z is x."""
     left = _Rows.of(x)
     right = left if alone else _Rows.of(z)
-    out = np.empty((len(x), len(z)))
     step = max(1, _BLOCK // len(z))
     for start in range(0, len(x), step):
         rows, columns = slice(start, start + step), slice(start if alone else 0, None)

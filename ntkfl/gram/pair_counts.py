@@ -12,9 +12,10 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 import numpy as np
 from jaxtyping import Bool, Int, UInt64
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import threadpool_limits
 
 from ntkfl.gram import packing
+from ntkfl.gram.threads import worker_threads
 
 LOADING = 2**36  # sample pairs times neurons above which loading the compiler (a second) pays
 PARALLEL = 2**32  # the same above which threads do
@@ -32,7 +33,7 @@ def summed(parts: Iterable[Part], shape: tuple[int, int], width: int, same: bool
     """
     work = math.prod(shape) * width
     packed = packing.loaded() or work > LOADING
-    threads = _threads() if work > PARALLEL else 1
+    threads = worker_threads() if work > PARALLEL else 1
     count = _packed if packed else _product
     if packed:
         packing.kernels()  # compiled before threads ask for it
@@ -68,10 +69,6 @@ def _in_threads(parts: Iterable[Part], count: Callable, threads: int, shape: tup
         for future in waiting:
             future.result()
     return sum(totals[1:], start=totals[0])
-
-
-def _threads() -> int:
-    return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
 
 
 def _product(rows: np.ndarray, columns: np.ndarray | None, total: np.ndarray) -> None:

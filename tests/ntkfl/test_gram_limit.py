@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ntkfl.gram import angles, infinite, infinite_estimate, initial, smallest_eigenvalue
+from ntkfl.gram import angles, infinite, infinite_estimate, initial, limit, limit_tiles, smallest_eigenvalue
+
+
+@pytest.fixture(autouse=True, scope="module", params=["blocks of rows", "tiles"])
+def way(request):
+    """Small matrices are computed in blocks of rows, large ones in tiles; every test holds for both ways."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limit, "TILED", 0 if request.param == "tiles" else float("inf"))
+        patch.setattr(limit_tiles, "TILE", 200)
+        yield
 
 
 def exact_angle_and_entry(x, y):
@@ -128,3 +137,24 @@ def test_the_limit_of_wide_networks_within_six_standard_errors():
 def test_bad_input_is_named(function, x, z, message):
     with pytest.raises(ValueError, match=message):
         function(np.array(x), None if z is None else np.array(z))
+
+
+def test_the_result_may_be_written_where_the_caller_says(tmp_path):
+    x, z = (np.random.default_rng(k).normal(size=(k, 3)) for k in (450, 230))
+    kept = np.memmap(tmp_path / "gram", dtype=float, mode="w+", shape=(450, 230))
+    assert infinite(x, z, out=kept) is kept
+    assert np.array_equal(kept, infinite(x, z))
+    with pytest.raises(ValueError, match=r"out is float32 of shape \(450, 230\); it must be float64 of shape"):
+        infinite(x, z, out=np.empty((450, 230), np.float32))
+
+
+def test_rows_of_extreme_norms_are_left_to_the_blocks():
+    x = np.random.default_rng(5).normal(size=(20, 3))
+    scales = np.where(np.arange(20) % 2, 2.0**-400, 2.0**400)
+    assert np.array_equal(infinite(x * scales[:, None]), infinite_blocks(x) * np.outer(scales, scales))
+
+
+def infinite_blocks(x):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limit, "TILED", float("inf"))
+        return infinite(x)

@@ -15,7 +15,7 @@ def packed_in_threads(monkeypatch):
     """Every count is packed, and made by three threads."""
     monkeypatch.setattr(pair_counts, "LOADING", -1)
     monkeypatch.setattr(pair_counts, "PARALLEL", -1)
-    monkeypatch.setattr(pair_counts, "_threads", lambda: 3)
+    monkeypatch.setattr(pair_counts, "worker_threads", lambda: 3)
     monkeypatch.setattr(patterns, "_ENTRIES", 700)
 
 
