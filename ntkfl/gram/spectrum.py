@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import scipy.linalg
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
 from ntkfl.estimate import Estimate
 
 ROUNDOFF = 2.0**-53
 BALLS_UP_TO = 200  # rows; a fifth of a second in balls
+LANCZOS_FROM = 2000  # rows; below, one eigenvector of a dense solver is as fast
 _ROUNDING = 1e-12  # an asymmetry of this much of the largest entry is taken for rounding, and enters the error
 
 
@@ -62,9 +66,7 @@ def _by_balls(h: np.ndarray) -> Estimate:
 
 
 def _by_cholesky(h: np.ndarray) -> Estimate:
-    n = len(h)
-    _, vectors = scipy.linalg.eigh(h, subset_by_index=[0, 0])
-    v = vectors[:, 0]
+    n, v = len(h), _lowest_vector(h)
     square, size = v @ v, np.abs(v) @ (np.abs(h) @ np.abs(v))
     # 2n roundings in v'Hv, n in v'v, a few for the quotient; the factor 1.01 covers their products and `size`.
     quotient = (v @ (h @ v)) / square
@@ -73,15 +75,29 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
     while True:
         shift = quotient - margin
         diagonal = np.diag(h) - shift
-        shifted = h.copy()
+        shifted = h.T.copy(order="F")  # in LAPACK's order, so that it is factored in place
         np.fill_diagonal(shifted, diagonal)
-        try:
-            np.linalg.cholesky(shifted)
-        except np.linalg.LinAlgError:
+        _, failed = scipy.linalg.lapack.dpotrf(shifted, lower=True, clean=False, overwrite_a=True)
+        if failed:
             margin *= 4
             continue
         lower = np.nextafter(shift - _backward_error(h, diagonal), -np.inf)
         return Estimate.between(lower, np.nextafter(upper, np.inf), "Cholesky with its backward error")
+
+
+def _lowest_vector(h: np.ndarray) -> np.ndarray:
+    """About an eigenvector of the smallest eigenvalue: what it is off by widens the enclosure and no more."""
+    if len(h) > LANCZOS_FROM:
+        factor, failed = scipy.linalg.lapack.dpotrf(h.T.copy(order="F"), lower=True, clean=False, overwrite_a=True)
+        if not failed:
+            solve = scipy.linalg.blas.dtrsv
+            inverse = LinearOperator(
+                h.shape, lambda b: solve(factor, solve(factor, b, lower=True), lower=True, trans=1), dtype=float
+            )
+            start = np.random.default_rng(0).standard_normal(len(h))
+            with suppress(ArpackNoConvergence):
+                return eigsh(inverse, k=1, which="LA", v0=start, tol=1e-8)[1][:, 0]
+    return scipy.linalg.eigh(h, subset_by_index=[0, 0])[1][:, 0]
 
 
 def _backward_error(h: np.ndarray, diagonal: np.ndarray) -> float:

@@ -37,6 +37,19 @@ def test_known_spectrum_is_enclosed(n, method):
         assert estimate.method.startswith(method)
 
 
+@pytest.mark.parametrize("shift", [0.0, -3.0])
+def test_the_eigenvector_of_large_matrices_comes_from_inverse_iteration(shift, monkeypatch):
+    """A matrix with a negative eigenvalue has no Cholesky factor to iterate with: the dense solver stands in."""
+    h = second_differences(300) + shift * np.eye(300)
+    dense = smallest_eigenvalue(h)
+    monkeypatch.setattr(spectrum, "LANCZOS_FROM", 0)
+    found = smallest_eigenvalue(h)
+    exact = 4 * np.sin(np.pi / 602) ** 2 + shift
+    assert found.lo <= exact * (1 + 1e-15) + 1e-15
+    assert found.hi >= exact - 1e-15
+    assert found.error < 1.5 * dense.error
+
+
 @settings(deadline=None, max_examples=20)
 @given(seed=seeds, n=st.integers(1, 25), shift=st.floats(-3, 3), scale=st.integers(-40, 40))
 def test_cholesky_and_balls_agree(seed, n, shift, scale):
