@@ -1,0 +1,93 @@
+"""Algorithm 1 by groups of clients: the same run as `simulate`, in either space, any grouping, on several devices."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ntkfl import Problem, Setup, client_groups, simulate
+from ntkfl.initialisation import draw
+
+SETUP = Setup(width=96, eta_local=0.2, eta_global=1.3, local_steps=3, rounds=4, seed=1)
+
+
+def ragged(n=23, d=3, clients=5, seed=0):
+    """Clients of 1 to about 9 samples, as a problem and as padded arrays with each sample's place in them."""
+    rng = np.random.default_rng(seed)
+    owner = np.concatenate([np.arange(clients), rng.choice(clients, n - clients, p=[0.4, 0.3, 0.1, 0.1, 0.1])])
+    x = rng.normal(size=(n, d))
+    problem = Problem(x / np.linalg.norm(x, axis=1, keepdims=True), rng.choice([-1.0, 1.0], n), owner)
+    widest = np.bincount(owner).max()
+    padded, labels, place = np.zeros((clients, widest, d)), np.zeros((clients, widest)), np.empty(n, int)
+    for c, members in enumerate(problem.clients()):
+        padded[c, : len(members)], labels[c, : len(members)] = problem.x[members], problem.y[members]
+        place[members] = c * widest + np.arange(len(members))
+    return problem, padded, labels, place
+
+
+def outputs(found, place):
+    local = np.asarray(found.local)
+    path = np.concatenate([local[:, 0], np.asarray(found.last)[None]])
+    return path.reshape(len(path), -1)[:, place], local.reshape(*local.shape[:2], -1)[:, :, place]
+
+
+@pytest.mark.parametrize("linearised", [False, True])
+@pytest.mark.parametrize("weight_space", [False, True])
+@pytest.mark.parametrize("rows", [1, 16, 1000])
+def test_the_run_is_that_of_the_simulator(rows, weight_space, linearised, monkeypatch):
+    monkeypatch.setattr(client_groups, "ROWS", rows)
+    monkeypatch.setattr(client_groups, "in_weight_space", lambda samples, d: weight_space)
+    problem, x, y, place = ragged()
+    weights = draw(SETUP.width, problem.d, SETUP.seed)
+    expected = simulate(problem, SETUP, weights, keep=(0, 2, 4), linearised=linearised)
+    steps = {"eta_local": SETUP.eta_local, "eta_global": SETUP.eta_global}
+    sizes = {"local_steps": SETUP.local_steps, "rounds": SETUP.rounds, "linearised": linearised}
+    found = client_groups.run(x, y, *weights, np.array([0, 2, 4]), **steps, **sizes)
+    path, local = outputs(found, place)
+    assert np.allclose(path, expected.outputs, rtol=0, atol=1e-12)
+    assert np.allclose(local, expected.local_outputs, rtol=0, atol=1e-12)
+    for kept, t in zip(found.kept, (0, 2, 4), strict=True):
+        assert np.allclose(kept, expected.weights[t], rtol=0, atol=1e-12)
+    single = client_groups.run(x, y, *weights, np.array([], int), **steps, **sizes, dtype="float32")
+    assert single.last.dtype == np.float32
+    assert np.allclose(outputs(single, place)[0], expected.outputs, rtol=0, atol=1e-4)
+
+
+ON_DEVICES = """
+import json, re, sys
+import jax, numpy as np
+from ntkfl import client_groups
+from ntkfl.initialisation import draw
+assert len(jax.devices()) == 4
+rng = np.random.default_rng(0)
+x, y, found = rng.normal(size=(5, 6, 3)) / 2, rng.choice([-1.0, 1.0], (5, 6)), []
+steps = dict(eta_local=0.2, eta_global=1.3, local_steps=3, rounds=4, linearised=False)
+for devices in ((), jax.devices()[:3], jax.devices()):
+    run = client_groups.run(x, y, *draw(70, 3, 0), np.array([4]), **steps, devices=devices)
+    assert run.kept.shape == (1, 70, 3)
+    found.append([np.asarray(run.local).ravel().tolist() + np.asarray(run.last).ravel().tolist(),
+                  np.asarray(run.kept).ravel().tolist()])
+text = client_groups._run.lower(
+    *(jax.ShapeDtypeStruct(s, float) for s in ((1, 5, 6, 3), (1, 5, 6))),
+    *(jax.ShapeDtypeStruct(a.shape, float, sharding=a.sharding) for a in
+      (client_groups._shared(w, jax.devices()) for w in draw(72, 3, 0))),
+    np.zeros(0, int), 0.2, 0.26, 0.1, local_steps=3, rounds=4, linearised=False, by_weights=False,
+).compile().as_text()
+exchanges = [line.split("=")[1].split("(")[0] for line in text.splitlines() if re.search(" all-(reduce|gather)", line)]
+shapes = [shape for line in exchanges for shape in re.findall(r"f64\\[([0-9,]*)\\]", line)]
+largest = max(int(np.prod([int(k) for k in shape.split(",") if k])) for shape in shapes)
+json.dump([found, largest], sys.stdout)
+"""
+
+
+def test_devices_that_share_the_neurons_give_the_same_run_and_exchange_outputs_only():
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu", "PATH": ""}
+    done = subprocess.run([sys.executable, "-c", ON_DEVICES], env=flags, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (one, *others), exchanged = json.loads(done.stdout)
+    for other in others:
+        assert np.allclose(other[0], one[0], rtol=0, atol=1e-13)
+        assert np.allclose(other[1], one[1], rtol=0, atol=1e-13)
+    assert 0 < exchanged <= 30  # the outputs of the one group of five clients with six samples
