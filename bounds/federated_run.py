@@ -234,6 +234,9 @@ def _user_problem(spec: str, unit, clients, partition, n, seed) -> Problem:
     return data.named(spec, n=n, seed=seed, unit=unit, clients=clients, partition=partition)
 
 
+DEFAULT_TRIALS = (
+    60  # seeds of each default family: no failure in both excludes one in thirty, where B.3 allows one in ten
+)
 OWN_TRIALS = 30  # seeds for the families that a statement brings beside the default ones
 
 
@@ -264,7 +267,7 @@ def federated_draws(
                 n=n,
                 unit=options.unit,
                 options_data=user,
-                trials=options.trials or (20 if cost > EXPENSIVE else OWN_TRIALS if label else 200),
+                trials=options.trials or (20 if cost > EXPENSIVE else OWN_TRIALS if label else DEFAULT_TRIALS),
                 linearised=linearised,
                 movements=movements,
                 device=options.device,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import reduce
-from operator import add, mul
+from functools import lru_cache, reduce
+from operator import add, itemgetter, mul
 from typing import Any
 
 import flint
@@ -17,6 +17,7 @@ from flint import arb, arb_mat
 from ntkfl.balls import PRECISION, NotFinite, ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate
 
+COMPILED = 4096  # expressions whose evaluation is kept
 LARGEST_PRODUCT = 64  # powers of a ball around 0 up to this are taken as products
 
 Constants = Mapping[Any, Any]  # sympy symbol -> float, array or Estimate
@@ -103,20 +104,20 @@ class Formula:
 
 def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) -> Estimate:
     """Enclosure of a sympy (matrix) expression; see `Formula.evaluate`."""
-    expression = sp.sympify(expression)
-    matrices = {s for s in expression.free_symbols if isinstance(s, sp.MatrixSymbol)}
-    scalars = expression.free_symbols - matrices - _dimensions(matrices)
-    missing = sorted(str(s) for s in (scalars | matrices) if s not in constants)
+    compiled = _compiled(sp.sympify(expression))
+    missing = sorted(str(s) for s in (compiled.scalars | compiled.matrices) if s not in constants)
     if missing:
         raise KeyError(f"no value for {', '.join(missing)} in the formula {expression}")
-    values = {s: _estimate(constants[s]) for s in scalars}
+    values = {s: _estimate(constants[s]) for s in compiled.scalars}
+    matrices = {s: _estimate(constants[s]) for s in compiled.matrices}
     shape = np.broadcast_shapes(*(v.value.shape for v in values.values()))
     with precision(bits):
-        environment: dict[Any, Any] = {s: ball_matrix(*_parts(_estimate(constants[s]))) for s in matrices}
-        method = _method([*values.values(), *(_estimate(constants[s]) for s in matrices)])
+        method = _method([*values.values(), *matrices.values()])
         if shape and matrices:
             raise ValueError("a matrix formula takes scalar constants, one case at a time")
-        found = _ball(expression, environment | {s: _BALLS(*_parts(v)) for s, v in values.items()})
+        environment: dict[Any, Any] = {s: ball_matrix(*_parts(v)) for s, v in matrices.items()}
+        environment |= {s: _BALLS(*_parts(v)) for s, v in values.items()}
+        found = compiled.value(environment)
         if not shape:
             found = _read(found)
             return Estimate(found.value, found.error, method)
@@ -139,7 +140,7 @@ def _parts(value: Estimate) -> tuple[np.ndarray, np.ndarray]:
     return value.value, value.error
 
 
-def _dimensions(matrices: set) -> set:
+def _dimensions(matrices: Iterable) -> set:
     return {s for matrix in matrices for size in matrix.shape for s in sp.sympify(size).free_symbols}
 
 
@@ -171,43 +172,70 @@ _FUNCTIONS: dict[type, Callable[..., Any]] = {
 }
 
 
-def _ball(node: Any, environment: Mapping) -> Any:
-    """The value of a sympy node: a ball, an array of balls, or a matrix of balls."""
-    if node in environment:
-        return environment[node]
+@dataclass(frozen=True)
+class _Compiled:
+    """An expression's symbols, and its value (a ball, an array of balls, or a matrix of balls) given theirs."""
+
+    scalars: frozenset
+    matrices: frozenset
+    value: Callable[[Mapping[Any, Any]], Any]
+
+
+@lru_cache(maxsize=COMPILED)
+def _compiled(expression: Any) -> _Compiled:
+    matrices = frozenset(s for s in expression.free_symbols if isinstance(s, sp.MatrixSymbol))
+    scalars = frozenset(expression.free_symbols - matrices - _dimensions(matrices))
+    return _Compiled(scalars, matrices, _ball(expression))
+
+
+def _ball(node: Any) -> Callable[[Mapping[Any, Any]], Any]:
+    """How the value of a sympy node follows from those of the symbols."""
+    if node.is_Symbol or isinstance(node, sp.MatrixSymbol):
+        return itemgetter(node)
     if node.is_Rational:
-        return arb(flint.fmpq(int(node.p), int(node.q)))
+        exact = flint.fmpq(int(node.p), int(node.q))
+        return lambda environment: arb(exact)  # rounded to the precision asked for
     if node is sp.pi:
-        return arb.pi()
+        return lambda environment: arb.pi()
     if node is sp.E:
-        return arb.const_e()
+        return lambda environment: arb.const_e()
     if node in (sp.zoo, sp.nan, sp.oo, -sp.oo):
         raise NotFinite(f"the formula is {node} whatever its symbols are: it has no value")
     if isinstance(node, sp.Identity):
-        return _Identity()
-    arguments = [_ball(argument, environment) for argument in node.args]
+        return lambda environment: _Identity()
+    arguments = [_ball(argument) for argument in node.args]
+    combined = _combined(node)
+    return lambda environment: combined(*[argument(environment) for argument in arguments])
+
+
+def _combined(node: Any) -> Callable[..., Any]:
+    """How the value of a sympy node follows from those of its arguments."""
     if isinstance(node, sp.Transpose):
-        return arguments[0].transpose()
+        return arb_mat.transpose
     if isinstance(node, sp.Inverse):
-        return _inverse(arguments[0])
+        return lambda matrix, exponent: _inverse(matrix)
     if isinstance(node, sp.Trace):
-        return arguments[0].trace()
+        return arb_mat.trace
     if isinstance(node, sp.MatAdd):
-        return _matrix_sum(arguments)
+        return lambda *terms: _matrix_sum(list(terms))
     if node.is_Add:
-        return reduce(add, arguments)
+        return lambda *terms: reduce(add, terms)
     if node.is_Mul or isinstance(node, sp.MatMul):
-        return reduce(_product, arguments)
+        return lambda *factors: reduce(_product, factors)
     if isinstance(node, sp.MatPow):
-        exponent = arguments[1].unique_fmpz() if arguments[1].is_exact() else None
-        if exponent is None:
-            raise ValueError(f"a matrix has whole powers only; the exponent of {node} is {arguments[1]}")
-        return arguments[0] ** int(exponent)
+        return lambda matrix, exponent: _matrix_power(matrix, exponent, node)
     if node.is_Pow:
-        return _POWERS(*arguments)
+        return _POWERS
     if type(node) in _FUNCTIONS:
-        return _FUNCTIONS[type(node)](*arguments)
+        return _FUNCTIONS[type(node)]
     raise TypeError(f"a formula may not contain {type(node).__name__}: {node}")
+
+
+def _matrix_power(matrix: arb_mat, exponent: arb, node: Any) -> arb_mat:
+    whole = exponent.unique_fmpz() if exponent.is_exact() else None
+    if whole is None:
+        raise ValueError(f"a matrix has whole powers only; the exponent of {node} is {exponent}")
+    return matrix ** int(whole)
 
 
 def _inverse(matrix: arb_mat) -> arb_mat:

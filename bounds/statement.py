@@ -84,8 +84,13 @@ class Hypothesis:
 
     def met(self, case: Any) -> bool:
         """Whether the case meets it, beyond the margin's own error."""
+        return self.least(case) >= 0
+
+    def least(self, case: Any) -> float:
+        """The smallest entry of the margin, its error taken off; NaN where one is unknown."""
         margin = self.margin(case)
-        return bool(np.all((margin if isinstance(margin, Estimate) else Estimate.exact(margin)).lo >= 0))
+        found = margin if isinstance(margin, Estimate) else Estimate.exact(margin)
+        return float(np.min(found.lo, initial=np.inf)) + 0.0  # no negative zero
 
 
 class Draw(Protocol):

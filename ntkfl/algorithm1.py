@@ -9,11 +9,8 @@ whose output, residual and gradient are exactly zero.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ntkfl.exact_dynamics import warn_if_unstable
@@ -50,37 +47,23 @@ def simulate(
     keep = keep_rounds(keep, setup.rounds)
     limit = warn_if_unstable(problem, setup)
     layout = _padded(problem)
-    outputs, states, history, kept = _run(
-        layout.x,
-        layout.y,
-        jnp.asarray(weights.hidden),
-        jnp.asarray(weights.signs),
-        jnp.asarray(keep),
-        setup.eta_local,
-        setup.eta_global,
-        local_steps=setup.local_steps,
-        rounds=setup.rounds,
-        linearised=linearised,
-        movements=movements,
-        through_d=bool(layout.x.shape[0] * layout.x.shape[1] >= 2 * problem.d),
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, with its cause
+        found = _run(layout, setup, weights, keep, linearised, movements)
     real = layout.position  # where each sample sits in the padded order
-    outputs = np.asarray(outputs)[:, real]
+    outputs = found.outputs[:, real]
     if not np.isfinite(outputs).all():
         first = int(np.argmin(np.isfinite(outputs).all(axis=1)))
         raise FloatingPointError(f"the run overflowed at round {first}: {limit or 'the steps are too large'}")
-    flat_x = np.asarray(layout.x).reshape(-1, problem.d)
     moved = {}
     if movements:
-        moved = {name: np.asarray(getattr(states, name)) for name in ("movement", "total_movement")}
-        moved |= {name: np.asarray(getattr(history, name)) for name in ("local_movement", "step")}
-        moved["flips"] = np.asarray(states.flips) / (problem.n * setup.width)
+        moved = {name: getattr(found, name) for name in ("movement", "total_movement", "local_movement", "step")}
+        moved["flips"] = found.flips / (problem.n * setup.width)
     return Trajectory(
         y=problem.y,
         n_clients=problem.n_clients,
         outputs=outputs,
-        local_outputs=np.asarray(history.local_outputs)[:, :, real],
-        weights={int(t): weights.hidden + np.asarray(c).T @ flat_x for t, c in zip(keep, kept, strict=True)},
+        local_outputs=found.local_outputs[:, :, real],
+        weights={t: weights.hidden + c.T @ layout.flat for t, c in found.coefficients.items()},
         provenance=provenance(weights=setup.seed),
         **moved,
     )
@@ -123,9 +106,14 @@ def keep_rounds(keep: Iterable[int], rounds: int) -> np.ndarray:
 
 
 class _Layout(NamedTuple):
-    x: jax.Array  # (N, c, d), zero rows where a client has fewer than c samples
-    y: jax.Array  # (N, c)
+    x: np.ndarray  # (N, c, d), zero rows where a client has fewer than c samples
+    y: np.ndarray  # (N c,)
     position: np.ndarray  # (n,): index of each sample in the flattened (N * c) order
+
+    @property
+    def flat(self) -> np.ndarray:
+        """The samples of all clients, (N c, d)."""
+        return self.x.reshape(-1, self.x.shape[2])
 
 
 def _padded(problem: Problem) -> _Layout:
@@ -136,89 +124,94 @@ def _padded(problem: Problem) -> _Layout:
     for c, members in enumerate(clients):
         x[c, : len(members)], y[c, : len(members)] = problem.x[members], problem.y[members]
         position[members] = c * widest + np.arange(len(members))
-    return _Layout(jnp.asarray(x), jnp.asarray(y), position)
+    return _Layout(x, y.ravel(), position)
 
 
-class _State(NamedTuple):  # of the global model at one round
-    movement: jax.Array
-    total_movement: jax.Array
-    flips: jax.Array
+class _Run(NamedTuple):
+    """What `Trajectory` has, samples in the padded order, flips as counts, and C at the rounds that are kept."""
+
+    outputs: np.ndarray
+    local_outputs: np.ndarray
+    movement: np.ndarray
+    total_movement: np.ndarray
+    flips: np.ndarray
+    local_movement: np.ndarray
+    step: np.ndarray
+    coefficients: dict[int, np.ndarray]
 
 
-class _Round(NamedTuple):  # of the clients within one round
-    local_outputs: jax.Array
-    local_movement: jax.Array | None
-    step: jax.Array | None
+def _run(layout: _Layout, setup: Setup, weights: Weights, keep: np.ndarray, linearised: bool, movements: bool) -> _Run:
+    """The run in arrays of one shape, (N c, m), written in place: the passes over them are what takes the time.
 
+    Within a round a client's coefficients are s_r sum_k p_i(k) [z_ir(k) >= 0], with p_i(k) its residuals times the step
+    over sqrt(m) and s_r the neuron's sign. The signs are left out of `summed` and of the products with the Gram
+    matrices, and put back after these. `on` is scratch wherever it holds no pattern.
+    """
+    n_clients, widest, d = layout.x.shape
+    x, y, (hidden, signs) = layout.flat, layout.y, weights
+    rounds, local_steps, scale = setup.rounds, setup.local_steps, 1 / np.sqrt(len(signs))
+    gram, local_gram = x @ x.T, layout.x @ layout.x.transpose(0, 2, 1)
+    through_d = len(x) >= 2 * d
+    z0 = x @ hidden.T
+    start = z0 >= 0
+    c, gc = np.zeros_like(z0), np.zeros_like(z0)  # C and G C
+    z_global, z_local, on, summed, work = (np.empty_like(z0) for _ in range(5))
+    outputs, local_outputs = np.empty((rounds + 1, len(x))), np.empty((rounds, local_steps + 1, len(x)))
+    movement, total_movement, flips = (np.zeros(rounds + 1) for _ in range(3))
+    local_movement, step = np.zeros((rounds, local_steps + 1)), np.zeros(rounds)
+    coefficients = {}
 
-@partial(jax.jit, static_argnames=("local_steps", "rounds", "linearised", "movements", "through_d"))
-def _run(
-    x, y, hidden, signs, keep, eta_local, eta_global, *, local_steps, rounds, linearised, movements, through_d
-):  # fmt: skip
-    n_clients, widest, d = x.shape
-    scale = 1 / jnp.sqrt(float(hidden.shape[0]))
-    flat = x.reshape(-1, d)
-    gram, local_gram = flat @ flat.T, x @ x.transpose(0, 2, 1)
-    z0 = flat @ hidden.T
-    pattern0 = z0 >= 0
-    # Sums are products with ones: XLA's reductions of float64 do not vectorise on a CPU.
-    everyone, members, neurons = jnp.ones(len(flat)), jnp.ones((n_clients, 1, widest)), jnp.ones(len(signs))
-
-    def by_client(array):
+    def by_client(array: np.ndarray) -> np.ndarray:
         return array.reshape(n_clients, widest, -1)
 
-    def active(z, start):  # the activation pattern that the gradient uses
-        return start if linearised else z >= 0
+    def network(z: np.ndarray) -> np.ndarray:
+        np.multiply(z, start, out=on) if linearised else np.maximum(z, 0.0, out=on)
+        return (on @ signs) * scale
 
-    def network(z, start):  # outputs from pre-activations (..., m)
-        return (jnp.where(active(z, start), z, 0.0) @ signs) * scale
-
-    def lift(c):  # pre-activations moved by coefficients: G c
-        return flat @ (flat.T @ c) if through_d else gram @ c
-
-    def length(squared):  # a norm from a quadratic form, nonnegative up to rounding
-        return jnp.sqrt(jnp.maximum(squared, 0.0))
-
-    def observe(c, gc):
+    def observe(t: int) -> np.ndarray | None:
+        """Record round t; returns |u_r(t) - u_r(0)|^2 = C_r^T G C_r, (m,)."""
+        np.add(z0, gc, out=z_global)
+        outputs[t] = network(z_global)
+        if t in keep:
+            coefficients[t] = c.copy()
         if not movements:
             return None
-        moved = everyone @ (c * gc)  # |u_r(t) - u_r(0)|^2 = C_r^T G C_r
-        flips = (active(z0 + gc, pattern0) != pattern0).sum()
-        return _State(length(moved.max()), length(moved @ neurons), flips)
+        moved = np.multiply(c, gc, out=on).sum(axis=0)
+        movement[t], total_movement[t] = _length(moved.max()), _length(moved.sum())
+        flips[t] = 0 if linearised else np.count_nonzero((z_global >= 0) != start)
+        return moved
 
-    def one_round(carry, t):
-        c, gc, kept = carry
-        if len(keep):
-            kept = jax.lax.cond((keep == t).any(), lambda k: k.at[jnp.argmax(keep == t)].set(c), lambda k: k, kept)
-        z_start, start, cross = by_client(z0 + gc), by_client(pattern0), by_client(gc)
-        base = everyone @ (c * gc) if movements else None
+    for t in range(rounds):
+        before = observe(t)
+        local_outputs[t, 0], local_movement[t, 0], z = outputs[t], movement[t], z_global
+        for k in range(local_steps):
+            pull = (setup.eta_local * scale) * (y - local_outputs[t, k])
+            np.copyto(on, start) if linearised else np.greater_equal(z, 0.0, out=on, casting="unsafe")
+            if k == 0:
+                np.multiply(on, pull[:, None], out=summed)
+            else:
+                summed += np.multiply(on, pull[:, None], out=on)
+            np.matmul(local_gram, by_client(summed), out=by_client(work))
+            work *= signs
+            z = np.add(z_global, work, out=z_local)
+            local_outputs[t, k + 1] = network(z)
+            if before is not None:  # |u + w|^2 = |u|^2 + w.(2u + w)
+                np.multiply(gc, 2.0, out=on)
+                on += work
+                on *= summed
+                local_movement[t, k + 1] = _length((before + by_client(on).sum(axis=1) * signs).max())
+        np.matmul(x, x.T @ summed, out=work) if through_d else np.matmul(gram, summed, out=work)
+        if before is not None:
+            step[t] = _length(np.multiply(summed, work, out=on).sum(axis=0).max()) / n_clients
+        signed = (setup.eta_global / n_clients) * signs
+        summed *= signed
+        work *= signed
+        c += summed
+        gc += work
+    observe(rounds)
+    return _Run(outputs, local_outputs, movement, total_movement, flips, local_movement, step, coefficients)
 
-        def local_step(state, _):
-            acc, lifted = state
-            z = z_start + lifted
-            outputs = network(z, start)
-            pull = (eta_local * scale) * (y - outputs)
-            acc = acc + jnp.where(active(z, start), pull[..., None] * signs, 0.0)
-            lifted = local_gram @ acc
-            moved = length((base + members @ (acc * (2 * cross + lifted))).max()) if movements else None
-            return (acc, lifted), (outputs.reshape(-1), moved)
 
-        zero = jnp.zeros_like(z_start)
-        (acc, lifted), (outputs, moved) = jax.lax.scan(local_step, (zero, zero), None, length=local_steps)
-        outputs = jnp.vstack([outputs, network(z_start + lifted, start).reshape(-1)])
-        acc = acc.reshape(len(flat), -1)
-        lifted = lift(acc)
-        share = eta_global / n_clients
-        history = _Round(outputs, None, None)
-        if base is not None:
-            step = length((everyone @ (acc * lifted)).max()) / n_clients
-            history = _Round(outputs, jnp.append(length(base.max()), moved), step)
-        return (c + share * acc, gc + share * lifted, kept), (observe(c, gc), history)
-
-    zero = jnp.zeros_like(z0)
-    kept = jnp.zeros((len(keep), *z0.shape))
-    (c, gc, kept), (states, history) = jax.lax.scan(one_round, (zero, zero, kept), jnp.arange(rounds))
-    kept = jnp.where((keep == rounds)[:, None, None], c, kept)
-    states = jax.tree.map(lambda path, last: jnp.concatenate([path, last[None]]), states, observe(c, gc))
-    outputs = jnp.vstack([history.local_outputs[:, 0], network(z0 + gc, pattern0)])
-    return outputs, states, history, kept
+def _length(squared: float) -> float:
+    """A norm from a quadratic form, nonnegative up to rounding."""
+    return float(np.sqrt(max(squared, 0.0)))

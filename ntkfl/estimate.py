@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,8 +33,8 @@ class Estimate:
         def __init__(self, value: ArrayLike, error: ArrayLike, method: str = ...) -> None: ...
 
     def __post_init__(self) -> None:
-        value, error = np.asarray(self.value, float), np.asarray(self.error, float)
-        if error.ndim and error.shape != value.shape:
+        value, error = np.array(self.value, float), np.array(self.error, float)  # the caller may go on writing
+        if error.shape != value.shape and error.ndim:
             raise ValueError(f"an Estimate's error has shape {error.shape}, its value {value.shape}: they must agree")
         if np.isnan(value).any():
             raise ValueError(
@@ -41,18 +42,18 @@ class Estimate:
             )
         if not (error >= 0).all():
             raise ValueError(f"an Estimate's error is {error.min()} ({self.method}): it must be 0 or more")
-        error = np.broadcast_to(error, value.shape)
+        if error.shape != value.shape:
+            error = np.full(value.shape, error)
         for name, array in (("value", value), ("error", error)):
-            array = np.array(array)  # the caller may go on writing to its own
             array.flags.writeable = False
             object.__setattr__(self, name, array)
 
-    @property
+    @cached_property
     def lo(self) -> np.ndarray:
         """Lower end of the enclosure, rounded down."""
         return _end(self.value, -self.error, -np.inf)
 
-    @property
+    @cached_property
     def hi(self) -> np.ndarray:
         """Upper end of the enclosure, rounded up."""
         return _end(self.value, self.error, np.inf)
@@ -92,4 +93,6 @@ def _end(value: np.ndarray, error: np.ndarray, outward: float) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         end = np.nextafter(value + error, outward)
     end = np.where(np.isnan(end), outward, end)  # infinity minus infinity: nothing is known
-    return np.where(error == 0, value, end)
+    end = np.where(error == 0, value, end)
+    end.flags.writeable = False
+    return end

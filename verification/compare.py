@@ -83,7 +83,8 @@ def compare(
 
 
 def _entries(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    return np.atleast_1d(np.broadcast_to(part, shape))
+    part = part if part.shape == shape else np.broadcast_to(part, shape)
+    return part if shape else part.reshape(1)
 
 
 def _fine(error: np.ndarray, size: np.ndarray) -> np.ndarray:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from bounds.formula import Nature
 from bounds.listing import PAPERS, catalogue
-from bounds.statement import BEYOND, Form, Kind, Outcome
+from bounds.statement import BEYOND, Form, Kind, Outcome, Statement
 from verification.page import headline, ratio_text
 from verification.plain_text import claim_lines
 from verification.report import MEASURE, escaped, markdown_table, totals, worst_first
@@ -29,67 +30,96 @@ INTRODUCTION = [
 SETTLED = (Outcome.HOLDS, Outcome.TOUCHES)
 
 
+@dataclass(frozen=True)
+class Finding:
+    """One printed or proved form that differs from what holds.
+
+    `holding`: the last form of the same statement that was found to hold; None where there is none. `found`: the
+    outcome, and by how much where it is violated. `why`, `consequence`, `evidence`: in sentences.
+    """
+
+    verdict: Verdict
+    statement: Statement
+    nature: Nature
+    holding: Form | None
+    found: str
+    why: str
+    consequence: str
+    evidence: str
+
+    @property
+    def what_holds(self) -> str:
+        """Which form holds, in words."""
+        if self.holding is None:
+            return "see its note"
+        return "this form" if self.holding is self.verdict.form else f"the {self.holding.value} form"
+
+
+@dataclass(frozen=True)
+class PaperFindings:
+    """What was found in one paper: a sentence, what differs (in the order of the verdicts), and the rest."""
+
+    paper: str
+    said: str
+    differing: tuple[Finding, ...]
+    as_printed: tuple[Verdict, ...]
+    beyond: tuple[Verdict, ...]
+
+    def by_nature(self) -> list[tuple[Nature, list[Finding]]]:
+        """The findings of each nature that occurs, the weightiest nature first."""
+        groups = [(nature, [found for found in self.differing if found.nature is nature]) for nature in MEANING]
+        return [(nature, group) for nature, group in groups if group]
+
+
+def by_paper(verdicts: Sequence[Verdict]) -> list[PaperFindings]:
+    """The findings of every paper that has verdicts."""
+    groups = [(paper, [v for v in verdicts if v.id.startswith(f"{paper}/")]) for paper in PAPERS]
+    return [_of_paper(paper, own) for paper, own in groups if own]
+
+
 def as_page(verdicts: Sequence[Verdict]) -> str:
     """The page as Markdown: paper by paper the differences, by nature, and what holds as printed; then all verdicts."""
     lines = ["# Findings", "", *INTRODUCTION]
-    for paper in PAPERS:
-        own = [verdict for verdict in verdicts if verdict.id.startswith(f"{paper}/")]
-        lines += _paper(paper, own) if own else []
+    for paper in by_paper(verdicts):
+        lines += _paper_lines(paper)
     lines += ["", "## All verdicts", "", escaped(totals(verdicts)) + ".", "", *markdown_table(worst_first(verdicts))]
     return "\n".join(lines) + "\n"
 
 
-def _paper(paper: str, verdicts: Sequence[Verdict]) -> list[str]:
-    found = {(verdict.id, verdict.form): verdict for verdict in verdicts}
-    differing = [(nature, verdict) for verdict in verdicts if (nature := _nature(verdict)) is not None]
-    lines = ["", f"## {paper}", "", *_summary(verdicts, differing, found)]
-    for nature, meaning in MEANING.items():
-        group = [verdict for other, verdict in differing if other is nature]
-        if group:
-            lines += ["", f"### {nature.value.capitalize()}", "", meaning]
-        for verdict in group:
-            lines += ["", *_entry(verdict, found)]
-    return lines + _rest(verdicts)
+def _of_paper(paper: str, verdicts: Sequence[Verdict]) -> PaperFindings:
+    forms = {(verdict.id, verdict.form): verdict for verdict in verdicts}
+    differing = tuple(_finding(v, nature, forms) for v in verdicts if (nature := _nature(v)) is not None)
+    printed = [v for v in verdicts if v.form is Form.STATED]
+    right = sum(v.outcome in SETTLED for v in printed)
+    substance = sum(finding.nature is Nature.SUBSTANCE for finding in differing)
+    said = f"Of {len(printed)} printed forms {right} hold as they stand, some of them with a gap in the argument; "
+    said += f"{substance} {'is an error' if substance == 1 else 'are errors'} of substance."
+    return PaperFindings(
+        paper,
+        said,
+        differing,
+        tuple(v for v in printed if not _nature(v) and v.outcome in SETTLED),
+        tuple(v for v in verdicts if catalogue()[v.id].source.paper == BEYOND),
+    )
 
 
 def _nature(verdict: Verdict) -> Nature | None:
     return catalogue()[verdict.id].forms[verdict.form].nature
 
 
-def _summary(
-    verdicts: Sequence[Verdict],
-    differing: Sequence[tuple[Nature, Verdict]],
-    found: Mapping[tuple[str, Form], Verdict],
-) -> list[str]:
-    printed = [v for v in verdicts if v.form is Form.STATED]
-    right = sum(v.outcome in SETTLED for v in printed)
-    substance = sum(nature is Nature.SUBSTANCE for nature, _ in differing)
-    said = f"Of {len(printed)} printed forms {right} hold as they stand, some of them with a gap in the argument; "
-    said += f"{substance} {'is an error' if substance == 1 else 'are errors'} of substance."
-    if not differing:
-        return [said]
-    lines = [said, "", "| statement | form | nature | found | what holds |", "| --- | --- | --- | --- | --- |"]
-    for nature, verdict in differing:
-        holding = _holding_form(verdict, found)
-        cells = (
-            verdict.id,
-            verdict.form.value,
-            nature.value,
-            _found(verdict),
-            _what_holds(verdict, holding),
-        )
-        lines.append("| " + " | ".join(map(escaped, cells)) + " |")
-    return lines
-
-
-def _what_holds(verdict: Verdict, holding: Form | None) -> str:
-    if holding is None:
-        return "see its note"
-    return "this form" if holding is verdict.form else f"the {holding.value} form"
-
-
-def _found(verdict: Verdict) -> str:
-    return verdict.outcome.value + _size(verdict) + (", vacuous" if verdict.vacuous else "")
+def _finding(verdict: Verdict, nature: Nature, forms: Mapping[tuple[str, Form], Verdict]) -> Finding:
+    statement = catalogue()[verdict.id]
+    formula = statement.forms[verdict.form]
+    return Finding(
+        verdict,
+        statement,
+        nature,
+        _holding_form(verdict, forms),
+        verdict.outcome.value + _size(verdict) + (", vacuous" if verdict.vacuous else ""),
+        " ".join(filter(None, (sentence(statement.source.note), sentence(formula.note)))),
+        sentence(formula.consequence),
+        "; ".join(filter(None, (headline(verdict), verdict.vacuous, verdict.confirmation))),
+    )
 
 
 def _size(verdict: Verdict) -> str:
@@ -103,44 +133,50 @@ def _size(verdict: Verdict) -> str:
     return f", {MEASURE.get(verdict.kind, 'left/right')} {ratio_text(shown, 3)}"
 
 
-def _holding_form(verdict: Verdict, found: Mapping[tuple[str, Form], Verdict]) -> Form | None:
-    """The last form of the same statement that was found to hold."""
-    forms = [form for form in catalogue()[verdict.id].forms if (verdict.id, form) in found]
-    holding = [form for form in forms if found[verdict.id, form].outcome in SETTLED]
+def _holding_form(verdict: Verdict, forms: Mapping[tuple[str, Form], Verdict]) -> Form | None:
+    known = [form for form in catalogue()[verdict.id].forms if (verdict.id, form) in forms]
+    holding = [form for form in known if forms[verdict.id, form].outcome in SETTLED]
     return holding[-1] if holding else None
 
 
-def _entry(verdict: Verdict, found: Mapping[tuple[str, Form], Verdict]) -> list[str]:
-    statement = catalogue()[verdict.id]
-    formula, holding = statement.forms[verdict.form], _holding_form(verdict, found)
-    items = [("printed" if verdict.form is Form.STATED else "proved", "; ".join(claim_lines(statement, verdict.form)))]
-    if holding is not None and holding is not verdict.form:
-        items.append(("holds", "; ".join(claim_lines(statement, holding))))
-    items += [
-        ("left side", statement.says_left),
-        ("why", " ".join(filter(None, (_sentence(statement.source.note), _sentence(formula.note))))),
-        ("for a reader", _sentence(formula.consequence)),
-        ("evidence", "; ".join(filter(None, (headline(verdict), verdict.vacuous, verdict.confirmation)))),
-    ]
-    lines = [f"#### {escaped(verdict.id)}, {verdict.form.value}: {escaped(statement.title)}", ""]
-    lines += [f"*{escaped(str(statement.source))}*", ""]
-    lines += [f"- **{name}**: {escaped(text)}" for name, text in items if text]
-    return [*lines, f"- **replay**: `{verdict.replay}`"]
-
-
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     """With a full stop, and a capital where the first word is a word and no symbol."""
     first = text.partition(" ")[0]
     return f"{text[0].upper() if first.isalpha() else text[0]}{text[1:].rstrip('.')}." if text else ""
 
 
-def _rest(verdicts: Sequence[Verdict]) -> list[str]:
-    plain = [v for v in verdicts if v.form is Form.STATED and not _nature(v) and v.outcome in SETTLED]
-    beyond = [v for v in verdicts if catalogue()[v.id].source.paper == BEYOND]
-    lines: list[str] = []
-    if plain:
-        lines += ["", "### Holds as printed", "", ", ".join(escaped(v.id) for v in plain) + "."]
-    if beyond:
-        rows = [f"- {escaped(v.id)}: {escaped(catalogue()[v.id].title)} ({v.outcome.value})" for v in beyond]
+def _paper_lines(paper: PaperFindings) -> list[str]:
+    lines = ["", f"## {paper.paper}", "", paper.said]
+    if paper.differing:
+        lines += ["", "| statement | form | nature | found | what holds |", "| --- | --- | --- | --- | --- |"]
+    for finding in paper.differing:
+        verdict = finding.verdict
+        cells = (verdict.id, verdict.form.value, finding.nature.value, finding.found, finding.what_holds)
+        lines.append("| " + " | ".join(map(escaped, cells)) + " |")
+    for nature, group in paper.by_nature():
+        lines += ["", f"### {nature.value.capitalize()}", "", MEANING[nature]]
+        for finding in group:
+            lines += ["", *_entry(finding)]
+    if paper.as_printed:
+        lines += ["", "### Holds as printed", "", ", ".join(escaped(v.id) for v in paper.as_printed) + "."]
+    if paper.beyond:
+        rows = [f"- {escaped(v.id)}: {escaped(catalogue()[v.id].title)} ({v.outcome.value})" for v in paper.beyond]
         lines += ["", "### Results beyond the paper", "", *rows]
     return lines
+
+
+def _entry(finding: Finding) -> list[str]:
+    verdict, statement, holding = finding.verdict, finding.statement, finding.holding
+    items = [("printed" if verdict.form is Form.STATED else "proved", "; ".join(claim_lines(statement, verdict.form)))]
+    if holding is not None and holding is not verdict.form:
+        items.append(("holds", "; ".join(claim_lines(statement, holding))))
+    items += [
+        ("left side", statement.says_left),
+        ("why", finding.why),
+        ("for a reader", finding.consequence),
+        ("evidence", finding.evidence),
+    ]
+    lines = [f"#### {escaped(verdict.id)}, {verdict.form.value}: {escaped(statement.title)}", ""]
+    lines += [f"*{escaped(str(statement.source))}*", ""]
+    lines += [f"- **{name}**: {escaped(text)}" for name, text in items if text]
+    return [*lines, f"- **replay**: `{verdict.replay}`"]

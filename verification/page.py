@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
+from typing import Any
+
+import sympy as sp
 
 from bounds.listing import catalogue
 from bounds.statement import Form, Kind, Outcome, Statement
+from bounds.symbols import GLOSSARY
 from verification.plain_text import claim_lines
 from verification.verdict import Side, Verdict
 
@@ -41,20 +45,21 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
         ]
     entries += [
         ("", [""]),
-        ("cases", _counts(verdict)),
+        ("cases", counts_lines(verdict)),
+        ("margins", [_margins(verdict)]),
         ("left", _side(verdict.lhs)),
         ("right", _side(verdict.rhs)),
-        ("tightness", _tightness(verdict)),
-        ("worst case", [_case(verdict.worst_case or {})]),
+        ("tightness", tightness_lines(verdict)),
+        ("worst case", [case_text(verdict.worst_case or {})]),
         ("witness", [verdict.witness or ""]),
         ("confirmed", [verdict.confirmation or ""]),
         ("", [""]),
-        ("mutants", _mutants(verdict)),
+        ("mutants", mutants_lines(verdict)),
         ("needed?", [f"{name}: {finding}" for name, finding in verdict.necessity.items()]),
         ("vacuous", [verdict.vacuous or ""]),
         ("notes", [f"[{number}] {note}" for number, note in enumerate(verdict.notes, 1)]),
         ("", [""]),
-        ("run with", [_run_with(verdict)]),
+        ("run with", [run_with(verdict)]),
     ]
     for label, content in entries:
         lines += entry(label, content, width) if label else [""]
@@ -65,7 +70,7 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
 def headline(verdict: Verdict) -> str:
     """The answer in one sentence."""
     differs = "" if verdict.as_recorded else f" (DIFFERS from what is recorded: {verdict.recorded.value})"
-    return f"{verdict.id} ({verdict.form.value})  {verdict.outcome.value.upper()}: {_answer(verdict)}{differs}"
+    return f"{verdict.id} ({verdict.form.value})  {verdict.outcome.value.upper()}: {answer(verdict)}{differs}"
 
 
 def entry(label: str, content: Iterable[str], width: int) -> list[str]:
@@ -106,7 +111,8 @@ def _digits(value: float, error: float) -> int:
     return max(2, min(17, len(f"{ratio:.0f}") + 1)) if 0 < ratio < 1e17 else 17 if ratio else 2
 
 
-def _answer(verdict: Verdict) -> str:
+def answer(verdict: Verdict) -> str:
+    """What was found, without the outcome itself."""
     if verdict.outcome in (Outcome.UNTESTED, Outcome.UNRESOLVED):
         return verdict.notes[0] if verdict.notes else f"{verdict.unresolved} of {verdict.trials} trials undecided"
     if verdict.outcome is Outcome.VIOLATED:
@@ -129,6 +135,24 @@ def _violation(verdict: Verdict) -> str:
     return f"{sides}; {verdict.violated} of {verdict.trials} trials violate it{stored}"
 
 
+def symbols(statement: Statement) -> list[tuple[tuple[Any, ...], str]]:
+    """The symbols of all formulas with their meanings, in alphabetical order; those without one last, together."""
+    found: set[Any] = set()
+    for formula in statement.forms.values():
+        premises = [side for pair in (formula.premise or {}).items() for side in pair]
+        for expression in (*formula.parts, formula.lower, formula.failure, *premises):
+            if expression is not None:
+                found |= sp.sympify(expression).free_symbols
+    meanings = {symbol: said for symbol, (_, said) in GLOSSARY.items()} | dict(statement.symbols)
+    known = [((s,), meanings[s]) for s in sorted(found & meanings.keys(), key=_name)]
+    own = tuple(sorted(found - meanings.keys(), key=_name))
+    return known + ([(own, "of this statement alone; see its note and its file")] if own else [])
+
+
+def _name(symbol: Any) -> str:
+    return symbol.name.lower()
+
+
 def _form(verdict: Verdict, statement: Statement | None) -> str:
     nature = statement.forms[verdict.form].nature if statement is not None else None
     nature_text = f"; differs from what holds by: {nature.value}" if nature else ""
@@ -136,7 +160,8 @@ def _form(verdict: Verdict, statement: Statement | None) -> str:
     return f"{verdict.form.value} ({meaning}), {verdict.kind.value}, recorded: {verdict.recorded.value}{nature_text}"
 
 
-def _counts(verdict: Verdict) -> list[str]:
+def counts_lines(verdict: Verdict) -> list[str]:
+    """How the drawn cases add up."""
     rejected = sum(verdict.rejected.values())
     by_name = ", ".join(f"{name} {count}" for name, count in verdict.rejected.items())
     outcomes = f"{verdict.holds} holds + {verdict.touches} touches + {verdict.unresolved} unresolved"
@@ -147,11 +172,17 @@ def _counts(verdict: Verdict) -> list[str]:
     ]
 
 
+def _margins(verdict: Verdict) -> str:
+    found = ", ".join(f"{name} {margin:.3g}" for name, margin in verdict.margins.items())
+    return f"smallest of the admitted cases, by hypothesis: {found}" if found else ""
+
+
 def _side(side: Side | None) -> list[str]:
     return [] if side is None else [f"{amount(side.value, side.error)} ({side.method})"]
 
 
-def _tightness(verdict: Verdict) -> list[str]:
+def tightness_lines(verdict: Verdict) -> list[str]:
+    """The ratios of the two sides, and what they are ratios of."""
     measure = {
         Kind.EQUALITY: "|left - right| / scale",
         Kind.RATE: "distance from the claim in half-widths",
@@ -162,7 +193,8 @@ def _tightness(verdict: Verdict) -> list[str]:
     )
 
 
-def _case(case: dict) -> str:
+def case_text(case: dict) -> str:
+    """A case in one line: its family and seed, then its numbers."""
     rest = dict(case)
     where = [str(rest.pop("cases"))] if "cases" in rest else []
     where += [f"seed {rest.pop('case_seed')}"] if "case_seed" in rest else []
@@ -172,7 +204,8 @@ def _case(case: dict) -> str:
     return ": ".join(part for part in (", ".join(where), facts) if part)
 
 
-def _mutants(verdict: Verdict) -> list[str]:
+def mutants_lines(verdict: Verdict) -> list[str]:
+    """Which wrong formulas were told from the right one, and which were not."""
     if not verdict.mutants_total:
         return ["none is run on this form"]
     if not verdict.trials:
@@ -185,7 +218,8 @@ def _mutants(verdict: Verdict) -> list[str]:
     return lines + ([f"WEAKLY TESTED, survived: {', '.join(survivors)}"] if survivors else [])
 
 
-def _run_with(verdict: Verdict) -> str:
+def run_with(verdict: Verdict) -> str:
+    """The versions and the machine that the verdict was found with."""
     found = verdict.provenance
     versions = ", ".join(f"{name} {version}" for name, version in found.get("versions", {}).items())
     machine = [str(found[name]) for name in ("dtype", "device") if name in found]

@@ -48,12 +48,9 @@ class _Plain(StrPrinter):
         return self.parenthesize(expr.arg, PRECEDENCE["Pow"]) + "ᵀ"
 
     def _sum(self, expr):
-        terms = sorted(expr.args, key=lambda term: (_negative(term), not isinstance(term, sp.Identity)))
         text = ""
-        for term in terms:
-            minus = bool(text) and _negative(term)
-            printed = self.parenthesize(-term if minus else term, PRECEDENCE["Add"])
-            text += (" - " if minus else " + " if text else "") + printed
+        for minus, term in signed_terms(expr):
+            text += (" - " if minus else " + " if text else "") + self.parenthesize(term, PRECEDENCE["Add"])
         return text
 
     def _print_Symbol(self, expr):
@@ -61,6 +58,12 @@ class _Plain(StrPrinter):
 
     def _print_MatrixSymbol(self, expr):
         return symbol_text(expr)
+
+
+def signed_terms(total: Any) -> list[tuple[bool, Any]]:
+    """The terms of a sum as they are written, what is added first; each with whether it is subtracted."""
+    first, *others = sorted(total.args, key=lambda term: (_negative(term), not isinstance(term, sp.Identity)))
+    return [(False, first)] + [(minus := _negative(term), -term if minus else term) for term in others]
 
 
 def symbol_text(symbol: Any) -> str:

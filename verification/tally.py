@@ -23,6 +23,7 @@ class Tally:
     tightness: list[float] = field(default_factory=list)
     worst: Comparison | None = None
     worst_case: dict[str, Any] | None = None
+    margins: dict[str, float] = field(default_factory=dict)  # of each hypothesis, the smallest of the admitted cases
     failures_allowed: list[float] = field(default_factory=list)
     weight: int = 0  # admitted cases, a ladder counting all its runs
 
@@ -38,6 +39,11 @@ class Tally:
         if worse:
             self.worst, self.worst_case = comparison, case
         return worse
+
+    def admit(self, margins: dict[str, float]) -> None:
+        """Keep the smallest margins: how near the admitted cases come to where the hypotheses fail."""
+        for name, margin in margins.items():
+            self.margins[name] = min(margin, self.margins.get(name, margin))
 
     def leave_open(self, reason: str, weight: int) -> None:
         """Count an admitted case that could not be evaluated."""

@@ -26,10 +26,11 @@ class Verdict:
     """The outcome of checking one form of one statement.
 
     trials = holds + touches + unresolved + violated are the admitted cases; `rejected` counts, by hypothesis, the drawn
-    cases that did not meet one. `lhs`, `rhs`: the sides of the worst trial; `tightness`: the largest left/right and the
-    median (for an equality, of |difference|/scale; for a rate, distance from theory in half-widths). `vacuous`: why the
-    bound says nothing that can be run, with the number; None where it does. `witness`: what the stored case showed;
-    where that decides, `tightness` has its ratio too. `error`: the exception that ended the check, with its type.
+    cases that did not meet one; `margins`: the smallest of each over the admitted cases. `lhs`, `rhs`: the sides of the
+    worst trial; `tightness`: the largest left/right and the median (for an equality, of |difference|/scale; for a rate,
+    distance from theory in half-widths). `vacuous`: why the bound says nothing that can be run, with the number; None
+    where it does. `witness`: what the stored case showed; where that decides, `tightness` has its ratio too. `error`:
+    the exception that ended the check, with its type.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Verdict:
     replay: str
     provenance: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
+    margins: dict[str, float] = field(default_factory=dict)
 
     @property
     def as_recorded(self) -> bool:
@@ -78,9 +80,10 @@ class Verdict:
         sides = {name: _side(content[name]) for name in ("lhs", "rhs")}
         ratios = content["tightness"]
         tightness = {"tightness": ratios and {name: float(ratio) for name, ratio in ratios.items()}}
+        margins = {"margins": {name: float(margin) for name, margin in content.get("margins", {}).items()}}
         words = {"form": Form(content["form"]), "kind": Kind(content["kind"])}
         outcomes = {name: Outcome(content[name]) for name in ("outcome", "recorded")}
-        return cls(**(content | sides | tightness | words | outcomes | {"notes": tuple(content["notes"])}))
+        return cls(**(content | sides | tightness | margins | words | outcomes | {"notes": tuple(content["notes"])}))
 
 
 def _side(content: dict[str, Any] | None) -> Side | None:

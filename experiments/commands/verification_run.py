@@ -34,11 +34,14 @@ def verify(
         list[str] | None, typer.Argument(help="statements, as `ntkfl list` names them; all unless given")
     ] = None,
     form: Annotated[Literal["stated", "proved", "repaired"] | None, typer.Option(help="only this form")] = None,
-    trials: Annotated[int | None, typer.Option(help="cases a family (200, or 20 where one is expensive)")] = None,
+    trials: Annotated[int | None, typer.Option(help="cases a family (at most 200, by what one costs)")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the verdicts as JSON to this file")] = None,
     markdown: Annotated[Path | None, typer.Option(help="write a Markdown report to this file")] = None,
     device: Annotated[
         str | None, typer.Option(help="run the left sides with the training engine: cpu, cuda or cuda:NUMBER")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="processes that share the work; the cores, unless given or the work is short")
     ] = None,
     meta: Annotated[
         bool, typer.Option("--meta", help="test the verifier itself: mutants it must kill, false alarms")
@@ -56,12 +59,16 @@ def verify(
         with bad_input():
             if trials is not None and trials < 1:
                 raise ValueError(f"trials is {trials}; it must be a positive integer")
+            if processes is not None and processes < 1:
+                raise ValueError(f"processes is {processes}; it must be a positive integer")
             options = replace(options, trials=trials, device=_there(device))
             statements, forms = _wanted(ids, form)
             if meta and markdown is not None:
                 raise ValueError("--meta writes no Markdown; --json keeps what it finds")
             if meta and device is not None:
                 raise ValueError("--meta tests the verifier on the simulator's runs; leave --device out")
+            if processes is not None and (meta or symbolic or device is not None):
+                raise ValueError("--processes is for checking statements: leave out --meta, --symbolic and --device")
             given = (json_file, markdown, options.data, trials, form, device)
             if symbolic and (meta or any(x is not None for x in given)):
                 raise ValueError("--symbolic runs no case: it goes with ids alone, not with --meta, --data or files")
@@ -75,7 +82,7 @@ def verify(
             from experiments.commands.meta_run import check_verifier
 
             return check_verifier(statements, forms, options, whole=not ids, write_json=write_json)
-        verdicts, complete = _run(statements, forms, options)
+        verdicts, complete = _run(statements, forms, options, processes)
         own_data = options.data is not None
         _print(verdicts, own_data, pages=len(statements) == 1)
         if write_json:
@@ -155,16 +162,18 @@ def _warn_of_rows(problem: "Problem") -> None:
         )
 
 
-def _run(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> "tuple[list[Verdict], bool]":
+def _run(
+    statements: "list[Statement]", forms: "list[Form]", options: "Options", processes: int | None
+) -> "tuple[list[Verdict], bool]":
     """The verdicts, and whether they are all that were asked for and on all cases."""
-    from verification.engine import verify_all
+    from verification.processes import verify_in_processes
 
     wanted = sum(form in statement.forms for statement in statements for form in forms)
     with bad_input(FloatingPointError), warnings.catch_warnings(), CaseProgress() as progress:
         warnings.filterwarnings(
             "ignore", STABILITY
         )  # said of the user's steps already; stored cases pass it on purpose
-        verdicts = verify_all(statements, options, forms, progress)
+        verdicts = verify_in_processes(statements, options, forms, progress, processes)
     return verdicts, progress.complete and len(verdicts) == wanted
 
 
@@ -196,7 +205,7 @@ def _print(verdicts: "list[Verdict]", own_data: bool, pages: bool) -> None:
 
 
 def _json(verdicts: "list[Verdict]", options: "Options", complete: bool) -> str:
-    from verification.engine import origin
+    from verification.check import origin
     from verification.report import as_json
 
     run: dict[str, Any] = origin(options.device, first_seed=options.seed) | {

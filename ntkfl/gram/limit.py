@@ -15,7 +15,7 @@ from ntkfl.problem import checked_inputs
 ROUNDOFF = 2.0**-53
 _STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of a dot product more than 2.3 times
 _BLOCK = 2**20  # entries of a block of angles
-TILED = 2**22  # entries from which compiling the pass over tiles (a third of a second) pays
+TILED = 2**21  # entries from which compiling the pass over tiles (a third of a second) pays
 FAR = 200  # exponents of the rows up to which no square of a norm overflows or vanishes
 _GATHER = 2**15  # numbers gathered at a time for the repair of a block; they stay in cache
 

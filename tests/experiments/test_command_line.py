@@ -126,7 +126,7 @@ def test_a_file_keeps_its_content_until_the_results_exist(tmp_path, monkeypatch)
         assert target.read_text() == "old"
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("verification.engine.verify_all", fails)
+    monkeypatch.setattr("verification.processes.verify_in_processes", fails)
     result = run(*CHEAP, "--json", target)
     assert isinstance(result.exception, RuntimeError)
     assert target.read_text() == "old" and os.listdir(tmp_path) == ["v.json"]

@@ -16,7 +16,8 @@ from bounds.mutants import scaled
 from bounds.options import Options
 from bounds.statement import Form, Hypothesis, Kind, Outcome, Source, Statement
 from ntkfl.estimate import Estimate
-from verification.engine import OWN_DATA, verify, verify_all
+from verification.check import OWN_DATA
+from verification.engine import verify, verify_all
 from verification.replaying import replay_command
 from verification.verdict import Verdict
 

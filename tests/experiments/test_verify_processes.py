@@ -1,0 +1,48 @@
+"""`ntkfl verify --processes`: what is refused, and a terminal's Ctrl-C, which reaches every process at once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--processes", "0"], "processes is 0; it must be a positive integer"),
+        (["--processes", "2", "--meta"], "leave out --meta, --symbolic and --device"),
+        (["--processes", "2", "--device", "cpu"], "leave out --meta, --symbolic and --device"),
+    ],
+)
+def test_processes_that_make_no_sense_are_refused(arguments, message):
+    result = CliRunner().invoke(app, ["verify", "fl-ntk/A.2", *arguments])
+    assert result.exit_code == 2 and message in " ".join(result.stderr.split())
+
+
+@pytest.mark.slow
+def test_an_interrupted_terminal_gets_what_all_processes_counted(tmp_path):
+    command = [sys.executable, "-m", "experiments", "verify", "fl-ntk/A.1", "fl-ntk/A.2", "fedgucci/F4"]
+    options = ["--processes", "2", "--trials", "100000", "--json", str(tmp_path / "v.json")]
+    started = subprocess.Popen(
+        command + options, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    )
+    assert started.stderr is not None
+    said = [started.stderr.readline() for _ in range(2)]  # the second line comes after some seconds of cases
+    os.killpg(started.pid, signal.SIGINT)
+    output, errors = started.communicate(timeout=300)
+    assert started.returncode == 130, errors
+    assert all("cases" in line for line in said) and "Traceback" not in errors
+    assert errors.splitlines()[-1] == "interrupted: what was counted until then is reported"
+    content = json.loads((tmp_path / "v.json").read_text())
+    assert content["provenance"]["complete"] is False and content["verdicts"]
+    assert all(verdict["notes"][0].startswith("interrupted: ") for verdict in content["verdicts"])
+    assert all(verdict["id"] in output for verdict in content["verdicts"])

@@ -1,0 +1,135 @@
+"""Several processes find what one finds; one that dies, an interruption and an overflow end no more than they must."""
+
+import multiprocessing
+import os
+import signal
+
+import pytest
+
+from bounds.listing import catalogue, get
+from bounds.options import Options
+from bounds.statement import Form, Outcome
+from verification import processes
+from verification.engine import verify_all
+from verification.processes import verify_in_processes
+from verification.units import units
+from verification.worker import STOP, Interrupts
+
+CHEAP = [get(f"fl-ntk/{name}") for name in ("A.1", "A.2", "X.7")] + [get("fedgucci/F4"), get("averaging/I7")]
+FEW = Options(trials=20)
+
+
+def plain(verdicts):
+    return [verdict.to_json() for verdict in verdicts]
+
+
+def test_units_share_no_case_and_leave_out_no_statement():
+    statements, options = list(catalogue().values()), Options()
+    found = units(statements, options)
+    assert sorted(name for unit in found for name in unit.statements) == sorted(catalogue())
+    draws = [
+        {draw for name in unit.statements for form in get(name).forms for draw in get(name).families(form, options)}
+        for unit in found
+    ]
+    assert sum(map(len, draws)) == len(set().union(*draws))
+    assert [unit.cases for unit in found] == [sum(draw.trials for draw in families) for families in draws]
+    assert [unit.seconds for unit in found] == sorted((unit.seconds for unit in found), reverse=True)
+    together = next(unit for unit in found if "fl-ntk/B.10" in unit.statements)
+    assert "fl-ntk/B.7" in together.statements  # both are about the same aligned points
+    (alone,) = units([get("fl-ntk/A.2")], options, [Form.STATED])
+    assert (alone.statements, alone.cases) == (("fl-ntk/A.2",), 200)
+
+
+def test_a_statement_whose_families_cannot_be_made_is_a_unit_without_cases():
+    def fails(options):
+        raise ValueError("no such data")
+
+    statement = get("fl-ntk/A.2")
+    broken = type(statement)(**{**vars(statement), "draws": fails, "form_draws": {}})
+    (unit,) = units([broken], Options())
+    assert (unit.statements, unit.cases) == (("fl-ntk/A.2",), 0)
+
+
+def test_several_processes_find_what_one_finds_in_the_same_order():
+    seen = []
+    found = verify_in_processes(CHEAP, FEW, progress=lambda *step: seen.append(step), processes=2)
+    assert plain(found) == plain(verify_all(CHEAP, FEW))
+    assert [done for _, done, _ in seen] == list(range(1, len(seen) + 1)) and seen[-1][1] == seen[-1][2]
+    assert not multiprocessing.active_children()
+
+
+def test_a_process_that_is_killed_takes_no_other_verdict_with_it():
+    counted = []
+
+    def kill_one(family, done, total):
+        if not counted:
+            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+        counted.append((done, total))
+
+    found = verify_in_processes(CHEAP, FEW, progress=kill_one, processes=2)
+    lost = [verdict for verdict in found if verdict.error]
+    assert 1 <= len({verdict.id for verdict in lost}) < len(CHEAP)
+    for verdict in lost:
+        assert verdict.error == "failed with ProcessEnded: the process that checked it was ended by signal 9"
+        assert (verdict.outcome, verdict.as_recorded) == (Outcome.UNRESOLVED, False)
+    kept = [statement for statement in CHEAP if statement.id not in {verdict.id for verdict in lost}]
+    assert plain(verdict for verdict in found if not verdict.error) == plain(verify_all(kept, FEW))
+    assert counted[-1][0] == counted[-1][1]  # nothing is waited for any more
+
+
+def test_an_interruption_reports_what_all_processes_counted():
+    before = signal.getsignal(signal.SIGINT)
+    total = 0
+
+    def interrupt(family, done, of):
+        nonlocal total
+        total = of
+        if done == 30:
+            signal.raise_signal(signal.SIGINT)
+
+    many = Options(trials=4000)
+    found = verify_in_processes(CHEAP[:2], many, progress=interrupt, processes=2)
+    assert 1 <= len(found) <= 4 and total == 8000
+    for verdict in found:
+        assert verdict.notes[0].startswith("interrupted: the cases of ")
+        assert 0 < verdict.trials < 4000
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not multiprocessing.active_children()
+
+
+def test_an_overflow_of_the_users_own_steps_is_theirs():
+    wild = Options(trials=2, width=64, rounds=50, eta_local=1e30)
+    with pytest.warns(UserWarning, match="eta_local = 1e\\+30"), pytest.raises(FloatingPointError, match="overflowed"):
+        verify_in_processes([get("fl-ntk/Eq1"), get("fl-ntk/A.2")], wild, processes=2)
+
+
+def test_short_work_is_done_in_this_process(monkeypatch):
+    monkeypatch.delattr(processes, "_Pool")
+    found = verify_in_processes(CHEAP[:2], FEW)
+    assert plain(found) == plain(verify_all(CHEAP[:2], FEW))
+
+
+def test_the_number_of_processes_is_checked():
+    with pytest.raises(ValueError, match="processes is 0; it must be a positive integer"):
+        verify_in_processes(CHEAP, FEW, processes=0)
+
+
+def test_a_stop_waits_for_a_message_and_spares_the_settling_once():
+    before = signal.getsignal(STOP)
+    try:
+        interrupts = Interrupts()
+        signal.raise_signal(STOP)
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.release()
+        interrupts = Interrupts()
+        interrupts.release()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(STOP)
+        interrupts = Interrupts()
+        interrupts.release()
+        interrupts.counted = True
+        signal.raise_signal(STOP)  # all cases are counted: what is left is to settle them
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(STOP)
+    finally:
+        signal.signal(STOP, before)

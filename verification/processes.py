@@ -1,0 +1,197 @@
+"""Many statements checked by several processes, each verdict what one process would have found.
+
+The processes are started afresh (jax does not survive a fork), with one thread of linear algebra each.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import threading
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from bounds.options import Options
+from bounds.statement import Form, Statement
+from verification.check import begun
+from verification.engine import Progress, chosen_forms, verify_all
+from verification.units import Unit, units
+from verification.verdict import Verdict
+from verification.worker import STOP, serve
+
+WORTHWHILE = 20.0  # seconds of work below which starting processes costs more than it saves
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+class ProcessEnded(RuntimeError):
+    """A process ended before the statements it was checking had their verdicts."""
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def verify_in_processes(
+    statements: Iterable[Statement],
+    options: Options,
+    forms: Iterable[Form] | None = None,
+    progress: Progress | None = None,
+    processes: int | None = None,
+) -> list[Verdict]:
+    """As `verify_all`, over this many processes (default: the cores); in this one where that is no slower.
+
+    The statements are those of the catalogue. Where a process ends on the way (killed, or out of memory), the verdicts
+    of what it was checking say so, and the others go on.
+
+    Raises:
+        ValueError: processes not positive. FloatingPointError: as `verify_all`.
+    """
+    if processes is not None and processes < 1:
+        raise ValueError(f"processes is {processes}; it must be a positive integer")
+    statements, forms = list(statements), None if forms is None else list(forms)
+    work = units(statements, options, forms)
+    short = sum(unit.seconds for unit in work) < WORTHWHILE
+    count = min(processes or (1 if short else cores()), len(work))
+    if count < 2 or options.device is not None:
+        return verify_all(statements, options, forms, progress)
+    return _Pool(statements, options, forms, progress, work).run(count)
+
+
+class _Worker:
+    """A process, the connection to it, and what it is checking."""
+
+    def __init__(self, options: Options, forms: Sequence[Form] | None) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(target=serve, args=(theirs, options, forms), daemon=True)
+        with _for_a_worker():
+            self.process.start()
+        theirs.close()  # so that its end is seen when the process is gone
+        self.unit: Unit | None = None
+        self.done = 0  # cases of the unit
+
+    def take(self, unit: Unit | None) -> None:
+        """Hand out a unit, or none: then the process ends."""
+        self.unit, self.done = unit, 0
+        try:
+            self.connection.send_bytes(json.dumps(unit.statements if unit else []).encode())
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it has ended: reading from it says so
+
+
+class _Pool:
+    def __init__(self, statements, options: Options, forms, progress: Progress | None, work: list[Unit]) -> None:
+        self.statements, self.options, self.forms, self.progress = statements, options, forms, progress
+        self.waiting = deque(work)
+        self.total = sum(unit.cases for unit in work)
+        self.done = 0
+        self.verdicts: list[Verdict] = []
+        self.workers: dict[Connection, _Worker] = {}
+
+    def run(self, processes: int) -> list[Verdict]:
+        """All verdicts, in the order of the statements."""
+        try:
+            with self._interruptible():
+                for _ in range(processes):
+                    self._start()
+                while self.workers:
+                    for connection in wait(list(self.workers)):
+                        self._hear(self.workers[connection])  # type: ignore[index]
+                for unit in self.waiting:
+                    self._give_up(unit, "no process was left to check it")
+        finally:
+            for worker in self.workers.values():
+                worker.process.kill()
+        order = {key: i for i, key in enumerate((s.id, form) for s, form in chosen_forms(self.statements, self.forms))}
+        return sorted(self.verdicts, key=lambda verdict: order[verdict.id, verdict.form])
+
+    def _start(self) -> None:
+        worker = _Worker(self.options, self.forms)
+        self.workers[worker.connection] = worker
+
+    def _hear(self, worker: _Worker) -> None:
+        try:
+            kind, *content = json.loads(worker.connection.recv_bytes())
+        except (EOFError, ConnectionResetError):
+            return self._ended(worker)
+        if kind == "case":
+            worker.done += 1
+            self._counted(1, *content)
+        elif kind == "warning":
+            text, filename, lineno = content
+            warnings.warn_explicit(text, UserWarning, filename, lineno)
+        elif kind == "overflow":
+            raise FloatingPointError(*content)
+        else:
+            if kind == "verdicts":
+                self.verdicts += [Verdict.from_json(verdict) for verdict in content[0]]
+            worker.take(self.waiting.popleft() if self.waiting else None)
+
+    def _counted(self, cases: int, family: str) -> None:
+        self.done += cases
+        if self.progress is not None and cases:
+            self.progress(family, self.done, self.total)
+
+    def _ended(self, worker: _Worker) -> None:
+        """A process is gone: as it was told to, or while it was checking something, which then has no outcome."""
+        del self.workers[worker.connection]
+        worker.connection.close()
+        worker.process.join()
+        if worker.unit is not None:
+            code = worker.process.exitcode or 0
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+            self._give_up(worker.unit, f"the process that checked it {how}", worker.done)
+            if self.waiting:
+                self._start()
+
+    def _give_up(self, unit: Unit, why: str, counted: int = 0) -> None:
+        """Verdicts without an outcome for what is not going to have one."""
+        for statement, form in chosen_forms((s for s in self.statements if s.id in unit.statements), self.forms):
+            check = begun(statement, form, self.options)
+            check.fail(ProcessEnded(why))
+            self.verdicts.append(check.verdict(self.options))
+        self._counted(unit.cases - counted, "given up")
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Within it, Ctrl-C hands out no more, and ends what is being checked: its verdicts are of what was counted."""
+
+        def interrupt(*_: Any) -> None:
+            self.waiting.clear()
+            for worker in self.workers.values():
+                if worker.unit is not None and worker.process.pid is not None:
+                    os.kill(worker.process.pid, STOP)
+
+        before = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
+            yield  # as a job in the background, it is not to be interrupted
+            return
+        signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _for_a_worker() -> Iterator[None]:
+    """What a process inherits: one thread of linear algebra, and deafness to the terminal's Ctrl-C."""
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
+    main = threading.current_thread() is threading.main_thread()
+    hearing = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+    try:
+        yield
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, hearing)
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})

@@ -1,0 +1,101 @@
+"""A process that checks what it is handed, unit by unit, and says how far it is; see `verification.processes`.
+
+A message is one JSON list: ["ready"], ["case", family], ["warning", text, file, line], ["verdicts", [...]], or
+["overflow", text] where the steps that the user chose are too large.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import warnings
+from collections import deque
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+from bounds.listing import get
+from bounds.options import Options
+from bounds.statement import Form
+from verification.engine import verify_all
+from verification.verdict import Verdict
+
+STOP = signal.SIGUSR1  # what a terminal's Ctrl-C becomes here: SIGINT reaches all processes at once, and is ignored
+
+
+class Interrupts:
+    """STOP ends the cases; once they are counted, a second one ends the settling. Neither cuts a message in two."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.counted = False
+        self._held = True
+        self._due = False
+        signal.signal(STOP, self._arrived)
+
+    def _arrived(self, *_: Any) -> None:
+        self.seen += 1
+        if self.counted and self.seen < 2:
+            return
+        if self._held:
+            self._due = True
+        else:
+            raise KeyboardInterrupt
+
+    def hold(self) -> None:
+        """From here on a STOP waits."""
+        self._held = True
+
+    def release(self) -> None:
+        """From here on a STOP is a KeyboardInterrupt; so is one that waits."""
+        self._held = False
+        if self._due:
+            self._due = False
+            raise KeyboardInterrupt
+
+
+def serve(connection: Connection, options: Options, forms: Sequence[Form] | None) -> None:
+    """Check what the connection hands out, lists of ids, until it hands out an empty one or is closed."""
+    interrupts = Interrupts()
+
+    warned: deque[tuple[str, str, int]] = deque()  # by any thread; only this one speaks
+
+    def say(*message: Any) -> None:
+        while warned:
+            connection.send_bytes(json.dumps(["warning", *warned.popleft()]).encode())
+        connection.send_bytes(json.dumps(message).encode())
+
+    def progress(family: str, done: int, total: int) -> None:
+        interrupts.hold()
+        interrupts.counted = done == total
+        say("case", family)
+        interrupts.release()
+
+    def warn(message: Warning | str, category: type, filename: str, lineno: int, *_: Any) -> None:
+        warned.append((str(message), filename, lineno))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = warn  # type: ignore[assignment]
+        try:
+            say("ready")
+            while unit := json.loads(connection.recv_bytes()):
+                try:
+                    verdicts = _checked(unit, options, forms, progress, interrupts)
+                except FloatingPointError as error:
+                    say("overflow", str(error))
+                else:
+                    say("verdicts", [verdict.to_json() for verdict in verdicts])
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return  # nobody is left to check for
+
+
+def _checked(unit, options, forms, progress, interrupts: Interrupts) -> list[Verdict]:
+    interrupts.counted = False
+    try:
+        interrupts.release()
+        return verify_all([get(name) for name in unit], options, forms, progress, threads=0)
+    except KeyboardInterrupt:
+        return []
+    finally:
+        interrupts.hold()
