@@ -13,14 +13,14 @@ import inspect
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from difflib import get_close_matches
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 
 from ntkfl.idx_format import read_idx
 from ntkfl.image_draw import INPUTS, LABELS, ImageDraw, Target, describe, require_size
+from ntkfl.nearest_name import did_you_mean
 from ntkfl.partition import assign_owners, generator
 from ntkfl.problem import Problem
 from ntkfl.user_files import SUFFIXES, read_arrays
@@ -51,11 +51,19 @@ def digits(
     Raises:
         ValueError: an unknown target or partition, sizes that are not positive, or more images than there are.
     """
+    draw = ImageDraw(n, seed, target, center, clients, partition, test)
+    return draw.problem("digits", *_digits())
+
+
+@cache
+def _digits() -> tuple[np.ndarray, np.ndarray]:
+    """All images, (1797, 64), and their classes; the file is read once."""
     from sklearn.datasets import load_digits  # here because it takes a second or more, which other data need not wait
 
-    draw = ImageDraw(n, seed, target, center, clients, partition, test)
-    images, classes = load_digits(return_X_y=True)
-    return draw.problem("digits", images, classes)
+    found = load_digits(return_X_y=True)
+    for array in found:
+        array.flags.writeable = False
+    return found
 
 
 def fashion_mnist(
@@ -185,8 +193,7 @@ def named(
     """
     is_file = Path(spec).suffix.lower() in SUFFIXES or Path(spec).name != spec or Path(spec).is_file()
     if spec not in BUILT_IN and not is_file:
-        near = get_close_matches(spec.lower(), BUILT_IN, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(spec, BUILT_IN)
         raise ValueError(
             f"there are no data named {spec!r}.{hint} Data are {', '.join(BUILT_IN)}, or the path of a "
             f"{' or '.join(SUFFIXES)} file"

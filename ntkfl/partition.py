@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 import numpy as np
 from jaxtyping import Int
+
+from ntkfl.nearest_name import did_you_mean
 
 KINDS = ("iid", "dirichlet:ALPHA", "shards:S", "given")
 CLASS_LIMIT = 100  # more distinct labels than this are a regression target, not classes
@@ -69,11 +69,8 @@ def generator(seed: int, stream: int) -> np.random.Generator:
 
 def _parsed(kind: str) -> tuple[str, float]:
     name, colon, text = kind.partition(":")
-    kinds = {k.partition(":")[0]: k for k in KINDS}
-    if name not in kinds:
-        near = get_close_matches(name.lower(), kinds, n=1)
-        hint = f" Did you mean {kinds[near[0]]!r}?" if near else ""
-        raise ValueError(f"there is no partition {kind!r}.{hint} It is one of {', '.join(KINDS)}")
+    if name not in {each.partition(":")[0] for each in KINDS}:
+        raise ValueError(f"there is no partition {kind!r}.{did_you_mean(name, KINDS)} It is one of {', '.join(KINDS)}")
     if name == "given":
         raise ValueError("partition 'given' is for a file with an array or column named owner; these data have none")
     if name == "iid":

@@ -78,7 +78,7 @@ def _chosen(names: Sequence[str]) -> "list[Miniature]":
         ValueError: an unknown one, with the nearest; or more names beside all or list.
     """
     from experiments.miniatures import catalogue
-    from ntkfl.training.config import nearest
+    from ntkfl.nearest_name import did_you_mean
 
     known = catalogue()
     if list(names) in ([ALL], [LIST]):
@@ -86,7 +86,7 @@ def _chosen(names: Sequence[str]) -> "list[Miniature]":
     for name in names:
         if name not in known:
             raise ValueError(
-                f"there is no miniature {name!r}.{nearest(name, known)} They are {', '.join(known)}; alone also "
+                f"there is no miniature {name!r}.{did_you_mean(name, known)} They are {', '.join(known)}; alone also "
                 f"all or list"
             )
     return [known[name] for name in names]

@@ -57,6 +57,7 @@ KEYS: dict[str, Any] = {
         "place, or no change (exponential)",
     ),
     "ima_decay": _option(float, "factor of the learning rate in exponential exploration (.97)"),
+    "ima_period": _option(int, "rounds of a cycle, or from one epoch fewer to the next (20)"),
     "ima_order": _option(
         Literal["after_server_step", "before_server_step"], "what is averaged (after_server_step, as printed)"
     ),
@@ -67,7 +68,9 @@ KEYS: dict[str, Any] = {
     "at_once": _option(int, "clients trained together (by the size of the model)"),
     "train_loss": _option(bool, "measure the loss on all training samples (no)", "--train-loss/--no-train-loss"),
     "client_accuracy": _option(
-        bool, "measure clients' models before they are averaged (no)", "--client-accuracy/--no-client-accuracy"
+        bool,
+        "measure clients' models before they are averaged, and FedRoD's own heads (no)",
+        "--client-accuracy/--no-client-accuracy",
     ),
 }
 
@@ -108,8 +111,8 @@ def train(
     --resume, which needs no other option; with --rounds it goes further. Exit status: 0 done, 2 bad input or a model
     that is no longer finite, 130 stopped by Ctrl-C (the rounds until then are kept).
     """
+    from experiments.commands.run_progress import RunProgress
     from ntkfl.training.config import checked, read_toml
-    from ntkfl.training.progress import RunProgress
     from ntkfl.training.training_run import prepared
 
     with shown_warnings():

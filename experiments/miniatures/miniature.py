@@ -54,7 +54,7 @@ class Miniature:
         scale: what was made smaller, as (the paper's, here), by what it is.
         measure: (keys of a setting, seed) -> the quantities. seeds: how many by default.
         caveat: what its numbers cannot tell. quick: keys that replace a setting's for a trial.
-        draw: keys that replace a setting's -> a picture of the first seed.
+        draw: keys that replace a setting's -> a picture of the first seed. picture: where the repository keeps it.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Miniature:
     caveat: str = ""
     quick: Keys = field(default_factory=dict)
     draw: Callable[[Keys], Figure] | None = None
+    picture: str = ""
 
     def __post_init__(self) -> None:
         names = [setting.name for setting in self.settings]

@@ -116,4 +116,5 @@ MINIATURE = Miniature(
     measure=measure,
     quick={"samples": 200, "test": 100},
     draw=draw,
+    picture="docs/plane.png",
 )

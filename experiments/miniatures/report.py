@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from experiments.miniatures.cells import Cell
 from experiments.miniatures.comparison import BEYOND, Comparison, chance, compared
 from experiments.miniatures.miniature import Miniature
+from experiments.miniatures.omitted import OMITTED
 
 COLUMNS = ("setting", "paper", "paper's difference", "here", "difference here", "finding", "paper's ordering")
 FIELDS = (
@@ -44,7 +45,7 @@ def page(results: Sequence[Result], command: str) -> str:
         *(_summary(*result) for result in results),
         "",
     ]
-    return "\n".join([*lines, *(section(*result) for result in results)])
+    return "\n".join([*lines, *(section(*result) for result in results), *_omitted()])
 
 
 def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
@@ -60,6 +61,7 @@ def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
         f"{miniature.source}. {seeds} seed{'s' * (seeds > 1)}: {by_chance}. {took / 60:.1f} minutes of one processor.",
         *([miniature.caveat] if miniature.caveat else []),
         "",
+        *(_picture(miniature) if miniature.picture else []),
         "| scaled down | paper | here |",
         "|---|---|---|",
         *(f"| {what} | {paper} | {here} |" for what, (paper, here) in miniature.scale.items()),
@@ -76,6 +78,16 @@ def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
             "",
         ]
     return "\n".join(lines)
+
+
+def _picture(miniature: Miniature) -> list[str]:
+    drawn = f"The first seed's, as `ntkfl miniature {miniature.name} --out DIR` draws it in `DIR/{miniature.name}`:"
+    return [drawn, "", f"![{miniature.question}]({miniature.picture})", ""]
+
+
+def _omitted() -> list[str]:
+    """What the page has nothing about."""
+    return ["## What is not here", "", *(f"- {what}: {why}." for what, why in OMITTED.items()), ""]
 
 
 def as_csv(results: Iterable[Result]) -> str:

@@ -95,14 +95,14 @@ def _schedule(config: RunConfig) -> Schedule:
     if config.ima_exploration == "constant":
         return Switched(base, Exponential(lowest), start)
     if config.ima_exploration == "cyclic":
-        return Switched(base, Cyclic(config.rate, lowest), start)
+        return Switched(base, Cyclic(config.rate, lowest, config.ima_period), start)
     return MildExploration(config.rate, start, config.rate_decay, config.ima_decay)
 
 
 def _work(config: RunConfig) -> LocalWork:
     size = None if config.batch_size == "full" else config.batch_size
     if config.ima and config.ima_exploration == "epochs":
-        return FewerEpochs(config.epochs or 1, size, config.local_steps, start=config.ima_start)
+        return FewerEpochs(config.epochs or 1, size, config.local_steps, config.ima_start, config.ima_period)
     return LocalWork(config.epochs or 1, size, config.local_steps)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ntkfl.nearest_name import did_you_mean
 from ntkfl.training.datasets.glue import TASKS
 
 Count = Annotated[int, Field(ge=1)]
@@ -80,6 +80,7 @@ class RunConfig(BaseModel):
     ima_start: Annotated[int, Field(ge=0)] = 0
     ima_exploration: Literal["exponential", "constant", "cyclic", "epochs", "none"] = "exponential"
     ima_decay: Share = 0.97
+    ima_period: Annotated[int, Field(ge=2)] = 20
     ima_order: Literal["after_server_step", "before_server_step"] = "after_server_step"
     ima_restart: bool = False
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -154,12 +155,6 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not TOML: {error}") from None
 
 
-def nearest(word: str, known: Collection[str]) -> str:
-    """ " Did you mean ...?", or nothing where none of the known words is near."""
-    near = get_close_matches(word.lower().replace("-", "_"), known, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
-
-
 def _sentence(faults: list[dict[str, Any]]) -> str:
     """What pydantic found wrong with one key, in our words; several faults are alternatives that all failed."""
     first = faults[0]
@@ -168,6 +163,7 @@ def _sentence(faults: list[dict[str, Any]]) -> str:
     key, found = str(first["loc"][0]), first["input"]
     if first["type"] == "extra_forbidden":
         fields = RunConfig.model_fields
-        return f"there is no key {key!r}.{nearest(key, fields)} Keys are {', '.join(fields)}"
+        hint = did_you_mean(key.replace("-", "_"), fields)
+        return f"there is no key {key!r}.{hint} Keys are {', '.join(fields)}"
     right = " or ".join(fault["msg"].removeprefix("Input should be ") for fault in faults)
     return f"{key} is {found!r}; it must be {right}"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import threshold
 
 from ntkfl.problem import Weights
 from ntkfl.training.model import Model
+from ntkfl.training.models.two_layer import relu
 from ntkfl.training.tree import Params
 
 MOVED = "moved"
-BELOW = -torch.finfo(torch.float64).tiny  # z > BELOW where z >= 0: `threshold` is a third of the time of `where`
 
 
 def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, linearised: bool = False) -> Model:
@@ -33,7 +32,7 @@ def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, l
     def features(params: Params, x: Tensor) -> Tensor:
         before = x @ start.T
         z = before + x @ params[MOVED].T
-        return torch.where(before >= 0, z, 0) if linearised else threshold(z, BELOW, 0)
+        return torch.where(before >= 0, z, 0) if linearised else relu(z)
 
     return Model(
         f"ntk:{len(signs)}" + (" linearised" if linearised else ""),

@@ -37,6 +37,17 @@ def evaluate(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Score
     return Score(loss / len(x), hits / len(x))
 
 
+def weighted_accuracy(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weights: Tensor) -> float:
+    """The share of hits among samples of classes y (n,), each counted with its weight; NaN if all weights are 0."""
+    hits = 0.0
+    with torch.no_grad():
+        for first in range(0, len(x), AT_ONCE):
+            part = slice(first, first + AT_ONCE)
+            hits += weights[part][outputs(x[part]).argmax(1) == y[part]].double().sum().item()
+    total = weights.double().sum().item()
+    return hits / total if total else float("nan")
+
+
 def _hit(y: Tensor) -> Callable[[Tensor, Tensor], Tensor] | None:
     """Whether outputs name the right class, by the kind of these labels; None where they are no classes."""
     if not y.is_floating_point():

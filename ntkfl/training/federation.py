@@ -18,7 +18,7 @@ from ntkfl.training.method import Method, Round, Weighting
 from ntkfl.training.model import Model
 from ntkfl.training.optimizers import SGD, Optimizer
 from ntkfl.training.schedules import Schedule
-from ntkfl.training.tree import Params, Tree, flatten, tree_map, unflatten
+from ntkfl.training.tree import Params, Tree, flatten, one_a_row, tree_map, unflatten
 
 WHOLE = LocalWork(batch_size=None, steps=1)
 
@@ -195,7 +195,7 @@ class Federation:
             if old is None:
                 return new
             mine = old[group].to(new.device)
-            return torch.where(known.to(new.device).reshape(-1, *(1,) * (new.ndim - 1)), mine, new)
+            return torch.where(one_a_row(known.to(new.device), new), mine, new)
 
         stored = flatten(state.clients)
         kept = unflatten({path: rows(new, stored.get(path)) for path, new in flatten(fresh).items()})

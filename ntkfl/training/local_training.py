@@ -13,10 +13,10 @@ from torch.func import vmap
 
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.local_plan import LocalPlan
-from ntkfl.training.method import Batch, Finish, LocalRule, Loss, Method, Objective, Step, plain_gradient
+from ntkfl.training.method import Batch, Finish, GradientRule, LocalRule, Loss, Method, Objective, Step, plain_gradient
 from ntkfl.training.model import Model
 from ntkfl.training.optimizers import Optimizer, squared_norms
-from ntkfl.training.tree import Params, Tree, leaves, tree_map
+from ntkfl.training.tree import Params, Tree, leaves, one_a_row, tree_map
 
 STEP_AXES = Step(None, 0, 0, 0, 0, None)  # type: ignore[arg-type]  # which parts of a Step have a row a client
 
@@ -70,10 +70,10 @@ class LocalTraining:
         draws = torch.as_tensor(plan.draws, device=device, dtype=dtype)
         active_rows, ends = (torch.as_tensor(a, device=device) for a in (plan.active, plan.ends_epoch))
 
-        alone = not self.mapped and self.method.gradient is plain_gradient
-        rule = _gradient_of_one if alone else self.method.gradient
+        def gradient(objective: Objective, rule: GradientRule, correct: bool = True) -> Callable[..., Params]:
+            if rule is plain_gradient and not self.mapped:
+                rule = _gradient_of_one
 
-        def gradient(objective: Objective, correct: bool = True) -> Callable[..., Params]:
             def of_one(w: Params, data: Batch, step: Step) -> Params:
                 found, _ = rule(lambda w: objective(self.model, w, data, step), w)
                 return local.correct(found, w, step) if correct else found
@@ -94,9 +94,14 @@ class LocalTraining:
         elif whole is not None:
             nothing = torch.zeros(clients, 0, device=device)
             step = Step(broadcast, kept, counts, nothing, nothing, rate)
-            full = gradient(self.method.objective, correct=False)(params, self._batch(whole, 0, dtype), step)
+            full = gradient(self.method.objective, self.method.gradient, correct=False)(
+                params, self._batch(whole, 0, dtype), step
+            )
         client = self._each(local.begin, (0, None, 0), clients)(kept, broadcast, full)
         follows = type(local).after_step is not LocalRule.after_step
+        further = self.method.further_gradient or self.method.gradient
+        objectives = [(self.method.objective, self.method.gradient)]
+        objectives += [(objective, further) for objective in self.method.further_steps(broadcast)]
         batch, everyone = None, np.all(plan.active, axis=0)
         for s in range(steps):
             if batch is None or not plan.same_batch:
@@ -104,8 +109,8 @@ class LocalTraining:
             active = None if everyone[s] else active_rows[:, s]
             step = Step(broadcast, client, counts, draws[:, s], ends[:, s], rate)
             before = tree_map(torch.clone, params) if follows else params
-            for objective in (self.method.objective, *self.method.further_steps(broadcast)):
-                self.optimizer.step(params, gradient(objective)(params, batch, step), state, rate, active)
+            for objective, rule in objectives:
+                self.optimizer.step(params, gradient(objective, rule)(params, batch, step), state, rate, active)
             if follows:
                 stepped, carried = self._each(after_step, (0, 0, 0, STEP_AXES), clients)(before, params, batch, step)
                 params, client = _chosen(active, stepped, params), _chosen(active, carried, client)
@@ -167,4 +172,4 @@ def _chosen(active: Tensor | None, new: Tree, old: Tree) -> Tree:
     """The new rows where a client took the step."""
     if active is None:
         return new
-    return tree_map(lambda n, o: torch.where(active.reshape(-1, *(1,) * (n.ndim - 1)), n, o), new, old)
+    return tree_map(lambda n, o: torch.where(one_a_row(active, n), n, o), new, old)

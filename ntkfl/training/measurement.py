@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import isnan
+from statistics import fmean
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from ntkfl.training.evaluation import Score, evaluate
+from ntkfl.training.evaluation import Score, evaluate, weighted_accuracy
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.federation import Federation, RoundResult, State
 from ntkfl.training.metrics import HALF_SQUARES, NATS, Row
-from ntkfl.training.tree import Params, tree_map
+from ntkfl.training.tree import Params, Tree, tree_map
 
 NOTHING = Score(float("nan"), float("nan"))
 
@@ -45,6 +48,7 @@ def measured(
         row,
         rate=federation.schedule(state.rounds - 1),
         client_accuracy=NOTHING.accuracy if result.ends is None else _mean_accuracy(federation, result.ends),
+        personal_accuracy=NOTHING.accuracy if result.ends is None else _personal_accuracy(federation, state),
         cohort=len(result.cohort),
         local_steps=int(result.steps.sum()),
         drift=float(result.squared_drift.mean()),
@@ -57,6 +61,27 @@ def _mean_accuracy(federation: Federation, stacked: Params) -> float:
     if data.x_test is None:
         return NOTHING.accuracy
     return float(np.mean([_one(federation, params, data.x_test, data.y_test).accuracy for params in _rows(stacked)]))
+
+
+def _personal_accuracy(federation: Federation, state: State) -> float:
+    """Of clients' own predictions, each on the test samples as its own classes would weight them.
+
+    Source: Chen & Chao 2022 (FedRoD), whose personalised accuracy is weighted so.
+    """
+    data, outputs = federation.data, federation.method.personal_outputs
+    if outputs is None or data.x_test is None or data.y_test is None:
+        return NOTHING.accuracy
+    counts, found = torch.as_tensor(data.class_counts()), []
+    for client in state.seen.nonzero()[:, 0].tolist():
+        kept = tree_map(lambda rows, client=client: rows[client].to(data.x.device), state.clients["rule"])
+
+        def own(x: Tensor, kept: Tree = kept) -> Tensor:
+            return outputs(federation.model, state.model, kept, x)
+
+        weights = counts[client].to(data.x.device)[data.y_test]
+        found.append(weighted_accuracy(own, data.x_test, data.y_test, weights))
+    known = [accuracy for accuracy in found if not isnan(accuracy)]  # of clients whose classes are in the test set
+    return fmean(known) if known else NOTHING.accuracy
 
 
 def _score(federation: Federation, state: State, x: Tensor, y: Tensor | None) -> Score:

@@ -191,8 +191,11 @@ class Method:
         needs: of "classes" (integer labels), "split" (a model with a head of its own) and "sgd" (local steps whose
             displacement is a sum of gradients).
         further_steps: objectives, given the broadcast, on which the optimizer takes one further step a batch each.
+        further_gradient: their gradient rule; None: `gradient`.
         personal: whether each client is evaluated with its own model (`Federation.own_models`), and the mean reported,
             rather than the server's.
+        personal_outputs: what a client that has kept something predicts with beside the server's model, which is the
+            one reported: (model, the server's parameters, what it keeps, inputs) -> outputs.
     """
 
     name: str
@@ -205,4 +208,6 @@ class Method:
     draws: int = 0
     needs: frozenset[str] = frozenset()
     further_steps: Callable[[Tree], tuple[Objective, ...]] = lambda broadcast: ()
+    further_gradient: GradientRule | None = None
     personal: bool = False
+    personal_outputs: Callable[[Model, Params, Tree, Tensor], Tensor] | None = None

@@ -21,7 +21,9 @@ class Row:
     Args:
         round: rounds done. rate: the local learning rate of the round. test_loss, train_loss: of the global model, a
             sample. test_accuracy: its share of hits. client_accuracy: the same on the test set, the mean over the
-            cohort's models after local training. cohort: clients that took part. local_steps: that they took together.
+            cohort's models after local training. personal_accuracy: of predictions with what clients keep (FedRoD's own
+            heads), the mean over those that have taken part, each on test samples weighted by its own classes' shares.
+            cohort: clients that took part. local_steps: that they took together.
             drift: mean over the cohort of |w_i - w|^2. seconds: of the round, evaluation not counted.
     """
 
@@ -31,6 +33,7 @@ class Row:
     test_accuracy: float = NAN
     train_loss: float = NAN
     client_accuracy: float = NAN
+    personal_accuracy: float = NAN
     cohort: int = 0
     local_steps: int = 0
     drift: float = NAN
@@ -44,6 +47,7 @@ UNITS = {
     "test_accuracy": "share",
     "train_loss": "{loss} per sample",
     "client_accuracy": "mean share over cohort",
+    "personal_accuracy": "mean share over clients",
     "cohort": "clients",
     "local_steps": "sum over cohort",
     "drift": "mean squared norm",

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.tree import Params, Tree, one_a_row, tree_map
 
 
 class Optimizer(Protocol):
@@ -114,7 +114,7 @@ class Adam:
             g, first, second = gradient[name], state["first"][name], state["second"][name]
             _assign(first, first.lerp(g, 1 - self.first), active)
             _assign(second, second.lerp(g * g, 1 - self.second), active)
-            count = _rows(state["count"].clamp(min=1), value)
+            count = one_a_row(state["count"].clamp(min=1), value)
             mean, scale = first / (1 - self.first**count), second / (1 - self.second**count)
             _assign(value, value - rate * mean / (scale.sqrt() + self.epsilon), active)
 
@@ -128,7 +128,7 @@ def _prepared(params: Params, gradient: Params, weight_decay: float, clip: float
     if clip is not None:
         norms = squared_norms(gradient).sqrt()
         shrink = clip / norms.clamp(min=clip)
-        gradient = {name: g * _rows(shrink, g) for name, g in gradient.items()}
+        gradient = {name: g * one_a_row(shrink, g) for name, g in gradient.items()}
     if weight_decay:
         gradient = {name: g + weight_decay * params[name] for name, g in gradient.items()}
     return gradient
@@ -141,12 +141,7 @@ def squared_norms(stacked: Params) -> Tensor:
 
 
 def _assign(target: Tensor, value: Tensor, active: Tensor | None) -> None:
-    target.copy_(value if active is None else torch.where(_rows(active, value), value, target))
-
-
-def _rows(values: Tensor, like: Tensor) -> Tensor:
-    """One value a row, shaped so that it broadcasts over the rows of `like`."""
-    return values.reshape(-1, *(1,) * (like.ndim - 1))
+    target.copy_(value if active is None else torch.where(one_a_row(active, value), value, target))
 
 
 def _check_decay_and_clip(weight_decay: float, clip: float | None) -> None:

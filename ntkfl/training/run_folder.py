@@ -1,16 +1,18 @@
-"""The folder of a run: config.toml, metrics.csv, checkpoint.safetensors; it holds one run and no other."""
+"""The folder of a run: config.toml, metrics.csv, checkpoint.safetensors; it holds one run, of one process at a time."""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ntkfl.training.checkpoint import Checkpoint, load
 
-CONFIG, METRICS, CHECKPOINT = "config.toml", "metrics.csv", "checkpoint.safetensors"
+CONFIG, METRICS, CHECKPOINT, LOCK = "config.toml", "metrics.csv", "checkpoint.safetensors", ".lock"
 MAY_CHANGE = "rounds"
 
 
@@ -19,6 +21,10 @@ class RunFolder:
     """Where a run is kept."""
 
     path: Path
+    _seen: tuple[int, ...] | None = field(init=False)  # which checkpoint was there
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_seen", self._stamp())
 
     @property
     def metrics(self) -> Path:
@@ -61,6 +67,33 @@ class RunFolder:
         for name in (CONFIG, METRICS):
             if (self.path / name).exists():
                 raise FileExistsError(f"{self.path / name} stands already, and belongs to no run; name another folder")
+
+    def lock(self) -> int:
+        """Make the folder and keep other processes out of it until the descriptor returned is closed, or this one dies.
+
+        Raises:
+            BlockingIOError: another run is under way in it, or has been since this object was made.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise BlockingIOError(
+                f"another process is training in {self.path}; wait until it ends, or name another folder"
+            ) from None
+        if self._stamp() != self._seen:
+            os.close(descriptor)
+            raise BlockingIOError(f"another process has just trained in {self.path}; begin again")
+        return descriptor
+
+    def _stamp(self) -> tuple[int, ...] | None:
+        """What changes whenever a checkpoint is written."""
+        if not self.checkpoint.is_file():
+            return None
+        found = self.checkpoint.stat()
+        return found.st_ino, found.st_mtime_ns, found.st_size
 
     def describe(self, config: Mapping[str, Any]) -> None:
         """Write the configuration, for people and for `ntkfl train --config`."""

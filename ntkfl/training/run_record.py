@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import weakref
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ntkfl.training.checkpoint import Checkpoint
@@ -14,8 +16,12 @@ from ntkfl.training.run_folder import RunFolder
 class RunRecord:
     """Rows and states of a run.
 
+    Raises:
+        OSError: the folder cannot be written, or another run is under way in it.
+
     Args:
-        folder: where they are kept; None: nowhere. It has a checkpoint before anything else.
+        folder: where they are kept; None: nowhere. It has a checkpoint before anything else, and is locked until
+            `close`.
         every: rounds from one checkpoint to the next. run, provenance: as in `Checkpoint`. loss: the losses' unit.
         state: the one to begin with. rows: those of earlier stages.
     """
@@ -34,8 +40,9 @@ class RunRecord:
         self._folder, self._every, self._run, self._provenance = folder, every, run, provenance
         self._state = state  # the last one whose row is written
         self._kept: State | None = None
+        self.close: Callable[[], object] = lambda: None
         if folder:
-            folder.path.mkdir(parents=True, exist_ok=True)
+            self.close = weakref.finalize(self, os.close, folder.lock())  # closes once, at the latest with this object
             self.keep()
             folder.describe(run["config"])
             self._file = MetricsFile(folder.metrics, loss, self.rows)

@@ -18,7 +18,8 @@ class SharpnessAware:
     """The gradient at w + e, where e = rho T^2 g / |T g|, g the gradient at w and the norm over all parameters.
 
     T is 1 (SAM) or, where `eta` is given, |w| + eta for weights and 1 for biases (ASAM). Weight decay and momentum
-    come after it, in the step from w. Zero gradients give e = 0. The value returned is the loss at w.
+    come after it, in the step from w. Zero gradients give e = 0. The value returned is the loss at w. `uncleared`: the
+    gradient at w is added to that at w + e, as by a code that does not clear it between the two passes.
 
     Raises:
         ValueError: a negative rho, or a negative eta.
@@ -28,6 +29,7 @@ class SharpnessAware:
 
     rho: float
     eta: float | None = None
+    uncleared: bool = False
 
     def __post_init__(self) -> None:
         if not self.rho >= 0:
@@ -37,7 +39,8 @@ class SharpnessAware:
 
     def __call__(self, loss: Loss, params: Params) -> tuple[Params, Tensor]:
         gradient, value = plain_gradient(loss, params)
-        return torch.func.grad(loss)(moved(params, self.perturbation(gradient, params))), value
+        there = torch.func.grad(loss)(moved(params, self.perturbation(gradient, params)))
+        return moved(there, gradient) if self.uncleared else there, value
 
     def perturbation(self, gradient: Params, params: Params) -> Params:
         """e; |e / T| is rho, which for SAM is its Euclidean norm."""

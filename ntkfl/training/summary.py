@@ -9,7 +9,13 @@ from statistics import fmean
 
 from ntkfl.training.metrics import Row
 
-MEASURES = {"test_accuracy": max, "test_loss": min, "train_loss": min, "client_accuracy": max}
+MEASURES = {
+    "test_accuracy": max,
+    "test_loss": min,
+    "train_loss": min,
+    "client_accuracy": max,
+    "personal_accuracy": max,
+}
 LAST = 5  # rounds whose mean FedGuCci reports
 
 

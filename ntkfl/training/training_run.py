@@ -66,7 +66,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
-    """A run that has been checked and not yet been trained; its folder is its own from here on."""
+    """A run that has been checked and not yet been trained; its folder is its own from here to the end of training."""
 
     config: RunConfig
     federation: Federation
@@ -93,7 +93,10 @@ class PreparedRun:
                 if progress:
                     progress(self.record.rows[-1], config.rounds)
         finally:
-            self.record.keep()
+            try:
+                self.record.keep()
+            finally:
+                self.record.close()
         return Run(config, self.federation, state, tuple(self.record.rows), self.folder)
 
 
@@ -150,6 +153,12 @@ def prepared(
     for name in OBJECTS:
         if name not in objects and getattr(config, name).startswith("<"):
             raise ValueError(f"the {name} of this run, {getattr(config, name)}, was an object; give it again")
+    if config.ima and config.ima_start > config.rounds:
+        warnings.warn(
+            f"ima_start is {config.ima_start}, after the last of {config.rounds} rounds: no model is averaged until "
+            "the run is resumed with more",
+            stacklevel=2,
+        )
     federation = assembled(config, **objects)
     start, unit = federation.start(), loss_unit(federation.data)
     rows: list[Row] = []

@@ -21,6 +21,11 @@ def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree
     }
 
 
+def one_a_row(values: Tensor, like: Tensor) -> Tensor:
+    """One value a row, (rows,), shaped so that it broadcasts over the rows of `like`."""
+    return values.reshape(-1, *(1,) * (like.ndim - 1))
+
+
 def flatten(tree: Tree, prefix: str = "") -> dict[str, Tensor]:
     """The tensors by their paths, "server/model/head.weight"; an empty dict leaves no trace."""
     flat: dict[str, Tensor] = {}

@@ -6,6 +6,7 @@ import math
 import re
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ import torch
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from experiments.miniatures import catalogue, cells, ima, plane
+from experiments.miniatures import catalogue, cells, ima, ima_start, plane
 from experiments.miniatures.cells import path_of, planned_cell, run, slug
 from experiments.miniatures.comparison import chance, compared
 from experiments.miniatures.grid_barriers import group_barriers, segments
 from experiments.miniatures.miniature import Miniature, Quantity, Setting
 from experiments.miniatures.model_plane import ThreeModels
+from experiments.miniatures.omitted import OMITTED
 from experiments.miniatures.paper_numbers import looked_up, printed
 from experiments.miniatures.report import as_csv, page
 from experiments.miniatures.solo_models import Solo
@@ -88,7 +90,7 @@ def test_settings_differ_from_their_baseline_only_in_what_they_are_about(miniatu
 )
 def test_every_setting_names_a_run(miniature):
     for setting in miniature.settings:
-        keys = {key: value for key, value in tiny(miniature, setting).items() if key != "late"}
+        keys = tiny(miniature, setting)
         job = prepared(**keys)
         assert job.federation.data.clients == keys["clients"]
 
@@ -325,17 +327,16 @@ def test_the_picture_names_its_axes_and_marks_the_models(monkeypatch):
 
 
 def test_late_decays_of_the_rate():
-    job = prepared(**{**ima.COMMON, **TINY, **ima.IMA, "rounds": 20, "epochs": 4})
-    base, start = job.federation, job.config.ima_start
-    assert ima.decayed(base, None, start, 20) is base and start == 15
-    plain = [0.05 * 0.99**number for number in range(20)]
-    for late, after in (("constant", [2.5e-4] * 5), ("passes", plain[15:])):
-        schedule = ima.decayed(base, late, start, 20).schedule
-        assert [schedule(number) for number in range(20)] == pytest.approx(plain[:15] + after)
-    cycle = ima.decayed(base, "cyclic", start, 20).schedule
-    assert [cycle(15), cycle(16), cycle(17)] == pytest.approx([0.05, 2.5e-4, 0.05])
-    passes = [ima.decayed(base, "passes", start, 20).work.at(number).epochs for number in (0, 14, 16, 17, 19)]
-    assert passes == [4, 4, 4, 3, 2]
+    """Those of Table III: the least rate is 1/200 of the first, and five periods end with the last round."""
+
+    def federation(name):
+        return prepared(**{**ima.COMMON, **ima.VARIATIONS[f"IMA, {name}"], "samples": 120, "test": 60}).federation
+
+    plain = [0.05 * 0.99**number for number in range(45)]
+    for name, after in (("constant rate", [2.5e-4] * 15), ("cyclic rate", [0.05, 0.025125, 2.5e-4] * 5)):
+        assert [federation(name).schedule(number) for number in range(60)] == pytest.approx(plain + after)
+    passes = [federation("fewer passes").work.at(number).epochs for number in (0, 44, 47, 48, 51, 54, 57, 59)]
+    assert passes == [5, 5, 5, 4, 3, 2, 1, 1]
 
 
 def test_ima_is_its_baseline_until_it_starts():
@@ -348,6 +349,17 @@ def test_ima_is_its_baseline_until_it_starts():
         np.testing.assert_allclose(losses[:6], found["FedAvg"][:6], rtol=0, atol=1e-7)
     assert not np.allclose(found["IMA"][6:], found["faster decay only"][6:], atol=1e-6)
     assert not np.allclose(found["averaging only"][6:], found["FedAvg"][6:], atol=1e-6)
+
+
+def test_rounds_to_the_target_are_counted_from_one(monkeypatch):
+    """The first round that reaches the mean of the baseline's last ten, and one more than there are where none does."""
+    curves = {"fedavg": [10.0] * 9 + [50.0] * 11, "early": [20.0, 45.9, 46.0] + [0.0] * 17, "never": [45.9] * 20}
+    monkeypatch.setattr(ima_start, "trained", lambda keys, seed: curves[keys.get("ima", "fedavg")])
+    monkeypatch.setattr(ima_start, "accuracies", np.array)
+    curves["fedavg"][-1] = 10.0  # the mean of the last ten is 46
+    found = {name: ima_start.measure({} if name == "fedavg" else {"ima": name}, 0) for name in curves}
+    assert [one[ima_start.ROUNDS] for one in found.values()] == [10, 3, 21]
+    ima_start._curve.cache_clear()
 
 
 # --- the command
@@ -412,6 +424,19 @@ def test_a_picture_is_put_beside_the_cells(tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     assert (tmp_path / "plane" / "plane.png").read_bytes().startswith(b"\x89PNG")
     assert len(list((tmp_path / "plane").glob("*.json"))) == len(plane.MINIATURE.settings)
+
+
+def test_kept_pictures_are_there_and_small():
+    for miniature in catalogue().values():
+        if miniature.picture:
+            picture = (Path(__file__).parents[2] / miniature.picture).read_bytes()
+            assert picture.startswith(b"\x89PNG") and len(picture) < 150_000 and miniature.draw
+            assert f"]({miniature.picture})" in page([(miniature, [])], "")
+
+
+def test_what_is_omitted_is_said():
+    text = page([], "ntkfl miniature all")
+    assert all(f"- {what}: {why}." in text for what, why in OMITTED.items())
 
 
 def test_cells_are_whole_or_not_there(tmp_path, monkeypatch):

@@ -71,8 +71,9 @@ def test_a_run_says_what_it_was_and_what_came_out(tmp_path):
     assert re.search(rf"test accuracy +{last.test_accuracy:.2%} ", result.stdout)
     assert re.search(rf"test loss +{last.test_loss:.4g} .*nats per sample", result.stdout)
     assert "fedprox" in result.stdout and "100 training and 50 test samples" in result.stdout
-    assert f"round 2 of 2: test loss {last.test_loss:.4g}" in result.stderr
+    assert f"2 of 2 rounds: test loss {last.test_loss:.4g}" in result.stderr
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == [
+        ".lock",
         "checkpoint.safetensors",
         "config.toml",
         "metrics.csv",
@@ -151,7 +152,7 @@ def test_a_model_that_is_no_longer_finite_ends_with_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["fedprx"], "no method 'fedprx'.*did you mean 'fedprox'"),
+        (["fedprx"], "no method 'fedprx'.*Did you mean 'fedprox'"),
         (["fedprox", "--option", "mu"], "--option is 'mu'; write NAME=VALUE"),
         (["fedprox", "--option", "muu=1"], "fedprox has no option 'muu'"),
         (["fedprox", "--option", "mu=much"], "option mu is 'much'; it must be a finite number"),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
 import ntkfl.training.datasets as package
+from ntkfl.nearest_name import did_you_mean
 from ntkfl.training.datasets.samples import Reader, Samples
 from ntkfl.training.datasets.tables import table
 from ntkfl.user_files import SUFFIXES
@@ -47,11 +47,9 @@ class Spec:
         front, plus, suffix = text.partition("+")
         name, colon, size = front.partition(":")
         if name not in catalogue():
-            near = get_close_matches(name.lower(), catalogue(), n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
             raise ValueError(
-                f"there are no data named {name!r}.{hint} Data are {', '.join(catalogue())}, or the path of a "
-                f"{' or '.join(SUFFIXES)} file"
+                f"there are no data named {name!r}.{did_you_mean(name, catalogue())} Data are "
+                f"{', '.join(catalogue())}, or the path of a {' or '.join(SUFFIXES)} file"
             )
         if plus and suffix != "domains":
             raise ValueError(f"{text!r} ends in {plus + suffix!r}; only '+domains' may follow a name of data")
@@ -59,8 +57,8 @@ class Spec:
             raise ValueError(f"{text!r} has the size {size!r}; it must be a positive integer, as in {name + ':32'!r}")
         return cls(text, name, int(size) if colon else None, bool(plus))
 
-    def read(self, path: Path | None) -> Samples:
-        """The samples, from the user's path where the data do not come with a package.
+    def read(self, path: Path | None, target: str | None = None) -> Samples:
+        """The samples, from the user's path where the data do not come with a package; `target` is for `table`.
 
         Raises:
             FileNotFoundError, ValueError: as the reader; a path beside a file, domains of what is not images.
@@ -70,7 +68,7 @@ class Spec:
         elif path is not None:
             raise ValueError(f"{self.text} is a file; path={path} must be left out")
         else:
-            found = table(Path(self.name))
+            found = table(Path(self.name), target)
         if self.domains and found.kind != "images":
             raise ValueError(f"{self.text!r}: only images can be in several domains; these are {found.kind}")
         return found

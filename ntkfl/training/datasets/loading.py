@@ -19,6 +19,7 @@ from ntkfl.training.datasets import domains
 from ntkfl.training.datasets.catalogue import Spec
 from ntkfl.training.datasets.samples import Samples
 from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.tree import one_a_row
 
 TEST, SHARE = 5, 6  # streams of the seed: which test samples are drawn, and which samples a client trains on
 POOLED_TEST = 5  # where no test set is published, one sample in five is for the test
@@ -55,7 +56,8 @@ def load(
         samples, test: training and test samples; all by default. Where no test set is published, a fifth of all
             samples is the test set by default.
         target: "classes", "real" numbers (the classes' numbers, if there are classes), "sign" (-1 for the lower half
-            of the classes, +1 for the upper) or "one-hot". Default: classes if there are any.
+            of the classes, +1 for the upper) or "one-hot". Default: classes if there are any; a file's whole numbers
+            that are not 0..C-1, +-1 or one-hot must be said to be classes or real.
         unit: divide every input by its norm, as FL-NTK supposes.
         train_share: part of its samples, at random, that each client keeps, at least one (.7 in FedGuCci's code).
         dtype: of inputs and real labels; tokens are integers.
@@ -65,7 +67,7 @@ def load(
         ValueError: unknown names (with the nearest one), sizes out of range, damaged files.
     """
     wanted = Spec.parsed(spec)
-    found = wanted.read(None if path is None else Path(path))
+    found = wanted.read(None if path is None else Path(path), target)
     rows, rows_test = _drawn(wanted.text, found, seed, samples, test)
     x, y = found.x[rows], found.y[rows]
     if found.x_test is None or found.y_test is None:
@@ -144,7 +146,7 @@ def _unit(name: str, x: Tensor) -> Tensor:
     norms = x.flatten(1).norm(dim=1)
     if not (norms > 0).all():
         raise ValueError(f"{name}: input {int((norms == 0).nonzero()[0])} is zero and cannot be divided by its norm")
-    return x / norms.reshape(-1, *(1,) * (x.ndim - 1))
+    return x / one_a_row(norms, x)
 
 
 def _labels(name: str, y: np.ndarray, classes: int | None, target: Target | None, dtype: torch.dtype) -> Tensor:

@@ -13,12 +13,17 @@ from ntkfl.training.datasets.samples import Samples
 from ntkfl.user_files import read_arrays
 
 
-def table(path: Path) -> Samples:
+def table(path: Path, target: str | None = None) -> Samples:
     """The rows of a file; labels that are 0..C-1 (all of them present), +-1 or one-hot are classes, others real.
+
+    Args:
+        target: what the user says that the labels become. "real": they are taken as they stand. Anything else makes
+            classes of whole numbers of any kind, in ascending order.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: contents that are not as `ntkfl.data.load` describes.
+        ValueError: contents that are not as `ntkfl.data.load` describes; whole numbers that may be classes (1..C) or
+            quantities, and no target that says which.
     """
     arrays: dict[str, Any] = read_arrays(path)
     try:
@@ -26,7 +31,7 @@ def table(path: Path) -> Samples:
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     labels = [problem.y] if problem.y_test is None else [problem.y, problem.y_test]
-    found = _classes(np.concatenate(labels))
+    found = None if target == "real" else _classes(np.concatenate(labels), str(path), named=target is not None)
     classes = None
     if found is not None:
         labels, classes = np.split(found, [len(problem.y)])[: len(labels)], int(found.max()) + 1
@@ -34,14 +39,22 @@ def table(path: Path) -> Samples:
     return Samples("rows", problem.x, y, problem.x_test, y_test, classes, problem.owner if "owner" in arrays else None)
 
 
-def _classes(y: np.ndarray) -> np.ndarray | None:
-    """The labels as classes, or None if they are not."""
+def _classes(y: np.ndarray, name: str, named: bool) -> np.ndarray | None:
+    """The labels as classes, or None if they are not; `named`: whether the user says that they are."""
     if y.ndim == 2:
         hot = ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all()
         return y.argmax(axis=1) if hot else None
-    values = np.unique(y)
+    values, places = np.unique(y, return_inverse=True)
     if np.array_equal(values, [-1, 1]):
         return (y > 0).astype(int)
     if 2 <= len(values) <= CLASS_LIMIT and np.array_equal(values, np.arange(len(values))):
         return y.astype(int)
-    return None
+    if not (2 <= len(values) <= CLASS_LIMIT and len(values) < len(y) and (values == np.rint(values)).all()):
+        return None
+    if not named:
+        few = ", ".join(f"{value:g}" for value in values[:3])
+        raise ValueError(
+            f"{name}: the {len(values)} labels {few}{', ...' * (len(values) > 3)} may be classes or quantities; say "
+            "target 'classes' or 'real'"
+        )
+    return places

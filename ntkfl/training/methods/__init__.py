@@ -5,14 +5,15 @@ from __future__ import annotations
 import inspect
 import math
 import pkgutil
-from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from types import ModuleType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from ntkfl.nearest_name import did_you_mean
 from ntkfl.training.method import Method, Objective
+
+CUTOFF = 0.5  # of similarity; names of methods are short
 
 
 @cache
@@ -30,7 +31,9 @@ def options(name: str) -> dict[str, inspect.Parameter]:
     """
     known = catalogue()
     if name not in known:
-        raise ValueError(f"there is no method {name!r}{_nearest(name, known)}; the methods are {', '.join(known)}")
+        raise ValueError(
+            f"there is no method {name!r}.{did_you_mean(name, known, CUTOFF)} The methods are {', '.join(known)}"
+        )
     function = known[name].method
     types = get_type_hints(function)
     return {
@@ -49,8 +52,8 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
     known = options(name)
     for key, value in given.items():
         if key not in known:
-            there = f"its options are {', '.join(known)}" if known else "it has none"
-            raise ValueError(f"{name} has no option {key!r}{_nearest(key, known)}; {there}")
+            there = f"Its options are {', '.join(known)}" if known else "It has none"
+            raise ValueError(f"{name} has no option {key!r}.{did_you_mean(key, known, CUTOFF)} {there}")
         expected = known[key].annotation
         if not _fits(value, expected):
             raise ValueError(f"{name}'s option {key} is {value!r}; it must be {_described(expected)}")
@@ -62,11 +65,6 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
         return function(objective, **given)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    near = get_close_matches(word.lower(), known, n=1, cutoff=0.5)
-    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 def _fits(value: Any, expected: Any) -> bool:

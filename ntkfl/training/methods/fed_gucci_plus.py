@@ -28,8 +28,8 @@ def method(
     """One sharpness-aware step on the whole objective, with the same alpha at w and at w + e; else FedGuCci's options.
 
     rho = 0 leaves the calibration only, tau = 0 the sharpness only: the two ablations. In sequential steps each is
-    sharpness-aware by itself, as released; the released code moreover does not clear the gradient of an anchor's term
-    between the two passes, which adds its gradient at w: about twice this beta.
+    sharpness-aware by itself. `released` moreover does not clear the gradient of an anchor's term between the two
+    passes, as the authors' code: its gradient at w is added to that at w + e, about twice this beta.
 
     Raises:
         ValueError: an objective other than cross-entropy, a negative tau or rho, and FedGuCci's.
@@ -43,4 +43,10 @@ def method(
         anchor_history=anchor_history,
         released=released,
     )
-    return replace(connected, name=NAME, gradient=SharpnessAware(rho), needs=frozenset({"classes"}))
+    return replace(
+        connected,
+        name=NAME,
+        gradient=SharpnessAware(rho),
+        further_gradient=SharpnessAware(rho, uncleared=released),
+        needs=frozenset({"classes"}),
+    )

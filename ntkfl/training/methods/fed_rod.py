@@ -16,14 +16,20 @@ NAME = "fedrod"
 def method(objective: Objective, *, gamma: float = 1.0) -> Method:
     """Body and shared head descend cross-entropy of logits + gamma log n_c; FedAvg on both. Personal heads add to it.
 
-    A run reports the shared model; `personal_outputs` gives a client's own.
+    A run reports the shared model, and beside it the clients' own predictions where clients are measured.
 
     Raises:
         ValueError: an objective other than cross-entropy.
     """
     require_cross_entropy(objective)
     needs = frozenset({"classes", "split"})
-    return Method(NAME, BalancedCrossEntropy(gamma), local=PersonalHead(), needs=needs)
+    return Method(
+        NAME,
+        BalancedCrossEntropy(gamma),
+        local=PersonalHead(),
+        needs=needs,
+        personal_outputs=lambda model, params, kept, x: personal_outputs(model, params, kept["head"], x),
+    )
 
 
 class PersonalHead(LocalRule):

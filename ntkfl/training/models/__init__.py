@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
 import torch
 
+from ntkfl.nearest_name import did_you_mean
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.model import Model
 from ntkfl.training.models.request import Request
@@ -44,8 +44,7 @@ def build(
     """
     name, _, argument = spec.partition(":")
     if name not in catalogue():
-        near = get_close_matches(name.lower(), catalogue(), n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, catalogue())
         raise ValueError(f"there is no model {name!r}.{hint} Models are {', '.join(catalogue())}")
     outputs = data.classes or (data.y.shape[1] if data.y.ndim > 1 else None)
     return catalogue()[name](Request(spec, argument, tuple(data.x.shape[1:]), outputs, dtype, device, seed))

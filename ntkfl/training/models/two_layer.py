@@ -40,13 +40,13 @@ def ntk_network(
     return Model(
         f"ntk:{len(signs)}",
         initial,
-        lambda params, x: _relu(x.flatten(1) @ params["hidden"].T),
+        lambda params, x: relu(x.flatten(1) @ params["hidden"].T),
         lambda params, z: z @ scale,
     )
 
 
-def _relu(z: Tensor) -> Tensor:
-    """z above the largest negative number, hence with slope 1 at 0; one pass, unlike where(z >= 0)."""
+def relu(z: Tensor) -> Tensor:
+    """z above the largest negative number, hence max(z, 0) with slope 1 at 0; one pass, unlike where(z >= 0)."""
     return functional.threshold(z, LARGEST_NEGATIVE[z.dtype], 0.0)
 
 

@@ -213,8 +213,13 @@ def fed_fa(run, count, strength, momentum, calibration_rate, calibrate_from=0, p
     return path, torch.stack([total[c] / weight[c] if weight[c] else anchors[c] for c in range(3)])
 
 
-def fed_gucci(run, count, beta, anchors, alpha, step, own_history=False, tau=0.0, rho=0.0):
+def fed_gucci(run, count, beta, anchors, alpha, step, own_history=False, tau=0.0, rho=0.0, uncleared=False):
     received, of_client = [], {}
+
+    def direction(loss, w):
+        """Of the released code: an anchor's gradient at w is still there when that of the second pass is added."""
+        found = sharp(rho)(loss, w) if rho else gradient(loss, w)
+        return plus(found, gradient(loss, w)) if uncleared and loss.__name__ == "along" else found
 
     def train(w, t, i):
         if len(received) == t:
@@ -241,6 +246,6 @@ def fed_gucci(run, count, beta, anchors, alpha, step, own_history=False, tau=0.0
                 return [plain, *terms]
             return [lambda v: plain(v) + sum(one(v) for one in terms)]
 
-        return descend(run, w, t, i, losses, sharp(rho) if rho else gradient)
+        return descend(run, w, t, i, losses, direction)
 
     return rounds(run, count, train), received

@@ -53,7 +53,7 @@ CASES = {
     "gucci+released": (
         "fedgucci+",
         GUCCI | PLUS | {"released": True},
-        partial(loops.fed_gucci, **HALF, **PLUS, step="sequential"),
+        partial(loops.fed_gucci, **HALF, **PLUS, step="sequential", uncleared=True),
     ),
 }
 WORK = LocalWork(batch_size=3)
@@ -73,6 +73,7 @@ def at(case, **changes):
     return on_classes(method, options=options, data=lacking_classes(), **changes)
 
 
+@pytest.mark.kind("a plain loop over clients")
 @each_case
 @pytest.mark.parametrize("optimizer, participation", [(SGD(), 1.0), (SGD(0.9, 1e-2), 0.75)], ids=["plain", "momentum"])
 def test_equals_the_plain_loop_however_clients_are_grouped(case, optimizer, participation):
@@ -93,6 +94,7 @@ def test_equals_the_plain_loop_however_clients_are_grouped(case, optimizer, part
         assert (last.server["anchors"] - extra).abs().max() < 1e-10
 
 
+@pytest.mark.kind("single precision")
 @each_case
 def test_is_the_same_in_single_precision_but_for_rounding(case):
     run = at(case, work=WORK)

@@ -11,6 +11,8 @@ from ntkfl.training.method import Batch, Step
 from ntkfl.training.methods import build
 from ntkfl.training.objectives import CalibratedCrossEntropy, CrossEntropy, HalfSquares
 
+pytestmark = pytest.mark.method("fedlc")
+
 
 def distance(one, other, rounds=2):
     return np.abs(models(one, rounds) - models(other, rounds)).max()

@@ -14,6 +14,8 @@ from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.tree import tree_map
 
+pytestmark = pytest.mark.method("fedgucci", "fedgucci+")
+
 ONE_STEP = {"work": LocalWork(batch_size=None, steps=1), "optimizer": SGD(0.9)}
 
 
@@ -185,6 +187,20 @@ def test_as_released_is_sequential_at_half():
     assert distance(released, spelt, 2) == 0
     mixed = small("fedgucci", options={"released": True, "alpha": "gauss2"})
     assert distance(released, mixed, 2) > 1e-6
+
+
+def test_plus_as_released_counts_an_anchor_s_gradient_at_w_too():
+    """Without calibration and at radius 0 both passes are at w: FedGuCci as released with twice the beta."""
+
+    def plus(rho, **options):
+        return small("fedgucci+", options={"tau": 0.0, "rho": rho} | options, optimizer=SGD(0.9, 1e-2))
+
+    twice = small("fedgucci", options={"beta": 0.8, "released": True}, optimizer=SGD(0.9, 1e-2))
+    assert distance(plus(0.0, beta=0.4, released=True), twice) < 1e-13
+    cleared = plus(0.1, beta=0.4, step="sequential", alpha="half")
+    assert distance(plus(0.1, beta=0.4, released=True), cleared) > 1e-3
+    none = [plus(0.1, beta=0.0, step="sequential", released=released) for released in (False, True)]
+    assert distance(*none) == 0  # the gradient of the objective itself is cleared
 
 
 @pytest.mark.parametrize("method", ["fedgucci", "fedgucci+"])

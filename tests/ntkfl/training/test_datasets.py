@@ -148,14 +148,28 @@ def write_csv(path, y, owner=None):
 
 @pytest.mark.parametrize(
     ("labels", "classes"),
-    [([0, 1, 2, 1, 0], 3), ([-1, 1, 1, -1, 1], 2), ([0.5, 1, 2, 1, 0], None), ([1, 2, 3, 1, 2], None)],
+    [([0, 1, 2, 1, 0], 3), ([-1, 1, 1, -1, 1], 2), ([0.5, 1, 2, 1, 0], None), ([3, 1, 7, 2, 5], None)],
 )
 def test_labels_of_a_table_are_classes_where_they_look_so(labels, classes, tmp_path):
     data = load(write_csv(tmp_path / "mine.csv", labels), clients=2, test=0)
     assert data.classes == classes
     expected = sorted(range(classes) if classes == 3 else [0, 1]) if classes else sorted(set(map(float, labels)))
     assert sorted(set(data.y.tolist())) == expected
-    assert load(write_csv(tmp_path / "mine.csv", labels), clients=2, test=0, target="real").classes is None
+    real = load(write_csv(tmp_path / "mine.csv", labels), clients=2, test=0, target="real")
+    assert real.classes is None and sorted(real.y.tolist()) == sorted(labels)
+
+
+@pytest.mark.parametrize("labels", [[1, 2, 3, 1, 2], [0, 5, 9, 5, 0], [-1, 0, 1, 1, 0], [2, 4, 4, 4, 2]])
+def test_whole_numbers_of_a_table_are_not_guessed_at(labels, tmp_path):
+    """1..C: cross-entropy and half squares are both possible, and one of them is wrong."""
+    file = write_csv(tmp_path / "mine.csv", labels)
+    kinds = sorted(set(labels))
+    with pytest.raises(ValueError, match=rf"mine\.csv: the {len(kinds)} labels {kinds[0]}, .* say target 'classes' or"):
+        load(file, clients=2, test=0)
+    found, real = (load(file, clients=2, test=0, target=target) for target in ("classes", "real"))
+    assert found.classes == len(kinds) and [kinds[k] for k in found.y] == real.y.tolist()
+    hot = load(file, clients=2, test=0, target="one-hot").y
+    assert torch.equal(hot.argmax(1), found.y) and torch.equal(hot.sum(1), torch.ones(5, dtype=hot.dtype))
 
 
 def test_the_owners_of_a_table_count(tmp_path):

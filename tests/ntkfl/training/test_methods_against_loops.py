@@ -52,6 +52,7 @@ def check(run, reference, gradient):
     return np.abs(expected["model"][-1] - expected["model"][0]).max()
 
 
+@pytest.mark.kind("a plain loop over clients")
 @each_case
 @pytest.mark.parametrize("optimizer", [SGD(), SGD(0.9, 1e-2)], ids=["plain", "momentum"])
 @pytest.mark.parametrize("participation, at_once", [(1.0, 16), (0.6, 2), (0.6, 1)])
@@ -62,6 +63,7 @@ def test_on_a_network(case, optimizer, participation, at_once):
     assert moved > 1e-3 or case == "local"
 
 
+@pytest.mark.kind("a plain loop over clients")
 @each_case
 @pytest.mark.parametrize("optimizer", [SGD(), SGD(0.5)], ids=["plain", "momentum"])
 def test_on_quadratics(case, optimizer):
@@ -77,6 +79,7 @@ def test_the_losses_of_fl_ntk_are_sums_unless_another_is_given():
     check(run, loops.fl_ntk, loops.line_sum_gradient)
 
 
+@pytest.mark.kind("clients grouped otherwise")
 @each_case
 def test_grouping_clients_changes_nothing_but_rounding(case):
     method, options, _ = CASES[case]
@@ -90,6 +93,7 @@ def test_grouping_clients_changes_nothing_but_rounding(case):
             assert all((first[path] - other[path]).abs().max() < 1e-12 for path in first)
 
 
+@pytest.mark.kind("single precision")
 @each_case
 @pytest.mark.parametrize("at_once", [1, 16])
 def test_in_float32_everything_stays_float32_and_close(case, at_once):
@@ -103,6 +107,7 @@ def test_in_float32_everything_stays_float32_and_close(case, at_once):
     assert np.abs(flat(last.model) - models(run, 2)[-1]).max() < 1e-4
 
 
+@pytest.mark.kind("a client without samples")
 @each_case
 def test_a_client_without_samples_moves_nothing(case):
     """It counts for nothing where means are by size; where they are uniform it is one of the M, with Delta = 0."""

@@ -29,6 +29,8 @@ from ntkfl.training.models.two_layer import ntk_network
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.schedules import Exponential
 
+pytestmark = pytest.mark.method("fedavg")
+
 WEIGHTS = np.array(SIZES) / sum(SIZES)
 
 
@@ -167,6 +169,7 @@ def test_fl_ntk_contracts_at_the_rate_of_its_theorem(steps):
     assert residuals[-1] < 0.95 * residuals[0]
 
 
+@pytest.mark.method("local")
 def test_local_with_one_client_is_fedavg():
     alone = on_classes("local", data=merged(classes()))
     together = on_classes("fedavg", data=merged(classes()))
@@ -174,6 +177,7 @@ def test_local_with_one_client_is_fedavg():
     assert np.abs(own - models(together, 3)[-1]).max() < 1e-12
 
 
+@pytest.mark.method("local")
 def test_local_clients_end_where_each_would_be_without_the_others():
     run = on_classes("local")
     own = rows(run.own_models(states(run, 3)[-1], list(range(5))))
@@ -184,6 +188,7 @@ def test_local_clients_end_where_each_would_be_without_the_others():
     assert run.method.personal and not on_classes("fedavg").method.personal
 
 
+@pytest.mark.method("local")
 def test_local_clients_that_did_not_take_part_have_the_common_initial_model():
     run = on_classes("local", participation=0.4)
     found = states(run, 2)

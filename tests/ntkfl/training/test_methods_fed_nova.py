@@ -11,6 +11,8 @@ from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.local_plan import LocalWork
 from ntkfl.training.optimizers import SGD, Adam
 
+pytestmark = pytest.mark.method("fednova")
+
 EITHER = pytest.mark.parametrize("optimizer", [SGD(), SGD(0.9, 1e-2)], ids=["plain", "momentum"])
 
 

@@ -10,6 +10,8 @@ from ntkfl.training.methods import build
 from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.optimizers import SGD
 
+pytestmark = pytest.mark.method("fedprox")
+
 EQUAL = np.full(5, 0.2)
 
 
@@ -82,6 +84,7 @@ def test_feddyns_server_keeps_the_mean_of_all_duals(participation, momentum):
         assert np.abs(server - clients).max() < 1e-14 and np.abs(server).max() > 1e-4
 
 
+@pytest.mark.method("feddyn")
 def test_duals_of_unsampled_clients_are_left_alone():
     run = on_classes("feddyn", options={"alpha": 0.3}, participation=0.4)
     before = states(run, 3)[-1]
@@ -97,6 +100,7 @@ def solved(**changes):
     return on_quadratics("feddyn", options={"alpha": 1.0}, rate=0.5, steps=18, **changes)
 
 
+@pytest.mark.method("feddyn")
 def test_after_an_exact_local_solution_the_dual_is_the_gradient():
     run = solved(participation=0.6)
     hessians, linear = quadratics(run.data)
@@ -138,6 +142,6 @@ def test_feddyn_stays_at_the_optimum_once_there():
         ("feddyn", {"alpha": 0}, "feddyn: alpha is 0; it must be positive"),
     ],
 )
-def test_ranges(name, options, message):
+def test_options_out_of_range_are_refused(name, options, message):
     with pytest.raises(ValueError, match=message):
         build(name, CrossEntropy(), **options)

@@ -22,6 +22,8 @@ from ntkfl.training.methods import build
 from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.optimizers import SGD, Adam
 
+pytestmark = pytest.mark.method("scaffold")
+
 EQUAL = np.full(len(SIZES), 1 / len(SIZES))
 both = pytest.mark.parametrize("option", ["I", "II"])
 

@@ -55,6 +55,7 @@ def test_the_first_moments_are_shares_of_the_difference_and_of_its_square(name):
     assert np.abs(flat(state.server["second"]) - 0.1 * d**2).max() < 1e-14
 
 
+@pytest.mark.method("fedyogi")
 def test_yogis_first_round_is_adams_and_its_second_is_not():
     adam, yogi = (models(on_classes(name), 2) for name in ("fedadam", "fedyogi"))
     assert np.abs(adam[0] - yogi[0]).max() < 1e-14 and np.abs(adam[1] - yogi[1]).max() > 1e-6
@@ -70,6 +71,7 @@ def test_no_coordinate_moves_farther_than_its_moment_over_tau(name):
         assert (v >= 0).all() and np.abs(moved - 0.2 * m / (np.sqrt(v) + 0.05)).max() < 1e-14
 
 
+@pytest.mark.method("fedyogi")
 def test_yogis_second_moment_moves_by_its_share_of_the_square_and_adams_towards_it():
     v, squares = torch.tensor([4.0, 1.0, 0.0, 2.0]), torch.tensor([1.0, 4.0, 2.0, 2.0])
     assert torch.allclose(fed_yogi.towards_squares(v, squares, 0.1), torch.tensor([3.9, 1.4, 0.2, 2.0]))
@@ -89,6 +91,7 @@ def test_fedgma_of_one_client_is_fedavg(mask):
     assert (models(run, 3) == models(on_classes(data=data), 3)).all()
 
 
+@pytest.mark.method("fedgma")
 def test_above_one_the_soft_mask_is_the_agreement_everywhere():
     run = on_classes("fedgma", options={"threshold": 1.5})
     start = run.start()
@@ -102,6 +105,7 @@ def test_above_one_the_soft_mask_is_the_agreement_everywhere():
     assert (models(hard, 2) == flat(start.model)).all()
 
 
+@pytest.mark.method("fedgma")
 @pytest.mark.parametrize("clients", range(1, 40))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_mean_of_signs_meets_its_threshold_exactly(clients, dtype):
@@ -145,6 +149,6 @@ def test_as_released_fedgma_is_nearly_fedavg():
         ("fedgma", {"released": True, "server_rate": 0.5}, "fedgma: released has a mask and a rate of its own"),
     ],
 )
-def test_ranges(name, options, message):
+def test_options_out_of_range_are_refused(name, options, message):
     with pytest.raises(ValueError, match=message):
         build(name, CrossEntropy(), **options)

@@ -16,6 +16,8 @@ from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.tree import tree_map
 
+pytestmark = pytest.mark.method("ima")
+
 ORDERS = "after_server_step", "before_server_step"
 BASES = {
     "fedavg": {},

@@ -61,6 +61,24 @@ def test_clients_are_measured_before_they_are_averaged():
     assert np.isnan(toy_run("fedavg", rounds=1, client_accuracy=False).rows[-1].client_accuracy)
 
 
+def test_personal_accuracy_is_of_both_heads_on_the_client_s_own_classes():
+    done, data = toy_run("fedrod"), toy_data()
+    kept, shares = done.state.clients["rule"]["head"], data.class_counts()
+    w, accuracies = {name: value.numpy() for name, value in done.params.items()}, []
+    for client in done.state.seen.nonzero()[:, 0].tolist():
+        z = np.tanh(data.x_test.numpy() @ w["body.0.weight"].T + w["body.0.bias"])
+        own = {name: value[client].numpy() for name, value in kept.items()}
+        logits = z @ (w["head.weight"] + own["head.weight"]).T + w["head.bias"] + own["head.bias"]
+        hits, classes = logits.argmax(1) == data.y_test.numpy(), data.y_test.numpy()
+        weights = np.array([shares[client, c] for c in classes])
+        accuracies.append((weights * hits).sum() / weights.sum())
+    found = done.metrics["personal_accuracy"]
+    assert found[-1] == pytest.approx(np.mean(accuracies), abs=1e-12) and np.isnan(found[0])
+    assert done.rows[-1].test_accuracy == by_hand(done.params, data.x_test, data.y_test)[1]  # of the shared model
+    others = toy_run("fedavg", rounds=1), toy_run("fedrod", rounds=1, client_accuracy=False)
+    assert all(np.isnan(other.rows[-1].personal_accuracy) for other in others)
+
+
 def test_rates_follow_the_schedule():
     rates = toy_run("fedavg").metrics["rate"]
     assert np.isnan(rates[0])
@@ -72,8 +90,8 @@ def test_rates_follow_the_schedule():
 def test_what_imas_averaging_goes_with():
     """Table III of the IMA paper, on a base rate of .05: a constant 1/200 of it, cycles down to that, or none."""
 
-    def explored(kind, rounds=4):
-        found = toy_run("fedavg", rounds=rounds, ima=True, ima_start=2, ima_exploration=kind).metrics
+    def explored(kind, rounds=4, **more):
+        found = toy_run("fedavg", rounds=rounds, ima=True, ima_start=2, ima_exploration=kind, **more).metrics
         return found["rate"][1:], found["local_steps"][1:], found["cohort"][1:]
 
     before = 0.05 * 0.95 ** np.arange(4)
@@ -81,10 +99,13 @@ def test_what_imas_averaging_goes_with():
     np.testing.assert_allclose(explored("constant")[0], [*before[:2], 0.00025, 0.00025], rtol=1e-15)
     cycle = 0.05 - (0.05 - 0.00025) * np.arange(2) / 19
     np.testing.assert_allclose(explored("cyclic")[0], [*before[:2], *cycle], rtol=1e-15)
+    np.testing.assert_allclose(explored("cyclic", ima_period=2)[0], [*before[:2], 0.05, 0.00025], rtol=1e-15)
     rates, steps, _ = explored("epochs", rounds=23)
     np.testing.assert_allclose(rates, 0.05 * 0.95 ** np.arange(23), rtol=1e-15)
     plain = toy_run("fedavg", rounds=23).metrics["local_steps"][1:]
     assert (steps[:22] == plain[:22]).all() and 2 * steps[22] == plain[22]  # one of two epochs from round 2 + 20 on
+    soon = explored("epochs", rounds=5, ima_period=2)[1]
+    assert (soon[:4] == plain[:4]).all() and 2 * soon[4] == plain[4]
 
 
 def test_local_is_the_mean_over_all_clients_own_models():
@@ -150,7 +171,7 @@ def test_summary():
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"method": "fedprx"}, "no method 'fedprx'.*did you mean 'fedprox'"),
+        ({"method": "fedprx"}, "no method 'fedprx'.*Did you mean 'fedprox'"),
         ({"options": {"muu": 1.0}, "method": "fedprox"}, "no option 'muu'"),
         ({"device": "cuda:99"}, "device is 'cuda:99'"),
         ({"device": "tpu"}, "device is 'tpu'; it must be cpu"),

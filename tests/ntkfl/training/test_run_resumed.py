@@ -13,21 +13,23 @@ from tiny_federations import line, regression
 from toy_runs import measured, objects, same, tensors, toy_data, toy_run
 
 from ntkfl.training.checkpoint import load
-from ntkfl.training.methods import build
+from ntkfl.training.methods import build, catalogue
 from ntkfl.training.objectives import CrossEntropy
+from ntkfl.training.run_folder import RunFolder
 from ntkfl.training.training_run import prepared, run
 
-STATEFUL = ["feddyn", "scaffold", "local", "fedadam", "moon", "fedrod", "fedfa", "fedgucci"]
+IMA = {"ima": True, "ima_window": 2, "ima_start": 1}
 
 
+@pytest.mark.kind("stopped and resumed, to the bit")
 @pytest.mark.parametrize(
-    ("method", "averaging"),
-    [(method, {}) for method in STATEFUL]
-    + [(method, {"ima": True, "ima_window": 2, "ima_start": 1}) for method in ("feddyn", "fedadam")],
+    ("method", "more"),
+    [(method, {"reduction": "mean"} if method == "fl-ntk" else {}) for method in catalogue()]
+    + [pytest.param(method, IMA, marks=pytest.mark.method("ima")) for method in ("feddyn", "fedadam")],
 )
-def test_stopped_and_resumed(method, averaging, tmp_path):
-    whole = toy_run(method, **averaging)
-    first = toy_run(method, out=tmp_path, rounds=2, **averaging)
+def test_stopped_and_resumed(method, more, tmp_path):
+    whole = toy_run(method, **more)
+    first = toy_run(method, out=tmp_path, rounds=2, **more)
     assert not same(whole, first)
     resumed = run(**objects(), out=tmp_path, resume=True, rounds=4)
     assert same(whole, resumed) and measured(whole) == measured(resumed)
@@ -81,7 +83,69 @@ def test_killed_and_resumed(where, tmp_path):
     resumed = run(**objects("feddyn"), out=folder, resume=True)
     assert resumed.state.rounds == 4 and [row.round for row in resumed.rows] == [0, 1, 2, 3, 4]
     assert same(resumed, toy_run(build("feddyn", CrossEntropy()))) and measured(resumed) == measured(toy_run())
-    assert sorted(path.name for path in folder.iterdir()) == ["checkpoint.safetensors", "config.toml", "metrics.csv"]
+    names = [path.name for path in folder.iterdir()]
+    assert sorted(names) == [".lock", "checkpoint.safetensors", "config.toml", "metrics.csv"]
+
+
+WAITING = """
+import sys
+from toy_runs import toy_run
+def wait(row, rounds):
+    if row.round == 2:
+        print("in round 2", flush=True)
+        sys.stdin.read()
+toy_run(out=sys.argv[1], progress=wait)
+"""
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path):
+    """Nothing is written while another process trains; its death ends that."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITING, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": os.path.dirname(__file__)},
+    )
+    with process:
+        try:
+            assert process.stdout.readline() == b"in round 2\n"
+            before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+            with pytest.raises(
+                BlockingIOError, match=r"another process is training in .*; wait until it ends, or name"
+            ):
+                run(**objects(), out=tmp_path, resume=True)
+            assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+        finally:
+            process.kill()
+    resumed = run(**objects(), out=tmp_path, resume=True)
+    assert same(resumed, toy_run()) and measured(resumed) == measured(toy_run())
+
+
+def test_what_another_process_has_done_meanwhile_is_not_overwritten(tmp_path):
+    """Between the reading of a folder and its lock another run may have come and gone."""
+    folder = RunFolder(tmp_path)
+    toy_run(out=tmp_path, rounds=1)
+    with pytest.raises(BlockingIOError, match=r"another process has just trained in .*; begin again"):
+        folder.lock()
+    os.close(RunFolder(tmp_path).lock())
+
+
+def test_a_folder_is_free_when_training_is_over(tmp_path):
+    job = prepared(**objects(), dtype="float64", out=tmp_path, rounds=1)
+    with pytest.raises(BlockingIOError):
+        RunFolder(tmp_path).lock()
+    job.train()
+    os.close(RunFolder(tmp_path).lock())
+    again = prepared(**objects(), out=tmp_path, resume=True)
+    del again
+    os.close(RunFolder(tmp_path).lock())
+
+
+def test_averaging_that_never_begins_is_said(tmp_path):
+    with pytest.warns(UserWarning, match="ima_start is 3, after the last of 2 rounds: no model is averaged until"):
+        toy_run(out=tmp_path, rounds=2, ima=True, ima_start=3)
+    resumed = run(**objects(), out=tmp_path, resume=True, rounds=4)
+    assert same(resumed, toy_run(ima=True, ima_start=3))
 
 
 def test_ctrl_c_keeps_the_rounds_that_were_done(tmp_path):
@@ -169,7 +233,7 @@ def test_averaging_that_starts_at_a_share_of_the_rounds_says_why_it_cannot_go_fu
     [
         (lambda text: text.replace("round", "lap", 1), "is no metrics file of this run"),
         (lambda text: "\n".join(text.splitlines()[:2]) + "\n", "ends with round 0; the checkpoint is of round 2"),
-        (lambda text: text.replace("\n1,", "\n1,x,", 1), "the row of round 1 is .*not 10 numbers"),
+        (lambda text: text.replace("\n1,", "\n1,x,", 1), "the row of round 1 is .*not 11 numbers"),
         (lambda text: text.replace("\n1,", "\n5,", 1), "has round 5 where round 1 belongs"),
     ],
 )

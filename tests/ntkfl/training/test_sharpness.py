@@ -11,6 +11,8 @@ from ntkfl.training.methods import build
 from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.sharpness import SharpnessAware
 
+pytestmark = pytest.mark.method("fedsam", "fedasam")
+
 
 def drawn(seed, rows=()):
     rng = np.random.default_rng(seed)
@@ -39,6 +41,18 @@ def test_the_perturbation_of_sam_has_norm_rho_for_each_client():
         assert abs(squared(e) ** 0.5 - 0.3) < 1e-14
         inner = sum(float((e[name] * g[name]).sum()) for name in e)
         assert abs(inner / (0.3 * squared(g) ** 0.5) - 1) < 1e-14  # along the gradient
+
+
+def test_a_gradient_that_is_not_cleared_is_added():
+    w, centre = drawn(1), drawn(2)
+
+    def loss(at):
+        return sum(((at[name] - centre[name]) ** 4).sum() for name in at)
+
+    cleared, value = SharpnessAware(0.3)(loss, w)
+    uncleared, same = SharpnessAware(0.3, uncleared=True)(loss, w)
+    here = {name: 4 * (w[name] - centre[name]) ** 3 for name in w}
+    assert all((uncleared[name] - cleared[name] - here[name]).abs().max() < 1e-12 for name in w) and value == same
 
 
 def test_asam_scales_with_the_weights_but_not_with_biases():

@@ -17,6 +17,8 @@ from ntkfl.training.methods import fed_gucci
 from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.wide_training import networks, wide_federation
 
+pytestmark = pytest.mark.method("fl-ntk")
+
 SEEDS = 8  # networks a width; each width has its own, so that all runs are independent
 
 

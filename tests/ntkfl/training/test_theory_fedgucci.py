@@ -18,6 +18,8 @@ from ntkfl.training.methods import fed_gucci
 from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.wide_training import wide_federation
 
+pytestmark = pytest.mark.method("fedgucci")
+
 SETUP = Setup(width=24, eta_local=0.2, eta_global=1.3, local_steps=3, rounds=6, seed=1)
 TOLERANCE = 1e-10
 

@@ -20,6 +20,8 @@ from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.watched_clients import WatchedLocal, WatchedServer, watched
 from ntkfl.training.wide_training import wide_federation
 
+pytestmark = pytest.mark.method("fl-ntk")
+
 FIELDS = ("outputs", "local_outputs", "movement", "local_movement", "step", "total_movement", "flips")
 
 

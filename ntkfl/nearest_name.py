@@ -1,0 +1,12 @@
+"""The nearest of the known names to one that is unknown, for messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """ " Did you mean ...?", or nothing where none of the known names is as similar as `cutoff` (difflib's ratio)."""
+    near = get_close_matches(word.lower(), known, n=1, cutoff=cutoff)
+    return f" Did you mean {near[0]!r}?" if near else ""

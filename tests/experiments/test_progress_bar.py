@@ -1,0 +1,45 @@
+"""Progress where stderr is no terminal: at most a line every few seconds, the first and the last one always."""
+
+import io
+import sys
+
+import pytest
+
+from experiments.commands import progress_bar
+from experiments.commands.progress_bar import ProgressBar
+from experiments.commands.run_progress import RunProgress, described
+from ntkfl.training.metrics import Row
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    seconds = [100.0]
+    monkeypatch.setattr(progress_bar.time, "monotonic", lambda: seconds[0])
+    return seconds
+
+
+def test_lines_are_few_and_the_last_is_there(clock, capsys):
+    with ProgressBar("cases") as bar:
+        for done in range(1, 11):
+            bar.show(done, 10, "B.12")
+            clock[0] += 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"{done} of 10 cases: B.12" for done in (1, 4, 7, 10)]
+
+
+def test_on_a_terminal_it_is_a_bar_that_goes_away(monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with RunProgress() as progress:
+        progress(Row(3, test_loss=0.5, test_accuracy=0.25), 7)
+        progress._bar.refresh()
+    shown = terminal.getvalue()
+    assert "3/7" in shown and "rounds" in shown and "test accuracy 25.00%" in shown
+    assert shown.endswith("\x1b[2K")  # the line is erased
+
+
+def test_only_what_was_measured_is_described():
+    assert described(Row(1, train_loss=2.0)) == "train loss 2"
+    assert described(Row(1)) == "no test set, so nothing is measured"

@@ -1,0 +1,86 @@
+"""What must hold of every method, and of IMA around it, whatever it does."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tiny_federations import on_classes, states
+
+from ntkfl.training.ima import averaged
+from ntkfl.training.local_plan import LocalWork
+from ntkfl.training.methods import catalogue
+from ntkfl.training.optimizers import SGD
+from ntkfl.training.tree import flatten, tree_map
+
+OPTIONS = {
+    "fedgma": {"threshold": 0.0},  # signs of what is nearly 0 depend on the order of sums
+    "fedgucci": {"anchors": 2},
+    "fedgucci+": {"anchors": 2},
+}
+every_method = pytest.mark.parametrize("method", [*catalogue(), "ima"])
+
+
+def run_of(method, **changes):
+    name = "fedadam" if method == "ima" else method  # a server with a state of its own
+    options = OPTIONS.get(name, {}) | changes.pop("options", {})
+    run = on_classes(name, options=options, **{"optimizer": SGD(0.9), "participation": 0.6} | changes)
+    return replace(run, method=averaged(run.method, 2, 1)) if method == "ima" else run
+
+
+def everything(state):
+    return flatten({"server": state.server, "clients": state.clients})
+
+
+def close(first, second):
+    torch.testing.assert_close(first, second, rtol=0, atol=1e-12)
+
+
+@pytest.mark.kind("clients grouped otherwise")
+@every_method
+def test_grouping_clients_changes_nothing_but_rounding(method):
+    alone, together = (states(run_of(method, at_once=at_once), 3)[-1] for at_once in (1, 16))
+    close(everything(alone), everything(together))
+
+
+@pytest.mark.kind("clients numbered otherwise")
+@every_method
+def test_numbering_the_clients_otherwise_changes_nothing_but_rounding(method):
+    """Full batches and no draws, since both are keyed by a client's number."""
+    options = {"alpha": "half"} if method.startswith("fedgucci") else {}
+    run = run_of(method, options=options, work=LocalWork(batch_size=None, steps=3), participation=1.0)
+    order = np.array([3, 1, 4, 0, 2])
+    renumbered = replace(run, data=replace(run.data, owner=order[run.data.owner]))
+    found, other = (states(one, 3)[-1] for one in (run, renumbered))
+    close(found.server, other.server)
+    close(found.clients, tree_map(lambda rows: rows[order], other.clients))
+
+
+@pytest.mark.kind("repeated, to the bit")
+@every_method
+def test_a_run_is_the_same_to_the_bit_when_it_is_repeated(method):
+    first, second = (everything(states(run_of(method), 2)[-1]) for _ in range(2))
+    assert all(torch.equal(first[path], second[path]) for path in first)
+
+
+@pytest.mark.kind("a client without samples")
+@every_method
+def test_a_client_without_samples_keeps_everything_finite(method):
+    run = run_of(method, participation=1.0)
+    empty = replace(run, data=replace(run.data, clients=run.data.clients + 1))
+    found = states(empty, 3)
+    assert all(torch.isfinite(value).all() for value in everything(found[-1]).values())
+    result = empty.round(found[0], keep_ends=True)
+    start = {name: w[-1] for name, w in empty.own_models(found[0], [5]).items()}
+    assert result.steps[-1] == 0 and all(torch.equal(w[-1], start[name]) for name, w in result.ends.items())
+
+
+@pytest.mark.kind("single precision")
+@every_method
+def test_in_single_precision_it_is_the_same_but_for_rounding(method):
+    run = run_of(method)
+    single = replace(run, data=run.data.to("cpu", torch.float32))
+    start = {name: value.float() for name, value in run.model.initial(run.seed).items()}
+    found, double = states(single, 2, start)[-1], states(run, 2)[-1]
+    assert all(value.dtype == torch.float32 for value in everything(found).values())
+    assert all((found.model[name] - double.model[name]).abs().max() < 1e-3 for name in double.model)
