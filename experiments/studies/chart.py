@@ -7,20 +7,33 @@ from dataclasses import dataclass
 from typing import Literal
 
 Role = Literal["measured", "theory", "bound"]
+Row = tuple[str, str, str, float, float, float | None, float | None, float | None]
+
+COLUMNS = ("panel", "series", "role", "x", "y", "lower", "upper", "value")
 
 
 @dataclass(frozen=True)
 class Label:
-    """Of an axis: what it shows, and its unit ("1" for a pure number)."""
+    """Of an axis: what it shows, and its unit ("1" for a pure number).
+
+    names: those of the places 0, 1, 2, ... of an axis without numbers.
+    """
 
     says: str
     unit: str = "1"
     log: bool = False
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Series:
-    """Points that belong together; `lower` and `upper`: of the interval at each, where there is one."""
+    """Points that belong together; `lower` and `upper`: of the interval at each, where there is one.
+
+    of: the measured series that this is the theory of; the two are drawn in one colour.
+
+    Raises:
+        ValueError: columns of different lengths, or one end of the intervals without the other.
+    """
 
     name: str
     role: Role
@@ -28,16 +41,25 @@ class Series:
     y: Sequence[float]
     lower: Sequence[float] | None = None
     upper: Sequence[float] | None = None
+    of: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.lower is None) != (self.upper is None):
+            raise ValueError(f"series {self.name!r} has one end of its intervals; it must have both or neither")
+        lengths = [len(column) for column in (self.x, self.y, self.lower, self.upper) if column is not None]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"series {self.name!r} has columns of the lengths {lengths}; they must agree")
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes with its series."""
+    """One pair of axes with its series; sideways: x runs down the page and y across it."""
 
     title: str
     x: Label
     y: Label
     series: tuple[Series, ...]
+    sideways: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,3 +84,21 @@ class Chart:
     caption: str
     alt: str
     panels: tuple[Panel | Heatmap, ...]
+
+
+def table(chart: Chart) -> list[Row]:
+    """What is drawn, one row a point, in the order of COLUMNS; `value` is the colour of a heatmap's cell."""
+    return [row for panel in chart.panels for row in _rows(panel)]
+
+
+def _rows(panel: Panel | Heatmap) -> list[Row]:
+    rows: list[Row] = []
+    if isinstance(panel, Heatmap):
+        for y, line in zip(panel.y_values, panel.values, strict=True):
+            cells = zip(panel.x_values, line, strict=True)
+            rows += [(panel.title, panel.color.says, "measured", x, y, None, None, value) for x, value in cells]
+    for series in panel.over if isinstance(panel, Heatmap) else panel.series:
+        ends = [[None] * len(series.x) if end is None else end for end in (series.lower, series.upper)]
+        points = zip(series.x, series.y, *ends, strict=True)
+        rows += [(panel.title, series.name, series.role, x, y, low, high, None) for x, y, low, high in points]
+    return rows

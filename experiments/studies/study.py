@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -27,6 +28,9 @@ class Axis:
         name: the dimension's, as in the results. values: by default, all of one type.
         says: what it is. unit: "1" for pure numbers.
         option: on the command line (`widths` for `--widths 64,128`); the seeds' takes how many instead.
+
+    Raises:
+        ValueError: no values, one of them twice, or values that are not all int, all float or all str.
     """
 
     name: str
@@ -34,6 +38,23 @@ class Axis:
     says: str
     unit: str = "1"
     option: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise ValueError(f"the axis {self.name!r} has no values; it needs at least one")
+        kinds = {type(value) for value in self.values}
+        if len(kinds) > 1 or not kinds <= {int, float, str}:
+            found = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise ValueError(
+                f"the axis {self.name!r} has values of type {found}; all must be int, all float or all str"
+            )
+        if len(set(self.values)) < len(self.values):
+            raise ValueError(f"the axis {self.name!r} has a value twice in {list(self.values)}; each makes a cell once")
+
+    @property
+    def flag(self) -> str:
+        """Its option's name, without the dashes."""
+        return self.option or ("seeds" if self.name == SEED else self.name)
 
 
 @dataclass(frozen=True)
@@ -54,6 +75,7 @@ class Answer:
         claim: what theory says, in one line. source: paper and label. theory: its number; None: an inequality or order.
         measured: the same of the runs; its error is the half-width of the interval that decides.
         outcome: holds, violated, unresolved or untested. note: what a reader must know beside it.
+        recorded: what is known to come out; violated for a claim that is wrong as printed.
     """
 
     claim: str
@@ -62,6 +84,12 @@ class Answer:
     measured: Estimate | None
     outcome: Outcome
     note: str = ""
+    recorded: Outcome = Outcome.HOLDS
+
+    @property
+    def surprises(self) -> bool:
+        """Whether it is violated and is not recorded so."""
+        return self.outcome is Outcome.VIOLATED and self.recorded is not Outcome.VIOLATED
 
 
 @dataclass(frozen=True)
@@ -76,6 +104,10 @@ class Study:
             and NAME_error.
         summarise: all cells (missing ones NaN) -> answers. charts: the same -> its figures.
         seconds, megabytes: of one cell, roughly, at a point; what `--dry-run` adds up.
+
+    Raises:
+        ValueError: a name that no option or file can have, one used twice, seeds that are not last, or a quantity along
+            an axis that is not among the inner ones.
     """
 
     name: str
@@ -89,3 +121,28 @@ class Study:
     seconds: Callable[[Point], float]
     megabytes: Callable[[Point], float]
     inner: tuple[Axis, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch("[a-z0-9]+(-[a-z0-9]+)*", self.name):
+            raise ValueError(f"a study's name is {self.name!r}; it must be of a-z and 0-9, with single dashes between")
+        errors = tuple(error_of(quantity.name) for quantity in self.quantities)
+        names = [axis.name for axis in (*self.axes, *self.inner)] + [quantity.name for quantity in self.quantities]
+        flags = [axis.flag for axis in self.axes]
+        for used in ([*names, *errors], flags):
+            twice = sorted({name for name in used if used.count(name) > 1})
+            if twice:
+                raise ValueError(f"{self.name} uses {', '.join(twice)} twice; every axis and quantity has its own name")
+        if SEED in names and names.index(SEED) != len(self.axes) - 1:
+            raise ValueError(f"{self.name} has its axes as {names[: len(self.axes)]}; {SEED!r} must be the last")
+        for quantity in self.quantities:
+            missing = set(quantity.along) - {axis.name for axis in self.inner}
+            if missing:
+                raise ValueError(
+                    f"{self.name}'s quantity {quantity.name!r} lies along {', '.join(sorted(missing))}; its inner axes "
+                    f"are {', '.join(axis.name for axis in self.inner) or 'none'}"
+                )
+
+
+def error_of(name: str) -> str:
+    """The name under which the error of a quantity that is an `Estimate` is stored."""
+    return f"{name}_error"

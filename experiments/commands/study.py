@@ -1,0 +1,222 @@
+"""`ntkfl study`: list the studies, run one, see how far it is and what it has found."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.commands.bad_input import bad_input, shown_warnings
+from experiments.commands.study_pages import answer_lines, dry_lines, option_lines, status_lines
+
+if TYPE_CHECKING:
+    import xarray
+
+    from experiments.studies.dask_cluster import Cluster
+    from experiments.studies.grid import Grid
+    from experiments.studies.study import Answer
+    from experiments.studies.study_folder import StudyFolder
+
+SURPRISED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def study() -> None:
+    """Studies: a question, a grid of runs that answers it, and its answer held against theory."""
+
+
+def _names(incomplete: str) -> list[str]:
+    from experiments.studies import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="the folder of a study", exists=True, file_okay=False)]
+
+
+@app.command("list", short_help="List the studies.")
+def list_studies() -> None:
+    """List the studies: name, question, source, and the options that replace the values of its axes."""
+    from experiments.studies import catalogue
+
+    for one in catalogue().values():
+        typer.echo(f"{one.name}: {one.question} ({one.source})")
+        for line in option_lines(one):
+            typer.echo(f"    {line}")
+
+
+@app.command(
+    "run",
+    short_help="Run a study, or go on with it.",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def run(
+    context: typer.Context,
+    name: Annotated[
+        str, typer.Argument(help="a study, as `ntkfl study list` names it, or a file of yours", autocompletion=_names)
+    ],
+    out: Annotated[Path | None, typer.Option(help="folder that keeps every cell; the same again goes on")] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="on this machine (as many as cores)")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="of a Dask cluster that measures instead, tcp://HOST:PORT or tls://HOST:PORT")
+    ] = None,
+    tls_ca: Annotated[str | None, typer.Option(help="the cluster's certificate authority, a .pem file")] = None,
+    tls_cert: Annotated[str | None, typer.Option(help="this client's certificate, a .pem file")] = None,
+    tls_key: Annotated[str | None, typer.Option(help="this client's key, a .pem file")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what there is to do")] = False,
+    plot: Annotated[bool, typer.Option("--plot", help="draw the charts, into DIR/charts")] = False,
+) -> None:
+    """Run a study: ntkfl study run width-scaling --widths 64,128,256 --seeds 4 --out DIR
+
+    Every axis has an option that replaces its values (`ntkfl study list`). Every cell of the grid is kept in a file, so
+    that the same command goes on where it was stopped; one that fails leaves its traceback, and is tried again then.
+    Exit status: 0 done, 1 an answer is violated that is not recorded so, or cells failed, 2 bad input or a run that
+    cannot go on, 130 stopped by Ctrl-C.
+    """
+    from experiments.studies.one_thread import limit_to_one_thread
+
+    limit_to_one_thread(os.environ)  # before numpy and jax are imported: as in worker processes
+    from experiments.studies.dask_cluster import Cluster
+    from experiments.studies.grid import chosen_grid
+    from experiments.studies.study_folder import StudyFolder
+
+    with bad_input():
+        grid = chosen_grid(name, axis_options(context.args))
+        if scheduler is None and (tls_ca or tls_cert or tls_key):
+            raise ValueError("--tls-ca, --tls-cert and --tls-key go with --scheduler tls://HOST:PORT")
+        if scheduler is not None and processes is not None:
+            raise ValueError("--processes is of this machine; with --scheduler its workers measure, leave it out")
+        cluster = None if scheduler is None else Cluster(scheduler, tls_ca, tls_cert, tls_key)
+        if out is None and not dry_run:
+            raise ValueError("give the folder that keeps the cells: --out DIR")
+        folder = None if out is None else StudyFolder(out)
+        if dry_run:
+            return _say(dry_lines(grid, folder, processes))
+        assert folder is not None
+        folder.begin(grid)
+    with shown_warnings():
+        failed = _measure(grid, folder, processes, cluster)
+        raise typer.Exit(_finish(grid, folder, plot, failed))
+
+
+@app.command("status", short_help="How far a study is.")
+def status(folder: Folder) -> None:
+    """How far the study in a folder is: cells done, failed (with the last line of the traceback) and remaining."""
+    from experiments.studies.study_folder import StudyFolder
+
+    with bad_input():
+        _say(status_lines(StudyFolder(folder)))
+
+
+@app.command("show", short_help="What a study has found.")
+def show(
+    folder: Folder,
+    plot: Annotated[bool, typer.Option("--plot", help="draw the charts, into DIR/charts")] = False,
+) -> None:
+    """The answers of the study in a folder, made again from its results.
+
+    Exit status: 0, 1 an answer is violated that is not recorded so, 2 bad input.
+    """
+    from experiments.studies.code_version import version_of
+    from experiments.studies.results import read
+    from experiments.studies.study_folder import StudyFolder
+
+    with bad_input():
+        there = StudyFolder(folder)
+        grid = there.grid()
+        if not there.results.exists():
+            raise ValueError(f"{folder} has no results yet; `ntkfl study status {folder}` says how far it is")
+        cells = read(there.results)
+        if cells.attrs["version"] != version_of(grid.spec):
+            typer.echo("the code has changed since these results were measured", err=True)
+    with shown_warnings():
+        answers = _answered(grid, cells)
+        if plot:
+            _draw(grid, there, cells)
+    raise typer.Exit(SURPRISED if any(answer.surprises for answer in answers) else 0)
+
+
+def axis_options(words: Sequence[str]) -> dict[str, str]:
+    """The options that are left when typer has taken its own, `--widths 64,128` or `--widths=64,128`, by name.
+
+    Raises:
+        ValueError: a word that is no option, an option without a value, or one twice.
+    """
+    found: dict[str, str] = {}
+    left = list(words)
+    while left:
+        option, given, value = left.pop(0).partition("=")
+        if not option.startswith("--") or len(option) == 2:
+            raise ValueError(f"unexpected {option!r}: values go behind an option, with commas between: --widths 64,128")
+        if not given:
+            if not left or left[0].startswith("--"):
+                raise ValueError(f"{option} has no value")
+            value = left.pop(0)
+        if option[2:] in found:
+            raise ValueError(f"{option} is given twice; give all its values at once, with commas between")
+        found[option[2:]] = value
+    return found
+
+
+def _measure(grid: "Grid", folder: "StudyFolder", processes: int | None, cluster: "Cluster | None") -> int:
+    """All cells that are not there yet; how many failed."""
+    from experiments.commands.study_progress import StudyProgress
+    from experiments.studies.measuring import RunStopped
+    from experiments.studies.runner import planned, run
+
+    with bad_input(OSError):
+        plan = planned(grid, folder.store)
+    for damaged in plan.damaged:
+        typer.echo(f"measured again: {damaged}", err=True)
+    with StudyProgress(plan, grid.study.seconds) as progress:
+        try:
+            run(grid, folder.store, plan.todo, processes, cluster, progress)
+            return progress.failed
+        except RunStopped as error:
+            said, code = f"error: {error}", BAD_INPUT
+        except KeyboardInterrupt:
+            said, code = "stopped by Ctrl-C", INTERRUPTED
+    kept = f"{progress.done} of {progress.total} cells are kept in {folder.path}; the same command goes on from there"
+    typer.echo(f"{said}\n{kept}", err=True)
+    raise typer.Exit(code)
+
+
+def _finish(grid: "Grid", folder: "StudyFolder", plot: bool, failed: int) -> int:
+    """Results, answers and pictures into the folder; the exit status."""
+    from experiments.studies.results import gathered, write
+
+    with bad_input(OSError):
+        cells = gathered(grid, folder.store)
+        write(cells, folder.results)
+    if failed:
+        typer.echo(f"{failed} of {cells.attrs['cells']} cells failed: ntkfl study status {folder.path}", err=True)
+    if cells.attrs["missing"] == cells.attrs["cells"]:
+        return SURPRISED
+    answers = _answered(grid, cells)
+    with bad_input(OSError):
+        folder.write_answers(grid, answers)
+    if plot:
+        _draw(grid, folder, cells)
+    return SURPRISED if failed or any(answer.surprises for answer in answers) else 0
+
+
+def _answered(grid: "Grid", cells: "xarray.Dataset") -> "tuple[Answer, ...]":
+    answers = grid.study.summarise(cells)
+    _say(answer_lines(grid.study, cells, answers))
+    return answers
+
+
+def _draw(grid: "Grid", folder: "StudyFolder", cells: "xarray.Dataset") -> None:
+    from experiments.studies.drawing import save
+
+    for chart in grid.study.charts(cells):
+        with bad_input(OSError):
+            typer.echo(f"chart: {save(chart, folder.charts)[0]}", err=True)
+
+
+def _say(lines: Sequence[str]) -> None:
+    for line in lines:
+        typer.echo(line)

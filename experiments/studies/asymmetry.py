@@ -1,0 +1,165 @@
+"""Asymmetry: the Gram matrix H(t,k) of local step k is not symmetric; how does that grow with k and fall with m?
+
+Row i of H(t,k) has the patterns of the server's weights, column j those of the client of j after k local steps. So it
+is symmetric at k = 0, for K = 1 always, and differs from its transpose by the patterns that local steps flip: about
+eta_l k m^(1/2) of them, of either sign, each worth 1/m.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bounds.slopes import slope
+from bounds.snapshot import Snapshot
+from bounds.width_ladder import WidthLadder
+from experiments.studies.answers import FEWEST_CELLS, FEWEST_SIZES, equal, exponent, measured_exponent, untested
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.spread import BARS, root_mean_square
+from experiments.studies.stored_ladder import WIDTH, StoredLadder
+from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from ntkfl import data
+from ntkfl.problem import Problem, Setup
+
+if TYPE_CHECKING:
+    import xarray
+
+N_SAMPLES, FEATURES, CLIENTS, STEPS = 6, 4, 3, 8
+MEAN, FLUCTUATION = -0.5, -0.75  # exponents in the width
+DIFFERENCE, ETA, ROUND, STEP = "asymmetry", "eta_local", "round", "local_step"
+
+
+@cache
+def problem() -> Problem:
+    """The data of every cell; its labels are the initial residual."""
+    return data.sphere(N_SAMPLES, FEATURES, seed=0, clients=CLIENTS, labels="uniform")
+
+
+def measure(point: Point) -> Measured:
+    """H(t,k) - H(t,k)^T for every local step of one round; no two cells share a network."""
+    width, eta, number = int(point[WIDTH]), float(point[ETA]), int(point[ROUND])
+    entropy = (int(point[SEED]), width, int(np.float64(eta).view(np.uint64)), number)
+    seed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
+    setup = Setup(eta_local=eta, local_steps=STEPS, rounds=max(1, 2 * number))  # a snapshot is of the middle round
+    ((run,),) = WidthLadder(problem(), setup, (width,), (1,), seed).runs
+    blocks = np.stack(np.split(Snapshot(run).grams().value, STEPS, axis=1))
+    return {DIFFERENCE: (blocks - blocks.swapaxes(1, 2)).reshape(STEPS, -1).tolist()}
+
+
+def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+    """Symmetry at k = 0; the powers of the width at the last step, of the step size at the widest networks."""
+    last, largest = cells[STEP].to_numpy().max(), cells[ETA].to_numpy().max()
+    first = np.abs(cells[DIFFERENCE].sel({STEP: 0}).to_numpy()).max(axis=-1)
+    found = [equal("H(t,0) = H(t,0)^T", "fl-ntk/Def 3.2", first, 0.0, 1.0)]
+    for number in cells[ROUND].to_numpy():
+        ladder = _ladder(cells.sel({ROUND: number, ETA: largest, STEP: last}))
+        at = f"of H(t,k) - H(t,k)^T at t = {number}, k = {last}, eta_l = {largest:g}"
+        found += [
+            _in_width(ladder, f"mean {at} ~ m^(-1/2)", MEAN),
+            _in_width(ladder, f"fluctuation {at} ~ m^(-3/4)", FLUCTUATION),
+        ]
+    sizes, samples = _by_step_size(cells)
+    claim = "fluctuation of H(0,1) - H(0,1)^T ~ eta_l^(1/2), in powers of 1/eta_l"
+    note = "one local step, all widths times m^(3/4): about eta_l m^(1/2) neurons flip, of either sign"
+    return (*found, exponent(claim, "fl-ntk/W-asymmetry", -0.5, sizes, samples, biased=False, note=note))
+
+
+def _ladder(cells: xarray.Dataset) -> StoredLadder:
+    setup = Setup(eta_local=float(cells[ETA]), local_steps=STEPS)
+    return StoredLadder.of(cells, problem(), replace(setup, rounds=max(1, 2 * int(cells[ROUND]))))
+
+
+def _in_width(ladder: StoredLadder, claim: str, theory: float) -> Answer:
+    source = "fl-ntk/W-asymmetry"
+    if len(ladder.widths) < FEWEST_SIZES or ladder.n_runs < FEWEST_CELLS:
+        return untested(claim, source, theory, f"{ladder.n_runs} networks of {len(ladder.widths)} widths are too few")
+    if theory == MEAN:
+        return measured_exponent(claim, source, theory, lambda: slope(ladder.sizes, ladder.split(DIFFERENCE)[0]))
+    return exponent(claim, source, theory, ladder.sizes, ladder.fluctuations(DIFFERENCE), biased=False)
+
+
+def _by_step_size(cells: xarray.Dataset) -> tuple[np.ndarray, list[np.ndarray]]:
+    """1/eta_l, and for each the fluctuations after one local step of the first round, times m^(3/4)."""
+    first, samples = cells[ROUND].min(), []
+    for eta in cells[ETA].to_numpy():
+        ladder = _ladder(cells.sel({ROUND: first, ETA: eta, STEP: 1}))
+        scaled = [spread * m**0.75 for spread, m in zip(ladder.fluctuations(DIFFERENCE), ladder.sizes, strict=True)]
+        samples.append(np.concatenate(scaled) if scaled else np.empty(0))
+    return 1 / cells[ETA].to_numpy().astype(float), samples
+
+
+def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+    """Against the local step at several step sizes, and against the width."""
+    widest, first = int(cells[WIDTH].max()), int(cells[ROUND].min())
+    norms = (cells[DIFFERENCE] ** 2).sum("pair", skipna=False) ** 0.5
+    steps = [float(k) for k in cells[STEP].to_numpy()][1:]
+    of_steps = []
+    for eta in cells[ETA].to_numpy()[-3:]:
+        value, low, high = _over_seeds(norms.sel({WIDTH: widest, ROUND: first, ETA: eta}), STEP)
+        of_steps.append(Series(f"eta_local = {eta:g}", "measured", steps, value[1:], low[1:], high[1:]))
+    widths, last = [float(m) for m in cells[WIDTH].to_numpy()], {ETA: cells[ETA].max(), STEP: cells[STEP].max()}
+    of_widths = [
+        Series(f"t = {number}", "measured", widths, *_over_seeds(norms.sel({ROUND: number} | last), WIDTH))
+        for number in cells[ROUND].to_numpy()
+    ]
+    size = Label("RMS of |H(t,k) - H(t,k)^T|_F", log=True)
+    panels = (
+        Panel(f"round {first}, width {widest}", Label("local step k"), size, tuple(of_steps)),
+        Panel(
+            f"k = {STEPS - 1}, eta_local = {float(cells[ETA].max()):g}",
+            Label("width m", "neurons", log=True),
+            size,
+            (*of_widths, *_slopes(of_widths[0])),
+        ),
+    )
+    return (
+        Chart(
+            "asymmetry",
+            f"How far the Gram matrix of a local step is from symmetric: 0 at k = 0 (not on the axis), then growing "
+            f"with k and eta_local, falling with the width. n = {N_SAMPLES}, d = {FEATURES}, {CLIENTS} clients; "
+            f"{cells.sizes[SEED]} seeds; {BARS}. Lines: the powers of its two parts, through the first point.",
+            "Asymmetry against the local step, growing, and against the width, falling between two power laws.",
+            panels,
+        ),
+    )
+
+
+def _over_seeds(values: xarray.DataArray, along: str) -> tuple[list[float], list[float], list[float]]:
+    rows = values.transpose(along, SEED).to_numpy()
+    return root_mean_square([row[np.isfinite(row)] for row in rows])
+
+
+def _slopes(series: Series) -> tuple[Series, ...]:
+    """The two powers of the width through the first point of a series."""
+    x, start = np.asarray(series.x), series.y[0]
+    mean, spread = ((start * (x / x[0]) ** power).tolist() for power in (MEAN, FLUCTUATION))
+    return (
+        Series("m^(-1/2), as its mean (dashed)", "theory", series.x, mean),
+        Series("m^(-3/4), as its fluctuation (dotted)", "bound", series.x, spread),
+    )
+
+
+STUDY = Study(
+    name="asymmetry",
+    question="How does the asymmetry of the Gram matrix H(t,k) grow with the local steps and fall with the width?",
+    source="FL-NTK, Definition 3.2; section 7 of the ledger",
+    axes=(
+        Axis(WIDTH, tuple(2**k for k in range(7, 14)), "hidden neurons m", option="widths"),
+        Axis(ETA, (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4), "step of the clients", option="eta-local"),
+        Axis(ROUND, (0, 20), "round t", option="rounds"),
+        Axis(SEED, tuple(range(24)), "of the initial network", option="seeds"),
+    ),
+    inner=(
+        Axis(STEP, tuple(range(STEPS)), "local step k"),
+        Axis("pair", tuple(f"{i},{j}" for i in range(N_SAMPLES) for j in range(N_SAMPLES)), "pair of samples i, j"),
+    ),
+    quantities=(Quantity(DIFFERENCE, "H(t,k) - H(t,k)^T", along=(STEP, "pair")),),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: 0.02 + 2e-6 * int(point[WIDTH]) * (1 + int(point[ROUND])),
+    megabytes=lambda point: 450 + 0.02 * int(point[WIDTH]),
+)

@@ -1,0 +1,181 @@
+"""Certificate frontier: how wide must a network be before the a-priori certificate says that it converges?
+
+The data are n points of the sphere, the first two at a given angle, which sets the smallest eigenvalue lambda. A cell
+looks for the smallest width that certifies, as `ntkfl certify --search` does, at the steps of the certificate's closed
+form: eta_l K = lambda / (5 mu^2), eta_g = 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bounds.fl_ntk.certificate import a_priori_certificate
+from bounds.fl_ntk.certificate_record import Certificate
+from bounds.fl_ntk.theorem_requirements import requirements
+from experiments.studies.answers import exponent, upper
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from ntkfl import data, gram
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem, Setup
+from verification.boundary import boundary
+
+if TYPE_CHECKING:
+    import xarray
+
+STEPS, CLIENTS = 2, 2
+SMALLEST, FIRST, LARGEST, RATIO = 16, 4096, 2**19, 1.1
+CLOSED_FORM = 310  # m >= 310 g^2 |X|^2 r_0^2 / lambda^4 suffices, g = | |G| |_2
+SOURCE = "fl-ntk/B.3-certificate"
+
+
+def problem_of(samples: int, features: int, degrees: float, seed: int) -> Problem:
+    """Points of the sphere, the second of them turned to this angle with the first; the two have other labels."""
+    drawn = data.sphere(samples, features, seed=seed, clients=CLIENTS)
+    x, y, angle = drawn.x.copy(), drawn.y.copy(), np.deg2rad(degrees)
+    across = x[1] - (x[1] @ x[0]) * x[0]
+    x[1] = np.cos(angle) * x[0] + np.sin(angle) * across / np.linalg.norm(across)
+    y[1] = -y[0]
+    return replace(drawn, x=x, y=y, name=f"{drawn.name}, two points at {degrees:g} degrees").unit()
+
+
+def measure(point: Point) -> Measured:
+    """The smallest certified width, NaN where none up to the largest certifies, and what theory compares it with."""
+    problem = problem_of(int(point["n"]), int(point["d"]), float(point["angle"]), int(point[SEED]))
+    values = np.linalg.eigvalsh(gram.infinite(problem.x))
+    smallest, largest = float(values[0]), float(values[-1])
+    setup = Setup(eta_local=smallest / (5 * largest**2 * STEPS), local_steps=STEPS, seed=int(point[SEED]))
+
+    def ask(width: float) -> Certificate:
+        chosen = replace(setup, width=round(width))
+        return a_priori_certificate(problem, chosen, draw(chosen.width, problem.d, chosen.seed))
+
+    edge = boundary(
+        ask,
+        lambda found: found.certified,
+        FIRST,
+        harder=0.5,
+        easiest=LARGEST,
+        hardest=SMALLEST,
+        ratio=RATIO,
+    )
+    inner, x_norm = np.linalg.norm(np.abs(problem.x @ problem.x.T), 2), np.linalg.norm(problem.x, 2)
+    residual = (problem.y**2).sum() + problem.n / 2  # E r_0^2
+    theorem = requirements(problem)
+    return {
+        "width": float("nan") if edge.value is None else float(round(edge.value)),
+        "eigenvalue": smallest,
+        "complexity": float(inner**2 * x_norm**2 * residual / smallest**4),
+        "width_stated": theorem.width_stated,
+        "width_proof": theorem.width,
+    }
+
+
+def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+    """The certified widths against the closed form, its power law and what Theorem B.3 asks for."""
+    width, complexity, stated, proof = (
+        cells[name].to_numpy().ravel() for name in ("width", "complexity", "width_stated", "width_proof")
+    )
+    there = np.isfinite(width)
+    missing = f"{int((~there).sum())} of {len(width)} cells certify at no width up to {LARGEST}"
+    return (
+        upper(
+            "smallest certified width <= 310 g^2 |X|^2 r_0^2 / lambda^4, r_0^2 = |y|^2 + n/2",
+            SOURCE,
+            width,
+            CLOSED_FORM * complexity,
+            note=f"the closed form; {missing}",
+        ),
+        exponent(
+            "smallest certified width ~ g^2 |X|^2 r_0^2 / lambda^4, to the power 1",
+            SOURCE,
+            1.0,
+            complexity[there],
+            [np.array([value]) for value in width[there]],
+            note=missing,
+        ),
+        upper(
+            "smallest certified width <= n^4 log(n/delta) / lambda^4",
+            "fl-ntk/B.3, as printed, O-constant 1",
+            width,
+            stated,
+            note=missing,
+        ),
+        upper("smallest certified width <= 6.4e7 n^3 r_0^2 / lambda^4", "fl-ntk/B.3, its proof", width, proof),
+    )
+
+
+def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+    """The width against lambda for each n, with the closed form; and against d."""
+    series = []
+    for size in cells.n.to_numpy():
+        at = cells.sel(n=size)
+        lowest, width = at.eigenvalue.to_numpy().ravel(), at.width.to_numpy().ravel()
+        there = np.flatnonzero(np.isfinite(width))
+        order = there[np.argsort(lowest[there])]
+        series.append(Series(f"n = {size}", "measured", lowest[order].tolist(), width[order].tolist()))
+    whole = cells.complexity.to_numpy().ravel()
+    there = np.isfinite(whole)
+    order = np.argsort(whole[there])
+    x = whole[there][order]
+    collapsed = Series("every cell", "measured", x.tolist(), cells.width.to_numpy().ravel()[there][order].tolist())
+    theory = Series("310 times", "theory", x.tolist(), (CLOSED_FORM * x).tolist(), of="every cell")
+    stated = Series("Theorem B.3's proof asks (dotted)", "bound", *_sorted(whole, cells.width_proof.to_numpy().ravel()))
+    dims = ", ".join(str(d) for d in cells.d.to_numpy())
+    return (
+        Chart(
+            "certificate-frontier",
+            f"Smallest width whose network is certified before training; d = {dims}, {CLIENTS} clients, K = {STEPS}, "
+            f"{cells.sizes[SEED]} seeds, every cell a point, known to a factor {RATIO:g}. Right: against "
+            "g^2 |X|^2 r_0^2 / lambda^4, in which n, d and lambda fall on one line, and what suffices.",
+            "Certified width falls with the smallest eigenvalue; it lies on one line of slope 1, far below the bounds.",
+            (
+                Panel(
+                    "against the smallest eigenvalue",
+                    Label("lambda_min(H_inf)", log=True),
+                    Label("smallest certified width", "neurons", log=True),
+                    tuple(series),
+                ),
+                Panel(
+                    "against n, d and lambda together",
+                    Label("g^2 |X|^2 r_0^2 / lambda^4", log=True),
+                    Label("smallest certified width", "neurons", log=True),
+                    (collapsed, theory, stated),
+                ),
+            ),
+        ),
+    )
+
+
+def _sorted(x: np.ndarray, y: np.ndarray) -> tuple[list[float], list[float]]:
+    there = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    order = there[np.argsort(x[there])]
+    return x[order].tolist(), y[order].tolist()
+
+
+STUDY = Study(
+    name="certificate-frontier",
+    question="How wide must a network be before the certificate says that it converges, by n, d and lambda?",
+    source="repaired Theorem B.3 (B.3' of the ledger)",
+    axes=(
+        Axis("n", (4, 6, 8, 12), "samples"),
+        Axis("d", (8, 32), "features"),
+        Axis("angle", (40.0, 60.0, 90.0), "between the two closest points", "degrees"),
+        Axis(SEED, tuple(range(3)), "of data and network", option="seeds"),
+    ),
+    quantities=(
+        Quantity("width", f"smallest certified width, to a factor {RATIO:g}", "neurons"),
+        Quantity("eigenvalue", "lambda_min(H_inf)"),
+        Quantity("complexity", "g^2 |X|^2 r_0^2 / lambda^4"),
+        Quantity("width_stated", "what Theorem B.3 asks for with an O-constant of 1", "neurons"),
+        Quantity("width_proof", "what its proof needs", "neurons"),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: 0.4 * int(point["n"]),
+    megabytes=lambda point: 700,
+)

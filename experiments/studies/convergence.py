@@ -1,0 +1,246 @@
+"""Convergence: how many rounds, against the number of clients, the local steps and both step sizes?
+
+A cell trains one network until its residual has fallen to a hundredth and asks the kernel regime of the same start the
+same question; the bounds are those of Theorem B.3, Theorem 4.1 and X.3b.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bounds.fl_ntk.x_3b import FACTOR, q
+from bounds.formula import evaluate
+from bounds.symbols import K, N, eta_global, eta_local, lam
+from experiments.studies.answers import exponent, upper
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.spread import BARS, root_mean_square
+from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from ntkfl import data, gram, kernel_regime
+from ntkfl.algorithm1 import simulate
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem, Setup, Weights
+
+if TYPE_CHECKING:
+    import xarray
+
+N_SAMPLES, FEATURES, WIDTH = 16, 64, 2048
+SHARE = 0.01  # of the residual: rounds are counted until it is reached
+LEG = 50  # rounds simulated at a time: one compiled function for all cells of one N and K
+SMALL = 0.5  # eta_l K |H_inf| up to which X.6 claims its exponents
+SLACK = 1e-12  # relative rounding of eigenvalues of (16, 16) matrices, with room
+AS_MANY = "N"  # the server's step that is the number of clients
+
+
+def problem_of(clients: int, seed: int) -> Problem:
+    """The samples of a seed on so many clients, which take turns in an order that does not depend on their number."""
+    whole = data.sphere(N_SAMPLES, FEATURES, seed=seed, clients=1)
+    return replace(whole, owner=np.random.default_rng([seed, 7]).permutation(whole.n) % clients)
+
+
+def setup_of(point: Point) -> Setup:
+    """The steps of a cell."""
+    clients, server = int(point["clients"]), point["eta_global"]
+    return Setup(
+        width=WIDTH,
+        eta_local=float(point["eta_local"]),
+        eta_global=float(clients if server == AS_MANY else server),
+        local_steps=int(point["local_steps"]),
+        rounds=LEG,
+        seed=int(point[SEED]),
+    )
+
+
+def measure(point: Point) -> Measured:
+    """Rounds and rates of the network, the kernel regime and the bounds; NaN where the steps are not stable."""
+    problem, setup = problem_of(int(point["clients"]), int(point[SEED])), setup_of(point)
+    limit = gram.infinite(problem.x)
+    with warnings.catch_warnings():  # what is not stable is said so by NaN
+        warnings.simplefilter("ignore", UserWarning)
+        regime = kernel_regime(problem, setup, limit)
+    found = dict.fromkeys((quantity.name for quantity in STUDY.quantities), float("nan"))
+    found["small"] = setup.eta_local * setup.local_steps * float(np.linalg.eigvalsh(limit)[-1])
+    found["rate"] = regime.rate
+    found["rate_bound"] = _rate_bound(problem, setup, limit)
+    if not regime.stable:
+        return found
+    weights = draw(WIDTH, problem.d, setup.seed)
+    start = np.maximum(problem.x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(WIDTH)
+    rounds = regime.rounds_to(SHARE, start)
+    residual = _residual(problem, setup, weights, 2 * rounds)
+    reached = np.flatnonzero(residual <= SHARE * residual[0])
+    rho = setup.eta_global * setup.eta_local * setup.local_steps / problem.n_clients
+    step = rho * float(np.linalg.eigvalsh(gram.finite(problem.x, weights.hidden))[0]) / 2
+    found["rounds_limit"] = rounds
+    found["rounds_run"] = float(reached[0]) if len(reached) else float("nan")
+    if step < 1:
+        found["rounds_bound"] = 2 * np.log(SHARE) / np.log1p(-step)
+        claimed = (1 - step) ** np.arange(1, len(residual))
+        found["over_bound"] = float((residual[1:] ** 2 / (residual[0] ** 2 * claimed)).max())
+    return found
+
+
+def _rate_bound(problem: Problem, setup: Setup, limit: np.ndarray) -> float:
+    """X.3b's bound on the spectral radius, where its hypotheses hold."""
+    largest = max(float(np.linalg.eigvalsh(limit[np.ix_(own, own)])[-1]) for own in problem.clients())
+    if setup.eta_global > 1 or setup.eta_local * largest > 1:
+        return float("nan")
+    known = {lam: float(np.linalg.eigvalsh(limit)[0]), q: largest, N: problem.n_clients, K: setup.local_steps}
+    return float(evaluate(FACTOR, known | {eta_local: setup.eta_local, eta_global: setup.eta_global}).value)
+
+
+def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np.ndarray:
+    """|y - y(t)| of the network, t = 0, 1, ..., until it has fallen to SHARE or for `most` rounds and a leg."""
+    residual = np.empty(0)
+    while len(residual) <= most and not (len(residual) and residual[-1] <= SHARE * residual[0]):
+        run = simulate(problem, setup, weights, keep=[LEG], movements=False)
+        residual = np.concatenate([residual[:-1], run.residual_norm])
+        weights = Weights(run.weights[LEG], weights.signs)
+    return residual
+
+
+def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+    """The bounds in every cell, and the exponents in N, eta_l K of the rounds, where the steps are small."""
+    small = cells.where(cells.small <= SMALL)
+    work = small.eta_local * small.local_steps
+    found = [
+        upper(
+            "|y - y(t)|^2 <= (1 - rho lambda/2)^t |y - y(0)|^2 for every round t of the run",
+            "fl-ntk/B.3, Eq (7)",
+            cells.over_bound.to_numpy(),
+            np.ones(cells.over_bound.shape),
+            SLACK * cells.over_bound.to_numpy(),
+            note="the conclusion, at steps and a width far outside the theorem's premise",
+        ),
+        upper(
+            "a hundredth of the residual is reached within 2 ln(1/.01) / (rho lambda/2) rounds, up to the logarithm",
+            "fl-ntk/T4.1",
+            cells.rounds_run.to_numpy(),
+            cells.rounds_bound.to_numpy(),
+        ),
+        upper(
+            "spectral radius <= 1 - (eta_g/N)(lambda/q)(1 - (1 - eta_l q)^K)",
+            "fl-ntk/X.3b",
+            cells.rate.to_numpy(),
+            cells.rate_bound.to_numpy(),
+            SLACK,
+            SLACK,
+        ),
+    ]
+    for name, who in (("rounds_limit", "kernel regime"), ("rounds_run", "network")):
+        for server in cells.eta_global.to_numpy():
+            power, times = (0.0, "N") if server == AS_MANY else (1.0, server)
+            samples = along_clients(small[name] * work, server)
+            claim = f"rounds of the {who} ~ N^{power:g} at eta_g = {times}"
+            found.append(exponent(claim, "fl-ntk/X.6", power, cells.clients.to_numpy(), samples))
+    per_client = small.rounds_run / small.clients.where(small.eta_global != AS_MANY, 1)
+    sizes, samples = _by_work(per_client)
+    found.append(exponent("rounds of the network ~ (eta_l K)^(-1)", "fl-ntk/T4.1", -1.0, sizes, samples))
+    return tuple(found)
+
+
+def along_clients(values: xarray.DataArray, server: str) -> list[np.ndarray]:
+    """For each number of clients the cells with this server step."""
+    chosen = values.sel(eta_global=server).transpose("clients", ...).to_numpy()
+    return [row[np.isfinite(row)] for row in chosen]
+
+
+def _by_work(values: xarray.DataArray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The values of eta_l K that occur, and the cells of each."""
+    flat = values.transpose("eta_local", "local_steps", ...)
+    work = np.multiply.outer(flat.eta_local.to_numpy(), flat.local_steps.to_numpy()).round(12)
+    sizes = np.unique(work)
+    rows = flat.to_numpy().reshape(*work.shape, -1)
+    samples = [rows[work == size] for size in sizes]
+    return sizes, [found[np.isfinite(found)] for found in samples]
+
+
+def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+    """Rounds against N at each server step, and the rate against K."""
+    middle = {name: cells[name].to_numpy()[(cells.sizes[name] - 1) // 2] for name in ("eta_local", "local_steps")}
+    at = cells.sel(middle)
+    sizes = [float(size) for size in cells.clients.to_numpy()]
+    series = []
+    for server in (str(value) for value in cells.eta_global.to_numpy()):
+        run, limit, bound = (along_clients(at[f"rounds_{name}"], server) for name in ("run", "limit", "bound"))
+        name = f"network, eta_g = {server}"
+        series += [
+            Series(name, "measured", sizes, *root_mean_square(run)),
+            Series("kernel regime", "theory", sizes, root_mean_square(limit)[0], of=name),
+            Series("Theorem B.3", "bound", sizes, root_mean_square(bound)[0], of=name),
+        ]
+    panel = Panel("", Label("clients N", log=True), Label("rounds to |r| = .01 |r(0)|", log=True), tuple(series))
+    chosen = f"eta_local = {middle['eta_local']:g}, K = {middle['local_steps']}"
+    common = f"n = {N_SAMPLES}, d = {FEATURES}, width {WIDTH}; {cells.sizes[SEED]} seeds"
+    return (
+        Chart(
+            "rounds-against-clients",
+            f"Rounds against the number of clients, {chosen}; {common}; {BARS}. With a server step of N the rounds do "
+            "not grow.",
+            "Rounds against clients: they grow in proportion at server step 1 and stay level at server step N.",
+            (panel,),
+        ),
+        _rate_chart(cells, common),
+    )
+
+
+def _rate_chart(cells: xarray.Dataset, common: str) -> Chart:
+    clients, server = int(cells.clients[cells.sizes["clients"] // 2]), str(cells.eta_global.to_numpy()[0])
+    at = cells.sel(clients=clients, eta_global=server)
+    steps = [float(k) for k in cells.local_steps.to_numpy()]
+    series = []
+    for eta in cells.eta_local.to_numpy():
+        exact, bound = (
+            [float(np.nanmean(1 - row)) if np.isfinite(row).any() else float("nan") for row in values]
+            for values in (at[name].sel(eta_local=eta).to_numpy() for name in ("rate", "rate_bound"))
+        )
+        name = f"eta_local = {eta:g}"
+        series += [
+            Series(name, "measured", steps, exact),
+            Series("at least, X.3b", "theory", steps, bound, of=name),
+        ]
+    return Chart(
+        "rate-against-local-steps",
+        f"Contraction a round in the kernel regime, 1 - spectral radius, against the local steps; N = {clients}, "
+        f"server step {server}; {common}, mean.",
+        "Contraction a round against local steps, exact and its lower bound, for several local step sizes.",
+        (
+            Panel(
+                "rate of the kernel regime",
+                Label("local steps K", log=True),
+                Label("1 - spectral radius", log=True),
+                tuple(series),
+            ),
+        ),
+    )
+
+
+STUDY = Study(
+    name="convergence",
+    question="How do the rounds depend on the clients, the local steps and both step sizes?",
+    source="FL-NTK, Theorems 4.1 and B.3; X.3b and X.6 of the ledger",
+    axes=(
+        Axis("clients", (1, 2, 4, 8, 16), "clients N"),
+        Axis("local_steps", (1, 2, 4, 8), "local steps K", option="local-steps"),
+        Axis("eta_local", (0.05, 0.1, 0.2, 0.4), "step of the clients", option="eta-local"),
+        Axis("eta_global", ("1", AS_MANY), "step of the server; N: as many as clients", option="eta-global"),
+        Axis(SEED, tuple(range(3)), "of data, split and network", option="seeds"),
+    ),
+    quantities=(
+        Quantity("rate", "spectral radius of the round map of the kernel regime"),
+        Quantity("rate_bound", "X.3b's bound on it, where its hypotheses hold"),
+        Quantity("rounds_limit", "first round with a hundredth of the residual, kernel regime", "rounds"),
+        Quantity("rounds_run", "the same of the network", "rounds"),
+        Quantity("rounds_bound", "the same by Theorem B.3's rate", "rounds"),
+        Quantity("over_bound", "max_t |y - y(t)|^2 over Theorem B.3's bound, of the network"),
+        Quantity("small", "eta_l K |H_inf|"),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: 0.1 + 0.003 * int(point["clients"]) / float(point["eta_local"]),
+    megabytes=lambda point: 450,
+)

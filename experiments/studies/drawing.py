@@ -1,0 +1,205 @@
+"""Charts drawn at publication size and saved with their tables, the same bytes every time."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from experiments.studies.chart import COLUMNS, Chart, Heatmap, Label, Panel, Series, table
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.container import Container
+    from matplotlib.figure import Figure
+
+SINGLE, DOUBLE = 3.5, 7.0  # inches: one and two columns of a journal
+HEIGHT, LEGEND_LINE, PLACE = 2.3, 0.16, 0.2  # inches: a panel without its legend, a line of that, a named place
+DPI = 150
+FEW, MANY = 6, 12  # places named on a log axis; more than so many are no grid, and the axis has its powers of ten
+COLORS = ("#0072B2", "#E69F00", "#8B3A8B", "#009E73", "#222222", "#D55E00", "#56B4E9")  # also for the colour-blind
+MARKERS = "osD^vPX"
+OVER = ("#FFFFFF", "#FF6F59", "#7FFFD4")  # on the dark and the light end of a heatmap
+DASHES = {"theory": "--", "bound": ":"}
+LINES = {"measured": "points", "theory": "dashed", "bound": "dotted"}
+STYLE: dict[Any, Any] = {  # Any: matplotlib types its keys as a list of names
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "legend.fontsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.linewidth": 0.4,
+    "grid.alpha": 0.4,
+    "svg.fonttype": "path",
+}
+
+
+def save(chart: Chart, folder: Path) -> tuple[Path, ...]:
+    """Write the chart as .png (150 dpi), .svg and, its table, .csv; returns their paths.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    import matplotlib
+
+    folder.mkdir(parents=True, exist_ok=True)
+    png, svg, rows = (folder / f"{chart.name}.{suffix}" for suffix in ("png", "svg", "csv"))
+    with matplotlib.rc_context(STYLE | {"svg.hashsalt": chart.name}):
+        figure = draw(chart)
+        figure.savefig(png, dpi=DPI, metadata={"Software": None})
+        figure.savefig(svg, metadata={"Date": None, "Creator": None})
+    with rows.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(table(chart))
+    return png, svg, rows
+
+
+def draw(chart: Chart) -> Figure:
+    """The chart as a figure of one column, or of two where it has several panels or names along an axis.
+
+    Every panel's legend has a place of its own below the panel, where it hides nothing.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = min(2, len(chart.panels))
+    rows = [chart.panels[first : first + columns] for first in range(0, len(chart.panels), columns)]
+    wide = columns == 2 or any(isinstance(panel, Panel) and panel.sideways for panel in chart.panels)
+    heights = [
+        height
+        for row in rows
+        for height in (max(map(_height, row)), 0.1 + LEGEND_LINE * max(len(_legend_lines(panel)) for panel in row))
+    ]
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(DOUBLE if wide else SINGLE, sum(heights)), layout="constrained")
+        FigureCanvasAgg(figure)
+        grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
+        for place, panel in enumerate(chart.panels):
+            row, column = divmod(place, columns)
+            axes, below = (figure.add_subplot(grid[2 * row + part, column]) for part in range(2))
+            below.axis("off")
+            if isinstance(panel, Heatmap):
+                _draw_heatmap(figure, axes, below, panel)
+            else:
+                _draw_panel(axes, below, panel)
+    return figure
+
+
+def _height(panel: Panel | Heatmap) -> float:
+    places = len(panel.x.names) if isinstance(panel, Panel) and panel.sideways else 0
+    return HEIGHT + PLACE * max(places - 8, 0)
+
+
+def _legend_lines(panel: Panel | Heatmap) -> list[Series]:
+    """The series with an entry in the legend: a theory is named beside what it is the theory of."""
+    series = panel.over if isinstance(panel, Heatmap) else panel.series
+    return [one for one in series if not one.of]
+
+
+def _draw_panel(axes: Axes, below: Axes, panel: Panel) -> None:
+    styles: dict[str, tuple[str, str]] = {}
+    handles: list[Any] = []
+    names: list[str] = []
+    theories: dict[str, str] = {}
+    for one in panel.series:
+        if one.of:
+            theories[one.of] = theories.get(one.of, "") + f", {LINES[one.role]}: {one.name}"
+    for series in panel.series:
+        if series.of:
+            style = styles[series.of]
+        else:
+            style = styles[series.name] = COLORS[len(styles) % len(COLORS)], MARKERS[len(styles) % len(MARKERS)]
+        handle = _draw_series(axes, series, *style, panel)
+        if not series.of:
+            handles.append(handle)
+            names.append(series.name + theories.get(series.name, ""))
+    _scale(axes, panel.x, panel.y, panel.sideways, sorted({at for series in panel.series for at in series.x}))
+    axes.set_title(panel.title)
+    below.legend(handles, names, loc="upper center", borderaxespad=0, frameon=False)
+
+
+def _draw_series(axes: Axes, series: Series, color: str, marker: str, panel: Panel) -> Artist | Container:
+    x, y = (
+        np.where(label.log & (at <= 0), np.nan, at)  # what has no logarithm has no place on the axis
+        for label, at in ((panel.x, np.asarray(series.x, float)), (panel.y, np.asarray(series.y, float)))
+    )
+    sideways = panel.sideways
+    points = (y, x) if sideways else (x, y)
+    if series.role != "measured":
+        if sideways:
+            return axes.plot(*points, "|", color=color, ms=11, mew=1.6, zorder=2)[0]
+        return axes.plot(*points, DASHES[series.role], color=color, lw=1.2, zorder=2)[0]
+    ends = None
+    if series.lower is not None and series.upper is not None:
+        ends = np.nan_to_num(np.clip(np.stack([y - series.lower, series.upper - y]), 0, None))
+    return axes.errorbar(
+        *points,
+        xerr=ends if sideways else None,
+        yerr=None if sideways else ends,
+        fmt=marker if sideways or ends is None else f"{marker}-",
+        color=color,
+        ms=3.5,
+        lw=0.6,
+        elinewidth=1,
+        capsize=2,
+    )
+
+
+def _draw_heatmap(figure: Figure, axes: Axes, below: Axes, panel: Heatmap) -> None:
+    values = np.ma.masked_invalid(np.asarray(panel.values, float))
+    edges = [_edges(at, label.log) for at, label in ((panel.x_values, panel.x), (panel.y_values, panel.y))]
+    mesh = axes.pcolormesh(*edges, values, cmap="cividis", rasterized=True)
+    figure.colorbar(mesh, ax=axes, label=_text(panel.color))
+    lines = []
+    for place, series in enumerate(panel.over):
+        style = "o" if series.role == "measured" else ("--", ":", "-.")[place % 3]
+        color = OVER[place % len(OVER)]
+        lines += axes.plot(series.x, series.y, style, color=color, lw=1.6, ms=3, mec="black", mew=0.4)
+    _scale(axes, panel.x, panel.y, False)
+    axes.grid(False)
+    axes.set_xlim(edges[0][0], edges[0][-1])
+    axes.set_ylim(edges[1][0], edges[1][-1])
+    axes.set_title(panel.title)
+    if lines:
+        names = [series.name for series in panel.over]
+        below.legend(lines, names, loc="upper center", borderaxespad=0, facecolor="#777777", labelcolor="white")
+
+
+def _edges(centres: Sequence[float], log: bool) -> np.ndarray:
+    """Where cells around these values begin and end."""
+    at = np.log(centres) if log else np.asarray(centres, float)
+    steps = np.diff(at) if len(at) > 1 else np.array([1.0])
+    ends = np.concatenate([[at[0] - steps[0] / 2], at[:-1] + np.diff(at) / 2, [at[-1] + steps[-1] / 2]])
+    return np.exp(ends) if log else ends
+
+
+def _scale(axes: Axes, x: Label, y: Label, sideways: bool, places: Sequence[float] = ()) -> None:
+    """places: where x has points; a few on a log axis are its ticks."""
+    across, down = (y, x) if sideways else (x, y)
+    for label, axis, scale, named, values in (
+        (across, axes.xaxis, axes.set_xscale, axes.set_xlabel, places),
+        (down, axes.yaxis, axes.set_yscale, axes.set_ylabel, []),
+    ):
+        if label.log:
+            scale("log")
+            if 1 < len(values) <= MANY:
+                shown = values[:: math.ceil(len(values) / FEW)]
+                axis.set_ticks(shown, [f"{value:g}" for value in shown])
+                axis.set_ticks([], minor=True)
+        if label.names:
+            axis.set_ticks(range(len(label.names)), label.names)
+        named(_text(label))
+    if sideways:
+        axes.invert_yaxis()
+
+
+def _text(label: Label) -> str:
+    return label.says if label.unit == "1" else f"{label.says} [{label.unit}]"

@@ -1,0 +1,158 @@
+"""Drift: how much farther does a client go when FedGuCci keeps it connected to the model that it starts from?
+
+The kernel regime says it through FedAvg with rescaled steps (X4); a finite network is trained by plain gradient descent
+on its loss plus beta times the connectivity loss, which nothing of X4 enters.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.studies.answers import along, equal, exponent, upper
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.spread import BARS, root_mean_square
+from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from ntkfl import data, kernel_regime
+from ntkfl.connectivity.kernel_regime_fedgucci import equivalent_setup, overshoot
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem, Setup, Weights
+
+if TYPE_CHECKING:
+    import xarray
+
+N_SAMPLES, FEATURES, CLIENTS, ETA = 6, 8, 3, 0.4
+ALPHA, SHARES = (part / 2 for part in np.polynomial.legendre.leggauss(3))  # exact between kinks: a quadratic in alpha
+ALPHA = ALPHA + 0.5
+ROUNDING = 1e-9  # of a ratio of movements, generously
+SOURCE = "fedgucci/X4-drift"
+
+
+@cache
+def problem() -> Problem:
+    """The data of every cell; its labels are the first residual."""
+    return data.sphere(N_SAMPLES, FEATURES, seed=0, clients=CLIENTS, labels="uniform")
+
+
+def measure(point: Point) -> Measured:
+    """|w_c - w_0| with the connectivity loss over the same without, of each client, in the limit and in a network."""
+    beta, width = float(point["beta"]), int(point["width"])
+    setup = Setup(width=width, eta_local=ETA, local_steps=int(point["local_steps"]), rounds=1)
+    seed = int(np.random.SeedSequence((int(point[SEED]), width)).generate_state(1)[0])
+    weights = draw(width, FEATURES, seed)
+    limit, network = [], []
+    for own in problem().clients():
+        alone = Problem(problem().x[own], problem().y[own])
+        connected, free = (kernel_regime(alone, steps).movement(1) for steps in (equivalent_setup(setup, beta), setup))
+        limit.append(float(connected / free))
+        network.append(client_move(alone, setup, weights, beta) / client_move(alone, setup, weights, 0.0))
+    return {"limit": limit, "network": network}
+
+
+def client_move(client: Problem, setup: Setup, weights: Weights, beta: float) -> float:
+    """|w - w_0| after a client's local steps on half its sum of squares plus beta times the connectivity loss to w_0.
+
+    The labels are the outputs at w_0 plus the client's y. The loss's integral over alpha is taken by Gauss's rule.
+    """
+    start, signs = weights.hidden, weights.signs / np.sqrt(setup.width)
+    labels = np.maximum(client.x @ start.T, 0) @ signs + client.y
+
+    def gradient(w: np.ndarray) -> np.ndarray:
+        z = client.x @ w.T
+        return ((z >= 0) * (np.maximum(z, 0) @ signs - labels)[:, None] * signs).T @ client.x
+
+    w = start
+    for _ in range(setup.local_steps):
+        pull = sum(
+            share * alpha * gradient(alpha * w + (1 - alpha) * start)
+            for alpha, share in zip(ALPHA, SHARES, strict=True)
+        )
+        w = w - setup.eta_local * (gradient(w) + beta * pull)
+    return float(np.linalg.norm(w - start))
+
+
+def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+    """Both bounds in the kernel regime, the exact ratio of one step, and how networks approach the limit."""
+    limit, beta = cells.limit.transpose("beta", ...), cells.beta.to_numpy().astype(float)
+    shape = (-1, *[1] * (limit.ndim - 1))
+    most, least = (1 + beta / 2).reshape(shape), np.array([1 + overshoot(b) for b in beta]).reshape(shape)
+    values, rounding = limit.to_numpy(), ROUNDING
+    off = np.abs(cells.network / cells.limit - 1).where(cells.local_steps > 1)
+    found = [
+        upper("drift in the kernel regime <= 1 + beta/2", SOURCE, values, most, rounding),
+        upper("drift in the kernel regime >= 1 + beta/(6 + 2 beta)", SOURCE, least, values, 0.0, rounding),
+    ]
+    if 1 in cells.local_steps.to_numpy():
+        first = cells.network.sel(local_steps=1).transpose("beta", ...).to_numpy()
+        exact = (1 + beta / 2).reshape(-1, *[1] * (first.ndim - 1))
+        claim = "one local step: drift = 1 + beta/2 in every network"
+        found.append(equal(claim, SOURCE, first - exact, ROUNDING, 1.0, note="the anchor is where the step begins"))
+    claim = "drift of the network, over that of the kernel regime, less 1 ~ m^(-1/2)"
+    sizes = cells.width.to_numpy().astype(float)
+    return (*found, exponent(claim, "X4 of the ledger, fl-ntk/W-gram", -0.5, sizes, along(off, "width"), biased=False))
+
+
+def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+    """The drift against the local steps for each beta, and its approach to the limit against the width."""
+    widest, steps = int(cells.width.max()), [float(k) for k in cells.local_steps.to_numpy()]
+    series = []
+    for beta in cells.beta.to_numpy():
+        at, name = cells.sel(beta=beta, width=widest), f"network, beta = {beta:g}"
+        series += [
+            Series(name, "measured", steps, *root_mean_square(along(at.network, "local_steps"))),
+            Series("kernel regime", "theory", steps, root_mean_square(along(at.limit, "local_steps"))[0], of=name),
+        ]
+    off = along(np.abs(cells.network / cells.limit - 1).where(cells.local_steps > 1), "width")
+    widths, values = [float(m) for m in cells.width.to_numpy()], root_mean_square(off)
+    slope = [values[0][-1] * (m / widths[-1]) ** -0.5 for m in widths]
+    return (
+        Chart(
+            "drift",
+            f"Left: how much farther clients go with the connectivity loss, width {widest}; right: the relative "
+            f"distance of networks from the kernel regime. n = {N_SAMPLES}, d = {FEATURES}, {CLIENTS} clients, "
+            f"eta_local = {ETA:g}; {cells.sizes[SEED]} seeds; {BARS}.",
+            "Drift falls with the local steps from 1 + beta/2 towards 1 + beta/(6 + 2 beta), as the limit says.",
+            (
+                Panel(
+                    "drift with over without",
+                    Label("local steps K", log=True),
+                    Label("|w_c - w_0|, ratio"),
+                    tuple(series),
+                ),
+                Panel(
+                    "approach to the kernel regime",
+                    Label("width m", "neurons", log=True),
+                    Label("|drift / limit - 1|, RMS", log=True),
+                    (
+                        Series("networks", "measured", widths, *values),
+                        Series("m^(-1/2)", "theory", widths, slope, of="networks"),
+                    ),
+                ),
+            ),
+        ),
+    )
+
+
+STUDY = Study(
+    name="drift",
+    question="How much farther does a client go when FedGuCci keeps it connected to the model that it starts from?",
+    source="FedGuCci, Eq (12); X4 of the ledger",
+    axes=(
+        Axis("beta", (0.5, 1.0, 3.0), "weight of the connectivity loss"),
+        Axis("local_steps", (1, 4, 16), "local steps K", option="local-steps"),
+        Axis("width", (128, 256, 512, 1024, 2048, 4096), "hidden neurons m", option="widths"),
+        Axis(SEED, tuple(range(20)), "of the network", option="seeds"),
+    ),
+    inner=(Axis("client", tuple(range(CLIENTS)), "client"),),
+    quantities=(
+        Quantity("limit", "|w_c - w_0| with over without the connectivity loss, kernel regime", along=("client",)),
+        Quantity("network", "the same of a network", along=("client",)),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: 0.03 + 1.5e-6 * int(point["local_steps"]) * int(point["width"]),
+    megabytes=lambda point: 350,
+)

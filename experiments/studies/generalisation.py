@@ -1,0 +1,163 @@
+"""Generalisation: the bound of Theorem C.11 against what held-out digits show, with their labels and with random ones.
+
+Networks of infinite width, trained by FedAvg from f = 0 for as many rounds as the theorem asks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from bounds.fl_ntk.c_11 import MAIN, STATEMENTS, constants
+from bounds.fl_ntk.generalisation_case import TrainedOnSample
+from bounds.fl_ntk.lipschitz_loss import Loss
+from bounds.fl_ntk.sampled_problem import UserData
+from bounds.formula import evaluate
+from bounds.slopes import LEVEL
+from bounds.statement import Form
+from experiments.studies.answers import FEWEST_COMPARED, errors, interval, untested, upper
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.spread import mean
+from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from ntkfl import kernel_regime
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem
+
+if TYPE_CHECKING:
+    import xarray
+
+DELTA, HELD_OUT = 0.01, 700
+TRUE, RANDOM = "true", "random"
+LOSS = Loss()  # min(1, |f - y|): it vanishes at the label, as the repaired form needs
+SOURCE = "fl-ntk/C.11"
+
+
+@dataclass(frozen=True)
+class RandomLabels(UserData):
+    """The same samples with a fair coin for every label, training and held out."""
+
+    def sample(self, n: int, held_out: int, seed: int, clients: int) -> Problem:
+        """As `UserData`, whose labels are thrown away."""
+        problem = super().sample(n, held_out, seed, clients)
+        assert problem.y_test is not None, "UserData holds samples out"
+        coins = np.random.default_rng([seed, n, 9]).choice([-1.0, 1.0], size=n + len(problem.y_test))
+        return replace(problem, y=coins[:n], y_test=coins[n:])
+
+
+def measure(point: Point) -> Measured:
+    """Bound, its main term, and loss and error on held-out digits."""
+    source = {TRUE: UserData, RANDOM: RandomLabels}[str(point["labels"])]("digits")
+    case = TrainedOnSample(source, int(point["n"]), LOSS, int(point[SEED]), DELTA, held_out=HELD_OUT)
+    known = constants(case)
+    (bound,) = STATEMENTS[0].forms[Form.REPAIRED].evaluate(known)
+    problem = case.problem
+    assert problem.y_test is not None, "digits are held out"
+    outputs = kernel_regime(problem, case.setup).predict(problem.x_test, case.setup.rounds)
+    return {
+        "bound": bound,
+        "main_term": evaluate(MAIN, known),
+        "loss": case.population_loss,
+        "error": float((np.sign(outputs) != problem.y_test).mean()),
+        "held_out": float(len(problem.y_test)),
+    }
+
+
+def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+    """The bound on each kind of labels, where it says anything, and the coin that no network predicts."""
+    return tuple(answer for labels in cells.labels.to_numpy() for answer in _of_labels(cells, str(labels)))
+
+
+def _of_labels(cells: xarray.Dataset, labels: str) -> list[Answer]:
+    at = cells.sel(labels=labels)
+    bound, loss = at.bound.to_numpy(), at["loss"].to_numpy()
+    bound_error, loss_error = errors(at, "bound"), errors(at, "loss")
+    found = [
+        upper(
+            f"L_D <= sqrt(2 y^T H^-1 y / n) + O(1/sqrt n), digits with {labels} labels",
+            SOURCE,
+            loss,
+            bound,
+            loss_error,
+            bound_error,
+            note=f"{int((bound < 1).sum())} of {int(np.isfinite(bound).sum())} bounds are below 1, the trivial one",
+        )
+    ]
+    if labels == RANDOM:
+        claim = "random labels: the main term sqrt(2 y^T H^-1 y / n) is at least 1, so that the bound is vacuous"
+        found.append(upper(claim, SOURCE, np.ones(bound.shape), at.main_term.to_numpy()))
+        found.append(_coins(at))
+    return found
+
+
+def _coins(at: xarray.Dataset) -> Answer:
+    """The share of wrong signs on labels that are coins, with Clopper and Pearson's interval."""
+    claim = "random labels: half of the held-out signs are wrong"
+    share, count = at.error.to_numpy().ravel(), at.held_out.to_numpy().ravel()
+    there = np.isfinite(share)
+    if there.sum() < FEWEST_COMPARED:
+        return untested(claim, SOURCE, 0.5, f"{int(there.sum())} cells; {FEWEST_COMPARED} are needed")
+    wrong, tried = round((share * count)[there].sum()), round(count[there].sum())
+    low, high = stats.binomtest(wrong, tried).proportion_ci(LEVEL, method="exact")
+    found = Estimate.between(low, high, f"Clopper-Pearson {LEVEL:.0%}")
+    return interval(claim, "the labels are coins", 0.5, found, f"{tried} held-out labels in all")
+
+
+def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+    """Bound, loss and error against n, one panel a kind of labels."""
+    sizes = [float(size) for size in cells.n.to_numpy()]
+    panels = tuple(
+        Panel(
+            f"{labels} labels",
+            Label("training samples n", log=True),
+            Label("held-out loss, error, bound", log=True),
+            (
+                Series("loss min(1, |f - y|)", "measured", sizes, *_means(cells, "loss", labels)),
+                Series("share of wrong signs", "measured", sizes, *_means(cells, "error", labels)),
+                Series("Theorem C.11 (dotted)", "bound", sizes, _means(cells, "bound", labels)[0]),
+                Series("the trivial bound (dashed)", "theory", sizes, [1.0] * len(sizes)),
+            ),
+        )
+        for labels in map(str, cells.labels.to_numpy())
+    )
+    return (
+        Chart(
+            "generalisation",
+            f"Held-out loss and error of infinitely wide networks trained by FedAvg on n digits, and Theorem C.11's "
+            f"bound at delta = {DELTA}; d = 64, {cells.sizes[SEED]} seeds, {HELD_OUT} held out; bars: {LEVEL:.0%} "
+            "Student intervals over seeds.",
+            "Loss, error and bound against n: they fall with true labels; with random labels the bound does not.",
+            panels,
+        ),
+    )
+
+
+def _means(cells: xarray.Dataset, name: str, labels: str) -> tuple[list[float], list[float], list[float]]:
+    rows = cells[name].sel(labels=labels).transpose("n", SEED).to_numpy()
+    return mean([row[np.isfinite(row)] for row in rows])
+
+
+STUDY = Study(
+    name="generalisation",
+    question="Does the generalisation bound hold on digits, and does it tell true labels from random ones?",
+    source="FL-NTK, Theorems 4.3 and C.11",
+    axes=(
+        Axis("n", (32, 64, 128, 256, 512, 1024), "training samples"),
+        Axis("labels", (TRUE, RANDOM), "of the digits: 5-9 against 0-4, or coins"),
+        Axis(SEED, tuple(range(4)), "of the draw, and of the coins", option="seeds"),
+    ),
+    quantities=(
+        Quantity("bound", "right side of Theorem C.11, repaired form"),
+        Quantity("main_term", "its main term sqrt(2 y^T H_inf^-1 y / n)"),
+        Quantity("loss", "mean over held-out samples of min(1, |f - y|)"),
+        Quantity("error", "share of held-out samples with the wrong sign"),
+        Quantity("held_out", "number of held-out samples", "samples"),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: 0.3 + 1.5e-6 * int(point["n"]) ** 2,
+    megabytes=lambda point: 300 + 1e-4 * int(point["n"]) ** 2,
+)

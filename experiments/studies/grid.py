@@ -1,0 +1,104 @@
+"""The grid of a study: the values chosen on every axis, and its cells."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from experiments.studies import find
+from experiments.studies.cell import Cell
+from experiments.studies.code_version import version_of
+from experiments.studies.study import SEED, Axis, Study, Value
+from ntkfl.nearest_name import did_you_mean
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of a study on these axes.
+
+    Args:
+        spec: the study's name, or the path of the user's file that has it. axes: the study's, with chosen values.
+    """
+
+    spec: str
+    axes: tuple[Axis, ...]
+
+    @property
+    def study(self) -> Study:
+        """The study itself."""
+        return find(self.spec)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of values on each axis."""
+        return tuple(len(axis.values) for axis in self.axes)
+
+    def cells(self) -> Iterator[Cell]:
+        """Every cell, the last axis fastest."""
+        version, names = version_of(self.spec), [axis.name for axis in self.axes]
+        for values in itertools.product(*(axis.values for axis in self.axes)):
+            yield Cell(self.study.name, dict(zip(names, values, strict=True)), version)
+
+
+def chosen_grid(spec: str, replaced: Mapping[str, str] | None = None) -> Grid:
+    """The grid of a study with the values of some axes replaced.
+
+    Args:
+        replaced: by option, without its dashes; values as text, with commas between, and for the seeds how many.
+
+    Raises:
+        ValueError: an unknown study or option, with the nearest; values that are not of the type of the defaults, none,
+            or one of them twice.
+    """
+    study = find(spec)
+    flags = {axis.flag.replace("_", "-"): axis for axis in study.axes}
+    given = {flag.replace("_", "-"): text for flag, text in (replaced or {}).items()}
+    for flag in given:
+        if flag not in flags:
+            raise ValueError(f"{study.name} has no option --{flag}.{did_you_mean(flag, flags)} {_offered(flags)}")
+    axes = (replace(axis, values=_parsed(axis, given[flag])) if flag in given else axis for flag, axis in flags.items())
+    return Grid(spec, tuple(axes))
+
+
+def _offered(flags: Iterable[str]) -> str:
+    return f"Its options are {', '.join(f'--{flag}' for flag in flags)}"
+
+
+def _parsed(axis: Axis, text: str) -> tuple[Value, ...]:
+    if axis.name == SEED:
+        return _seeds(axis, text)
+    words = [word.strip() for word in text.split(",")]
+    if not all(words):
+        raise ValueError(f"--{axis.flag} is {text!r}; it takes one value or more, with commas between: 1,2,3")
+    return tuple(_value(axis, word) for word in words)
+
+
+def _seeds(axis: Axis, text: str) -> tuple[int, ...]:
+    try:
+        count = int(text)
+    except ValueError:
+        count = 0
+    if count < 1:
+        raise ValueError(f"--{axis.flag} is {text!r}; it takes how many seeds, a positive integer")
+    first = int(axis.values[0])
+    return tuple(range(first, first + count))
+
+
+def _value(axis: Axis, word: str) -> Value:
+    first = axis.values[0]
+    if isinstance(first, str):
+        if word not in axis.values:
+            known = [str(value) for value in axis.values]
+            hint = did_you_mean(word, known)
+            raise ValueError(f"--{axis.flag} has {word!r}.{hint} Its values are {', '.join(known)}")
+        return word
+    try:
+        value = type(first)(word)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        wanted = "integers" if isinstance(first, int) else "finite numbers"
+        raise ValueError(f"--{axis.flag} has {word!r}; it takes {wanted}, such as {first}")
+    return value

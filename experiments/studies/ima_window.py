@@ -1,0 +1,137 @@
+"""IMA window: how much noise does the mean of the last P global models leave, by P and by the round it starts in?
+
+On a quadratic a round is w = rho v + noise of variance 1, v the model sent out: the last one at first, the mean of the
+last P from round t_s on. Many runs are simulated; the second moment of v after the last round is known exactly, by the
+recursion of mean and covariance, and far from the start in closed form, 1/((P + rho)(1 - rho)).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import stats
+
+from bounds.slopes import LEVEL
+from experiments.studies.answers import FEWEST_CELLS, along, exponent, interval, untested
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.spread import BARS, root_mean_square
+from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from ntkfl.estimate import Estimate
+
+if TYPE_CHECKING:
+    import xarray
+
+ROUNDS, RUNS, DISTANCE = 2000, 128, 10.0  # of one run; runs of a cell; of the first model from the optimum
+SETTLED = 0.75  # share of the rounds up to which a start is forgotten by the end
+SOURCE = "averaging/I11"
+
+
+def measure(point: Point) -> Measured:
+    """The root mean square over runs of the model sent out at the end; the same exactly, and far from the start."""
+    rho, window = float(point["rho"]), int(point["window"])
+    start = round(float(point["start"]) * ROUNDS)
+    rng = np.random.default_rng((int(point[SEED]), window, start, int(np.float64(rho).view(np.uint64))))
+    kept = np.full((1, RUNS), DISTANCE)  # the last models, newest first
+    for number in range(1, ROUNDS + 1):
+        sent = kept[: used(number - 1, window, start)].mean(axis=0)
+        kept = np.concatenate([(rho * sent + rng.standard_normal(RUNS))[None], kept])[:window]
+    final = kept[: used(ROUNDS, window, start)].mean(axis=0)
+    return {
+        "left": float(np.sqrt((final**2).mean())),
+        "exact": float(np.sqrt(second_moment(rho, window, start, ROUNDS))),
+        "settled": float(1 / np.sqrt((window + rho) * (1 - rho))),
+    }
+
+
+def used(number: int, window: int, start: int) -> int:
+    """How many of the last models the model sent out after this many rounds is the mean of."""
+    return min(window, number + 1) if number >= start else 1
+
+
+def second_moment(rho: float, window: int, start: int, rounds: int) -> float:
+    """E v^2 after so many rounds: mean and covariance of the last models, round by round."""
+    mean, covariance = np.zeros(window), np.zeros((window, window))
+    mean[0] = DISTANCE
+    down = np.eye(window, k=-1)
+    for number in range(1, rounds + 1):
+        step, count = down.copy(), used(number - 1, window, start)
+        step[0, :count] = rho / count
+        mean, covariance = step @ mean, step @ covariance @ step.T
+        covariance[0, 0] += 1
+    share = np.zeros(window)
+    share[: used(rounds, window, start)] = 1 / used(rounds, window, start)
+    return float(share @ covariance @ share + (share @ mean) ** 2)
+
+
+def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+    """The runs against the exact moment, and the closed form's power of the window."""
+    left = cells.left.where(cells.start <= SETTLED) * np.sqrt(1 - cells.rho)
+    found = [_against_exact(cells)]
+    for rho in cells.rho.to_numpy():
+        sizes = cells.window.to_numpy() + float(rho)
+        claim = f"what the mean of P models leaves ~ (P + rho)^(-1/2), rho = {rho:g}"
+        samples = along(left.sel(rho=rho), "window")
+        found.append(exponent(claim, SOURCE, -0.5, sizes, samples, biased=False, note=f"started by {SETTLED:g} T"))
+    return tuple(found)
+
+
+def _against_exact(cells: xarray.Dataset) -> Answer:
+    claim = "E v(T)^2 is that of the recursion of mean and covariance: mean over cells of the ratio"
+    ratio = ((cells.left / cells.exact) ** 2).to_numpy().ravel()
+    ratio = ratio[np.isfinite(ratio)]
+    if len(ratio) < FEWEST_CELLS:
+        return untested(claim, SOURCE, 1.0, f"{len(ratio)} cells; {FEWEST_CELLS} are needed")
+    half = stats.t.ppf((1 + LEVEL) / 2, len(ratio) - 1) * ratio.std(ddof=1) / np.sqrt(len(ratio))
+    return interval(claim, SOURCE, 1.0, Estimate(ratio.mean(), half, f"Student's {LEVEL:.0%} interval"))
+
+
+def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+    """What is left against the window, one series a start and one panel a rho."""
+    windows = [float(window) for window in cells.window.to_numpy()]
+    panels = []
+    for rho in cells.rho.to_numpy():
+        series = []
+        for start in cells.start.to_numpy():
+            at, name = cells.sel(rho=rho, start=start), f"averaging from {start:g} T"
+            exact = root_mean_square(along(at.exact, "window"))[0]
+            series += [
+                Series(name, "measured", windows, *root_mean_square(along(at.left, "window"))),
+                Series("exact", "theory", windows, exact, of=name),
+            ]
+        settled = root_mean_square(along(cells.settled.sel(rho=rho), "window"))[0]
+        series.append(Series("((P + rho)(1 - rho))^(-1/2) (dotted)", "bound", windows, settled))
+        what = Label("rms distance of the model sent out", log=True)
+        panels.append(Panel(f"rho = {rho:g}", Label("window P", "models", log=True), what, tuple(series)))
+    return (
+        Chart(
+            "ima-window",
+            f"Noise that the mean of the last P global models leaves on a quadratic after T = {ROUNDS} rounds, from a "
+            f"distance of {DISTANCE:g}; {RUNS} runs a cell, {cells.sizes[SEED]} seeds; {BARS}.",
+            "The distance left falls with the window like a power; averaging from late on has not settled.",
+            tuple(panels),
+        ),
+    )
+
+
+STUDY = Study(
+    name="ima-window",
+    question="How much noise does the mean of the last P global models leave, by P and by the round it starts in?",
+    source="IMA, Eq (5) and section 6.2; I11 of the ledger",
+    axes=(
+        Axis("window", (1, 2, 5, 10, 20), "models P in the mean"),
+        Axis("start", (0.0, 0.5, 0.75, 0.98), "round t_s from which on is averaged", "T"),
+        Axis("rho", (0.5, 0.9), "what a round keeps of the distance to the optimum"),
+        Axis(SEED, tuple(range(5)), "of the noise", option="seeds"),
+    ),
+    quantities=(
+        Quantity("left", "root mean square over runs of the model sent out after T rounds"),
+        Quantity("exact", "the root of its second moment"),
+        Quantity("settled", "the same far from the start, ((P + rho)(1 - rho))^(-1/2)"),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: 0.05,
+    megabytes=lambda point: 120,
+)

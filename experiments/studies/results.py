@@ -1,0 +1,85 @@
+"""All cells of a grid as one labelled Dataset, and its NetCDF file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import xarray
+
+from experiments.studies.cell import Cell
+from experiments.studies.cell_file import Arrays, DamagedCell
+from experiments.studies.cell_store import CellStore, write_at_once
+from experiments.studies.code_version import version_of
+from experiments.studies.grid import Grid
+from experiments.studies.study import SEED, Axis, error_of
+from ntkfl.trajectory import provenance
+
+ENGINE: Final = "h5netcdf"
+
+
+def gathered(grid: Grid, store: CellStore) -> xarray.Dataset:
+    """The cells that are kept, with the study's axes as dimensions; NaN where one is missing.
+
+    Variables and axes say in `long_name` what they are and in `units` their unit; the attributes of the whole say which
+    study it is, the code's version, how many cells there are and are missing, and the provenance (JSON).
+    """
+    study = grid.study
+    cells = [_arrays(store, cell) for cell in grid.cells()]
+    known = {name for arrays in cells for name in arrays}
+    sizes = {axis.name: len(axis.values) for axis in study.inner}
+    variables = {}
+    for quantity in study.quantities:
+        about = {"long_name": quantity.says, "units": quantity.unit}
+        error = {"long_name": f"half-width of the interval of {quantity.name}", "units": quantity.unit}
+        for name, attributes in ((quantity.name, about), (error_of(quantity.name), error)):
+            if name in known or name == quantity.name:
+                shape = tuple(sizes[axis] for axis in quantity.along)
+                rows = [arrays.get(name, np.full(shape, np.nan)) for arrays in cells]
+                dimensions = (*(axis.name for axis in grid.axes), *quantity.along)
+                variables[name] = (dimensions, np.reshape(rows, (*grid.shape, *shape)), attributes)
+    missing = sum(not arrays for arrays in cells)
+    seeds = [value for axis in grid.axes if axis.name == SEED for value in axis.values]
+    whole: dict[str, str | int] = {
+        "study": study.name,
+        "question": study.question,
+        "source": study.source,
+        "version": version_of(grid.spec),
+        "cells": len(cells),
+        "missing": missing,
+        "provenance": json.dumps(provenance(cells=seeds), sort_keys=True),
+    }
+    return xarray.Dataset(variables, {axis.name: _coordinate(axis) for axis in (*grid.axes, *study.inner)}, whole)
+
+
+def write(results: xarray.Dataset, path: Path) -> None:
+    """The NetCDF file, there whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    write_at_once(path, bytes(results.to_netcdf(engine=ENGINE)))
+
+
+def read(path: Path) -> xarray.Dataset:
+    """The Dataset in a file, all of it in memory.
+
+    Raises:
+        OSError: there is none, or it is damaged.
+    """
+    with xarray.open_dataset(path, engine=ENGINE) as results:
+        return results.load()
+
+
+def _arrays(store: CellStore, cell: Cell) -> Arrays:
+    try:
+        contents = store.kept(cell)
+    except DamagedCell:
+        return {}
+    return contents.arrays if contents else {}
+
+
+def _coordinate(axis: Axis) -> tuple[str, list, dict[str, str]]:
+    return axis.name, list(axis.values), {"long_name": axis.says, "units": axis.unit}

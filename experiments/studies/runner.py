@@ -1,0 +1,114 @@
+"""Running a study: what is there already, the cells that are not, by whichever workers, until none is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+import joblib
+
+from experiments.studies.cell import Cell
+from experiments.studies.cell_file import DamagedCell
+from experiments.studies.cell_store import CellStore
+from experiments.studies.code_version import OtherCode
+from experiments.studies.dask_cluster import Cluster, DaskCluster
+from experiments.studies.grid import Grid
+from experiments.studies.local_processes import InProcess, LocalProcesses
+from experiments.studies.measuring import RunStopped, Status
+
+SECONDS_TO_START = 3.0  # of a worker process, which imports the laboratory
+SECONDS_BETWEEN_LOOKS = 0.5  # at cells that another process works on
+Report = Callable[[Cell, Status], None]
+
+
+class Workers(Protocol):
+    """Whoever measures: in this process, in others on this machine, or on a cluster."""
+
+    def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
+        """Each cell with what became of it, as they finish."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What there is to do: cells by what was found of them; `damaged` says which files and how."""
+
+    todo: tuple[Cell, ...]
+    kept: tuple[Cell, ...]
+    damaged: tuple[str, ...]
+    seconds_kept: float
+
+    @property
+    def total(self) -> int:
+        """Number of cells of the grid."""
+        return len(self.todo) + len(self.kept)
+
+
+def planned(grid: Grid, store: CellStore | None) -> Plan:
+    """Look at every cell's file; what is to do is in order of its length, longest first, so that no worker idles."""
+    todo, kept, damaged, seconds = [], [], [], 0.0
+    for cell in grid.cells():
+        contents = None
+        try:
+            contents = store.kept(cell) if store else None
+        except DamagedCell as error:
+            damaged.append(str(error))
+        if contents is None:
+            todo.append(cell)
+        else:
+            kept.append(cell)
+            seconds += contents.seconds
+    todo.sort(key=lambda cell: -grid.study.seconds(cell.point))
+    return Plan(tuple(todo), tuple(kept), tuple(damaged), seconds)
+
+
+def cores() -> int:
+    """Number of processors that this process may use."""
+    return joblib.cpu_count()
+
+
+def run(
+    grid: Grid,
+    store: CellStore,
+    todo: Sequence[Cell],
+    processes: int | None = None,
+    cluster: Cluster | None = None,
+    report: Report = lambda cell, status: None,
+) -> None:
+    """Measure and store cells; those that another process has are waited for. What fails is stored as failed.
+
+    Args:
+        processes: on this machine; None: as many as cores, or none beside this one where starting them takes longer.
+        cluster: measure there instead. report: called with each cell and what became of it.
+
+    Raises:
+        RunStopped: the disk is full, a worker has other code, the scheduler is lost. What is stored stays.
+    """
+    left = list(todo)
+    try:
+        with _workers(grid, store, todo, processes, cluster) as workers:
+            while left:
+                busy = []
+                for cell, status in workers.run(left):
+                    if status is Status.BUSY:
+                        busy.append(cell)
+                    else:
+                        report(cell, status)
+                if len(busy) == len(left):
+                    time.sleep(SECONDS_BETWEEN_LOOKS)
+                left = busy
+    except (OSError, OtherCode) as error:
+        raise RunStopped(str(error)) from error
+
+
+def _workers(
+    grid: Grid, store: CellStore, todo: Sequence[Cell], processes: int | None, cluster: Cluster | None
+) -> AbstractContextManager[Workers]:
+    if cluster is not None:
+        return DaskCluster(grid.spec, store, cluster)
+    if processes is None and sum(grid.study.seconds(cell.point) for cell in todo) < SECONDS_TO_START:
+        return InProcess(grid.spec, store)
+    return LocalProcesses(grid.spec, store, processes or cores())

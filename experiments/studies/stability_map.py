@@ -1,0 +1,221 @@
+"""Stability map: at which pairs of step sizes does training diverge, and is it where the kernel regime says?
+
+A cell trains one network from a residual of a given size and asks the kernel regime, of infinite width and of the
+network's own H(0), for its limits. A run counts as grown when its residual was ever GROWN times the first. From a small
+residual that is a matter of H(0) alone; one of order 1 changes the kernel as it grows, and a network slightly beyond
+the limit may settle in a flatter place, which is no longer the kernel regime.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.studies.answers import interval, untested, upper
+from experiments.studies.chart import Chart, Heatmap, Label, Series
+from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from ntkfl import data, gram, kernel_regime
+from ntkfl.algorithm1 import simulate
+from ntkfl.estimate import Estimate
+from ntkfl.initialisation import draw
+from ntkfl.problem import Setup
+
+if TYPE_CHECKING:
+    import xarray
+
+N_SAMPLES, FEATURES, CLIENTS, WIDTH, ROUNDS = 12, 12, 3, 4096, 120
+GROWN, MOST = 3.0, 1e6  # of the first residual: from here on a run has grown; what is written where it overflowed
+DECIDED = 100.0  # growth that the kernel regime must predict within ROUNDS for a run of that many to show it
+ETA, SERVER, STEPS, SIZE = "eta_local", "eta_global", "local_steps", "residual"
+SOURCE = "fl-ntk/X.3"
+
+
+def measure(point: Point) -> Measured:
+    """The residual of a run, how large it ever was, and the limits."""
+    seed = int(point[SEED])
+    drawn, weights = data.sphere(N_SAMPLES, FEATURES, seed=seed, clients=CLIENTS), draw(WIDTH, FEATURES, seed)
+    start = np.maximum(drawn.x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(WIDTH)
+    problem = replace(drawn, y=start + float(point[SIZE]) * drawn.y)
+    setup = Setup(
+        width=WIDTH,
+        eta_local=float(point[ETA]),
+        eta_global=float(point[SERVER]),
+        local_steps=int(point[STEPS]),
+        rounds=ROUNDS,
+        seed=seed,
+    )
+    infinite, own = gram.infinite(problem.x), gram.finite(problem.x, weights.hidden)
+    with warnings.catch_warnings():  # that a step is beyond the limit is what this study is about
+        warnings.simplefilter("ignore", UserWarning)
+        limit, regime = kernel_regime(problem, setup, infinite), kernel_regime(problem, setup, own)
+        try:
+            residual = simulate(problem, setup, weights, movements=False).residual_norm
+            last, peak = residual[-1] / residual[0], residual.max() / residual[0]
+        except FloatingPointError:
+            last = peak = MOST
+    return {
+        "last": float(min(last, MOST)),
+        "peak": float(min(peak, MOST)),
+        "limit": limit.step_limits.eta_global,
+        "limit_local": limit.step_limits.eta_local,
+        "own_limit": regime.step_limits.eta_global,
+        "own_limit_local": regime.step_limits.eta_local,
+        "own_rate": regime.rate,
+        "finite_width": float(np.linalg.norm(own - infinite, 2) / np.linalg.norm(infinite, 2)),
+    }
+
+
+def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+    """Where growth begins against the limit; whether every run does what its own kernel regime says; eta_g <= 1."""
+    sizes = cells[SIZE].to_numpy()
+    small = cells.sel({SIZE: sizes.min()})
+    later = tuple(_not_before(cells.sel({SIZE: size}), float(size)) for size in sizes if size != sizes.min())
+    return (_where_growth_begins(small), _as_predicted(small), *later, _small_server_steps(cells))
+
+
+def _where_growth_begins(cells: xarray.Dataset) -> Answer:
+    """The boundary over the limit, from all columns at once: each encloses it between two neighbours of the grid."""
+    claim = "growth begins at eta_g = 2N / nu_max: boundary over limit, every eta_l below its own limit"
+    lows, highs = _boundaries(cells)
+    if not lows:
+        return untested(claim, SOURCE, 1.0, "no column of the grid has the limit within it")
+    slack = float(cells.finite_width.max()) * float(cells[SIZE])
+    found = Estimate.between(
+        min(max(lows), min(highs)) - slack, max(*lows, min(highs)) + slack, "neighbours on the grid"
+    )
+    note = f"nu_max of H(0), {len(lows)} columns, from a residual of {float(cells[SIZE]):g}"
+    return interval(claim, SOURCE, 1.0, found, note)
+
+
+def _not_before(cells: xarray.Dataset, size: float) -> Answer:
+    """A larger residual changes the kernel as it grows, so that growth shows later, not earlier."""
+    claim = f"from a residual of {size:g} no run grows below the limit: limit over the least step that grew"
+    _, highs = _boundaries(cells)
+    slack = float(cells.finite_width.max())
+    note = f"allowed for: |H(0) - H_inf| / |H_inf| = {slack:.2g}, which is also how far training moves the kernel"
+    return upper(claim, SOURCE, 1 / np.array(highs), np.full(len(highs), 1 + slack), note=note)
+
+
+def _boundaries(cells: xarray.Dataset) -> tuple[list[float], list[float]]:
+    """For each column in which growth begins, the last calm and the first grown server step, over the limit."""
+    ordered = cells.sortby(SERVER).transpose(SERVER, ...)
+    steps = ordered[SERVER].to_numpy().astype(float)
+    peaks, limits, local = (ordered[name].to_numpy() for name in ("peak", "own_limit", "own_limit_local"))
+    below = ordered[ETA].broadcast_like(ordered.peak).transpose(*ordered.peak.dims).to_numpy() < local
+    lows, highs = [], []
+    for place in np.ndindex(peaks.shape[1:]):
+        column = (slice(None), *place)
+        grown = peaks[column] >= GROWN
+        if np.isfinite(peaks[column]).all() and below[column].all() and grown.any() and not grown.all():
+            first = int(np.argmax(grown))
+            lows.append(float(steps[first - 1] / limits[column][0]) if first else 0.0)
+            highs.append(float(steps[first] / limits[column][0]))
+    return lows, highs
+
+
+def _as_predicted(cells: xarray.Dataset) -> Answer:
+    """The share of runs that grow exactly when the kernel regime of their start does, away from the boundary."""
+    claim = "a run grows exactly where 0 < (eta_g/N) nu < 2 fails, for even and odd K: share of runs"
+    rate, peak = cells.own_rate.to_numpy(), cells.peak.to_numpy()
+    with np.errstate(over="ignore"):
+        growing = rate**ROUNDS >= DECIDED
+    calm = rate <= 1 - 1 / ROUNDS
+    there = np.isfinite(peak) & (growing | calm)
+    if not there.any():
+        return untested(claim, SOURCE, 1.0, "there is no run")
+    share = float(((peak >= GROWN) == growing)[there].mean())
+    note = f"{int(there.sum())} runs whose regime grows {DECIDED:g}-fold in {ROUNDS} rounds or contracts by 1/{ROUNDS}"
+    return interval(claim, SOURCE, 1.0, Estimate.exact(share), note)
+
+
+def _small_server_steps(cells: xarray.Dataset) -> Answer:
+    """The share of calm runs with eta_g <= 1 and a client step below its own limit."""
+    claim = "eta_g <= 1 and eta_l < 2 / max_c |H_cc| is stable, whatever K: share of runs"
+    below = cells[ETA] < (1 - cells.finite_width) * cells.own_limit_local
+    chosen = (below & (cells[SERVER] <= 1) & np.isfinite(cells.peak)).transpose(*cells.peak.dims).to_numpy()
+    if not chosen.any():
+        return untested(claim, SOURCE, 1.0, "no run has such steps")
+    return interval(
+        claim,
+        SOURCE,
+        1.0,
+        Estimate.exact(float((cells.peak.to_numpy()[chosen] < GROWN).mean())),
+        f"{chosen.sum()} runs",
+    )
+
+
+def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+    """One map a number of local steps, of the first seed."""
+    size = float(cells[SIZE].max())
+    at = cells.isel({SEED: 0}).sel({SIZE: size}).sortby([ETA, SERVER])
+    across, up = (at[name].to_numpy().astype(float) for name in (ETA, SERVER))
+    panels = []
+    for steps in at[STEPS].to_numpy():
+        chosen = at.sel({STEPS: steps}).transpose(SERVER, ETA)
+        grown = chosen.peak.where(chosen.peak >= GROWN, chosen["last"])
+        limit = np.nanmax(np.where(np.isfinite(chosen.limit), chosen.limit, np.nan), axis=0, initial=0.0)
+        local = float(chosen.limit_local.max())
+        panels.append(
+            Heatmap(
+                f"K = {steps}",
+                Label("client step eta_local", log=True),
+                Label("server step eta_global", log=True),
+                Label("log10 |r(T)| / |r(0)|"),
+                across.tolist(),
+                up.tolist(),
+                np.clip(np.log10(grown.to_numpy()), -3, 3).tolist(),
+                (
+                    Series("limit 2N / nu_max", "theory", across.tolist(), np.where(limit > 0, limit, np.nan).tolist()),
+                    Series("limit of a client alone", "theory", [local, local], [float(up[0]), float(up[-1])]),
+                ),
+            )
+        )
+    return (
+        Chart(
+            "stability-map",
+            f"Residual after T = {ROUNDS} rounds, or its peak where it grew; n = {N_SAMPLES}, d = {FEATURES}, "
+            f"{CLIENTS} clients, width {WIDTH}, one seed, first residual {size:g} a sample. Lines: the limits of the "
+            "kernel regime; beyond the client's own, even K diverge at every server step and odd K do not.",
+            "Maps over both step sizes; the residual grows beyond the predicted curve and falls before it.",
+            tuple(panels),
+        ),
+    )
+
+
+STUDY = Study(
+    name="stability-map",
+    question="At which pairs of step sizes does training diverge, and is it where the kernel regime says?",
+    source="X.3 of the ledger; FL-NTK, Theorem B.3 (its step sizes)",
+    axes=(
+        Axis(
+            ETA, tuple(float(f"{v:.4g}") for v in np.geomspace(0.1, 5, 14)), "step of the clients", option="eta-local"
+        ),
+        Axis(
+            SERVER,
+            tuple(float(f"{v:.4g}") for v in np.geomspace(0.25, 16, 14)),
+            "step of the server",
+            option="eta-global",
+        ),
+        Axis(STEPS, (2, 3), "local steps K", option="local-steps"),
+        Axis(SIZE, (0.001, 1.0), "|y_i - y_i(0)| of every sample"),
+        Axis(SEED, (0,), "of data and network", option="seeds"),
+    ),
+    quantities=(
+        Quantity("last", f"|r(T)| / |r(0)| of the run, at most {MOST:g}"),
+        Quantity("peak", f"max_t |r(t)| / |r(0)| of the run, at most {MOST:g}"),
+        Quantity("limit", "largest stable server step at infinite width; 0: none"),
+        Quantity("limit_local", "largest step at which a client alone is stable, at infinite width"),
+        Quantity("own_limit", "largest stable server step with H(0) of the network"),
+        Quantity("own_limit_local", "largest step at which a client alone is stable, with H(0)"),
+        Quantity("own_rate", "spectral radius of the round map with H(0)"),
+        Quantity("finite_width", "|H(0) - H_inf| / |H_inf|"),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: 0.1 + 0.03 * int(point[STEPS]),
+    megabytes=lambda point: 450,
+)

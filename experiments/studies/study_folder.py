@@ -1,0 +1,121 @@
+"""The folder of a study: its grid (study.json), its cells, its results (results.nc) and its answers (answers.json)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from experiments.studies import SUFFIX, module_file
+from experiments.studies.cell_store import CellStore, write_json
+from experiments.studies.code_version import version_of
+from experiments.studies.grid import Grid
+from experiments.studies.study import Answer
+from verification.verdict import strict_json
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """One folder, of one study; a grid of other sizes may share it, and shares the cells."""
+
+    path: Path
+
+    @property
+    def store(self) -> CellStore:
+        """Its cells."""
+        return CellStore(self.path)
+
+    @property
+    def results(self) -> Path:
+        """The NetCDF file of the last complete run."""
+        return self.path / "results.nc"
+
+    @property
+    def charts(self) -> Path:
+        """Where pictures go."""
+        return self.path / "charts"
+
+    def begin(self, grid: Grid) -> None:
+        """Make the folder this grid's.
+
+        Raises:
+            ValueError: it is another study's. OSError: it cannot be written.
+        """
+        there = self._read() if self._grid.exists() else None
+        if there and there["study"] != grid.study.name:
+            raise ValueError(f"{self.path} is of the study {there['study']!r}; name a new folder for {grid.study.name}")
+        spec = str(module_file(grid.spec)) if grid.spec.endswith(SUFFIX) else grid.spec
+        axes = {axis.name: list(axis.values) for axis in grid.axes}
+        about = {"study": grid.study.name, "spec": spec, "version": version_of(grid.spec), "axes": axes}
+        if there != about:
+            write_json(self._grid, about)
+
+    def grid(self) -> Grid:
+        """The grid of the last run.
+
+        Raises:
+            ValueError: no study was run in this folder, or its study has changed its axes since.
+        """
+        there = self._read()
+        whole = Grid(there["spec"], ())
+        if [axis.name for axis in whole.study.axes] != list(there["axes"]):
+            raise ValueError(
+                f"{self.path} has the axes {', '.join(there['axes'])}; the study has others now: run it again"
+            )
+        return replace(
+            whole, axes=tuple(replace(axis, values=tuple(there["axes"][axis.name])) for axis in whole.study.axes)
+        )
+
+    @property
+    def version(self) -> str:
+        """Of the code in the last run."""
+        return self._read()["version"]
+
+    def write_answers(self, grid: Grid, answers: Sequence[Answer]) -> None:
+        """The answers as JSON; a number that is not finite as a string.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        study = grid.study
+        content = {
+            "study": study.name,
+            "question": study.question,
+            "source": study.source,
+            "version": version_of(grid.spec),
+            "answers": [_as_json(answer) for answer in answers],
+        }
+        write_json(self.path / "answers.json", strict_json(content))
+
+    @property
+    def _grid(self) -> Path:
+        return self.path / "study.json"
+
+    def _read(self) -> dict:
+        try:
+            there = json.loads(self._grid.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ValueError(f"{self.path} is no study's folder: it has no {self._grid.name}") from None
+        except ValueError as error:
+            raise ValueError(f"{self._grid} is damaged ({error}); remove it and run the study again") from None
+        fields = {"study", "spec", "version", "axes"}
+        if not isinstance(there, dict) or there.keys() != fields:
+            raise ValueError(f"{self._grid} is no study's: it must have {', '.join(sorted(fields))}")
+        return there
+
+
+def _as_json(answer: Answer) -> dict:
+    found = answer.measured
+    measured = None
+    if found is not None:
+        measured = {"value": found.value.tolist(), "error": found.error.tolist(), "method": found.method}
+    return {
+        "claim": answer.claim,
+        "source": answer.source,
+        "theory": answer.theory,
+        "measured": measured,
+        "outcome": answer.outcome,
+        "recorded": answer.recorded,
+        "note": answer.note,
+    }

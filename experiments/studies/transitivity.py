@@ -1,0 +1,134 @@
+"""Transitivity: how large is the barrier between two networks that are both close to one anchor?
+
+Networks are drawn in the cube of a side d around an anchor, as in the theorem; gaps and barriers are exact. Anchors
+whose rows lie on the sphere are told from U_anc = 0: the barrier goes like d^2 and like d, the theorem like d.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bounds.cube_networks import CubeDraw
+from bounds.fedgucci.cube_terms import barrier, cube_constants, gap
+from bounds.fedgucci.f9 import AT_TRUE_SIDE
+from bounds.fedgucci.r1 import R1
+from bounds.fedgucci.sure import SURE
+from bounds.formula import evaluate
+from bounds.network_pair import NetworkPair
+from experiments.studies.answers import along, errors, exponent, upper
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.spread import BARS, root_mean_square
+from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from ntkfl.connectivity.barrier import largest_gap
+
+if TYPE_CHECKING:
+    import xarray
+
+FEATURES, INPUTS, DELTA = 4, 500, 0.1
+ORIGIN, SPHERE = "origin", "sphere"
+POWERS = {SPHERE: 2.0, ORIGIN: 1.0}
+BOUNDS = {
+    "data_bound": ("R2, from one pass over the data", "fedgucci/R2"),
+    "moment_bound": ("R1, with probability .9", "fedgucci/R1"),
+    "sure_bound": ("the sure bound", "fedgucci/sure"),
+    "theorem": ("Theorem 3.5 at d", "fedgucci/F9"),
+}
+
+
+def measure(point: Point) -> Measured:
+    """Gaps, barrier and bounds of two networks and their anchor; no two cells share a draw."""
+    side, units, rows = float(point["side"]), int(point["h"]), str(point["anchor"])
+    entropy = (int(point[SEED]), units, int(np.float64(side).view(np.uint64)), rows == ORIGIN)
+    seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
+    drawn = CubeDraw(h=units, l=FEATURES, side=side, rows="ball", n=INPUTS, at_origin=rows == ORIGIN, delta=DELTA)
+    case = drawn.case(seed)
+    first, second = case.networks
+    pair, known = NetworkPair(first, second, case.x, case.y, case.loss), cube_constants(case)
+    return {
+        "gap": gap(case),
+        "barrier": barrier(case),
+        "to_anchor": largest_gap(first, case.anchor, case.x).value,
+        "data_bound": float(pair.bilinear_term.value / 4 + pair.kink_term.value),
+        "moment_bound": float(evaluate(R1, known).value),
+        "sure_bound": float(evaluate(SURE, known).value),
+        "theorem": float(evaluate(AT_TRUE_SIDE, known).value),
+    }
+
+
+def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+    """Every bound in every cell, and the power of the side for each kind of anchor."""
+    left, unsure = cells.gap.to_numpy(), errors(cells, "gap")
+    claim = "barrier of the absolute loss <= sup over alpha of E_x |z_x(alpha)|"
+    found = [upper(claim, "fedgucci/F9, Eq (36)", cells.barrier.to_numpy(), left, errors(cells, "barrier"), unsure)]
+    for name, (says, source) in BOUNDS.items():
+        found.append(
+            upper(f"sup over alpha of E_x |z_x(alpha)| <= {says}", source, left, cells[name].to_numpy(), unsure)
+        )
+    smallest = cells.h.min()
+    for anchor in map(str, cells.anchor.to_numpy()):
+        at, power = cells.gap.sel(anchor=anchor, h=smallest), POWERS[anchor]
+        claim = f"the gap between two networks ~ d^{power:g}, anchor rows: {anchor}, in powers of 1/d"
+        note = "the theorem's right side is of first order in d"
+        sizes = 1 / cells.side.to_numpy().astype(float)
+        found.append(exponent(claim, "fedgucci/X5", -power, sizes, along(at, "side"), biased=False, note=note))
+    return tuple(found)
+
+
+def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+    """The gap and its bounds against the side, a panel an anchor."""
+    units, sides = int(cells.h.min()), [float(side) for side in cells.side.to_numpy()]
+
+    def series(name: str, anchor: str) -> tuple[list[float], list[float], list[float]]:
+        return root_mean_square(along(cells[name].sel(anchor=anchor, h=units), "side"))
+
+    panels = tuple(
+        Panel(
+            f"anchor rows: {anchor}",
+            Label("side d of the cube", log=True),
+            Label("sup over alpha of E_x |z|", log=True),
+            (
+                Series("between two networks", "measured", sides, *series("gap", anchor)),
+                Series("R2", "bound", sides, series("data_bound", anchor)[0], of="between two networks"),
+                Series("from one to the anchor", "measured", sides, *series("to_anchor", anchor)),
+                Series("sure bound (dashed)", "theory", sides, series("sure_bound", anchor)[0]),
+                Series("Theorem 3.5 (dotted)", "bound", sides, series("theorem", anchor)[0]),
+            ),
+        )
+        for anchor in map(str, cells.anchor.to_numpy())
+    )
+    return (
+        Chart(
+            "transitivity",
+            f"Gap of the outputs along the segment between two networks of one cube, and its bounds; h = {units}, "
+            f"{FEATURES} features, n = {INPUTS} inputs in the ball, delta = {DELTA}; {cells.sizes[SEED]} seeds; "
+            f"{BARS}.",
+            "Gap against side of the cube: second order for rows on the sphere, first at the origin; bounds above.",
+            panels,
+        ),
+    )
+
+
+STUDY = Study(
+    name="transitivity",
+    question="How large is the barrier between two networks that are both close to one anchor?",
+    source="FedGuCci, Theorem 3.5; R1, R2, X5 of the ledger",
+    axes=(
+        Axis("h", (8, 32), "hidden units"),
+        Axis("side", tuple(0.1 * 2.0 ** (-k / 2) for k in range(9)), "side d of the cube"),
+        Axis("anchor", (SPHERE, ORIGIN), "rows of U_anc: uniform on the unit sphere, or 0"),
+        Axis(SEED, tuple(range(40)), "of anchor, networks and inputs", option="seeds"),
+    ),
+    quantities=(
+        Quantity("gap", "sup over alpha of E_x |z_x(alpha)| between the networks"),
+        Quantity("barrier", "barrier of the absolute loss between them"),
+        Quantity("to_anchor", "the gap from the first network to the anchor"),
+        *(Quantity(name, f"right side of {says}") for name, (says, _) in BOUNDS.items()),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: 0.02 + 0.001 * int(point["h"]),
+    megabytes=lambda point: 350,
+)

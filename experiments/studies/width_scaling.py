@@ -1,0 +1,164 @@
+"""Width scaling: with which power of the width does everything in training approach the kernel regime?
+
+One run of Algorithm 1 and its kernel regime a cell feed all quantities. The labels are y_m(0) + r_0 with one fixed r_0,
+and no two cells share neurons, so that what is left to vary is the width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bounds.fl_ntk import lazy_patterns, lazy_remainder, lazy_weights, w
+from bounds.fl_ntk.eq18 import exact_map, printed_map, relative_remainder
+from bounds.slopes import slope
+from bounds.statement import Outcome
+from bounds.width_ladder import WidthLadder
+from bounds.width_rate import Quantity as Power
+from bounds.width_rate import WidthRate
+from experiments.studies.answers import FEWEST_CELLS, FEWEST_SIZES, measured_exponent, untested
+from experiments.studies.stored_ladder import DEVIATION, OUTPUTS, WIDTH, StoredLadder
+from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from experiments.studies.width_charts import charts_of
+from ntkfl import data, gram
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Setup
+
+if TYPE_CHECKING:
+    import xarray
+
+    from experiments.studies.chart import Chart
+
+SETUP = Setup(eta_local=0.4, local_steps=3, rounds=60)
+N_SAMPLES, FEATURES, CLIENTS = 6, 4, 3
+NUMBERS = {
+    "movement": "max_r |u_r(T) - u_r(0)|",
+    "movement_limit": "its leading order, max_r |X^T (c_T * s_r)| / sqrt m over the initial patterns s_r",
+    "step": "max_t max_r |u_r(t+1) - u_r(t)|",
+    "local_step": "max over c, r, k of |w_{k,c,r}(t) - u_r(t)| at the middle round",
+    "total_movement": "|U(T) - U(0)|_F",
+    "total_movement_limit": "the same at infinite width",
+    "frobenius_movement": "how far the two are apart",
+    "flips": "share of the activation patterns that differ after round T",
+    "jacobian": "|J(t,k) - J(0,0)|_F at the middle round",
+    "complement": "max_k |H(t,k)^perp|_F at the middle round",
+    "remainder": "|v_2| / |y - y(t)| at the middle round",
+    "outputs": "max_t |y_m(t) - y_inf(t)|",
+    "prediction": "RMS over test points of f(x, T) less its limit",
+}
+MATRICES = {
+    "gram_drift": "H(T) - H(0)",
+    "local_gram_drift": "H(t,k) - H(0) at the last local step of the middle round",
+    "asymmetry": "H(t,k) - H(t,k)^T there",
+}
+PRINTED, EXACT = "remainder_over_printed_map", "remainder_over_exact_map"
+REMAINDERS = {
+    PRINTED: "(sum_t |xi(t)|^2 / sum_t |r(t)|^2)^(1/2), xi over I - rho H_inf",
+    EXACT: "the same, xi over M = I - (eta_g/N) H_inf P",
+}
+RATES: tuple[WidthRate, ...] = (
+    *w.STATEMENTS,
+    *lazy_weights.STATEMENTS,
+    *lazy_patterns.STATEMENTS,
+    *lazy_remainder.STATEMENTS,
+)
+
+
+@cache
+def problem() -> Problem:
+    """The data of every cell; its labels are r_0."""
+    return data.sphere(N_SAMPLES, FEATURES, seed=0, clients=CLIENTS, labels="uniform")
+
+
+def measure(point: Point) -> Measured:
+    """Everything from one run: the statistics of the catalogue's exponents, and the two remainders of Eq (18)."""
+    width = int(point[WIDTH])
+    seed = int(np.random.SeedSequence((int(point[SEED]), width)).generate_state(1, np.uint64)[0] >> 1)
+    ladder = WidthLadder(problem(), SETUP, (width,), (1,), seed)
+    ((found,),), ((run,),) = ladder.statistics, ladder.runs
+    measured: dict[str, float | Estimate | list[float]] = {name: float(getattr(found, name)) for name in NUMBERS}
+    arrays = {name: getattr(found, name) for name in (*MATRICES, "linearised")}
+    arrays |= {DEVIATION: run.initial_gram.value - gram.infinite(problem().x), OUTPUTS: run.trajectory.outputs[0]}
+    measured |= {name: array.ravel().tolist() for name, array in arrays.items()}
+    measured[PRINTED] = relative_remainder(run, printed_map(ladder))
+    measured[EXACT] = relative_remainder(run, exact_map(ladder))
+    return measured
+
+
+def powers() -> list[tuple[Power, str]]:
+    """Every quantity that the catalogue claims an exponent of, with the statement's id."""
+    return [(power, rate.id) for rate in RATES for power in rate.quantities]
+
+
+def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+    """One answer an exponent, in the order of the catalogue; the two readings of Eq (18) last."""
+    ladder = StoredLadder.of(cells, problem(), SETUP)
+    found = [
+        _answer(ladder, f"{power.name} ~ m^({power.exponent})", label, float(power.exponent), _exponent(power, ladder))
+        for power, label in powers()
+    ]
+    exact, printed = (
+        _answer(
+            ladder, f"remainder xi of a round over {over} ~ m^(-1/2)", "fl-ntk/Eq18", -0.5, _remainder(name, ladder)
+        )
+        for name, over in ((EXACT, "M = I - (eta_g/N) H_inf P"), (PRINTED, "I - rho H_inf"))
+    )
+    note = "; ".join(filter(None, (printed.note, "as printed: for K > 1 a part of xi does not fall with m")))
+    return (*found, exact, replace(printed, note=note, recorded=Outcome.VIOLATED))
+
+
+def _exponent(power: Power, ladder: StoredLadder) -> Callable[[], Estimate]:
+    return lambda: power.exponent_on(ladder)
+
+
+def _remainder(name: str, ladder: StoredLadder) -> Callable[[], Estimate]:
+    return lambda: slope(ladder.sizes, ladder.samples(name))
+
+
+def _answer(ladder: StoredLadder, claim: str, source: str, theory: float, find: Callable[[], Estimate]) -> Answer:
+    if len(ladder.widths) < FEWEST_SIZES or ladder.n_runs < FEWEST_CELLS:
+        said = f"{ladder.n_runs} networks of {len(ladder.widths)} widths; "
+        return untested(claim, source, theory, f"{said}{FEWEST_CELLS} of {FEWEST_SIZES} or more are needed")
+    return measured_exponent(claim, source, theory, find)
+
+
+def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+    """The quantities against the width, and all exponents beside theory."""
+    ladder = StoredLadder.of(cells, problem(), SETUP)
+    return charts_of(ladder, powers(), summarise(cells))
+
+
+STUDY = Study(
+    name="width-scaling",
+    question="With which power of the width does everything in training approach the kernel regime?",
+    source="FL-NTK, sections 3.2 and 6, Eq (18); section 7 of the ledger",
+    axes=(
+        Axis(WIDTH, tuple(2**k for k in range(6, 15)), "hidden neurons m", option="widths"),
+        Axis(SEED, tuple(range(8)), "of the initial network", option="seeds"),
+    ),
+    inner=(
+        Axis("pair", tuple(f"{i},{j}" for i in range(N_SAMPLES) for j in range(N_SAMPLES)), "pair of samples i, j"),
+        Axis("sample", tuple(range(N_SAMPLES)), "training sample"),
+        Axis(
+            "output",
+            tuple(f"{t},{i}" for t in range(SETUP.rounds + 1) for i in range(N_SAMPLES)),
+            "round t and training sample i",
+        ),
+    ),
+    quantities=(
+        *(Quantity(name, says) for name, says in (NUMBERS | REMAINDERS).items()),
+        *(Quantity(name, says, along=("pair",)) for name, says in MATRICES.items()),
+        Quantity(DEVIATION, "H(0) - H_inf", along=("pair",)),
+        Quantity(OUTPUTS, "f(0)", along=("sample",)),
+        Quantity("linearised", "y_m(t) - y_lin(t), y_lin the kernel regime of H(0)", along=("output",)),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: 0.4 + 4e-5 * int(point[WIDTH]),
+    megabytes=lambda point: 450 + 0.02 * int(point[WIDTH]),
+)

@@ -1,0 +1,86 @@
+"""A user's study, for the tests: with which power of its length does the period of a pendulum grow?
+
+The environment may slow it down (PENDULUM_SECONDS a cell), set a TRAP for cells of length 3 (a file that says which),
+or ask for a LOG of what was measured.
+"""
+
+import math
+import os
+import signal
+import time
+from pathlib import Path
+
+from bounds.statement import Outcome
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.study import Answer, Axis, Quantity, Study
+from ntkfl.estimate import Estimate
+
+SLOWLY = float(os.environ.get("PENDULUM_SECONDS", "0"))
+
+
+def measure(point):
+    """The period for small swings, disturbed by the seed; and places on the way of a half period."""
+    if "LOG" in os.environ:
+        with open(os.environ["LOG"], "a") as log:
+            log.write(f"{sorted(point.items())}\n")
+    spring_trap(point)
+    time.sleep(SLOWLY)
+    period = 2 * math.pi * math.sqrt(point["length"] / point["gravity"])
+    noise = math.sin(1000 * point["seed"] + point["length"]) * 1e-3
+    return {
+        "period": Estimate(period * (1 + noise), 1e-3 * period),
+        "place": [math.cos(math.pi * k / 4) for k in range(5)],
+    }
+
+
+def spring_trap(point):
+    """What the trap says, if there is one: fail, die, or die at the first time alone."""
+    trap = Path(os.environ.get("TRAP", "/nonexistent"))
+    if point["length"] != 3.0 or not trap.exists():
+        return
+    says = trap.read_text()
+    if says == "fail":
+        raise ArithmeticError("the string of length 3 has snapped")
+    if says == "interrupt":
+        raise KeyboardInterrupt
+    if says == "die once":
+        trap.unlink()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def summarise(cells):
+    """The exponent of the length, by the ends of the axis."""
+    mean = cells["period"].mean(["gravity", "seed"])
+    slope = float(math.log(mean[-1] / mean[0]) / math.log(cells["length"][-1] / cells["length"][0]))
+    outcome = Outcome.HOLDS if abs(slope - 0.5) < 0.01 else Outcome.VIOLATED
+    return (Answer("period ~ length^(1/2)", "Galilei 1638", 0.5, Estimate(slope, 0.01, "by hand"), outcome),)
+
+
+def charts(cells):
+    """The mean period against the length."""
+    mean = cells["period"].mean(["gravity", "seed"])
+    series = Series("measured", "measured", cells["length"].values.tolist(), mean.values.tolist())
+    panel = Panel("Period", Label("length", "m"), Label("period", "s"), (series,))
+    return (Chart("period", "The period of a pendulum.", "A rising line.", (panel,)),)
+
+
+STUDY = Study(
+    name="pendulum",
+    question="With which power of its length does the period of a pendulum grow?",
+    source="Galilei 1638, First Day",
+    axes=(
+        Axis("gravity", (9.81, 1.62), "free fall", "m/s^2"),
+        Axis("length", (1.0, 2.0, 3.0, 4.0), "of the string", "m", option="lengths"),
+        Axis("seed", (0, 1), "of the disturbance", option="seeds"),
+    ),
+    inner=(Axis("k", tuple(range(5)), "quarter of a half period"),),
+    quantities=(
+        Quantity("period", "of one swing", "s"),
+        Quantity("place", "of the bob, over its amplitude", along=("k",)),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: max(SLOWLY, 0.001),
+    megabytes=lambda point: 60.0,
+)

@@ -1,0 +1,36 @@
+"""Cells made up for a test, gathered as a study's summary gets them."""
+
+from collections.abc import Callable, Mapping
+from itertools import product
+
+import numpy as np
+import xarray
+
+from experiments.studies.study import Study, Value, error_of
+from ntkfl.estimate import Estimate
+
+
+def planted(study: Study, cell: Callable[[Mapping[str, Value]], Mapping | None], **axes) -> xarray.Dataset:
+    """The dataset of `cell` at every point; NaN where it returns None. `axes` replace the study's values."""
+    values = {axis.name: tuple(axes.get(axis.name, axis.values)) for axis in study.axes}
+    inner = {axis.name: axis.values for axis in study.inner}
+    shape = tuple(len(each) for each in values.values())
+    names = {quantity.name: quantity.along for quantity in study.quantities}
+    found: dict[str, np.ndarray] = {}
+
+    def put(name: str, place: tuple[int, ...], value) -> None:
+        array = np.asarray(value, float)
+        found.setdefault(name, np.full((*shape, *array.shape), np.nan))[place] = array
+
+    for place, point in zip(np.ndindex(shape), product(*values.values()), strict=True):
+        for name, value in (cell(dict(zip(values, point, strict=True))) or {}).items():
+            put(name, place, value.value if isinstance(value, Estimate) else value)
+            if isinstance(value, Estimate):
+                put(error_of(name), place, value.error)
+    variables = {}
+    for name, array in found.items():
+        along = names[name] if name in names else ()
+        variables[name] = ([*values, *along], array)
+    used = {axis for along in names.values() for axis in along}
+    coordinates = {name: list(each) for name, each in (values | {axis: inner[axis] for axis in used}).items()}
+    return xarray.Dataset(variables, coords=coordinates)

@@ -1,0 +1,78 @@
+"""From numbers to answers: planted powers are found, wrong ones called violated, too little data untested."""
+
+import numpy as np
+import pytest
+
+from bounds.statement import Outcome
+from experiments.studies.answers import along, equal, exponent, interval, upper
+from experiments.studies.spread import mean, root_mean_square
+from ntkfl.estimate import Estimate
+
+SIZES = 2.0 ** np.arange(6, 14)
+NOISE = np.random.default_rng(0).lognormal(sigma=0.1, size=(len(SIZES), 8))
+SAMPLES = [size**-0.5 * (1 + 0.3 * size**-0.5) * row for size, row in zip(SIZES, NOISE, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("theory", "outcome"), [(-0.5, Outcome.HOLDS), (-0.75, Outcome.VIOLATED), (0.0, Outcome.VIOLATED)]
+)
+def test_a_planted_power_is_recovered_and_another_one_violated(theory, outcome):
+    answer = exponent("claim", "source", theory, SIZES, SAMPLES)
+    assert answer.outcome is outcome
+    assert answer.measured is not None and answer.measured.lo < -0.5 < answer.measured.hi
+
+
+def test_missing_cells_do_not_count():
+    holes = [row[:3] if at % 2 else row for at, row in enumerate(SAMPLES)]
+    holes[2] = np.empty(0)
+    assert exponent("claim", "source", -0.5, SIZES, holes).outcome is Outcome.HOLDS
+
+
+@pytest.mark.parametrize("rows", [3, 0])
+def test_too_few_sizes_or_cells_are_untested(rows):
+    answer = exponent("claim", "source", -0.5, SIZES[:rows], SAMPLES[:rows])
+    assert answer.outcome is Outcome.UNTESTED and "are needed" in answer.note
+    assert exponent("c", "s", -0.5, SIZES, [row[:2] for row in SAMPLES]).outcome is Outcome.UNTESTED  # 16 cells
+
+
+def test_what_has_no_logarithm_is_unresolved():
+    answer = exponent("claim", "source", -0.5, SIZES, [np.zeros(8), *SAMPLES[1:]])
+    assert answer.outcome is Outcome.UNRESOLVED and "positive values" in answer.note
+
+
+def test_an_interval_too_wide_decides_nothing():
+    assert interval("c", "s", 1.0, Estimate(1.0, 0.5)).outcome is Outcome.UNRESOLVED
+    assert interval("c", "s", 1.0, Estimate(1.1, 0.05)).outcome is Outcome.VIOLATED
+
+
+def test_one_cell_above_its_bound_violates_and_is_reported():
+    left, right = np.array([1.0, 2.0, 3.0, 3.3, np.nan, 1.0]), np.full(6, 3.2)
+    answer = upper("c", "s", left, right, 0.01)
+    assert answer.outcome is Outcome.VIOLATED and "1 of 5" in answer.note
+    assert answer.measured is not None and answer.measured.value == pytest.approx(3.3 / 3.2)
+    assert upper("c", "s", left, right, 0.5).outcome is Outcome.UNRESOLVED
+    assert upper("c", "s", left, right + 1).outcome is Outcome.HOLDS
+    assert upper("c", "s", left[:4], right[:4]).outcome is Outcome.UNTESTED
+
+
+def test_an_identity_is_held_by_its_errors():
+    off = np.array([0.0, 1e-9, -2e-9, 0.0, 0.0])
+    assert equal("c", "s", off, 1e-8, 1.0).outcome is Outcome.HOLDS
+    assert equal("c", "s", off, 1e-10, 1.0).outcome is Outcome.VIOLATED
+    assert equal("c", "s", off, 1e-3, 1.0).outcome is Outcome.UNRESOLVED
+    assert equal("c", "s", np.full(5, np.nan), 0.0, 1.0).outcome is Outcome.UNTESTED
+
+
+def test_cells_along_an_axis():
+    import xarray
+
+    cells = xarray.DataArray([[1.0, np.nan], [3.0, 4.0]], dims=("seed", "width"))
+    assert [row.tolist() for row in along(cells, "width")] == [[1.0, 3.0], [4.0]]
+
+
+def test_points_of_a_chart_lie_in_their_intervals_and_missing_ones_are_nan():
+    for summary in (root_mean_square, mean):
+        value, low, high = map(np.array, summary([*SAMPLES, np.empty(0)]))
+        assert (low[:-1] <= value[:-1]).all() and (value[:-1] <= high[:-1]).all() and (low < high)[:-1].all()
+        assert np.isnan([value[-1], low[-1], high[-1]]).all()
+    assert root_mean_square([np.array([3.0, 4.0])])[0][0] == pytest.approx(np.sqrt(12.5))

@@ -1,0 +1,65 @@
+"""Averaging factors: a cell against networks written out; planted parts add up, wrong ones are violated."""
+
+import numpy as np
+import pytest
+from planted import planted
+
+from bounds.statement import Outcome
+from experiments.studies import averaging_factors
+from experiments.studies.averaging_factors import FACTORS, GAP, PARTS, ROUNDS, SCALE, STUDY, measure
+from ntkfl import data
+from ntkfl.initialisation import draw
+
+
+def test_a_cell_is_what_its_networks_do(monkeypatch):
+    monkeypatch.setattr(averaging_factors, "WIDTH", 16)
+    monkeypatch.setattr(averaging_factors, "DRAWS", 3)
+    found = measure({"partition": "shards:1", "local_steps": 2, "seed": 0})
+    problem = data.digits(n=40, seed=0, clients=4, partition="shards:1")
+    errors = np.zeros((2, 2))
+    for seed in np.random.SeedSequence(0).generate_state(3):
+        weights = draw(16, 64, int(seed))
+        u, signs = weights.hidden, weights.signs / 4
+        for number in range(2):
+            models = []
+            for own in problem.clients():
+                w = u.copy()
+                for _ in range(2):
+                    z = problem.x[own] @ w.T
+                    w += (
+                        0.1
+                        * ((z >= 0) * (problem.y[own] - np.maximum(z, 0) @ signs)[:, None] * signs).T
+                        @ problem.x[own]
+                    )
+                models.append(w)
+            u = np.mean(models, axis=0)
+            ensemble = np.mean([np.maximum(problem.x @ w.T, 0) @ signs for w in models], axis=0)
+            averaged = np.maximum(problem.x @ u.T, 0) @ signs
+            errors[number] += [((f - problem.y) ** 2).mean() / 3 for f in (ensemble, averaged)]
+    assert found["ensemble_error"][:2] == pytest.approx(errors[:, 0])
+    assert found["averaged_error"][:2] == pytest.approx(errors[:, 1])
+    assert np.sum([found[name] for name in PARTS], axis=0) == pytest.approx(found["averaged_error"], abs=1e-13)
+
+
+def cell(point, off=0.0, remainder=0.01, covariance=0.1):
+    ones = np.full(ROUNDS, 1.0)
+    found = {name: 0.1 * ones for name in FACTORS}
+    found |= {"remainder": remainder * ones, "covariance": covariance * ones, GAP: 1e-4 * ones, SCALE: 4 * ones}
+    found["ensemble_error"] = (0.4 + covariance) * ones
+    found["averaged_error"] = found["ensemble_error"] + found["remainder"] + off
+    return found
+
+
+def test_planted_parts_hold_and_wrong_ones_are_violated():
+    assert [answer.outcome for answer in STUDY.summarise(planted(STUDY, cell))] == [Outcome.HOLDS] * 4
+    wrong = ({"off": 1e-9}, {"remainder": 0.1}, {"covariance": -0.11}, {"covariance": 0.4})
+    for place, changed in enumerate(wrong):
+        answers = STUDY.summarise(planted(STUDY, lambda point, changed=changed: cell(point, **changed)))
+        assert [answer.outcome is Outcome.VIOLATED for answer in answers] == [each == place for each in range(4)]
+
+
+def test_missing_cells_are_left_out():
+    cells = planted(STUDY, lambda p: None if p["seed"] == 2 or p["partition"] == "iid" else cell(p))
+    assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
+    (chart,) = STUDY.charts(cells)
+    assert np.isnan(chart.panels[0].series[0].y).all() and chart.panels[1].series[0].y[0] == pytest.approx(0.1)

@@ -1,0 +1,83 @@
+"""Convergence: a cell against a plain loop; planted dependences are recovered, wrong ones violated."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from planted import planted
+
+from bounds.statement import Outcome
+from experiments.studies.convergence import AS_MANY, SHARE, STUDY, WIDTH, measure, problem_of
+from experiments.studies.measuring import as_arrays
+from ntkfl import gram
+from ntkfl.initialisation import draw
+
+POINT = {"clients": 2, "local_steps": 2, "eta_local": 0.4, "eta_global": AS_MANY, "seed": 1}
+
+
+def test_a_cell_is_what_a_plain_loop_finds():
+    found = as_arrays(STUDY, measure(POINT))
+    problem, weights = problem_of(2, 1), draw(WIDTH, 64, 1)
+    signs, u, residual = weights.signs / np.sqrt(WIDTH), weights.hidden.copy(), []
+    for _ in range(int(found["rounds_run"]) + 1):
+        residual.append(np.linalg.norm(problem.y - np.maximum(problem.x @ u.T, 0) @ signs))
+        moves = np.zeros_like(u)
+        for own in problem.clients():
+            local = u.copy()
+            for _ in range(2):
+                z = problem.x[own] @ local.T
+                local += (
+                    0.4 * ((z >= 0) * (problem.y[own] - np.maximum(z, 0) @ signs)[:, None] * signs).T @ problem.x[own]
+                )
+            moves += local - u
+        u = u + moves  # the server's step is the number of clients
+    assert residual[-1] <= SHARE * residual[0] < residual[-2]
+    limit = gram.infinite(problem.x)
+    response = np.zeros_like(limit)
+    for own in problem.clients():
+        block = np.ix_(own, own)
+        response[block] = 0.4 * (2 * np.eye(len(own)) - 0.4 * limit[block])
+    assert found["rate"] == pytest.approx(np.abs(np.linalg.eigvals(np.eye(16) - limit @ response)).max(), rel=1e-9)
+    assert found["small"] == pytest.approx(0.8 * np.linalg.norm(limit, 2))
+    assert np.isnan(found["rate_bound"])  # X.3b is for server steps up to 1
+    assert found["rounds_limit"] == pytest.approx(found["rounds_run"], rel=0.1)
+
+
+def test_steps_beyond_the_limit_leave_the_rounds_out():
+    found = measure({"clients": 16, "local_steps": 8, "eta_local": 4.5, "eta_global": AS_MANY, "seed": 0})
+    assert found["rate"] > 1 and np.isnan([found["rounds_run"], found["rounds_limit"], found["over_bound"]]).all()
+
+
+def cell(point, power=1.0, over=0.9):
+    """Rounds that go like N^power / (eta_l K) at eta_g = 1, and not with N at eta_g = N."""
+    rng = np.random.default_rng([point["clients"], point["local_steps"], int(1e4 * point["eta_local"]), point["seed"]])
+    clients = 1.0 if point["eta_global"] == AS_MANY else float(point["clients"])
+    rounds = 20 * clients**power / (point["eta_local"] * point["local_steps"]) * rng.lognormal(sigma=0.05)
+    small = 0.7 * point["eta_local"] * point["local_steps"]
+    names = {"rounds_limit": rounds, "rounds_run": 1.01 * rounds, "rounds_bound": 3 * rounds, "over_bound": over}
+    return names | {"rate": 0.9, "rate_bound": 0.95, "small": small}
+
+
+def test_planted_dependences_hold():
+    answers = STUDY.summarise(planted(STUDY, cell))
+    assert {answer.outcome for answer in answers} == {Outcome.HOLDS}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "claim"),
+    [({"power": 0.5}, "rounds of the network ~ N^1"), ({"over": 1.001}, "|y - y(t)|^2 <="), ({"power": -1.0}, "~ N^1")],
+)
+def test_what_is_planted_wrong_is_violated(wrong, claim):
+    answers = STUDY.summarise(planted(STUDY, partial(cell, **wrong)))
+    violated = [answer.claim for answer in answers if answer.outcome is Outcome.VIOLATED]
+    assert any(claim in found for found in violated)
+    assert not any("N^0" in found for found in violated)
+
+
+def test_missing_cells_and_other_values_of_the_axes():
+    cells = planted(STUDY, lambda p: None if p["clients"] == 4 and p["seed"] else cell(p), local_steps=(1, 3))
+    answers = STUDY.summarise(cells)
+    assert {answer.outcome for answer in answers} == {Outcome.HOLDS}
+    chart, rates = STUDY.charts(cells)
+    assert [series.of for series in chart.panels[0].series].count("network, eta_g = 1") == 2
+    assert len(rates.panels[0].series) == 8

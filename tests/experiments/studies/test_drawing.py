@@ -1,0 +1,103 @@
+"""Charts: their tables, and files that are the same bytes every time."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from experiments.studies.chart import COLUMNS, Chart, Heatmap, Label, Panel, Series, table
+from experiments.studies.drawing import COLORS, MARKERS, draw, save
+
+WIDTH = Label("width m", "neurons", log=True)
+LINES = Panel(
+    "both",
+    WIDTH,
+    Label("value", log=True),
+    (
+        Series("run", "measured", [64, 128], [1.0, 0.5], [0.9, 0.4], [1.1, float("nan")]),
+        Series("m^(-1/2)", "theory", [64, 128], [1.0, 0.7], of="run"),
+        Series("at most", "bound", [64, 128], [2.0, 2.0]),
+    ),
+)
+MAP = Heatmap(
+    "map",
+    Label("a", log=True),
+    Label("b"),
+    Label("rate"),
+    [0.1, 1.0, 10.0],
+    [1.0, 2.0],
+    [[1.0, 2.0, float("nan")], [4.0, 5.0, 6.0]],
+    (Series("limit", "theory", [0.1, 10.0], [1.5, 1.5]),),
+)
+NAMED = Panel(
+    "exponents",
+    Label("", names=("first", "second")),
+    Label("exponent"),
+    (Series("measured", "measured", [0, 1], [-0.5, -0.6], [-0.6, -0.7], [-0.4, -0.5]),),
+    sideways=True,
+)
+CHART = Chart("mixed", "A caption.", "What one would see.", (LINES, MAP, NAMED))
+
+
+def test_the_table_has_a_row_for_every_point_and_every_cell_of_a_map():
+    rows = table(CHART)
+    assert len(rows) == 6 + 6 + 2 + 2
+    assert rows[0] == ("both", "run", "measured", 64, 1.0, 0.9, 1.1, None)
+    assert ("both", "at most", "bound", 128, 2.0, None, None, None) in rows
+    assert ("map", "rate", "measured", 10.0, 2.0, None, None, 6.0) in rows
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "says"),
+    [([0.0], [1.0], r"columns of the lengths \[2, 2, 1, 1\]"), ([0.0, 0.0], None, "one end of its intervals")],
+)
+def test_columns_that_do_not_fit_are_refused(lower, upper, says):
+    with pytest.raises(ValueError, match=says):
+        Series("run", "measured", [1, 2], [1, 2], lower, upper)
+
+
+def test_files_are_the_same_bytes_every_time_and_the_csv_is_the_table(tmp_path):
+    first, second = (save(CHART, tmp_path / name) for name in ("one", "two"))
+    assert [path.suffix for path in first] == [".png", ".svg", ".csv"]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+    with first[2].open(encoding="utf-8", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert tuple(header) == COLUMNS
+    assert rows == [["" if value is None else str(value) for value in row] for row in table(CHART)]
+
+
+def test_the_figure_has_the_labels_scales_and_intervals_of_the_chart():
+    figure = draw(CHART)
+    lines, named = (next(axes for axes in figure.axes if axes.get_title() == title) for title in ("both", "exponents"))
+    assert lines.get_xlabel() == "width m [neurons]" and lines.get_xscale() == lines.get_yscale() == "log"
+    (bars,) = lines.containers
+    ends = np.array(bars.lines[2][0].get_segments())[:, :, 1]
+    assert ends[0] == pytest.approx([0.9, 1.1]) and ends[1] == pytest.approx([0.4, 0.5])  # NaN: no upper bar
+    assert [tick.get_text() for tick in named.get_yticklabels()] == ["first", "second"]
+    assert named.get_xlabel() == "exponent"
+
+
+def test_a_theory_has_the_colour_of_what_is_measured_and_one_entry_with_it():
+    figure = draw(Chart("one", "", "", (LINES,)))
+    axes, below = figure.axes
+    theory = next(line for line in axes.lines if line.get_linestyle() == "--")
+    assert theory.get_color() == axes.containers[0].lines[0].get_color()
+    legend = below.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["run, dashed: m^(-1/2)", "at most"]
+    assert figure.get_size_inches()[0] == 3.5 and draw(CHART).get_size_inches()[0] == 7.0
+
+
+def test_series_are_told_apart_in_grey():
+    """Neighbours in the order of use differ in marker and, by a tenth of the range at least, in luminance."""
+    assert len(set(MARKERS)) == len(MARKERS) == len(COLORS)
+    rgb = np.array([[int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)] for color in COLORS])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    lightness = 1.16 * np.cbrt(linear @ [0.2126, 0.7152, 0.0722]) - 0.16
+    assert np.abs(np.diff(lightness)).min() > 0.1
+
+
+def test_what_has_no_logarithm_is_left_out_of_a_logarithmic_axis():
+    nothing = Series("run", "measured", [1, 2], [0.0, -1.0], [0.0, -2.0], [0.1, 0.0])
+    (axes, _) = draw(Chart("none", "", "", (Panel("", WIDTH, Label("value", log=True), (nothing,)),))).axes
+    assert np.isnan(axes.containers[0].lines[0].get_ydata()).all()

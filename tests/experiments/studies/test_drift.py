@@ -1,0 +1,79 @@
+"""Drift: a cell against the paper's objective by finite differences; planted ratios hold, wrong ones are violated."""
+
+import numpy as np
+import pytest
+from planted import planted
+
+from bounds.statement import Outcome
+from experiments.studies.drift import ETA, STUDY, client_move, measure, problem
+from experiments.studies.measuring import as_arrays
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem, Setup
+
+
+def test_a_client_descends_its_loss_plus_beta_times_the_connectivity_loss():
+    """One step from the second position on: the move of two steps is that of the objective's numerical gradient."""
+    own, weights = problem().clients()[0], draw(4, 8, 0)
+    client = Problem(problem().x[own], problem().y[own])
+    signs = weights.signs / 2
+    labels = np.maximum(client.x @ weights.hidden.T, 0) @ signs + client.y
+
+    def loss(w):
+        return 0.5 * ((np.maximum(client.x @ w.T, 0) @ signs - labels) ** 2).sum()
+
+    def objective(w):
+        steps = (np.arange(100) + 0.5) / 100
+        return loss(w) + 2.0 * np.mean([loss(alpha * w + (1 - alpha) * weights.hidden) for alpha in steps])
+
+    w = weights.hidden.copy()
+    for _ in range(2):
+        slope = np.zeros_like(w)
+        for place in np.ndindex(w.shape):
+            unit = np.zeros_like(w)
+            unit[place] = 1e-5
+            slope[place] = (objective(w + unit) - objective(w - unit)) / 2e-5
+        w = w - 0.1 * slope
+    setup = Setup(width=4, eta_local=0.1, local_steps=2)
+    assert client_move(client, setup, weights, 2.0) == pytest.approx(np.linalg.norm(w - weights.hidden), rel=2e-3)
+
+
+def test_a_cell_is_the_ratio_of_plain_modes_in_the_limit():
+    found = as_arrays(STUDY, measure({"beta": 3.0, "local_steps": 4, "width": 256, "seed": 0}))
+    from ntkfl import gram
+
+    for c, own in enumerate(problem().clients()):
+        q, basis = np.linalg.eigh(gram.infinite(problem().x[own]))
+        modes = basis.T @ problem().y[own]
+        moves = [
+            np.sqrt((((1 - (1 - ETA * stretch * q) ** 4) * modes) ** 2 / q).sum()) * factor
+            for stretch, factor in ((2.0, 1.25), (1.0, 1.0))
+        ]
+        assert found["limit"][c] == pytest.approx(moves[0] / moves[1], rel=1e-9)
+    assert found["network"] == pytest.approx(found["limit"], rel=0.2)
+
+
+def cell(point, excess=0.0, power=-0.5, one=0.0):
+    beta, rng = (
+        point["beta"],
+        np.random.default_rng([int(10 * point["beta"]), point["local_steps"], point["width"], point["seed"]]),
+    )
+    if point["local_steps"] == 1:
+        return {"limit": np.full(3, 1 + beta / 2), "network": np.full(3, 1 + beta / 2 + one)}
+    limit = np.full(3, 1 + beta / 4 + excess * beta)
+    return {"limit": limit, "network": limit * (1 + point["width"] ** power * rng.standard_normal(3))}
+
+
+def test_planted_ratios_hold_and_wrong_ones_are_violated():
+    fine = {Outcome.HOLDS, Outcome.TOUCHES}
+    assert {answer.outcome for answer in STUDY.summarise(planted(STUDY, cell))} <= fine
+    for place, wrong in ((0, {"excess": 0.3}), (1, {"excess": -0.3}), (2, {"one": 1e-6}), (3, {"power": -1.0})):
+        answers = STUDY.summarise(planted(STUDY, lambda point, wrong=wrong: cell(point, **wrong)))
+        assert answers[place].outcome is Outcome.VIOLATED
+
+
+def test_missing_cells_and_other_axes():
+    cells = planted(STUDY, lambda p: None if p["width"] == 512 or p["seed"] == 3 else cell(p), local_steps=(4, 8))
+    answers = STUDY.summarise(cells)
+    assert len(answers) == 3 and {answer.outcome for answer in answers} == {Outcome.HOLDS}
+    (chart,) = STUDY.charts(cells)
+    assert np.isnan(chart.panels[1].series[0].y[2])

@@ -1,0 +1,58 @@
+"""Generalisation: a cell against the formula written out; coins are coins; a bound below the loss is violated."""
+
+import numpy as np
+import pytest
+from planted import planted
+
+from bounds.fl_ntk.sampled_problem import UserData
+from bounds.statement import Outcome
+from experiments.studies.generalisation import DELTA, HELD_OUT, RANDOM, STUDY, TRUE, RandomLabels, measure
+from experiments.studies.measuring import as_arrays
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+
+
+@pytest.mark.parametrize("labels", [TRUE, RANDOM])
+def test_a_cell_is_the_formula_and_the_ridgeless_kernel_regressor(labels):
+    found = as_arrays(STUDY, measure({"n": 24, "labels": labels, "seed": 1}))
+    problem = {TRUE: UserData, RANDOM: RandomLabels}[labels]("digits").sample(24, HELD_OUT, 1, 4)
+    h = gram.infinite(problem.x)
+    quadratic = problem.y @ np.linalg.solve(h, problem.y)
+    index = max(1, np.ceil(np.sqrt(quadratic)))
+    rest = 5 / np.sqrt(24) + 3 * np.sqrt(np.log(6 * index * (index + 1) / DELTA) / 48)
+    assert found["main_term"] == pytest.approx(np.sqrt(2 * quadratic / 24))
+    assert found["bound"] == pytest.approx(np.sqrt(2 * quadratic / 24) + rest)
+    outputs = gram.infinite(problem.x_test, problem.x) @ np.linalg.solve(h, problem.y)  # rounds: as good as infinite
+    assert found["error"] == pytest.approx((np.sign(outputs) != problem.y_test).mean(), abs=2 / HELD_OUT)
+    assert abs(np.minimum(1, np.abs(outputs - problem.y_test)).mean() - found["loss"]) < found["loss_error"]
+
+
+def test_random_labels_are_fair_and_those_of_the_seed():
+    first, again, other = (RandomLabels("digits").sample(400, 300, seed, 4) for seed in (0, 0, 1))
+    assert np.array_equal(first.y, again.y) and not np.array_equal(first.y, other.y)
+    assert abs(first.y.sum()) < 5 * np.sqrt(400) and set(first.y) == {-1.0, 1.0}
+    assert np.array_equal(first.x, UserData("digits").sample(400, 300, 0, 4).x)
+
+
+def cell(point, loss=0.5, wrong=0.5, main=2.0):
+    found = {"bound": Estimate(main + 1, 1e-12), "main_term": Estimate(main, 1e-12), "loss": Estimate(loss, 0.1)}
+    return found | {"error": wrong, "held_out": 700.0}
+
+
+def test_planted_numbers_hold_and_wrong_ones_are_violated():
+    cells = planted(STUDY, cell)
+    assert {answer.outcome for answer in STUDY.summarise(cells)} <= {Outcome.HOLDS, Outcome.TOUCHES}
+    for wrong, claim in (
+        ({"loss": 3.2}, "L_D <="),
+        ({"wrong": 0.45}, "random labels: half"),
+        ({"main": 0.9}, "vacuous"),
+    ):
+        answers = STUDY.summarise(planted(STUDY, lambda point, wrong=wrong: cell(point, **wrong)))
+        assert any(answer.outcome is Outcome.VIOLATED and claim in answer.claim for answer in answers)
+
+
+def test_missing_cells_are_left_out():
+    cells = planted(STUDY, lambda p: None if p["n"] == 64 or p["seed"] == 1 else cell(p), labels=(RANDOM,))
+    assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
+    (chart,) = STUDY.charts(cells)
+    assert np.isnan(chart.panels[0].series[0].y[1]) and chart.panels[0].series[0].y[2] == 0.5

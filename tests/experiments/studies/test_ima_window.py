@@ -1,0 +1,55 @@
+"""IMA window: runs against the exact moment and the closed form; planted powers hold, wrong ones are violated."""
+
+import numpy as np
+import pytest
+from planted import planted
+
+from bounds.averaging.i11 import NoisyQuadratic
+from bounds.statement import Outcome
+from experiments.studies.ima_window import DISTANCE, ROUNDS, RUNS, STUDY, measure, second_moment, used
+from experiments.studies.measuring import as_arrays
+
+
+@pytest.mark.parametrize(("window", "start"), [(1, 0.0), (5, 0.98), (20, 0.5)])
+def test_a_cell_lies_where_the_exact_moment_says(window, start):
+    found = as_arrays(STUDY, measure({"window": window, "start": start, "rho": 0.9, "seed": 0}))
+    assert (found["left"] / found["exact"]) ** 2 == pytest.approx(1, abs=4 * np.sqrt(2 / RUNS))
+    assert found["exact"] >= found["settled"] * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("window", [1, 2, 5])
+def test_the_moment_tends_to_that_of_the_lyapunov_equation(window):
+    settled = float(NoisyQuadratic(90, window).averaged_variance.value)
+    assert second_moment(0.9, window, 0, ROUNDS) == pytest.approx(settled, rel=1e-9)
+
+
+def test_without_noise_to_speak_of_the_distance_falls_round_by_round():
+    """Two rounds by hand, averaging from the first on: E v^2 = (mean of the models)^2 + variance."""
+    rho, window = 0.5, 3
+    first, second = rho * DISTANCE, rho * (DISTANCE + rho * DISTANCE) / 2
+    noise = np.array([[1.0, 0.0], [rho / 2, 1.0]])  # of w_1, w_2 in the two noises
+    share = np.full(2, 1 / 3)
+    expected = ((DISTANCE + first + second) / 3) ** 2 + (share @ noise) @ (share @ noise)
+    assert second_moment(rho, window, 0, 2) == pytest.approx(expected)
+    assert [used(t, 3, 2) for t in range(4)] == [1, 1, 3, 3] and [used(t, 3, 0) for t in range(4)] == [1, 2, 3, 3]
+
+
+def cell(point, power=-0.5, off=1.0):
+    rng = np.random.default_rng([point["window"], int(100 * point["start"]), int(100 * point["rho"]), point["seed"]])
+    settled = (point["window"] + point["rho"]) ** power * (1 - point["rho"]) ** -0.5
+    return {"left": off * settled * rng.normal(1, 0.03), "exact": settled, "settled": settled}
+
+
+def test_planted_powers_hold_and_wrong_ones_are_violated():
+    assert [answer.outcome for answer in STUDY.summarise(planted(STUDY, cell))] == [Outcome.HOLDS] * 3
+    moments, *powers = STUDY.summarise(planted(STUDY, lambda point: cell(point, power=-1.0)))
+    assert moments.outcome is Outcome.HOLDS and {answer.outcome for answer in powers} == {Outcome.VIOLATED}
+    moments, *_ = STUDY.summarise(planted(STUDY, lambda point: cell(point, off=1.05)))
+    assert moments.outcome is Outcome.VIOLATED
+
+
+def test_missing_cells_are_left_out():
+    cells = planted(STUDY, lambda p: None if p["window"] == 2 or p["seed"] == 1 else cell(p), rho=(0.9,))
+    assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
+    (chart,) = STUDY.charts(cells)
+    assert np.isnan(chart.panels[0].series[0].y[1])

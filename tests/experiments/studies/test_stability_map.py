@@ -1,0 +1,83 @@
+"""Stability map: a cell against a plain loop; a planted boundary is found where it is, and a shifted one violated."""
+
+import numpy as np
+import pytest
+from planted import planted
+
+from bounds.statement import Outcome
+from experiments.studies import stability_map
+from experiments.studies.measuring import as_arrays
+from experiments.studies.stability_map import CLIENTS, FEATURES, MOST, N_SAMPLES, STUDY, measure
+from ntkfl import data, gram
+from ntkfl.initialisation import draw
+
+POINT = {"eta_local": 0.5, "eta_global": 2.0, "local_steps": 2, "residual": 0.001, "seed": 0}
+
+
+def test_a_cell_is_what_a_plain_loop_finds(monkeypatch):
+    monkeypatch.setattr(stability_map, "WIDTH", 256)
+    monkeypatch.setattr(stability_map, "ROUNDS", 30)
+    found = as_arrays(STUDY, measure(POINT))
+    drawn, weights = data.sphere(N_SAMPLES, FEATURES, seed=0, clients=CLIENTS), draw(256, FEATURES, 0)
+    x, signs, u = drawn.x, weights.signs / np.sqrt(256), weights.hidden.copy()
+    y = np.maximum(x @ u.T, 0) @ signs + 0.001 * drawn.y
+    residual = []
+    for _ in range(30):
+        residual.append(np.linalg.norm(y - np.maximum(x @ u.T, 0) @ signs))
+        moves = np.zeros_like(u)
+        for own in drawn.clients():
+            local = u.copy()
+            for _ in range(2):
+                z = x[own] @ local.T
+                local += 0.5 * ((z >= 0) * (y[own] - np.maximum(z, 0) @ signs)[:, None] * signs).T @ x[own]
+            moves += local - u
+        u = u + 2.0 / CLIENTS * moves
+    residual.append(np.linalg.norm(y - np.maximum(x @ u.T, 0) @ signs))
+    assert found["last"] == pytest.approx(residual[-1] / residual[0], rel=1e-4)
+    assert found["peak"] == pytest.approx(max(residual) / residual[0], rel=1e-9)
+    own = gram.finite(x, weights.hidden)
+    response = np.zeros_like(own)
+    for members in drawn.clients():
+        block = np.ix_(members, members)
+        response[block] = 0.5 * (2 * np.eye(len(members)) - 0.5 * own[block])
+    largest = np.linalg.eigvals(own @ response).real.max()
+    assert found["own_limit"] == pytest.approx(2 * CLIENTS / largest, rel=1e-9)
+
+
+def test_steps_far_beyond_the_limit_overflow_and_are_cut_off():
+    found = measure(POINT | {"eta_global": 1e9})
+    assert found["peak"] == found["last"] == MOST and found["own_limit"] > 0
+
+
+def cell(point, shift=1.0, wild=False):
+    """A run that grows exactly beyond shift times the limit 3 / eta_local, or a client's own limit of 2."""
+    limit, server = 3 / point["eta_local"], point["eta_global"]
+    beyond = point["eta_local"] > 2
+    grown = server > shift * limit or beyond or wild
+    rate = 1.5 if server > limit or beyond else 0.5
+    found = {"limit": 0.0 if beyond else limit, "limit_local": 2.0, "own_limit": 0.0 if beyond else limit}
+    found |= {"own_limit_local": 2.0, "own_rate": rate, "finite_width": 0.01}
+    return found | {"last": 100.0 if grown else 1e-3, "peak": 100.0 if grown else 1.0}
+
+
+def test_a_planted_boundary_holds():
+    answers = STUDY.summarise(planted(STUDY, cell))
+    assert [answer.outcome for answer in answers] == [Outcome.HOLDS] * 4
+    assert answers[0].measured is not None and answers[0].measured.lo <= 1 <= answers[0].measured.hi
+
+
+def test_a_boundary_elsewhere_and_growth_everywhere_are_violated():
+    begins, predicted, later, small = STUDY.summarise(planted(STUDY, lambda point: cell(point, shift=0.6)))
+    assert [answer.outcome for answer in (begins, predicted, later)] == [Outcome.VIOLATED] * 3
+    assert small.outcome is Outcome.HOLDS
+    *_, small = STUDY.summarise(planted(STUDY, lambda point: cell(point, wild=True)))
+    assert small.outcome is Outcome.VIOLATED and small.measured is not None and small.measured.value == 0
+
+
+def test_missing_cells_are_left_out():
+    cells = planted(STUDY, lambda p: None if p["eta_local"] < 0.2 else cell(p), local_steps=(3,))
+    assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
+    (chart,) = STUDY.charts(cells)
+    (panel,) = chart.panels
+    assert np.isnan(np.array(panel.values)[:, 0]).all() and np.isfinite(np.array(panel.values)[:, -1]).all()
+    assert panel.over[0].y[5] == pytest.approx(3 / panel.x_values[5])

@@ -1,0 +1,200 @@
+"""`ntkfl study`: what it prints, the files it leaves, exit statuses, refusals, and completion of names."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+from experiments.commands.study import axis_options
+from experiments.commands.study_progress import StudyProgress, span
+from experiments.studies import names
+from experiments.studies.code_version import version_of
+from experiments.studies.grid import chosen_grid
+from experiments.studies.measuring import Status
+from experiments.studies.runner import planned
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, ["study", *map(str, words)])
+
+
+@pytest.fixture
+def trap(tmp_path, monkeypatch):
+    path = tmp_path / "trap"
+    monkeypatch.setenv("TRAP", str(path))
+    return path
+
+
+def test_a_study_runs_resumes_and_is_shown(pendulum, tmp_path):
+    out = tmp_path / "out"
+    done = invoke("run", pendulum, "--lengths", "1,2,4", "--seeds=1", "--out", out, "--plot")
+    assert done.exit_code == 0, done.output
+    assert "holds" in done.stdout and "1 answers: 1 holds; from 6 of 6 cells" in done.stdout
+    assert {path.name for path in (out / "charts").iterdir()} == {"period.png", "period.svg", "period.csv"}
+    (answer,) = json.loads((out / "answers.json").read_text())["answers"]
+    assert answer["outcome"] == "holds" and abs(answer["measured"]["value"] - 0.5) < answer["measured"]["error"]
+    results = (out / "results.nc").read_bytes()
+    again = invoke("run", pendulum, "--lengths", "1,2,4", "--seeds=1", "--out", out)
+    assert again.stdout == done.stdout == invoke("show", out).stdout and (out / "results.nc").read_bytes() == results
+    assert "6 of 6 cells done (2 gravity x 3 lengths x 1 seeds), 0 failed, 0 remaining" in invoke("status", out).stdout
+
+
+def test_an_answer_that_is_violated_is_exit_status_1(pendulum, tmp_path):
+    file = tmp_path / "clock.py"
+    file.write_text(Path(pendulum).read_text().replace("slope - 0.5", "slope - 0.7"))
+    for command in (("run", file, "--out", tmp_path / "out"), ("show", tmp_path / "out")):
+        found = invoke(*command)
+        assert found.exit_code == 1 and "violated" in found.stdout
+    other = tmp_path / "known.py"
+    recorded = '"by hand"), outcome, recorded=Outcome.VIOLATED)'
+    other.write_text(file.read_text().replace('"by hand"), outcome)', recorded))
+    found = invoke("run", other, "--out", tmp_path / "other")
+    assert found.exit_code == 0 and "violated (as recorded)" in found.stdout
+
+
+def test_failed_cells_are_exit_status_1_and_status_says_why(pendulum, tmp_path, trap):
+    trap.write_text("fail")
+    out = tmp_path / "out"
+    done = invoke("run", pendulum, "--out", out)
+    assert done.exit_code == 1 and "4 of 16 cells failed" in done.stderr and "12 of 16 cells" in done.stdout
+    said = invoke("status", out).stdout
+    assert "12 of 16 cells done" in said and "4 failed, 0 remaining" in said
+    assert said.count("ArithmeticError: the string of length 3 has snapped") == 4 and "length = 3.0, seed = 1" in said
+    trap.unlink()
+    assert invoke("run", pendulum, "--out", out).exit_code == 0
+
+
+def test_a_damaged_cell_is_named_and_measured_again(pendulum, tmp_path):
+    invoke("run", pendulum, "--out", tmp_path)
+    victim = sorted((tmp_path / "cells").iterdir())[0]
+    victim.write_bytes(victim.read_bytes()[:-1])
+    assert victim.name in invoke("status", tmp_path).stdout
+    done = invoke("run", pendulum, "--out", tmp_path)
+    assert done.exit_code == 0 and f"measured again: {victim}" in done.stderr and "16 of 16" in done.stdout
+
+
+def test_ctrl_c_keeps_what_is_done(pendulum, tmp_path, trap):
+    trap.write_text("interrupt")
+    out = tmp_path / "out"
+    done = invoke("run", pendulum, "--out", out)
+    assert done.exit_code == 130 and f"4 of 16 cells are kept in {out}; the same command goes on" in done.stderr
+    assert not (out / "results.nc").exists()
+    assert invoke("show", out).exit_code == 2 and "no results yet" in invoke("show", out).stderr
+
+
+def test_a_dry_run_says_what_there_is_to_do_and_writes_nothing(pendulum, tmp_path):
+    out = tmp_path / "out"
+    found = invoke("run", pendulum, "--dry-run", "--processes", 3, "--out", out)
+    assert found.exit_code == 0 and not out.exists()
+    assert "16 cells (2 gravity x 4 lengths x 2 seeds): 0 done, 16 to do" in found.stdout
+    assert "about 0.02 s" in found.stdout and "180 MB for 3 processes" in found.stdout
+    invoke("run", pendulum, "--lengths", "1,2", "--out", out)
+    assert "8 done, 8 to do" in invoke("run", pendulum, "--dry-run", "--out", out).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "--out DIR"),
+        (("--out", "OUT", "--lenghts", "1"), "Did you mean 'lengths'?"),
+        (("--out", "OUT", "--lengths"), "--lengths has no value"),
+        (("--out", "OUT", "--lengths", "1", "2"), "unexpected '2'"),
+        (("--out", "OUT", "--lengths", "1", "--lengths", "2"), "given twice"),
+        (("--out", "OUT", "--tls-ca", "ca.pem"), "--scheduler tls://HOST:PORT"),
+        (("--out", "OUT", "--scheduler", "localhost:8786"), "it must be tcp://HOST:PORT or tls://HOST:PORT"),
+        (("--out", "OUT", "--scheduler", "tcp://localhost:8786", "--tls-ca", "ca.pem"), "--tls-ca go with tls://"),
+        (("--out", "OUT", "--scheduler", "tls://localhost:8786", "--tls-ca", "ca.pem"), "--tls-cert, --tls-key too"),
+        (("--out", "OUT", "--scheduler", "tcp://localhost:8786", "--processes", "2"), "leave it out"),
+        (("--out", "FILE"), "cannot keep"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_status_2(pendulum, tmp_path, words, message):
+    (tmp_path / "file").write_text("")
+    places = {"OUT": str(tmp_path / "out"), "FILE": str(tmp_path / "file")}
+    found = invoke("run", pendulum, *(places.get(word, word) for word in words))
+    assert found.exit_code == 2 and found.stderr.startswith("error: ") and message in found.stderr
+    assert found.stderr.count("\n") == 1 and not (tmp_path / "out").exists()
+
+
+def test_results_of_other_code_are_said_to_be_so(pendulum, tmp_path):
+    study, out = tmp_path / "mine.py", tmp_path / "out"
+    study.write_text(Path(pendulum).read_text())
+    invoke("run", study, "--out", out)
+    assert "code has changed" not in invoke("show", out).stderr + invoke("status", out).stdout
+    study.write_text(study.read_text() + "# changed\n")
+    version_of.cache_clear()
+    assert "the code has changed since these results" in invoke("show", out).stderr
+    said = invoke("status", out).stdout
+    assert "the code has changed since the last run" in said and "0 of 16 cells done" in said
+
+
+def test_unknown_studies_and_folders_are_refused(tmp_path):
+    found = invoke("run", "widht-scaling", "--dry-run")
+    assert found.exit_code == 2 and "there is no study 'widht-scaling'" in found.stderr
+    assert invoke("status", tmp_path).exit_code == 2 and "no study.json" in invoke("status", tmp_path).stderr
+
+
+def test_options_are_read_in_both_ways():
+    assert axis_options(["--widths", "64,128", "--seeds=4", "--shift", "-1"]) == {
+        "widths": "64,128",
+        "seeds": "4",
+        "shift": "-1",
+    }
+
+
+def test_names_are_completed_without_importing_a_study():
+    found = CliRunner().invoke(
+        app,
+        [],
+        prog_name="ntkfl",
+        env={"_NTKFL_COMPLETE": "complete_bash", "COMP_WORDS": "ntkfl study run ", "COMP_CWORD": "3"},
+    )
+    assert found.stdout.split() == list(names())
+
+
+def test_the_list_has_every_study_with_its_options():
+    found = invoke("list").stdout
+    for name in names():
+        assert f"{name}: " in found
+        for axis in chosen_grid(name).axes:
+            assert f"--{axis.flag} " in found
+
+
+@pytest.mark.parametrize("name", names())
+def test_no_axis_takes_an_option_of_the_command(name):
+    taken = {parameter.name for parameter in get_command(app).commands["study"].commands["run"].params}
+    assert {"out", "plot", "dry_run"} < taken
+    assert not taken & {axis.flag.replace("-", "_") for axis in chosen_grid(name).axes}
+
+
+def test_progress_counts_and_says_the_time_left(pendulum, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("experiments.commands.study_progress.time.monotonic", lambda: clock[0])
+    plan = planned(chosen_grid(pendulum), None)
+    with StudyProgress(plan, lambda point: point["length"]) as progress:
+        assert progress.text == "0 of 16 cells, 0 failed, 16 remaining"
+        for cell, status in zip(plan.todo, (Status.DONE, Status.FAILED, Status.KEPT), strict=False):
+            clock[0] += 10.0
+            progress(cell, status)
+        lengths = [cell.point["length"] for cell in plan.todo]
+        left = 10.0 * 2 * sum(lengths[3:]) / sum(lengths[1:3])
+        assert progress.text == f"2 of 16 cells, 1 failed, 13 remaining, {span(left)} left"
+
+
+def test_spans():
+    assert [span(seconds) for seconds in (0.004, 3.0, 42.0, 600.0, 7200.0)] == [
+        "0.004 s",
+        "3 s",
+        "42 s",
+        "10 min",
+        "2.0 h",
+    ]
+
+
+def test_a_run_limits_its_threads(pendulum, tmp_path):
+    invoke("run", pendulum, "--out", tmp_path)
+    assert os.environ["OMP_NUM_THREADS"] == "1" and "eigen=false" in os.environ["XLA_FLAGS"]

@@ -1,0 +1,245 @@
+"""Running a study: results and their labels, going on after a stop, failures, full disks, other processes and code."""
+
+import errno
+import itertools
+import json
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray
+
+from experiments.studies import cell_store, code_version, find
+from experiments.studies.cell import Cell
+from experiments.studies.code_version import OtherCode, version_of
+from experiments.studies.grid import chosen_grid
+from experiments.studies.measuring import RunStopped, Status, as_arrays, measured, settle
+from experiments.studies.results import gathered, read, write
+from experiments.studies.runner import planned, run
+from experiments.studies.study_folder import StudyFolder
+from ntkfl.estimate import Estimate
+
+
+def ran(grid, path, **options):
+    """Run what is to do; what became of each cell, and the bytes of the results."""
+    folder, reports = StudyFolder(path), {}
+    folder.begin(grid)
+    run(grid, folder.store, planned(grid, folder.store).todo, report=lambda c, s: reports.update({c.key: s}), **options)
+    write(gathered(grid, folder.store), folder.results)
+    return reports, folder.results.read_bytes()
+
+
+@pytest.fixture
+def grid(pendulum):
+    return chosen_grid(pendulum)
+
+
+@pytest.fixture
+def trap(tmp_path, monkeypatch):
+    path = tmp_path / "trap"
+    monkeypatch.setenv("TRAP", str(path))
+    return path
+
+
+def test_results_are_what_was_measured_with_its_labels(grid, tmp_path):
+    ran(grid, tmp_path)
+    found = read(StudyFolder(tmp_path).results)
+    assert dict(found.sizes) == {"gravity": 2, "length": 4, "seed": 2, "k": 5}
+    assert found.period.dims == ("gravity", "length", "seed") and found.place.dims == (*found.period.dims, "k")
+    for cell in grid.cells():
+        right = grid.study.measure(cell.point)
+        there = found.sel(**cell.point)
+        assert float(there.period) == right["period"].value and float(there.period_error) == right["period"].error
+        assert there.place.values.tolist() == right["place"]
+    labels = {name: (found[name].attrs["long_name"], found[name].attrs["units"]) for name in found.variables}
+    assert labels["length"] == ("of the string", "m") and labels["period"] == ("of one swing", "s")
+    assert labels["place"][1] == labels["k"][1] == "1" and labels["period_error"][1] == "s"
+    assert (found.attrs["study"], found.attrs["cells"], found.attrs["missing"]) == ("pendulum", 16, 0)
+    made = json.loads(found.attrs["provenance"])
+    assert made["versions"]["numpy"] == np.__version__ and made["seeds"] == {"cells": [0, 1]}
+
+
+def test_a_missing_cell_is_nan_and_counted(grid, tmp_path):
+    ran(grid, tmp_path)
+    store, gone = StudyFolder(tmp_path).store, list(grid.cells())[3]
+    store.path(gone).unlink()
+    found = gathered(grid, store)
+    assert found.attrs["missing"] == 1 and int(found.period.isnull().sum()) == 1
+    assert found.sel(**gone.point).place.isnull().all() and found.sel(**gone.point).period_error.isnull()
+
+
+def test_nothing_measured_yet_is_a_dataset_of_nan(grid, tmp_path):
+    found = gathered(grid, StudyFolder(tmp_path).store)
+    assert found.attrs["missing"] == 16 and found.period.isnull().all() and found.period.shape == (2, 4, 2)
+
+
+def test_going_on_measures_only_what_is_lost_or_damaged_and_gives_the_same_bytes(grid, tmp_path):
+    reports, whole = ran(grid, tmp_path)
+    assert len(reports) == 16 and set(reports.values()) == {Status.DONE}
+    store, cells = StudyFolder(tmp_path).store, list(grid.cells())
+    lost, cut, foreign = random.Random(0).sample(cells, 3)
+    store.path(lost).unlink()
+    store.path(cut).write_bytes(store.path(cut).read_bytes()[:77])
+    store.path(foreign).write_bytes(store.path(cells[0] if foreign != cells[0] else cells[1]).read_bytes())
+    plan = planned(grid, store)
+    assert {cell.key for cell in plan.todo} == {lost.key, cut.key, foreign.key}
+    assert len(plan.damaged) == 2 and any(cut.key in text for text in plan.damaged)
+    again, bytes_again = ran(grid, tmp_path)
+    assert again.keys() == {lost.key, cut.key, foreign.key} and bytes_again == whole
+    assert ran(grid, tmp_path) == ({}, whole)
+
+
+def test_a_larger_grid_takes_over_the_cells_of_a_smaller(pendulum, grid, tmp_path):
+    ran(chosen_grid(pendulum, {"lengths": "2,4"}), tmp_path)
+    reports, found = ran(grid, tmp_path)
+    assert len(reports) == 8
+    assert found == ran(grid, tmp_path / "at once")[1]
+
+
+def test_the_order_is_longest_first(grid, monkeypatch):
+    monkeypatch.setattr(type(grid), "study", replace(grid.study, seconds=lambda point: point["length"]))
+    assert [cell.point["length"] for cell in planned(grid, None).todo][::4] == [4.0, 3.0, 2.0, 1.0]
+
+
+def test_a_failing_cell_leaves_its_traceback_and_is_tried_again(grid, tmp_path, trap):
+    trap.write_text("fail")
+    reports, _ = ran(grid, tmp_path / "out")
+    store = StudyFolder(tmp_path / "out").store
+    failed = [cell for cell in grid.cells() if cell.point["length"] == 3.0]
+    assert {key for key, status in reports.items() if status is Status.FAILED} == {cell.key for cell in failed}
+    assert list(reports.values()).count(Status.DONE) == 12
+    for cell in failed:
+        assert "in spring_trap" in store.failure(cell) and "has snapped" in store.failure(cell)
+    trap.unlink()
+    reports, found = ran(grid, tmp_path / "out")
+    assert reports == {cell.key: Status.DONE for cell in failed} and not any(map(store.failure, failed))
+    assert found == ran(grid, tmp_path / "other")[1]
+
+
+def test_worker_processes_give_the_same_bytes_and_one_that_dies_is_replaced(grid, tmp_path, trap):
+    trap.write_text("die once")
+    reports, _ = ran(grid, tmp_path / "out", processes=2)
+    assert sorted(reports.values()) == [Status.DONE] * 15 + [Status.FAILED]
+    store = StudyFolder(tmp_path / "out").store
+    (said,) = filter(None, map(store.failure, grid.cells()))
+    assert "signal SIGKILL" in said
+    reports, found = ran(grid, tmp_path / "out")
+    assert list(reports.values()) == [Status.DONE]
+    assert found == ran(grid, tmp_path / "other")[1]
+
+
+def test_a_full_disk_stops_the_run_and_keeps_what_is_done(grid, tmp_path, monkeypatch):
+    really, calls = os.replace, itertools.count()
+
+    def full(*paths):
+        if "safetensors" in str(paths[0]) and next(calls) >= 5:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        really(*paths)
+
+    monkeypatch.setattr(cell_store.os, "replace", full)
+    with pytest.raises(RunStopped, match=r"^cannot keep .*: No space left on device$"):
+        ran(grid, tmp_path)
+    monkeypatch.undo()
+    assert len(planned(grid, StudyFolder(tmp_path).store).kept) == 5
+    reports, found = ran(grid, tmp_path)
+    assert len(reports) == 11 and found == ran(grid, tmp_path / "other")[1]
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from experiments.studies.cell import Cell
+from experiments.studies.cell_store import CellStore
+with CellStore(Path(sys.argv[1])).claim(Cell("pendulum", eval(sys.argv[2]), sys.argv[3])) as mine:
+    print(mine, flush=True)
+    time.sleep(1)
+    import os
+    os._exit(1)
+"""
+
+
+def test_a_cell_of_another_process_is_waited_for_and_taken_over_when_that_dies(grid, tmp_path, started):
+    held = next(grid.cells())
+    holder = started("-c", HOLDER, tmp_path, dict(held.point), held.version)
+    assert holder.stdout.readline() == b"True\n"
+    reports, _ = ran(grid, tmp_path)
+    assert len(reports) == 16 and list(reports)[-1] == held.key and set(reports.values()) == {Status.DONE}
+
+
+def test_a_cell_that_another_process_has_done_meanwhile_is_not_measured_again(pendulum, grid, tmp_path, monkeypatch):
+    store, cell = StudyFolder(tmp_path).store, next(grid.cells())
+    monkeypatch.setenv("LOG", str(tmp_path / "log"))
+    assert [settle(store, pendulum, cell) for _ in range(2)] == [Status.DONE, Status.KEPT]
+    store.path(cell).write_bytes(b"damaged")
+    assert settle(store, pendulum, cell) is Status.DONE
+    assert len((tmp_path / "log").read_text().splitlines()) == 2
+
+
+def test_a_cell_of_other_code_is_refused(pendulum, grid):
+    cell = next(grid.cells())
+    assert isinstance(measured(pendulum, cell), bytes)
+    with pytest.raises(OtherCode, match=f"version {cell.version[:12]} .* has {'0' * 12}. Give it the same checkout"):
+        measured(pendulum, Cell(cell.study, cell.point, "0" * 64))
+
+
+def test_the_version_changes_with_the_study_and_with_what_it_imports(pendulum, tmp_path, monkeypatch):
+    mine = tmp_path / "mine.py"
+    mine.write_text(Path(pendulum).read_text())
+    versions = [version_of(pendulum), version_of.__wrapped__(str(mine))]
+    assert versions[0] == versions[1], "the place of the file does not matter"
+    mine.write_text(mine.read_text() + "# a comment\n")
+    versions.append(version_of.__wrapped__(str(mine)))
+    for package in code_version.PACKAGES:
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "part.py").write_text("x = 1\n")
+    monkeypatch.setattr(code_version, "ROOT", tmp_path)
+    monkeypatch.setattr(code_version, "_of_the_packages", code_version._of_the_packages.__wrapped__)
+    versions.append(version_of.__wrapped__(str(mine)))
+    (tmp_path / "bounds" / "part.py").write_text("x = 2\n")
+    versions.append(version_of.__wrapped__(str(mine)))
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "first.py").write_text("from experiments import second\n")
+    (tmp_path / "experiments" / "second.py").write_text("y = 1\n")
+    mine.write_text("from experiments.first import x\n")
+    versions.append(version_of.__wrapped__(str(mine)))
+    (tmp_path / "experiments" / "second.py").write_text("y = 2\n")
+    versions.append(version_of.__wrapped__(str(mine)))
+    assert len(set(versions)) == len(versions) - 1
+
+
+def test_what_is_measured_is_what_the_study_says(pendulum):
+    study, place = find(pendulum), [0.0] * 5
+    arrays = as_arrays(study, {"period": Estimate(1.5, 0.1), "place": place})
+    assert {name: array.dtype for name, array in arrays.items()} == dict.fromkeys(
+        ("period", "period_error", "place"), np.dtype(float)
+    )
+    with pytest.raises(ValueError, match=r"measured \['period'\]; its quantities are \['period', 'place'\]"):
+        as_arrays(study, {"period": 1.0})
+    with pytest.raises(ValueError, match=r"place of shape \(4,\); it must be \(5,\)"):
+        as_arrays(study, {"period": 1.0, "place": place[1:]})
+
+
+def test_a_folder_is_of_one_study(grid, tmp_path):
+    folder = StudyFolder(tmp_path)
+    with pytest.raises(ValueError, match=r"no study's folder: it has no study.json"):
+        folder.grid()
+    folder.begin(grid)
+    assert folder.grid() == grid and folder.version == version_of(grid.spec)
+    about = json.loads((tmp_path / "study.json").read_text())
+    (tmp_path / "study.json").write_text(json.dumps(about | {"study": "clock"}))
+    with pytest.raises(ValueError, match="of the study 'clock'; name a new folder for pendulum"):
+        folder.begin(grid)
+    (tmp_path / "study.json").write_text("{")
+    with pytest.raises(ValueError, match="damaged"):
+        folder.grid()
+
+
+def test_results_that_are_no_netcdf_are_refused(tmp_path):
+    (tmp_path / "results.nc").write_bytes(b"no results")
+    with pytest.raises(OSError):
+        read(tmp_path / "results.nc")
+    write(xarray.Dataset({"x": ("n", [1.0])}), tmp_path / "results.nc")
+    assert read(tmp_path / "results.nc").x.values.tolist() == [1.0]

@@ -1,0 +1,68 @@
+"""Transitivity: a cell against the definition on a grid of alpha; planted powers and bounds."""
+
+import numpy as np
+import pytest
+from planted import planted
+
+from bounds.cube_networks import CubeDraw
+from bounds.statement import Outcome
+from experiments.studies.measuring import as_arrays
+from experiments.studies.transitivity import BOUNDS, ORIGIN, POWERS, SPHERE, STUDY, measure
+from ntkfl.estimate import Estimate
+
+
+@pytest.mark.parametrize("rows", [SPHERE, ORIGIN])
+def test_a_cell_is_the_definition_and_below_its_bounds(rows):
+    found = as_arrays(STUDY, measure({"h": 8, "side": 0.1, "anchor": rows, "seed": 4}))
+    entropy = (4, 8, int(np.float64(0.1).view(np.uint64)), rows == ORIGIN)
+    seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
+    case = CubeDraw(h=8, l=4, side=0.1, rows="ball", n=500, at_origin=rows == ORIGIN).case(seed)
+    first, second = case.networks
+    one, two = first.outputs(case.x), second.outputs(case.x)
+    ends = [np.abs(each - case.y).mean() for each in (one, two)]
+    gaps, losses = [], []
+    for alpha in np.linspace(0, 1, 401):
+        weights = (
+            alpha * first.hidden + (1 - alpha) * second.hidden,
+            alpha * first.readout + (1 - alpha) * second.readout,
+        )
+        middle = np.maximum(case.x @ weights[0].T, 0) @ weights[1]
+        gaps.append(np.abs(middle - alpha * one - (1 - alpha) * two).mean())
+        losses.append(np.abs(middle - case.y).mean() - alpha * ends[0] - (1 - alpha) * ends[1])
+    assert max(gaps) * (1 - 1e-9) <= found["gap"] <= max(gaps) * 1.001
+    assert max(0.0, *losses) - 1e-12 <= found["barrier"] <= max(0.0, *losses) + 1e-3 * found["gap"]
+    assert all(found["gap"] <= found[name] for name in BOUNDS)
+
+
+def cell(point, powers=POWERS, over=1.0):
+    entropy = (point["h"], int(1e6 * point["side"]), point["anchor"] == ORIGIN, point["seed"])
+    gap = point["side"] ** powers[point["anchor"]] * np.random.default_rng(entropy).lognormal(sigma=0.02)
+    found = {"gap": Estimate(gap, 1e-14), "barrier": Estimate(0.3 * gap, 1e-14), "to_anchor": 0.5 * gap}
+    return found | {name: over * gap * factor for factor, name in zip((2, 10, 12, 100), BOUNDS, strict=True)}
+
+
+def test_planted_powers_hold_and_wrong_ones_are_violated():
+    assert [answer.outcome for answer in STUDY.summarise(planted(STUDY, cell))] == [Outcome.HOLDS] * 7
+    swapped = {SPHERE: 1.0, ORIGIN: 2.0}
+    answers = STUDY.summarise(planted(STUDY, lambda point: cell(point, swapped)))
+    assert [answer.outcome for answer in answers[-2:]] == [Outcome.VIOLATED] * 2
+    answers = STUDY.summarise(planted(STUDY, lambda point: cell(point, over=0.4)))
+    assert [answer.outcome is Outcome.VIOLATED for answer in answers] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+        False,
+    ]
+
+
+def test_missing_cells_are_left_out():
+    def some(point):
+        return None if point["side"] == STUDY.axes[1].values[1] or point["seed"] == 2 else cell(point)
+
+    cells = planted(STUDY, some, h=(8,))
+    assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
+    (chart,) = STUDY.charts(cells)
+    assert np.isnan(chart.panels[0].series[0].y[1])
