@@ -1,7 +1,7 @@
 """`ntkfl list` and `ntkfl show`: the statements, without running anything."""
 
 import shutil
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -42,8 +42,8 @@ def show(
 ) -> None:
     """Show one statement: claim, hypotheses, formulas, source, how each side is measured, mutants, symbols."""
     from bounds.listing import PAPERS, get
-    from verification.page import LABEL, entry, wrapped
-    from verification.plain_text import claim_lines
+    from verification.page import LABEL, entry, symbols, wrapped
+    from verification.plain_text import claim_lines, symbol_text
 
     if identifier in PAPERS:
         return typer.echo("\n".join(_conventions(identifier)))
@@ -66,7 +66,7 @@ def show(
         if form in statement.witness:
             lines += entry("", ["a stored case shows the violation"], width)
     mutants = ", ".join(mutant.name for mutant in statement.mutants)
-    meanings = [f"{symbol}: {meaning}" for symbol, meaning in _symbols(statement)]
+    meanings = [f"{', '.join(map(symbol_text, group))}: {meaning}" for group, meaning in symbols(statement)]
     lines += ["", *entry("left is", [statement.says_left], width)]
     lines += entry("right is", ["the formula above, in ball arithmetic, from quantities of the case"], width)
     lines += entry("mutants", [f"{mutants} (of the {statement.mutated_form.value} form)" if mutants else "none"], width)
@@ -91,26 +91,3 @@ def _conventions(paper: str) -> list[str]:
 def _recorded(statement: "Statement", form: "Form") -> str:
     nature = statement.forms[form].nature
     return statement.recorded[form].value + (f" ({nature.value})" if nature else "")
-
-
-def _symbols(statement: "Statement") -> list[tuple[str, str]]:
-    """The symbols of all formulas with their meanings, in alphabetical order; those without one last, together."""
-    import sympy as sp
-
-    from bounds.symbols import GLOSSARY
-    from verification.plain_text import symbol_text
-
-    found: set[Any] = set()
-    for formula in statement.forms.values():
-        premises = [side for pair in (formula.premise or {}).items() for side in pair]
-        for expression in (*formula.parts, formula.lower, formula.failure, *premises):
-            if expression is not None:
-                found |= sp.sympify(expression).free_symbols
-    meanings = {symbol: said for symbol, (_, said) in GLOSSARY.items()} | dict(statement.symbols)
-    known = [(symbol_text(s), meanings[s]) for s in sorted(found & meanings.keys(), key=_name)]
-    own = ", ".join(symbol_text(s) for s in sorted(found - meanings.keys(), key=_name))
-    return known + ([(own, "of this statement alone; see its note and its file")] if own else [])
-
-
-def _name(symbol: Any) -> str:
-    return symbol.name.lower()

@@ -1,0 +1,85 @@
+"""`ntkfl report`: verdicts and studies as a folder of pages; two runs compared."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.commands.bad_input import bad_input, shown_warnings
+from experiments.commands.output_files import reserved
+
+if TYPE_CHECKING:
+    from experiments.report.verdict_file import VerdictFile
+
+WORSE = 1
+
+
+def report(
+    verdicts: Annotated[Path | None, typer.Option(help="a file that `ntkfl verify --json` wrote")] = None,
+    studies: Annotated[
+        list[Path] | None, typer.Option(help="a folder that `ntkfl study run` filled; may be given again")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="folder for the pages: new, empty, or an older report")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="write the verdicts as Markdown to this file")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write the verdicts as JSON to this file")] = None,
+    compare: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(metavar="OLD NEW", help="two such files: say what changed, and report the second"),
+    ] = None,
+    factor: Annotated[float, typer.Option(help="with --compare: by which a tightness must change to be said")] = 2.0,
+) -> None:
+    """Make a folder of static pages from verdicts and studies, or say what changed between two runs.
+
+    The pages need neither a network nor a script: open index.html. Exit status: 0; 1 with --compare when an outcome got
+    worse; 2 for bad input.
+    """
+    from experiments.report import folder
+    from experiments.report.comparison import compared
+    from experiments.report.site import built
+    from experiments.report.study_pages import study_page
+    from experiments.report.verdict_file import read
+
+    with ExitStack() as stack:
+        with bad_input():
+            if compare and (verdicts or studies):
+                raise ValueError("--compare reports its second file; leave --verdicts and --studies out")
+            if not (compare or verdicts or studies):
+                raise ValueError("nothing to report: give --verdicts FILE, --studies DIR or --compare OLD NEW")
+            if not (compare or out or markdown or json_file):
+                raise ValueError("give --out FOLDER for the pages, --markdown FILE or --json FILE")
+            source = compare[1] if compare else verdicts
+            if source is None and (markdown or json_file):
+                raise ValueError("--markdown and --json hold verdicts: give --verdicts FILE")
+            inputs = tuple(str(path) for path in (*(compare or ()), verdicts) if path is not None)
+            write_markdown, write_json = stack.enter_context(reserved(markdown, json_file, inputs=inputs))
+            if out:
+                folder.check(out)
+            run = read(source, any_version=out is None) if source else None
+            changes = compared(read(compare[0], any_version=True), run, factor) if compare and run else None
+            with shown_warnings():
+                pages = [study_page(path) for path in studies or []]
+            if out:
+                folder.write(built(run, pages, changes), out)
+                typer.echo(f"report: {out / 'index.html'}", err=True)
+            if run and write_markdown:
+                write_markdown(_markdown(run))
+            if run and write_json:
+                write_json(_json(run))
+    if changes:
+        typer.echo(changes.as_text())
+        raise typer.Exit(WORSE if changes.worse else 0)
+
+
+def _markdown(run: "VerdictFile") -> str:
+    from verification.report import as_markdown
+
+    return as_markdown(run.verdicts, run.own_data)
+
+
+def _json(run: "VerdictFile") -> str:
+    import json
+
+    from verification.report import as_json
+
+    return json.dumps(as_json(run.verdicts, run.provenance), indent=1, allow_nan=False, ensure_ascii=False) + "\n"

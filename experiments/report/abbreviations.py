@@ -1,0 +1,46 @@
+"""A long matrix that a formula raises to a power, or has twice, gets a name, so that the formula fits a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import sympy as sp
+
+from experiments.report.mathml_element import width
+from experiments.report.mathml_printer import expression
+
+LONG = 20  # characters, roughly, of a matrix that is worth a name
+NAME = "M"
+
+
+def abbreviated(formula: sp.Basic) -> tuple[sp.Basic, sp.MatrixSymbol | None, sp.Basic | None]:
+    """The formula with its longest such matrix replaced by a symbol, that symbol, and what it stands for.
+
+    Without such a matrix, or where the name is taken: the formula, None, None.
+    """
+    found = _worth_a_name(formula)
+    if found is None or any(symbol.name == NAME for symbol in formula.free_symbols):
+        return formula, None, None
+    symbol = sp.MatrixSymbol(NAME, *found.shape)
+    return formula.xreplace({found: symbol, _transposed(found): symbol.T}), symbol, found
+
+
+def _worth_a_name(formula: sp.Basic) -> sp.Basic | None:
+    nodes = list(sp.preorder_traversal(formula))
+    powers = [node.base for node in nodes if isinstance(node, sp.MatPow) and node.exp.is_Symbol]
+    seen = Counter(node for node in nodes if isinstance(node, sp.MatAdd))
+    twice = [node for node in seen if seen[node] + seen[_transposed(node)] > 1]
+    for candidates in (powers, twice):
+        long = [node for node in candidates if isinstance(node, sp.MatAdd) and width(expression(node)) > LONG]
+        if long:
+            return min(long, key=lambda node: _transposes(node))
+    return None
+
+
+def _transposed(matrix: sp.Basic) -> sp.Basic:
+    return sp.Transpose(matrix).doit()
+
+
+def _transposes(matrix: sp.Basic) -> int:
+    """Of a matrix and its transpose, the one written with fewer transposes is the one to name."""
+    return sum(isinstance(node, sp.Transpose) for node in sp.preorder_traversal(matrix))

@@ -1,0 +1,130 @@
+"""Two runs side by side: outcomes that changed, bounds that became tighter or looser, what is new, what is gone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bounds.statement import Form, Outcome
+from experiments.report.verdict_file import VerdictFile
+from verification.page import ratio_text
+from verification.report import contradicts_record
+from verification.verdict import Verdict
+
+FACTOR = 2.0
+SEVERITY = (Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNTESTED, Outcome.UNRESOLVED, Outcome.VIOLATED)
+WORSE_FROM = SEVERITY.index(Outcome.UNTESTED)  # touching a bound is a way of holding
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that changed of one form; `before` or `now` is empty where the form is new or gone."""
+
+    id: str
+    form: Form
+    what: str
+    before: str
+    now: str
+    worse: bool = False
+
+    def line(self) -> str:
+        """The change as one line of text."""
+        sides = f": {self.before or 'not there'} -> {self.now or 'not there'}"
+        return f"{self.id} ({self.form.value})  {self.what}{sides}{'  WORSE' if self.worse else ''}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All changes, what got worse first."""
+
+    changes: tuple[Change, ...]
+    compared: int
+
+    @property
+    def worse(self) -> bool:
+        """Whether an outcome got worse."""
+        return any(change.worse for change in self.changes)
+
+    @property
+    def summary(self) -> str:
+        """One line of totals."""
+        counts = {what: sum(change.what == what for change in self.changes) for what in WHAT}
+        said = ", ".join(f"{count} {WHAT[what]}" for what, count in counts.items() if count) or "nothing changed"
+        worse = sum(change.worse for change in self.changes)
+        return f"{self.compared} verdicts in both: {said}; {worse} worse"
+
+    def as_text(self) -> str:
+        """The changes, a line each, then the summary."""
+        return "\n".join([*(change.line() for change in self.changes), self.summary])
+
+
+WHAT = {
+    "outcome": "outcomes changed",
+    "tightness": "bounds tighter or looser",
+    "mutants": "told other mutants",
+    "new": "new",
+    "gone": "gone",
+}
+
+
+def compared(old: VerdictFile, new: VerdictFile, factor: float = FACTOR) -> Comparison:
+    """What changed from one run to another.
+
+    An outcome is worse when it newly contradicts what is recorded, or is further from holding than before. factor: by
+    which a tightness must change to be listed; at least 1.
+
+    Raises:
+        ValueError: the factor is below 1.
+    """
+    if not factor >= 1:
+        raise ValueError(f"the factor is {factor}; it must be at least 1")
+    before = {(v.id, v.form): v for v in old.verdicts}
+    now = {(v.id, v.form): v for v in new.verdicts}
+    both = [key for key in now if key in before]
+    changes = [
+        change
+        for key in both
+        for change in (_outcome(before[key], now[key], old, new), *_numbers(before[key], now[key], factor))
+        if change is not None
+    ]
+    changes += [Change(v.id, v.form, "new", "", v.outcome.value) for key, v in now.items() if key not in before]
+    changes += [Change(v.id, v.form, "gone", v.outcome.value, "") for key, v in before.items() if key not in now]
+    return Comparison(tuple(sorted(changes, key=lambda change: not change.worse)), len(both))
+
+
+def _outcome(before: Verdict, now: Verdict, old: VerdictFile, new: VerdictFile) -> Change | None:
+    against = contradicts_record(before, old.own_data), contradicts_record(now, new.own_data)
+    if before.outcome is now.outcome and against[0] == against[1]:
+        return None
+    rank = SEVERITY.index(now.outcome)
+    falls = rank > SEVERITY.index(before.outcome) and rank >= WORSE_FROM
+    worse = against[1] and not against[0] if against[0] != against[1] else falls
+    return Change(now.id, now.form, "outcome", _said(before, against[0]), _said(now, against[1]), worse=worse)
+
+
+def _said(verdict: Verdict, against: bool) -> str:
+    return verdict.outcome.value + (", against the record" if against else "")
+
+
+def _numbers(before: Verdict, now: Verdict, factor: float) -> Sequence[Change]:
+    found = []
+    for name in ("sharpest", "stored case"):
+        was, is_now = ((v.tightness or {}).get(name) for v in (before, now))
+        if _far(was, is_now, factor):
+            found.append(Change(now.id, now.form, "tightness", _ratio(name, was), _ratio(name, is_now)))
+    killed = [f"{v.mutants_killed} of {v.mutants_total} killed" for v in (before, now)]
+    return found + ([Change(now.id, now.form, "mutants", killed[0], killed[1])] if killed[0] != killed[1] else [])
+
+
+def _ratio(name: str, ratio: float | None) -> str:
+    return "" if ratio is None else f"{name} {ratio_text(ratio)}"
+
+
+def _far(before: float | None, now: float | None, factor: float) -> bool:
+    """Whether two ratios differ by more than the factor; where one is 0 or not finite, whether they differ at all."""
+    if before is None or now is None:
+        return before is not now
+    if not all(math.isfinite(x) and x for x in (before, now)):
+        return before != now and not (math.isnan(before) and math.isnan(now))
+    return before * now < 0 or max(before / now, now / before) > factor

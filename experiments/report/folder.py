@@ -1,0 +1,78 @@
+"""A report's folder is written whole or not at all, and nothing that a user put there is ever removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+MANIFEST = "ntkfl-report.json"
+
+
+def check(folder: Path) -> None:
+    """Whether a report may be written there: where nothing is, in an empty folder, or in place of an older report.
+
+    Raises:
+        OSError: it is a file, or a folder that cannot be written. ValueError: it has files that no report wrote.
+    """
+    target = folder.resolve()
+    if target.exists() and not target.is_dir():
+        raise OSError(f"cannot write the report to {folder}: it is a file; name a folder")
+    parent = next(path for path in target.parents if path.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise OSError(f"cannot write the report to {folder}: no permission in {parent}")
+    if not target.exists():
+        return
+    there = {str(path.relative_to(target)) for path in target.rglob("*") if not path.is_dir() or path.is_symlink()}
+    if not there:
+        return
+    if MANIFEST not in there:
+        raise ValueError(f"{folder} is there and is no report: it has no {MANIFEST}; name a new folder")
+    foreign = sorted(there - set(_listed(target / MANIFEST)) - {MANIFEST})
+    if foreign:
+        raise ValueError(f"{folder} has {foreign[0]}, which no report wrote; move it away, or name a new folder")
+
+
+def write(files: Mapping[str, bytes], folder: Path) -> None:
+    """Put the files in the folder, in place of an older report.
+
+    They are written beside it first, and the folders change places at the end: a crash leaves the older report.
+
+    Raises:
+        OSError, ValueError: as `check`, or the disk is full.
+    """
+    check(folder)
+    target = folder.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    new, old = (target.with_name(f".{target.name}.{os.getpid()}.{part}") for part in ("new", "old"))
+    try:
+        for name, content in {**files, MANIFEST: _manifest(files)}.items():
+            path = new / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        if target.exists():
+            target.rename(old)
+        try:
+            new.rename(target)
+        except OSError:
+            if old.exists():
+                old.rename(target)
+            raise
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _manifest(files: Mapping[str, bytes]) -> bytes:
+    return (json.dumps({"generator": "ntkfl report", "files": sorted(files)}, indent=1) + "\n").encode()
+
+
+def _listed(manifest: Path) -> list[str]:
+    try:
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+        return list(map(str, content["files"])) if content["generator"] == "ntkfl report" else []
+    except (ValueError, KeyError, TypeError):
+        return []

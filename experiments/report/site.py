@@ -1,0 +1,120 @@
+"""All files of a report, by their path in its folder: pages, style, script, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from bounds.statement import BEYOND, Form
+from experiments.report.comparison import Comparison
+from experiments.report.front_page import FrontPage, holding_as_printed
+from experiments.report.outcomes import MEANINGS, SIGNS
+from experiments.report.prose import prose
+from experiments.report.statement_pages import FORM_TITLES, HELPERS, statement_pages
+from experiments.report.study_pages import StudyPage
+from experiments.report.verdict_file import VerdictFile
+from verification.findings import by_paper, sentence
+
+STATIC = ("style.css", "tables.js")
+
+
+def built(
+    run: VerdictFile | None, studies: Sequence[StudyPage] = (), changes: Comparison | None = None
+) -> dict[str, bytes]:
+    """Every file of the report: the same bytes for the same verdicts and studies.
+
+    Raises:
+        ValueError: two studies of one name.
+    """
+    names = [study.path for study in studies]
+    for study in studies:
+        if names.count(study.path) > 1:
+            raise ValueError(f"two folders have the study {study.name}; a report shows one of each")
+    papers = by_paper(run.verdicts) if run else []
+    pages = statement_pages(run, [f for paper in papers for f in paper.differing]) if run else []
+    by_id = {page.statement.id: page for page in pages}
+    menu = [("index.html", "Overview")]
+    menu += [("index.html#studies", "Studies")] if studies else []
+    menu += [("findings.html", "Findings")] if papers else []
+    menu += [("changes.html", "What changed")] if changes is not None else []
+    menu += [("provenance.html", "Provenance")] if run else []
+    shared = {
+        "menu": menu,
+        "pages": {identifier: page.path for identifier, page in by_id.items()},
+        "version": _version(),
+        "beyond": BEYOND,
+        "forms": list(Form),
+        "form_titles": [FORM_TITLES[form] for form in Form],
+        "signs": SIGNS,
+        "meanings": MEANINGS,
+        "papers": papers,
+        "studies": studies,
+        "statement_page": by_id.__getitem__,
+        "page_title": lambda identifier: by_id[identifier].statement.title,
+        **HELPERS,
+    }
+    site = _Site(shared)
+    front = FrontPage(run, pages, papers) if run else None
+    site.add("index.html", "index", front=front, printed=holding_as_printed(run.verdicts) if run else None)
+    if papers:
+        site.add("findings.html", "findings")
+    if changes is not None:
+        site.add("changes.html", "changes", changes=changes)
+    if run:
+        site.add("provenance.html", "provenance", tables=_tables(run.provenance))
+    for page in pages:
+        site.add(page.path, "statement", page=page)
+    for study in studies:
+        site.add(study.path, "study", study=study)
+        site.files.update(study.files)
+    return site.files
+
+
+class _Site:
+    """The files while they are written."""
+
+    def __init__(self, shared: Mapping[str, Any]):
+        self.environment = Environment(
+            loader=PackageLoader("experiments.report"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.environment.filters.update(prose=prose, sentence=sentence)
+        self.environment.globals.update(shared)
+        here = files("experiments.report") / "templates"
+        self.files = {name: (here / name).read_bytes() for name in STATIC}
+
+    def add(self, path: str, template: str, **content: Any) -> None:
+        """One page."""
+        root = "../" * path.count("/")
+        page = self.environment.get_template(f"{template}.html.jinja")
+        self.files[path] = page.render(path=path, root=root, **content).encode()
+
+
+def _version() -> str:
+    try:
+        return version("ntkfl")
+    except PackageNotFoundError:
+        return "of a checkout"
+
+
+def _tables(provenance: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Nested parts as tables of their own, the rest as the first."""
+    nested = {name: part for name, part in provenance.items() if isinstance(part, Mapping)}
+    rest = [(name, _said(value)) for name, value in provenance.items() if name not in nested]
+    tables = [("The run", rest)] if rest else []
+    for name, part in nested.items():
+        tables.append((name.capitalize(), [(str(key), _said(value)) for key, value in part.items()]))
+    return tables
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "default" if value is None else str(value)

@@ -1,0 +1,193 @@
+"""One page a study: its question, its answers, its figures with their data, and how it was run."""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from bounds.listing import slug
+from bounds.statement import Outcome
+from experiments.report.outcomes import Shown
+from verification.page import amount
+
+if TYPE_CHECKING:
+    import xarray
+
+    from experiments.studies.chart import Chart
+    from experiments.studies.grid import Grid
+    from experiments.studies.study import Answer, Axis
+
+ENLARGED = 1.6  # pixels a point: what is legible in print is small on a screen
+SHOWN = 16  # values of an axis that are listed
+
+
+@dataclass(frozen=True)
+class AnswerRow:
+    """One answer as it is shown."""
+
+    claim: str
+    source: str
+    theory: str
+    measured: str
+    note: str
+    shown: Shown
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture, what it shows, and its data; `image`, `table`: where their files are in the report."""
+
+    name: str
+    caption: str
+    alt: str
+    image: str
+    table: str
+    width: int
+    height: int
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class StudyPage:
+    """A study as it is shown, and the files of its figures."""
+
+    name: str
+    question: str
+    source: str
+    cells: int
+    missing: int
+    answers: Sequence[AnswerRow]
+    figures: Sequence[Figure]
+    provenance: Sequence[tuple[str, str]]
+    replay: str
+    files: Mapping[str, bytes]
+
+    @property
+    def path(self) -> str:
+        """Where the page is in the report."""
+        return f"{_folder(self.name)}.html"
+
+    @property
+    def summary(self) -> str:
+        """How many answers of each outcome."""
+        found = Counter(answer.shown.outcome for answer in self.answers)
+        said = ", ".join(f"{count} {outcome.value}" for outcome, count in found.items()) or "none"
+        surprises = sum(answer.shown.differs is not None for answer in self.answers)
+        return f"{len(self.answers)} answers: {said}" + (f"; {surprises} not as recorded." if surprises else ".")
+
+
+def study_page(path: Path) -> StudyPage:
+    """The page of the study in a folder that `ntkfl study run` filled.
+
+    Raises:
+        ValueError: no study's folder, or one without results. OSError: it cannot be read.
+    """
+    from experiments.studies.results import read
+    from experiments.studies.study_folder import StudyFolder
+
+    folder = StudyFolder(path)
+    grid = folder.grid()
+    if not folder.results.exists():
+        raise ValueError(f"{path} has no results yet; `ntkfl study status {path}` says how far it is")
+    cells = read(folder.results)
+    study = grid.study
+    figures, files = _figures(study.name, study.charts(cells))
+    return StudyPage(
+        study.name,
+        study.question,
+        study.source,
+        int(cells.attrs["cells"]),
+        int(cells.attrs["missing"]),
+        sorted(map(_answer, study.summarise(cells)), key=lambda answer: answer.shown.rank),
+        figures,
+        _provenance(grid, cells),
+        _replay(grid),
+        files,
+    )
+
+
+def _folder(name: str) -> str:
+    return f"studies/{slug(name).replace('_', '-')}"
+
+
+def _answer(answer: Answer) -> AnswerRow:
+    found = answer.measured
+    measured = "" if found is None else amount(float(found.value), float(found.error))
+    settled = Outcome.HOLDS if answer.outcome is Outcome.TOUCHES else answer.outcome
+    shown = Shown(answer.outcome, answer.recorded if settled is not answer.recorded and answer.surprises else None)
+    return AnswerRow(answer.claim, answer.source, _number(answer.theory), measured, answer.note, shown)
+
+
+def _figures(study: str, charts: Sequence[Chart]) -> tuple[list[Figure], dict[str, bytes]]:
+    from experiments.studies.chart import COLUMNS, table
+    from experiments.studies.drawing import save
+
+    figures: list[Figure] = []
+    files: dict[str, bytes] = {}
+    with tempfile.TemporaryDirectory() as drawn:
+        for chart in charts:
+            stem = f"{_folder(study)}/{slug(chart.name).replace('_', '-')}"
+            paths = {path.suffix: path for path in save(chart, Path(drawn))}
+            files |= {f"{stem}{suffix}": paths[suffix].read_bytes() for suffix in (".svg", ".csv")}
+            width, height = _size(paths[".svg"])
+            rows = [[_number(cell) for cell in row] for row in table(chart)]
+            figures.append(
+                Figure(chart.name, chart.caption, chart.alt, f"{stem}.svg", f"{stem}.csv", width, height, COLUMNS, rows)
+            )
+    return figures, files
+
+
+def _size(path: Path) -> tuple[int, int]:
+    """Width and height at which a picture is shown, from its own size in points."""
+    box = ElementTree.parse(path).getroot().attrib["viewBox"].split()
+    return round(float(box[2]) * ENLARGED), round(float(box[3]) * ENLARGED)
+
+
+def _provenance(grid: Grid, cells: xarray.Dataset) -> list[tuple[str, str]]:
+    run: dict[str, Any] = json.loads(cells.attrs["provenance"])
+    versions = ", ".join(f"{name} {version}" for name, version in run.get("versions", {}).items())
+    machine = ", ".join(str(run[name]) for name in ("machine", "device", "dtype") if name in run)
+    axes = [(axis.name, f"{_values(axis)} ({axis.says}{_unit(axis)})") for axis in grid.axes]
+    done = int(cells.attrs["cells"]) - int(cells.attrs["missing"])
+    return [
+        *axes,
+        ("cells", f"{done} of {cells.attrs['cells']}"),
+        ("version of the code", str(cells.attrs["version"])),
+        ("versions", versions),
+        ("machine", machine),
+    ]
+
+
+def _values(axis: Axis) -> str:
+    shown = [_number(value) for value in axis.values]
+    return ", ".join(shown if len(shown) <= SHOWN else [*shown[: SHOWN - 1], "...", shown[-1]])
+
+
+def _unit(axis: Axis) -> str:
+    return "" if axis.unit == "1" else f", {axis.unit}"
+
+
+def _replay(grid: Grid) -> str:
+    from experiments.studies.study import SEED
+
+    words = ["ntkfl study run", Path(grid.spec).name]
+    for chosen, default in zip(grid.axes, grid.study.axes, strict=True):
+        if chosen.values != default.values:
+            values = str(len(chosen.values)) if chosen.name == SEED else ",".join(map(str, chosen.values))
+            words += [f"--{chosen.flag.replace('_', '-')}", values]
+    return " ".join([*words, "--out DIR"])
+
+
+def _number(value: float | int | str | None) -> str:
+    """Six digits; nothing where there is none."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,64 @@
+"""Verdicts that `ntkfl verify --json` wrote, with what they were run with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bounds.listing import catalogue
+from verification.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class VerdictFile:
+    """The verdicts of one run and its provenance: versions, machine, options."""
+
+    verdicts: tuple[Verdict, ...]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def own_data(self) -> bool:
+        """Whether the cases were made of the user's own data, on which the recorded outcomes were not settled."""
+        return (self.provenance.get("options") or {}).get("data") is not None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run was not interrupted."""
+        return bool(self.provenance.get("complete", True))
+
+
+def read(path: Path, *, any_version: bool = False) -> VerdictFile:
+    """The content of a file.
+
+    any_version: verdicts of statements that this version does not have are let through.
+
+    Raises:
+        ValueError: not a file that `ntkfl verify --json` wrote, a form that is there twice, or a statement or form that
+            this version does not have. OSError: it cannot be read.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        verdicts = tuple(Verdict.from_json(entry) for entry in content["verdicts"])
+        provenance = dict(content["provenance"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is not a file that `ntkfl verify --json` wrote: {error}") from error
+    seen: set[tuple[str, str]] = set()
+    for verdict in verdicts:
+        if (verdict.id, verdict.form) in seen:
+            raise ValueError(f"{path} has two verdicts of {verdict.id} ({verdict.form.value}); one is right")
+        seen.add((verdict.id, verdict.form))
+        if not any_version:
+            _check_known(path, verdict)
+    return VerdictFile(verdicts, provenance)
+
+
+def _check_known(path: Path, verdict: Verdict) -> None:
+    if verdict.id not in catalogue():
+        raise ValueError(f"{path} has a verdict of {verdict.id}, a statement that this version does not have")
+    if verdict.form not in catalogue()[verdict.id].forms:
+        raise ValueError(
+            f"{path} has a verdict of {verdict.id} in the form {verdict.form.value}, which it has not here"
+        )

@@ -1,0 +1,111 @@
+"""A headless Chromium driven through chromedriver's WebDriver protocol, with the standard library alone."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+ABSENT = "" if CHROMIUM and DRIVER else "needs Debian's chromium and chromium-driver, which are not installed"
+FLAGS = (
+    "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking disable-component-update "
+    "disable-sync hide-scrollbars disable-dev-shm-usage"
+).split()
+PATIENCE = 60  # seconds for an answer, on a loaded machine
+
+
+class Browser:
+    """One window; a context manager."""
+
+    def __enter__(self) -> Browser:
+        self._folder = tempfile.TemporaryDirectory()
+        self._driver = subprocess.Popen(
+            [str(DRIVER), "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        flags = [f"--{flag}" for flag in FLAGS] + [f"--user-data-dir={self._folder.name}"]
+        options = {"goog:chromeOptions": {"binary": CHROMIUM, "args": flags}, "goog:loggingPrefs": {"browser": "ALL"}}
+        self._session = ""
+        try:
+            self._port = self._chosen_port()
+            self._session = (
+                "/session/" + self._call("POST", "/session", capabilities={"alwaysMatch": options})["sessionId"]
+            )
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            if self._session:
+                self._call("DELETE", self._session)
+        finally:
+            self._driver.terminate()
+            self._driver.communicate()
+            self._folder.cleanup()
+
+    def open(self, page: Path) -> None:
+        """Load a page from disk; what the console said before is forgotten."""
+        self.console()
+        for address in ("about:blank", page.as_uri()):  # an answer for the page that is there already may come early
+            self._call("POST", f"{self._session}/url", url=address)
+        until = time.monotonic() + PATIENCE
+        while self.run("return document.readyState + location") != f"complete{page.as_uri()}":
+            assert time.monotonic() < until, f"{page} did not load"
+            time.sleep(0.01)
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """The value that a script returns in the page."""
+        return self._call("POST", f"{self._session}/execute/sync", script=script, args=list(arguments))
+
+    def press(self, key: str) -> None:
+        """Press and release a key."""
+        strokes = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
+        self._call("POST", f"{self._session}/actions", actions=[{"type": "key", "id": "keys", "actions": strokes}])
+
+    def console(self) -> list[str]:
+        """What the console said since the last call."""
+        return [entry["message"] for entry in self._call("POST", f"{self._session}/se/log", type="browser")]
+
+    def emulate(self, width: int, height: int, *, dark: bool = False, script: bool = True) -> None:
+        """A screen of this size, the colour scheme that the reader prefers, and whether scripts run."""
+        phone = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._devtools("Emulation.setDeviceMetricsOverride", phone)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
+        self._devtools("Emulation.setScriptExecutionDisabled", {"value": not script})
+
+    def screenshot(self, path: Path) -> None:
+        """The window as a PNG file."""
+        path.write_bytes(base64.b64decode(self._call("GET", f"{self._session}/screenshot")))
+
+    def _devtools(self, command: str, parameters: dict[str, Any]) -> None:
+        self._call("POST", f"{self._session}/goog/cdp/execute", cmd=command, params=parameters)
+
+    def _chosen_port(self) -> int:
+        """The port that chromedriver says it took."""
+        assert self._driver.stdout is not None
+        for line in self._driver.stdout:
+            if found := re.search(r"started successfully on port (\d+)", line):
+                return int(found[1])
+        raise RuntimeError(f"chromedriver ended with status {self._driver.wait()}")
+
+    def _call(self, method: str, path: str, **body: Any) -> Any:
+        data = json.dumps(body).encode() if method == "POST" else None
+        address = f"http://127.0.0.1:{self._port}{path}"
+        request = urllib.request.Request(address, data, {"Content-Type": "application/json"}, method=method)
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(request, timeout=PATIENCE) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(f"{path}: {error.read().decode()[:500]}") from error

@@ -1,0 +1,89 @@
+"""Verdicts and a study that reports are made from: of every form of every statement, without a case run."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from bounds.listing import catalogue
+from bounds.statement import Outcome
+from experiments.report.outcomes import Shown
+from experiments.report.site import built
+from experiments.report.study_pages import AnswerRow, Figure, StudyPage
+from experiments.report.verdict_file import VerdictFile
+from verification.verdict import Side, Verdict
+
+HOSTILE = "<script>alert(1)</script>\"'&"
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 60"><rect width="90" height="60" fill="teal"/></svg>'
+
+
+def a_verdict(identifier, form, **changed) -> Verdict:
+    """A verdict as recorded, of made-up numbers."""
+    statement = catalogue()[identifier]
+    outcome = statement.recorded[form]
+    violated = outcome is Outcome.VIOLATED
+    fields = {
+        "id": identifier,
+        "form": form,
+        "kind": statement.kind,
+        "outcome": outcome,
+        "recorded": outcome,
+        "trials": 20,
+        "holds": 20 - 3 * violated,
+        "touches": 0,
+        "unresolved": 0,
+        "violated": 3 * violated,
+        "rejected": {h.name: 2 for h in statement.required(form)[:1]},
+        "lhs": Side(0.25 + violated, 1e-12, "ball"),
+        "rhs": Side(0.5, 0.0, "exact"),
+        "tightness": {"sharpest": 0.5 + 2 * violated, "median": 0.125},
+        "worst_case": {"cases": "toys", "case_seed": 3, "n": 4},
+        "vacuous": None,
+        "witness": None,
+        "confirmation": None,
+        "mutants_killed": 1,
+        "mutants_total": 2,
+        "mutants": {"halved": "violated", "doubled": "holds"},
+        "necessity": {h.name: "no case found that needs it" for h in statement.required(form)[1:]},
+        "notes": ("a caveat",),
+        "replay": f"ntkfl verify {identifier} --form {form.value}",
+        "margins": {h.name: 0.5 for h in statement.required(form)},
+        "provenance": {"versions": {"numpy": "2"}, "dtype": "float64"},
+    }
+    return Verdict(**(fields | changed))
+
+
+def all_verdicts(**changed) -> tuple[Verdict, ...]:
+    """One of every form."""
+    return tuple(a_verdict(i, form, **changed) for i, s in catalogue().items() for form in s.forms)
+
+
+def a_study(text: str = "it holds") -> StudyPage:
+    """A study of one answer and one figure."""
+    figure = Figure(
+        "chart", text, text, "studies/toy/chart.svg", "studies/toy/chart.csv", 90, 60, ("x", "y"), [("1", text)]
+    )
+    answer = AnswerRow(text, "fl-ntk/B.12", "-0.5", "-0.49 ± 0.02", text, Shown(Outcome.HOLDS))
+    return StudyPage(
+        "toy",
+        f"Is it so? {text}",
+        text,
+        4,
+        1,
+        [answer],
+        [figure],
+        [("width", text)],
+        "ntkfl study run toy --out DIR",
+        {"studies/toy/chart.svg": SVG, "studies/toy/chart.csv": b"x,y\n1,2\n"},
+    )
+
+
+@cache
+def whole_run() -> VerdictFile:
+    """All verdicts, as one run of every statement."""
+    return VerdictFile(all_verdicts(), {"options": {"data": None, "seed": 0}, "complete": True})
+
+
+@cache
+def whole_site() -> dict[str, bytes]:
+    """The report of the whole run and a study."""
+    return built(whole_run(), [a_study()])

@@ -1,0 +1,105 @@
+"""Formulas on pages: what is drawn, read again as a reader would, has the value of the formula."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import sympy as sp
+from mathml_value import look, value
+
+from bounds.formula import evaluate
+from bounds.listing import catalogue
+from bounds.statement import Kind
+from experiments.report.mathml import claims, failure, premise
+from experiments.report.mathml_element import element, row
+from experiments.report.mathml_printer import name
+from verification.plain_text import RELATION
+
+SIZE = 3
+WHOLE = {"K": 3, "T": 2}
+CONSTANT = 7.0
+CLAIMS = [
+    pytest.param(statement, form, number, id=f"{statement.id}-{form.value}-{number + 1}")
+    for statement in catalogue().values()
+    for form, formula in statement.forms.items()
+    for number in range(len(formula.parts))
+]
+
+
+def numbers(expressions, seed: int = 0) -> dict:
+    """A value of each symbol: Greek ones small, so that logarithms and roots are real."""
+    rng = np.random.default_rng(seed)
+    found = {}
+    for symbol in sorted({s for e in expressions for s in e.free_symbols}, key=lambda s: (s.name, str(type(s)))):
+        if isinstance(symbol, sp.MatrixSymbol):
+            shape = [1 if size == 1 else SIZE for size in symbol.shape]
+            found[symbol] = rng.standard_normal(shape) + 4 * np.eye(*shape)
+        elif symbol.name in WHOLE:
+            found[symbol] = WHOLE[symbol.name]
+        else:
+            small = len(symbol.name.partition("_")[0]) > 1
+            found[symbol] = rng.uniform(0.01, 0.05) if small else rng.uniform(2, 4)
+    return found
+
+
+def looks(values: dict) -> dict:
+    known = {look(name(symbol)): v for symbol, v in values.items()}
+    assert len(known) == len(values), "two symbols of one formula look the same"
+    return known | {look(element("mi", text="I")): np.eye(SIZE)}
+
+
+def parsed(markup) -> ElementTree.Element:
+    return ElementTree.fromstring(str(markup).replace(' xmlns="http://www.w3.org/1998/Math/MathML"', ""))
+
+
+def drawn_row(markup, known: dict) -> list[ElementTree.Element]:
+    """The elements of a claim in one row; what its last row says that a name stands for is added to the known."""
+    (body,) = parsed(markup)
+    rows = [line[0][0] for line in body.iter("mtr")] or [body]
+    joined: list[ElementTree.Element] = []
+    for line in rows:
+        cells = [cell for cell in (line if line.tag == "mrow" else [line]) if cell.tag != "mspace"]
+        if (cells[0].text or "").startswith("where"):
+            known[look(cells[1])] = value(row(*cells[3:]), known)
+        else:
+            joined += cells
+    return joined
+
+
+@pytest.mark.parametrize(("statement", "form", "number"), CLAIMS)
+def test_a_claim_read_from_the_page_has_the_value_of_the_formula(statement, form, number):
+    formula = statement.forms[form]
+    part = sp.sympify(formula.parts[number])
+    lower = [] if formula.lower is None else [sp.sympify(formula.lower)]
+    values = numbers([part, *lower])
+    known = looks(values) | {look(element("mtext", text="constant")): CONSTANT}
+    cells = drawn_row(claims(statement, form)[number], known)
+    relations = [i for i, cell in enumerate(cells) if cell.tag == "mo" and cell.text in ("≤", "≥", "=")]
+    assert [cells[i].text for i in relations] == ["≤"] * len(lower) + [RELATION[statement.kind][0]]
+    factor = CONSTANT if statement.kind is Kind.ORDER else 1
+    found = value(row(*cells[relations[-1] + 1 :]), known)
+    assert found == pytest.approx(factor * _exact(part, values), rel=1e-9)
+    if lower:
+        assert value(row(*cells[: relations[0]]), known) == pytest.approx(_exact(lower[0], values), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "identifier", [i for i, s in catalogue().items() if any(f.failure or f.premise for f in s.forms.values())]
+)
+def test_what_stands_beside_a_claim_has_its_value(identifier):
+    for formula in catalogue()[identifier].forms.values():
+        shown = [] if formula.failure is None else [(failure(formula), sp.sympify(formula.failure))]
+        shown += [
+            (drawn, sp.sympify(v))
+            for (_, drawn), v in zip(premise(formula), (formula.premise or {}).values(), strict=True)
+        ]
+        for markup, expected in shown:
+            values = numbers([expected])
+            assert value(parsed(markup), looks(values)) == pytest.approx(_exact(expected, values), rel=1e-9)
+
+
+def _exact(expr, values):
+    found = np.asarray(evaluate(expr, values).value, float)
+    return float(found) if found.ndim == 0 else found.reshape(-1, 1) if found.ndim == 1 else found

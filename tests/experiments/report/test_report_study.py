@@ -1,0 +1,67 @@
+"""The page of a study that was run: what its folder holds, with its figures and their data."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+
+import pytest
+from html_tree import tree
+from typer.testing import CliRunner
+
+from bounds.statement import Outcome
+from experiments.command_line import app
+from experiments.report.site import built
+from experiments.report.study_pages import study_page
+from experiments.studies.one_thread import COUNTS
+from experiments.studies.results import read
+
+PENDULUM = Path(__file__).parents[1] / "studies" / "pendulum.py"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name in (*COUNTS, "XLA_FLAGS"):  # a run sets them: they are restored
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    words = ["study", "run", str(PENDULUM), "--lengths", "1,2,4", "--seeds", "1", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, [*words, "--processes", "1"])
+    assert done.exit_code == 0, done.output
+    return tmp_path / "out"
+
+
+def test_a_study_has_its_answers_figures_data_and_the_command_that_runs_it_again(folder):
+    page = study_page(folder)
+    (answer,) = page.answers
+    assert answer.shown.outcome is Outcome.HOLDS and answer.theory == "0.5" and "±" in answer.measured
+    assert page.replay == "ntkfl study run pendulum.py --lengths 1.0,2.0,4.0 --seeds 1 --out DIR"
+    files = built(None, [page])
+    shown = tree(files[page.path])
+    assert next(shown.all("h1")).text() == "With which power of its length does the period of a pendulum grow?"
+    (image,) = shown.all("img")
+    assert image.attributes["alt"] == "A rising line."
+    assert files["studies/pendulum/period.svg"].lstrip().startswith(b"<?xml")
+    data = list(csv.reader(io.StringIO(files["studies/pendulum/period.csv"].decode())))
+    drawn = next(shown.all("details")).all("tr")
+    assert [len(list(row.all("th", "td"))) for row in drawn] == [len(line) for line in data]
+    mean = read(folder / "results.nc")["period"].mean(["gravity", "seed"]).to_numpy()
+    assert [float(line[data[0].index("y")]) for line in data[1:]] == pytest.approx(mean.tolist())
+    said = " ".join(shown.text().split())
+    assert "1 answers: 1 holds." in said and "6 of 6" in said and "1, 2, 4 (of the string, m)" in said
+
+
+def test_a_violated_answer_comes_with_what_is_recorded(folder, tmp_path):
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(PENDULUM.read_text().replace("slope - 0.5", "slope - 0.7"))
+    about = folder / "study.json"
+    about.write_text(about.read_text().replace(str(PENDULUM), str(wrong)))
+    page = study_page(folder)
+    assert "not as recorded" in page.summary
+    assert "differs: recorded holds" in " ".join(tree(built(None, [page])[page.path]).text().split())
+
+
+def test_a_folder_without_results_is_refused(folder):
+    (folder / "results.nc").unlink()
+    with pytest.raises(ValueError, match="has no results yet; `ntkfl study status"):
+        study_page(folder)
