@@ -1,4 +1,4 @@
-"""The command line `ntkfl`: one command a line of COMMANDS."""
+"""The command line `ntkfl`: one command a line of COMMANDS, and the group `study`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from experiments.commands.attack import attack
 from experiments.commands.barrier import barrier_between
+from experiments.commands.bench import bench
 from experiments.commands.catalogue_pages import list_statements, show
 from experiments.commands.certificate import certify
 from experiments.commands.connectivity_table import connectivity_table
@@ -16,14 +17,15 @@ from experiments.commands.convergence import rate
 from experiments.commands.exponents import exponents
 from experiments.commands.findings import findings
 from experiments.commands.miniature import miniature
+from experiments.commands.report import report
 from experiments.commands.requirements import requirements
+from experiments.commands.study import app as study
 from experiments.commands.train import train
 from experiments.commands.verification_run import verify
 
 app = typer.Typer(
     name="ntkfl",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -46,11 +48,14 @@ COMMANDS: dict[str, tuple[Callable, str]] = {
     "exponents": (exponents, "Powers of the width, theory and measured."),
     "attack": (attack, "Search for a counterexample, or replay one."),
     "findings": (findings, "Where printed forms differ from what holds."),
+    "report": (report, "Verdicts and studies as pages; two runs compared."),
     "connectivity-table": (connectivity_table, "Theorem 3.5, R1, R2 and the exact barrier side by side."),
     "barrier": (barrier_between, "Exact barriers between two saved networks."),
     "train": (train, "Train a federation with any of the methods."),
     "miniature": (miniature, "The papers' experiments in small, and what is seen of their orderings."),
+    "bench": (bench, "Speed beside peers and the machine's limit."),
     "requirements": (requirements, "What theorem B.3 asks for: width, step, rounds."),
 }
 for name, (command, short_help) in COMMANDS.items():
     app.command(name, short_help=short_help)(command)
+app.add_typer(study, name="study", short_help="Studies: width scaling, convergence and more, with pictures.")

@@ -1,0 +1,172 @@
+"""All candidates of a workload measured in turn, each in a process of its own, so that every memory is its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from experiments.benchmarks.workload import Candidate, Sizes, Workload
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One candidate on one case.
+
+    Args:
+        clock, processor: medians, in seconds. memory: largest resident, in bytes, of which `start` before the first
+            measured time. off: of its result from ours, relative to our largest entry. skipped: why there is none.
+    """
+
+    workload: str
+    sizes: Sizes
+    candidate: str
+    role: str
+    clock: float = math.nan
+    processor: float = math.nan
+    memory: int = 0
+    off: float = math.nan
+    skipped: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; what is not known is null."""
+        found = asdict(self)
+        return {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in found.items()}
+
+
+Progress = Callable[[str], None]
+
+
+def measured(
+    workload: Workload, sizes: Sizes, repetitions: int, threads: int, progress: Progress | None = None
+) -> list[Timing]:
+    """The candidates' timings: in turn, one after the other, as often as asked for.
+
+    Raises:
+        RuntimeError: a candidate whose result is not ours within the workload's tolerance.
+    """
+    skipped = {c.name: why for c in workload.candidates if (why := _skipped(c, sizes))}
+    with ExitStack() as stack:
+        running: dict[str, _Process] = {}
+        for candidate in workload.candidates:
+            if candidate.name not in skipped:
+                if progress:
+                    progress(f"{workload.name} {_words(sizes)}: {candidate.name} starts")
+                process = stack.enter_context(_process(workload, candidate, sizes, threads))
+                if process.died:
+                    skipped[candidate.name] = process.died
+                else:
+                    running[candidate.name] = process
+        took: dict[str, list[dict[str, float]]] = {name: [] for name in running}
+        for turn in range(repetitions):
+            if progress:
+                progress(f"{workload.name} {_words(sizes)}: turn {turn + 1} of {repetitions}")
+            for name, process in running.items():
+                took[name].append(process.once())
+    ours = running.get(workload.ours.name)
+    timings = []
+    for candidate in workload.candidates:
+        common: dict[str, Any] = {
+            "workload": workload.name,
+            "sizes": dict(sizes),
+            "candidate": candidate.name,
+            "role": candidate.role,
+        }
+        if candidate.name in skipped:
+            timings.append(Timing(**common, skipped=skipped[candidate.name]))
+            continue
+        off = _off(running[candidate.name].numbers, ours.numbers) if ours else math.nan
+        if candidate.role != "limit" and off > workload.tolerance:
+            raise RuntimeError(
+                f"{candidate.name} on {_words(sizes)} is off by {off:.1e}; {workload.tolerance:g} is allowed"
+            )
+        some = took[candidate.name]
+        medians: dict[str, Any] = {key: statistics.median(one[key] for one in some) for key in ("clock", "processor")}
+        timings.append(Timing(**common, **medians, memory=int(max(one["memory"] for one in some)), off=off))
+    return timings
+
+
+def exponent(timings: Sequence[Timing], workload: Workload, candidate: str) -> tuple[float, int] | None:
+    """The slope of log seconds against the log of the workload's size, and how many cases; None: fewer than two."""
+    own = [t for t in timings if t.candidate == candidate and not t.skipped]
+    if not own:
+        return None
+    fixed = {name: value for name, value in own[0].sizes.items() if name != workload.along}
+    own = [t for t in own if all(t.sizes[name] == value for name, value in fixed.items())]
+    if len(own) < 2:
+        return None
+    slope = statistics.linear_regression(
+        [math.log(t.sizes[workload.along]) for t in own], [math.log(t.clock) for t in own]
+    ).slope
+    return slope, len(own)
+
+
+def _skipped(candidate: Candidate, sizes: Sizes) -> str:
+    if candidate.needs and importlib.util.find_spec(candidate.needs) is None:
+        return f"{candidate.needs} is not installed"
+    too_large = [name for name, most in candidate.most.items() if sizes[name] > most]
+    return f"not run beyond {', '.join(f'{name} = {candidate.most[name]}' for name in too_large)}" if too_large else ""
+
+
+def _off(numbers: list[float], ours: list[float]) -> float:
+    if len(numbers) != len(ours):
+        return math.inf
+    return max(abs(a - b) for a, b in zip(numbers, ours, strict=True)) / max(max(map(abs, ours)), 1e-300)
+
+
+def _words(sizes: Sizes) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sizes.items())
+
+
+class _Process:
+    """A candidate that waits to be told."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        first = self._answer()
+        self.died = "" if first else f"ended with status {process.wait()}"
+        self.numbers: list[float] = first.get("numbers", [])
+
+    def once(self) -> dict[str, float]:
+        """Do the work once."""
+        assert self._process.stdin
+        self._process.stdin.write("once\n")
+        self._process.stdin.flush()
+        found = self._answer()
+        if not found:
+            raise RuntimeError(f"a candidate ended with status {self._process.wait()} while it was measured")
+        return found
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        return json.loads(line) if line else {}
+
+
+@contextmanager
+def _process(workload: Workload, candidate: Candidate, sizes: Sizes, threads: int) -> Iterator[_Process]:
+    words = [workload.name, candidate.name, json.dumps(dict(sizes))]
+    environment = os.environ | {
+        "OMP_NUM_THREADS": str(threads),
+        "XLA_FLAGS": os.environ.get("XLA_FLAGS", "") + f" --xla_cpu_multi_thread_eigen={str(threads > 1).lower()}",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "experiments.benchmarks.candidate", *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    with process:
+        try:
+            yield _Process(process)
+        finally:
+            process.kill()

@@ -1,0 +1,58 @@
+"""A workload: one piece of work that several candidates do, ours among them, on the same input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+Sizes = Mapping[str, int]
+Call = Callable[[], object]  # does the work once; what it returns is compared, as numbers
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to do the work.
+
+    Args:
+        name: as in the table. build: sizes -> a call that does the work once, after all that is not measured.
+        role: ours; a peer, which others offer for the same; or a limit, what the machine does at best (a matrix
+            product, a copy) and the same ratio is taken to. needs: the package without which it is skipped.
+        most: sizes up to which it can be run at all (memory, patience).
+    """
+
+    name: str
+    build: Callable[[Sizes], Call]
+    role: str = "peer"
+    needs: str | None = None
+    most: Sizes = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is measured.
+
+    Args:
+        name: as on the command line. says: one line. sizes: the cases, each measured with all candidates.
+        along: the size whose growth the fitted exponent is of, among the cases that differ in it alone.
+        tolerance: how far a candidate's result may be from ours, relative to the largest entry; limits have none.
+    """
+
+    name: str
+    says: str
+    sizes: tuple[Sizes, ...]
+    candidates: tuple[Candidate, ...]
+    along: str
+    tolerance: float = 1e-5
+
+    @property
+    def ours(self) -> Candidate:
+        """The candidate that the ratios are of."""
+        return next(candidate for candidate in self.candidates if candidate.role == "ours")
+
+
+def unit_rows(n: int, d: int, seed: int = 0):
+    """Random unit rows (n, d), float64."""
+    import numpy as np
+
+    rows = np.random.default_rng(seed).standard_normal((n, d))
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)

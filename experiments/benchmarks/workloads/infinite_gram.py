@@ -1,0 +1,75 @@
+"""H_inf of many rows against the matrix product inside it."""
+
+from __future__ import annotations
+
+from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
+
+
+def _ours(sizes: Sizes) -> Call:
+    from ntkfl import gram
+
+    x = unit_rows(sizes["n"], sizes["d"])
+    return lambda: gram.infinite(x)
+
+
+def _product(sizes: Sizes) -> Call:
+    """x x^T by blocks of 256 rows, into one array."""
+    import numpy as np
+
+    x = unit_rows(sizes["n"], sizes["d"])
+    out = np.empty((len(x), len(x)))
+
+    def work():
+        for start in range(0, len(x), 256):
+            np.matmul(x[start : start + 256], x.T, out=out[start : start + 256])
+        return out
+
+    return work
+
+
+def _arccos(sizes: Sizes) -> Call:
+    """The formula as one would type it."""
+    import numpy as np
+
+    x = unit_rows(sizes["n"], sizes["d"])
+
+    def work():
+        dot = x @ x.T
+        return dot * (np.pi - np.arccos(np.clip(dot, -1, 1))) / (2 * np.pi)
+
+    return work
+
+
+def _neural_tangents(sizes: Sizes) -> Call:
+    """stax's kernel of one ReLU layer, compiled, in float64: ntk less nngp is the first layer's part."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from ntkfl.tangents import neural_tangents
+
+    stax, d = neural_tangents().stax, sizes["d"]
+    *_, kernel = stax.serial(stax.Dense(1), stax.Relu(), stax.Dense(1))  # W_std 1, no biases, NTK parametrisation
+
+    @jax.jit
+    def first_layer(rows):
+        both = kernel(rows, None, ("ntk", "nngp"))
+        return d * (both.ntk - both.nngp)
+
+    x = jnp.asarray(unit_rows(sizes["n"], d))
+    return lambda: np.asarray(first_layer(x))
+
+
+WORKLOAD = Workload(
+    name="infinite-gram",
+    says="H_inf, n samples of d features, float64",
+    sizes=({"n": 2000, "d": 32}, {"n": 4000, "d": 32}, {"n": 10000, "d": 32}),
+    candidates=(
+        Candidate("ntkfl", _ours, "ours"),
+        Candidate("row-blocked product", _product, "limit"),
+        Candidate("arccos in numpy", _arccos),
+        Candidate("neural-tangents", _neural_tangents, needs="neural_tangents", most={"n": 4000}),
+    ),
+    along="n",
+    tolerance=1e-7,  # arccos loses digits at small angles, and ours does not
+)

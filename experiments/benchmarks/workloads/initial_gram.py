@@ -1,0 +1,119 @@
+"""H(0) of a wide network whose weights are given: exact counts against products of 0/1 matrices and Jacobians."""
+
+from __future__ import annotations
+
+from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
+
+BLOCK = 2**14
+
+
+def _given(sizes: Sizes):
+    from ntkfl.initialisation import draw
+
+    weights = draw(sizes["m"], sizes["d"], 0)
+    return unit_rows(sizes["n"], sizes["d"]), weights.hidden, weights.signs
+
+
+def _ours(sizes: Sizes) -> Call:
+    from ntkfl import gram
+    from ntkfl.gram import packing
+
+    packing.kernels()
+    x, hidden, _ = _given(sizes)
+    return lambda: gram.finite(x, hidden)
+
+
+def _ours_drawn(sizes: Sizes) -> Call:
+    from ntkfl import gram
+    from ntkfl.gram import packing
+
+    packing.kernels()
+    x = unit_rows(sizes["n"], sizes["d"])
+    return lambda: gram.initial(x, sizes["m"], 0)
+
+
+def _products(sizes: Sizes) -> Call:
+    """Patterns from a float32 product, counts from symmetric float32 products, block by block."""
+    import numpy as np
+
+    x, hidden, _ = _given(sizes)
+    single, weights = x.astype(np.float32), hidden.astype(np.float32)
+
+    def work():
+        counts = np.zeros((len(x), len(x)), np.float32)
+        for start in range(0, len(weights), BLOCK):
+            active = (single @ weights[start : start + BLOCK].T >= 0).astype(np.float32)
+            counts += active @ active.T
+        return (x @ x.T) * (counts.astype(float) / len(weights))
+
+    return work
+
+
+def _torch_func(sizes: Sizes) -> Call:
+    """J J^T with the Jacobian of every sample by torch.func."""
+    import torch
+    from torch.func import functional_call, jacrev, vmap
+
+    x, hidden, signs = (torch.tensor(array, dtype=torch.float32) for array in _given(sizes))
+
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.hidden = torch.nn.Parameter(hidden)
+
+        def forward(self, row):
+            return torch.relu(self.hidden @ row) @ signs / len(signs) ** 0.5
+
+    network = Network()
+    parameters = {"hidden": hidden}
+
+    def output(values, row):
+        return functional_call(network, values, (row,))
+
+    def work():
+        jacobian = vmap(jacrev(output), (None, 0))(parameters, x)["hidden"].flatten(1)
+        return (jacobian @ jacobian.T).numpy()
+
+    return work
+
+
+def _neural_tangents(sizes: Sizes) -> Call:
+    """The empirical kernel of neural-tangents, implementation 1, compiled, in float32.
+
+    At n = 1000, m = 2^14 it asks for 66 GB.
+    """
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    from ntkfl.tangents import neural_tangents
+
+    x, hidden, signs = (jnp.asarray(array, jnp.float32) for array in _given(sizes))
+    nt = neural_tangents()
+
+    def network(weights, rows):
+        return (jax.nn.relu(rows @ weights.T) @ signs / len(signs) ** 0.5)[:, None]
+
+    kernel = jax.jit(nt.empirical_ntk_fn(network, implementation=1))
+    return lambda: np.asarray(kernel(x, None, hidden))
+
+
+WORKLOAD = Workload(
+    name="initial-gram",
+    says="H(0), n samples of d features, m neurons",
+    sizes=(
+        {"n": 300, "d": 10, "m": 2**12},
+        {"n": 1000, "d": 10, "m": 2**14},
+        {"n": 1000, "d": 10, "m": 2**17},
+        {"n": 1000, "d": 10, "m": 2**20},
+        {"n": 1000, "d": 784, "m": 2**14},
+    ),
+    candidates=(
+        Candidate("ntkfl", _ours, "ours"),
+        Candidate("ntkfl, weights drawn too", _ours_drawn, "also ours"),
+        Candidate("float32 products", _products, "limit"),
+        Candidate("torch.func", _torch_func, most={"m": 2**14, "d": 10}),
+        Candidate("neural-tangents", _neural_tangents, needs="neural_tangents", most={"m": 2**12}),
+    ),
+    along="m",
+)

@@ -1,0 +1,47 @@
+"""The certified smallest eigenvalue of H_inf against all eigenvalues, none of which is certified."""
+
+from __future__ import annotations
+
+from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
+
+
+def _given(sizes: Sizes):
+    from ntkfl import gram
+
+    return gram.infinite(unit_rows(sizes["n"], sizes["d"]))
+
+
+def _ours(sizes: Sizes) -> Call:
+    from ntkfl import gram
+
+    h = _given(sizes)
+    return lambda: gram.smallest_eigenvalue(h).value
+
+
+def _all(sizes: Sizes) -> Call:
+    import numpy as np
+
+    h = _given(sizes)
+    return lambda: np.linalg.eigvalsh(h)[0]
+
+
+def _cholesky(sizes: Sizes) -> Call:
+    """One factorisation; a certificate needs at least this."""
+    import numpy as np
+
+    h = _given(sizes)
+    return lambda: np.linalg.cholesky(h)[0, 0]
+
+
+WORKLOAD = Workload(
+    name="smallest-eigenvalue",
+    says="lambda_min of H_inf, n samples of d features",
+    sizes=({"n": 2500, "d": 32}, {"n": 5000, "d": 32}),
+    candidates=(
+        Candidate("ntkfl", _ours, "ours"),
+        Candidate("eigvalsh", _all),
+        Candidate("one Cholesky", _cholesky, "limit"),
+    ),
+    along="n",
+    tolerance=1e-6,
+)

@@ -1,0 +1,77 @@
+"""`ntkfl bench`: what the slow parts take, beside peers and the machine's limit, measured in turn in one run."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.commands.bad_input import bad_input
+from experiments.commands.output_files import reserved
+
+if TYPE_CHECKING:
+    from experiments.benchmarks.runner import Timing
+    from experiments.benchmarks.workload import Workload
+
+
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(help="workloads; all unless given")] = None,
+    repetitions: Annotated[int, typer.Option(min=1, help="measured times of each candidate; medians are shown")] = 3,
+    threads: Annotated[int | None, typer.Option(min=1, help="of every candidate (the cores)")] = None,
+    smallest: Annotated[bool, typer.Option("--smallest", help="only the first size of each workload")] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="keep the numbers in this file")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="write the tables to this file")] = None,
+    compare: Annotated[Path | None, typer.Option(help="numbers of an earlier run, to set beside these")] = None,
+) -> None:
+    """Measure workloads: seconds, memory, ratio to peers and to the machine's limit.
+
+    Every candidate does the same work in a process of its own; their results are compared before a time is believed.
+    Exit status: 0 done, 2 bad input.
+    """
+    from experiments.benchmarks.bench_report import as_json, page
+    from experiments.benchmarks.runner import measured
+    from verification.processes import cores
+
+    with ExitStack() as stack:
+        with bad_input():
+            chosen = _chosen(names)
+            earlier = _earlier(compare)
+            write_json, write_page = stack.enter_context(reserved(json_file, markdown, inputs=()))
+        count = threads or cores()
+        timings: list[Timing] = []
+        with bad_input(RuntimeError):
+            for workload in chosen:
+                for sizes in workload.sizes[:1] if smallest else workload.sizes:
+                    timings += measured(workload, sizes, repetitions, count, lambda text: typer.echo(text, err=True))
+        text = page(chosen, timings, earlier, repetitions, count)
+        if write_json:
+            write_json(as_json(timings, repetitions, count))
+        if write_page:
+            write_page(text)
+        typer.echo(text)
+
+
+def _chosen(names: list[str] | None) -> "list[Workload]":
+    """The workloads of these names.
+
+    Raises:
+        ValueError: an unknown one, with the nearest.
+    """
+    from experiments.benchmarks.workloads import catalogue
+    from ntkfl.nearest_name import did_you_mean
+
+    known = catalogue()
+    for name in names or ():
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise ValueError(f"there is no workload {name!r}.{hint} They are {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(names)] if names else list(known.values())
+
+
+def _earlier(path: Path | None) -> "list[Timing]":
+    if path is None:
+        return []
+    from experiments.benchmarks.bench_report import from_json
+
+    return from_json(json.loads(path.read_text(encoding="utf-8")))
