@@ -48,9 +48,9 @@ class FederatedRun:
 
     @cached_property
     def trajectory(self) -> Trajectory:
-        """The run in float64, with the hidden weights kept at `snapshot_round` and at the end; plain if DOUBLE.
+        """The run in float64, with the hidden weights kept at `snapshot_round` and at the end.
 
-        The simulator compiles for each shape. A search that meets hundreds of them once each is faster plain.
+        By `simulate`; in the plain arithmetic DOUBLE by `plain_run`, which shares nothing with it.
         """
         if self.arithmetic is not DOUBLE:
             return self._simulate(self.weights)

@@ -1,4 +1,4 @@
-"""Algorithm 1 (FedAvg on a two-layer ReLU network), all clients at once, in pre-activation space.
+"""Algorithm 1 (FedAvg on a two-layer ReLU network), all clients at once, in pre-activation space; or in groups.
 
 Every weight vector the algorithm visits is u_r(0) + sum_i C_ir x_i, so the run is carried by the coefficients C and the
 pre-activations Z = X u^T = Z(0) + G C, G = X X^T: nothing of size (clients, width, d) is ever formed, and movements are
@@ -8,8 +8,8 @@ whose output, residual and gradient are exactly zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from ntkfl.exact_dynamics import warn_if_unstable
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.trajectory import Trajectory, provenance
+
+GROUPED = 2**21  # samples times neurons from which compiling the run in groups (about a second) pays
 
 
 def simulate(
@@ -27,6 +29,8 @@ def simulate(
     keep: Iterable[int] = (),
     linearised: bool = False,
     movements: bool = True,
+    dtype: Literal["float64", "float32"] = "float64",
+    devices: Sequence[Any] = (),
 ) -> Trajectory:
     """Run Algorithm 1 for `setup.rounds` rounds: sum loss, unweighted server mean, steps k = 0..K-1, indicator >= 0.
 
@@ -35,10 +39,13 @@ def simulate(
         weights: initial network, (hidden (m, d), signs (m,)); default: drawn from `setup.seed`.
         keep: rounds t in 0..T whose hidden weights u(t) are kept in the trajectory.
         linearised: freeze the activation patterns at their initial values: the network linearised in its weights.
-        movements: record movements, steps and flips; without them a run takes about two thirds of the time.
+        movements: record movements, steps and flips. Without them a large run goes through groups of clients
+            (`client_groups`): a fraction of the memory, and several times faster.
+        dtype, devices: float32, and JAX devices that share the neurons; both without movements only.
 
     Raises:
-        ValueError: several outputs, weights that do not fit, a round to keep that is not run.
+        ValueError: several outputs, weights that do not fit, a round to keep that is not run, movements asked of
+            float32 or of several devices.
         FloatingPointError: the run overflowed; the message names the round and the stability limit.
 
     Source: FL-NTK, Algorithm 1 (with k = 0..K-1: the printed loop is circular, see the ledger's section 0).
@@ -47,8 +54,17 @@ def simulate(
     keep = keep_rounds(keep, setup.rounds)
     limit = warn_if_unstable(problem, setup)
     layout = _padded(problem)
+    special = dtype != "float64" or len(devices) > 0
+    if special and movements:
+        raise ValueError(
+            f"dtype is {dtype} and {len(devices)} devices are named; movements are recorded in float64 on the host "
+            "only: pass movements=False"
+        )
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, with its cause
-        found = _run(layout, setup, weights, keep, linearised, movements)
+        if special or (not movements and problem.n * setup.width >= GROUPED):
+            found = _run_in_groups(layout, setup, weights, keep, linearised, dtype, devices)
+        else:
+            found = _run(layout, setup, weights, keep, linearised, movements)
     real = layout.position  # where each sample sits in the padded order
     outputs = found.outputs[:, real]
     if not np.isfinite(outputs).all():
@@ -57,14 +73,14 @@ def simulate(
     moved = {}
     if movements:
         moved = {name: getattr(found, name) for name in ("movement", "total_movement", "local_movement", "step")}
-        moved["flips"] = found.flips / (problem.n * setup.width)
+        moved["flips"] = np.asarray(found.flips) / (problem.n * setup.width)
     return Trajectory(
         y=problem.y,
         n_clients=problem.n_clients,
         outputs=outputs,
         local_outputs=found.local_outputs[:, :, real],
-        weights={t: weights.hidden + c.T @ layout.flat for t, c in found.coefficients.items()},
-        provenance=provenance(weights=setup.seed),
+        weights=found.weights,
+        provenance=provenance(weights=setup.seed) | {"dtype": dtype},
         **moved,
     )
 
@@ -128,16 +144,16 @@ def _padded(problem: Problem) -> _Layout:
 
 
 class _Run(NamedTuple):
-    """What `Trajectory` has, samples in the padded order, flips as counts, and C at the rounds that are kept."""
+    """What `Trajectory` has, samples in the padded order, flips as counts."""
 
     outputs: np.ndarray
     local_outputs: np.ndarray
-    movement: np.ndarray
-    total_movement: np.ndarray
-    flips: np.ndarray
-    local_movement: np.ndarray
-    step: np.ndarray
-    coefficients: dict[int, np.ndarray]
+    weights: dict[int, np.ndarray]
+    movement: np.ndarray | None = None
+    total_movement: np.ndarray | None = None
+    flips: np.ndarray | None = None
+    local_movement: np.ndarray | None = None
+    step: np.ndarray | None = None
 
 
 def _run(layout: _Layout, setup: Setup, weights: Weights, keep: np.ndarray, linearised: bool, movements: bool) -> _Run:
@@ -159,7 +175,7 @@ def _run(layout: _Layout, setup: Setup, weights: Weights, keep: np.ndarray, line
     outputs, local_outputs = np.empty((rounds + 1, len(x))), np.empty((rounds, local_steps + 1, len(x)))
     movement, total_movement, flips = (np.zeros(rounds + 1) for _ in range(3))
     local_movement, step = np.zeros((rounds, local_steps + 1)), np.zeros(rounds)
-    coefficients = {}
+    kept = {}
 
     def by_client(array: np.ndarray) -> np.ndarray:
         return array.reshape(n_clients, widest, -1)
@@ -173,7 +189,7 @@ def _run(layout: _Layout, setup: Setup, weights: Weights, keep: np.ndarray, line
         np.add(z0, gc, out=z_global)
         outputs[t] = network(z_global)
         if t in keep:
-            coefficients[t] = c.copy()
+            kept[t] = hidden + c.T @ x
         if not movements:
             return None
         moved = np.multiply(c, gc, out=on).sum(axis=0)
@@ -209,7 +225,32 @@ def _run(layout: _Layout, setup: Setup, weights: Weights, keep: np.ndarray, line
         c += summed
         gc += work
     observe(rounds)
-    return _Run(outputs, local_outputs, movement, total_movement, flips, local_movement, step, coefficients)
+    return _Run(outputs, local_outputs, kept, movement, total_movement, flips, local_movement, step)
+
+
+def _run_in_groups(
+    layout: _Layout, setup: Setup, weights: Weights, keep: np.ndarray, linearised: bool, dtype: str, devices: Sequence
+) -> _Run:
+    """The same without movements, by `client_groups`."""
+    from ntkfl import client_groups
+
+    x, y = layout.x, layout.y.reshape(layout.x.shape[:2])
+    found = client_groups.run(
+        x,
+        y,
+        *weights,
+        keep,
+        setup.eta_local,
+        setup.eta_global,
+        local_steps=setup.local_steps,
+        rounds=setup.rounds,
+        linearised=linearised,
+        dtype=dtype,
+        devices=devices,
+    )
+    local = np.asarray(found.local, float).reshape(setup.rounds, setup.local_steps + 1, -1)
+    outputs = np.concatenate([local[:, 0], np.asarray(found.last, float).reshape(1, -1)])
+    return _Run(outputs, local, {int(t): np.asarray(u, float) for t, u in zip(keep, found.kept, strict=True)})
 
 
 def _length(squared: float) -> float:

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from ntkfl import Problem, Setup, client_groups, simulate
+from ntkfl import Problem, Setup, algorithm1, client_groups, simulate
 from ntkfl.initialisation import draw
 
 SETUP = Setup(width=96, eta_local=0.2, eta_global=1.3, local_steps=3, rounds=4, seed=1)
@@ -53,6 +53,27 @@ def test_the_run_is_that_of_the_simulator(rows, weight_space, linearised, monkey
     single = client_groups.run(x, y, *weights, np.array([], int), **steps, **sizes, dtype="float32")
     assert single.last.dtype == np.float32
     assert np.allclose(outputs(single, place)[0], expected.outputs, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("linearised", [False, True])
+def test_a_large_run_without_movements_goes_through_groups(linearised, monkeypatch):
+    problem, *_ = ragged()
+    plain = simulate(problem, SETUP, keep=(1, 4), linearised=linearised, movements=False)
+    monkeypatch.setattr(algorithm1, "GROUPED", 0)
+    monkeypatch.setattr(algorithm1, "_run", None)
+    grouped = simulate(problem, SETUP, keep=(1, 4), linearised=linearised, movements=False)
+    assert np.allclose(grouped.outputs, plain.outputs, rtol=0, atol=1e-12)
+    assert np.allclose(grouped.local_outputs, plain.local_outputs, rtol=0, atol=1e-12)
+    assert grouped.weights.keys() == plain.weights.keys()
+    assert all(np.allclose(grouped.weights[t], plain.weights[t], rtol=0, atol=1e-12) for t in (1, 4))
+    single = simulate(problem, SETUP, linearised=linearised, movements=False, dtype="float32")
+    assert single.provenance["dtype"] == "float32"
+    assert 0 < np.abs(single.outputs - plain.outputs).max() < 1e-4
+
+
+def test_movements_in_float32_are_refused():
+    with pytest.raises(ValueError, match="dtype is float32 and 0 devices are named; movements are recorded in float64"):
+        simulate(ragged()[0], SETUP, dtype="float32")
 
 
 ON_DEVICES = """
