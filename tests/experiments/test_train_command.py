@@ -125,15 +125,23 @@ def test_ctrl_c_keeps_the_rounds(tmp_path):
     folder = tmp_path / "run"
     words = ["train", "feddyn", *SMALL, "--rounds", "1000000", "--out", str(folder)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "experiments", *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "experiments", *words],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # background jobs are deaf to it
     )
-    deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline:
-        if (folder / "metrics.csv").is_file() and len(table(folder)) > 4:
-            break
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    with process:
+        try:
+            deadline = time.monotonic() + 120
+            while process.poll() is None and time.monotonic() < deadline:
+                if (folder / "metrics.csv").is_file() and len(table(folder)) > 4:
+                    break
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == 130 and "Traceback" not in err and not out, err
     done = int(re.search(r"stopped by Ctrl-C after (\d+) of 1000000 rounds; they are kept in", err).group(1))
     assert done >= 3

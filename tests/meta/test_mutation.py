@@ -7,7 +7,6 @@ import pytest
 import sympy as sp
 from typer.testing import CliRunner
 
-import verification.engine as engine
 from bounds.formula import Formula
 from bounds.listing import get
 from bounds.mutants import index_shifted, power, reversed_comparison, scaled, sign_flipped, without
@@ -16,6 +15,7 @@ from bounds.statement import Change, Form, Hypothesis, Kind, Mutant, Outcome, So
 from bounds.symbols import t as rounds
 from experiments.command_line import app
 from ntkfl.estimate import Estimate
+from verification import check
 from verification.compare import Comparison, compare
 from verification.engine import verify, verify_all
 from verification.false_alarms import FRESH, false_alarms
@@ -188,7 +188,7 @@ def nothing_found(statement, form, case, **_):
 
 
 def test_a_checker_that_always_says_holds_is_exposed_by_its_mutants(monkeypatch):
-    monkeypatch.setattr(engine, "judge", nothing_found)
+    monkeypatch.setattr(check, "judge", nothing_found)
     found, _ = mutation_matrix([get("fl-ntk/A.2"), claim()], FEW)
     assert not any(mutant.fate is Fate.KILLED for mutant in found)
     alarms = false_alarms([claim()], FEW, runs=1)
@@ -211,7 +211,7 @@ def test_a_checker_that_cries_wolf_is_counted(monkeypatch):
     def wolf(*arguments, **named):
         return replace(nothing_found(*arguments, **named), outcome=Outcome.VIOLATED)
 
-    monkeypatch.setattr(engine, "judge", wolf)
+    monkeypatch.setattr(check, "judge", wolf)
     alarms = false_alarms([claim()], FEW, runs=1)
     assert alarms.total("violated") == alarms.total("runs") == 25
 
