@@ -80,7 +80,7 @@ def simulate(
         outputs=outputs,
         local_outputs=found.local_outputs[:, :, real],
         weights=found.weights,
-        provenance=provenance(weights=setup.seed) | {"dtype": dtype},
+        provenance=provenance(weights=setup.seed) | {"dtype": dtype, "device": found.device},
         **moved,
     )
 
@@ -149,6 +149,7 @@ class _Run(NamedTuple):
     outputs: np.ndarray
     local_outputs: np.ndarray
     weights: dict[int, np.ndarray]
+    device: str = "cpu"
     movement: np.ndarray | None = None
     total_movement: np.ndarray | None = None
     flips: np.ndarray | None = None
@@ -225,7 +226,7 @@ def _run(layout: _Layout, setup: Setup, weights: Weights, keep: np.ndarray, line
         c += summed
         gc += work
     observe(rounds)
-    return _Run(outputs, local_outputs, kept, movement, total_movement, flips, local_movement, step)
+    return _Run(outputs, local_outputs, kept, "cpu", movement, total_movement, flips, local_movement, step)
 
 
 def _run_in_groups(
@@ -250,7 +251,8 @@ def _run_in_groups(
     )
     local = np.asarray(found.local, float).reshape(setup.rounds, setup.local_steps + 1, -1)
     outputs = np.concatenate([local[:, 0], np.asarray(found.last, float).reshape(1, -1)])
-    return _Run(outputs, local, {int(t): np.asarray(u, float) for t, u in zip(keep, found.kept, strict=True)})
+    kept = {int(t): np.asarray(u, float) for t, u in zip(keep, found.kept, strict=True)}
+    return _Run(outputs, local, kept, ", ".join(sorted(map(str, found.last.devices()))))
 
 
 def _length(squared: float) -> float:

@@ -61,17 +61,18 @@ def run(
     padding = ((0, -n_clients % size), (0, 0))
     x, y = np.pad(x, (*padding, (0, 0))), np.pad(y, padding)
     x, y = x.reshape(-1, size, samples, d).astype(dtype), y.reshape(-1, size, samples).astype(dtype)
-    found = _run(
-        x,
-        y,
-        *(_shared(np.asarray(array, dtype), devices) for array in (hidden, signs)),
-        np.asarray(keep),
-        *(np.asarray(number, dtype) for number in (eta_local, eta_global / n_clients, width**-0.5)),
-        local_steps=local_steps,
-        rounds=rounds,
-        linearised=linearised,
-        by_weights=in_weight_space(samples, d),
-    )
+    with jax.default_matmul_precision("highest"):  # some GPUs would multiply with ten bits otherwise
+        found = _run(
+            x,
+            y,
+            *(_shared(np.asarray(array, dtype), devices) for array in (hidden, signs)),
+            np.asarray(keep),
+            *(np.asarray(number, dtype) for number in (eta_local, eta_global / n_clients, width**-0.5)),
+            local_steps=local_steps,
+            rounds=rounds,
+            linearised=linearised,
+            by_weights=in_weight_space(samples, d),
+        )
     local, last = (part.reshape(*part.shape[:-3], -1, samples)[..., :n_clients, :] for part in found[:2])
     return Outputs(local, last, found.kept[:, :width])
 

@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -83,7 +83,7 @@ class _Worker:
         self.unit, self.done = unit, 0
         try:
             self.connection.send_bytes(json.dumps(unit.statements if unit else []).encode())
-        except (BrokenPipeError, ConnectionResetError):
+        except OSError:
             pass  # it has ended: reading from it says so
 
 
@@ -113,6 +113,12 @@ class _Pool:
         order = {key: i for i, key in enumerate((s.id, form) for s, form in chosen_forms(self.statements, self.forms))}
         return sorted(self.verdicts, key=lambda verdict: order[verdict.id, verdict.form])
 
+    def _next(self) -> Unit | None:
+        try:
+            return self.waiting.popleft()
+        except IndexError:  # Ctrl-C may empty it at any moment
+            return None
+
     def _start(self) -> None:
         worker = _Worker(self.options, self.forms)
         self.workers[worker.connection] = worker
@@ -120,7 +126,7 @@ class _Pool:
     def _hear(self, worker: _Worker) -> None:
         try:
             kind, *content = json.loads(worker.connection.recv_bytes())
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # also of a message cut in two
             return self._ended(worker)
         if kind == "case":
             worker.done += 1
@@ -133,7 +139,7 @@ class _Pool:
         else:
             if kind == "verdicts":
                 self.verdicts += [Verdict.from_json(verdict) for verdict in content[0]]
-            worker.take(self.waiting.popleft() if self.waiting else None)
+            worker.take(self._next())
 
     def _counted(self, cases: int, family: str) -> None:
         self.done += cases
@@ -167,8 +173,9 @@ class _Pool:
         def interrupt(*_: Any) -> None:
             self.waiting.clear()
             for worker in self.workers.values():
-                if worker.unit is not None and worker.process.pid is not None:
-                    os.kill(worker.process.pid, STOP)
+                if worker.unit is not None and worker.process.pid is not None and worker.process.is_alive():
+                    with suppress(ProcessLookupError):
+                        os.kill(worker.process.pid, STOP)
 
         before = signal.getsignal(signal.SIGINT)
         if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:

@@ -78,8 +78,10 @@ def totals(verdicts: Sequence[Verdict], own_data: bool = False) -> str:
     differ = sum(contradicts_record(verdict, own_data) for verdict in verdicts)
     noun = "verdict" if len(verdicts) == 1 else "verdicts"
     verb = "differs" if differ == 1 else "differ"
+    failed = sum(verdict.error is not None for verdict in verdicts)
     measure = "violate what is recorded to hold" if own_data else f"{verb} from what is recorded"
-    return f"{len(verdicts)} {noun}: {said}; {differ} {measure}"
+    ended = f"; {failed} ended by an error" if failed else ""
+    return f"{len(verdicts)} {noun}: {said}; {differ - failed * own_data} {measure}{ended}"
 
 
 def as_markdown(verdicts: Sequence[Verdict], own_data: bool = False) -> str:

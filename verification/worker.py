@@ -85,6 +85,7 @@ def serve(connection: Connection, options: Options, forms: Sequence[Form] | None
                 except FloatingPointError as error:
                     say("overflow", str(error))
                 else:
+                    interrupts.counted = False  # a STOP that comes with the next unit is for that one
                     say("verdicts", [verdict.to_json() for verdict in verdicts])
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return  # nobody is left to check for

@@ -22,8 +22,8 @@ def findings(
     from bounds.options import Options
     from experiments.commands.case_progress import CaseProgress
     from experiments.report.verdict_file import read
-    from verification.engine import verify_all
     from verification.findings import as_page
+    from verification.processes import verify_in_processes
 
     with ExitStack() as stack:
         with bad_input():
@@ -32,8 +32,9 @@ def findings(
             verdicts = list(read(verdicts_file).verdicts) if verdicts_file else None
         if verdicts is None:
             with CaseProgress() as progress:
-                verdicts = verify_all(catalogue().values(), Options(), progress=progress)
-            if not progress.complete:
+                verdicts = verify_in_processes(catalogue().values(), Options(), progress=progress)
+            wanted = sum(len(statement.forms) for statement in catalogue().values())
+            if not progress.complete or len(verdicts) < wanted:
                 typer.echo("interrupted: no page is written from a part of the verdicts", err=True)
                 raise typer.Exit(130)
         page = as_page(verdicts)

@@ -118,20 +118,21 @@ def show(
 ) -> None:
     """The answers of the study in a folder, made again from its results.
 
-    Exit status: 0, 1 an answer is violated that is not recorded so, 2 bad input.
+    Exit status: 0, 1 an answer is violated that is not recorded so, or there is no cell, 2 bad input.
     """
     from experiments.studies.code_version import version_of
-    from experiments.studies.results import read
     from experiments.studies.study_folder import StudyFolder
 
     with bad_input():
         there = StudyFolder(folder)
-        grid = there.grid()
-        if not there.results.exists():
-            raise ValueError(f"{folder} has no results yet; `ntkfl study status {folder}` says how far it is")
-        cells = read(there.results)
+        grid, cells = there.measured()
+        if there.grid() != grid:
+            typer.echo("a run of another grid was begun since; these are the results of the one before", err=True)
         if cells.attrs["version"] != version_of(grid.spec):
             typer.echo("the code has changed since these results were measured", err=True)
+    if _is_empty(cells):
+        typer.echo(f"none of the {cells.attrs['cells']} cells is there: ntkfl study status {folder}", err=True)
+        raise typer.Exit(SURPRISED)
     with shown_warnings():
         answers = _answered(grid, cells)
         if plot:
@@ -190,10 +191,11 @@ def _finish(grid: "Grid", folder: "StudyFolder", plot: bool, failed: int) -> int
 
     with bad_input(OSError):
         cells = gathered(grid, folder.store)
+        folder.forget_answers()  # they are of other results
         write(cells, folder.results)
     if failed:
         typer.echo(f"{failed} of {cells.attrs['cells']} cells failed: ntkfl study status {folder.path}", err=True)
-    if cells.attrs["missing"] == cells.attrs["cells"]:
+    if _is_empty(cells):
         return SURPRISED
     answers = _answered(grid, cells)
     with bad_input(OSError):
@@ -201,6 +203,10 @@ def _finish(grid: "Grid", folder: "StudyFolder", plot: bool, failed: int) -> int
     if plot:
         _draw(grid, folder, cells)
     return SURPRISED if failed or any(answer.surprises for answer in answers) else 0
+
+
+def _is_empty(cells: "xarray.Dataset") -> bool:
+    return bool(cells.attrs["missing"] == cells.attrs["cells"])
 
 
 def _answered(grid: "Grid", cells: "xarray.Dataset") -> "tuple[Answer, ...]":

@@ -210,6 +210,6 @@ def _json(verdicts: "list[Verdict]", options: "Options", complete: bool) -> str:
 
     run: dict[str, Any] = origin(options.device, first_seed=options.seed) | {
         "options": asdict(options),
-        "complete": complete,
+        "complete": complete and not any(verdict.error for verdict in verdicts),
     }
     return json.dumps(as_json(verdicts, run), indent=1, allow_nan=False, ensure_ascii=False) + "\n"

@@ -90,14 +90,9 @@ def study_page(path: Path) -> StudyPage:
     Raises:
         ValueError: no study's folder, or one without results. OSError: it cannot be read.
     """
-    from experiments.studies.results import read
     from experiments.studies.study_folder import StudyFolder
 
-    folder = StudyFolder(path)
-    grid = folder.grid()
-    if not folder.results.exists():
-        raise ValueError(f"{path} has no results yet; `ntkfl study status {path}` says how far it is")
-    cells = read(folder.results)
+    grid, cells = StudyFolder(path).measured()
     study = grid.study
     figures, files = _figures(study.name, study.charts(cells))
     return StudyPage(

@@ -11,8 +11,8 @@ from bounds.slopes import NoSlope, slope
 from bounds.statement import Kind, Outcome
 from experiments.studies.study import Answer, error_of
 from ntkfl.estimate import Estimate
-from verification.compare import COARSE, FINE, compare
-from verification.tally import UNRESOLVED_SHARE
+from verification.compare import COARSE, Comparison, compare
+from verification.tally import Tally
 
 if TYPE_CHECKING:
     import xarray
@@ -21,10 +21,14 @@ FEWEST_CELLS, FEWEST_SIZES, FEWEST_COMPARED = 20, 4, 5
 
 
 def along(values: xarray.DataArray, name: str) -> list[np.ndarray]:
-    """For each place on one axis the values of all cells that are there, (cells,)."""
-    return [
-        found[np.isfinite(found)] for found in values.transpose(name, ...).to_numpy().reshape(values.sizes[name], -1)
-    ]
+    """For each place on one axis the finite values of all cells that are there, (cells,), as charts show them."""
+    return [found[np.isfinite(found)] for found in samples(values, name)]
+
+
+def samples(values: xarray.DataArray, name: str) -> list[np.ndarray]:
+    """For each place on one axis the values of all cells that are there, (cells,); an infinite one is there."""
+    rows = values.transpose(name, ...).to_numpy().reshape(values.sizes[name], -1)
+    return [found[~np.isnan(found)] for found in rows]
 
 
 def errors(cells: xarray.Dataset, name: str) -> np.ndarray:
@@ -50,6 +54,8 @@ def exponent(
     if len({size for size, _ in pairs}) < FEWEST_SIZES or cells < fewest:
         said = f"{cells} cells at {len(pairs)} sizes; {fewest} at {FEWEST_SIZES} or more are needed"
         return untested(claim, source, theory, said)
+    if any(np.isinf(found).any() for _, found in pairs):
+        return Answer(claim, source, theory, None, Outcome.UNRESOLVED, _joined(note, "a cell is infinite"))
 
     def measure() -> Estimate:
         return slope(np.array([size for size, _ in pairs]), [found for _, found in pairs], biased=biased)
@@ -86,39 +92,59 @@ def upper(
     *,
     note: str = "",
     fewest: int = FEWEST_COMPARED,
+    failure: float | None = None,
 ) -> Answer:
-    """left <= right in every cell that has both; what is measured is the largest left/right."""
-    arrays = np.broadcast_arrays(left, right, left_error, right_error)
-    there = np.all(np.isfinite(arrays), axis=0)
-    smaller, larger, less_sure, bound_error = (np.asarray(array)[there] for array in arrays)
-    if len(smaller) < fewest:
-        return untested(claim, source, None, f"{len(smaller)} cells; {fewest} are needed")
-    low, high = Estimate(smaller, less_sure), Estimate(larger, bound_error)
-    above, below = low.lo > high.hi, low.hi <= high.lo
-    fine = less_sure + bound_error <= FINE * np.maximum(np.abs(smaller), np.abs(larger))  # as `verification.compare`
-    violated, unresolved = int(above.sum()), int((~above & ~below & ~fine).sum())
-    ratio = smaller / larger
-    worst = int(np.argmax(ratio))
-    error = abs(ratio[worst]) * bound_error[worst] / larger[worst] + less_sure[worst] / larger[worst]
-    outcome = Outcome.TOUCHES if (~above & ~below & fine).any() else Outcome.HOLDS
-    if violated:
-        outcome, note = Outcome.VIOLATED, _joined(note, f"violated in {violated} of {len(ratio)} cells")
-    elif unresolved > UNRESOLVED_SHARE * len(ratio):
-        outcome, note = Outcome.UNRESOLVED, _joined(note, f"unresolved in {unresolved} of {len(ratio)} cells")
-    largest = Estimate(ratio[worst], error, f"largest left/right of {len(ratio)} cells")
-    return Answer(claim, source, None, largest, outcome, note)
+    """left <= right in every cell that has both; what is measured is left/right of the worst cell, violated ones first.
+
+    failure: the probability with which theory lets a cell fail, each by itself; None: it never does.
+    """
+    arrays = np.broadcast_arrays(left, right, _known(left_error, left), _known(right_error, right))
+    there = ~np.isnan(arrays[0]) & ~np.isnan(arrays[1])
+    tally = Tally()
+    for low, high, less_sure, bound_error in zip(*(array[there] for array in arrays), strict=True):
+        known = low != high or np.isfinite(low)  # two overflows are in no order
+        sides = (Estimate(low, less_sure), Estimate(high, bound_error if known else np.inf))
+        seen = compare(Kind.UPPER, *sides)
+        tally.add(seen, {}, 1, failure)
+    outcome, said = tally.settle(Kind.UPPER, fewest)
+    if outcome is Outcome.UNTESTED or tally.worst is None:
+        return untested(claim, source, None, f"{tally.trials} cells; {fewest} are needed")
+    if outcome is Outcome.VIOLATED and failure is None:
+        said = (f"violated in {tally.counts[outcome]} of {tally.trials} cells",)
+    ratio = _ratio(tally.worst, f"left/right of the worst of {tally.trials} cells")
+    return Answer(claim, source, None, ratio, outcome, _joined(note, *said))
+
+
+def _known(error: np.ndarray | float, value: np.ndarray) -> np.ndarray:
+    """Errors as they decide: one that is missing beside a value is infinite; an infinite value has none."""
+    return np.where(np.isinf(value), 0.0, np.where(np.isnan(error), np.inf, error))
+
+
+def _ratio(worst: Comparison, method: str) -> Estimate:
+    """left/right of a cell, as `verification.compare` has it; it is not known where the right side may be 0."""
+    left, right = worst.left, worst.right
+    low, high, ratio = float(left.value), float(right.value), 1.0
+    if low != high:
+        ratio = low / high if high > 0 else 0.0 if low < high else np.inf
+    if not np.isfinite([low, high, ratio]).all() or not left.error + right.error:
+        return Estimate(ratio, 0.0, method)
+    sure = high > 0 and np.isfinite(left.error + right.error)
+    return Estimate(ratio, (left.error + abs(ratio) * right.error) / high if sure else np.inf, method)
 
 
 def equal(
     claim: str, source: str, difference: np.ndarray, error: np.ndarray | float, scale: float, note: str = ""
 ) -> Answer:
     """An identity: every difference, relative to the scale, encloses 0 with its error; the largest is reported."""
-    there = np.isfinite(difference)
-    found, errors = difference[there], np.broadcast_to(error, difference.shape)[there]
-    if len(found) < FEWEST_COMPARED:
-        return untested(claim, source, 0.0, f"{len(found)} cells; {FEWEST_COMPARED} are needed")
+    there = ~np.isnan(difference)
+    found = difference[there]
+    errors = np.broadcast_to(_known(error, difference), difference.shape)[there]
+    if not len(found):
+        return untested(claim, source, 0.0, f"no cells; {FEWEST_COMPARED} are needed")
     left = Estimate(1 + found / scale, errors / scale, "rounding bound")
     seen = compare(Kind.EQUALITY, left, Estimate.exact(np.ones_like(found)))
+    if seen.outcome is not Outcome.VIOLATED and len(found) < FEWEST_COMPARED:
+        return untested(claim, source, 0.0, f"{len(found)} cells; {FEWEST_COMPARED} are needed")
     worst = int(np.argmax(np.abs(found)))
     measured = Estimate(found[worst] / scale, errors[worst] / scale, "largest relative difference")
     return Answer(claim, source, 0.0, measured, seen.outcome, note)

@@ -17,7 +17,7 @@ from bounds.fl_ntk.lipschitz_loss import Loss
 from bounds.fl_ntk.sampled_problem import UserData
 from bounds.formula import evaluate
 from bounds.slopes import LEVEL
-from bounds.statement import Form
+from bounds.statement import Form, Outcome
 from experiments.studies.answers import FEWEST_COMPARED, errors, interval, untested, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.spread import mean
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import xarray
 
 DELTA, HELD_OUT = 0.01, 700
+UNLIKELY = 1e-6  # at which coins are refuted; of those that are coins one in a hundred leaves the 99% interval
 TRUE, RANDOM = "true", "random"
 LOSS = Loss()  # min(1, |f - y|): it vanishes at the label, as the repaired form needs
 SOURCE = "fl-ntk/C.11"
@@ -76,13 +77,14 @@ def _of_labels(cells: xarray.Dataset, labels: str) -> list[Answer]:
     bound_error, loss_error = errors(at, "bound"), errors(at, "loss")
     found = [
         upper(
-            f"L_D <= sqrt(2 y^T H^-1 y / n) + O(1/sqrt n), digits with {labels} labels",
+            f"L_D <= sqrt(2 y^T H^-1 y / n) + O(1/sqrt n) with probability {1 - DELTA}, digits with {labels} labels",
             SOURCE,
             loss,
             bound,
             loss_error,
             bound_error,
             note=f"{int((bound < 1).sum())} of {int(np.isfinite(bound).sum())} bounds are below 1, the trivial one",
+            failure=DELTA,
         )
     ]
     if labels == RANDOM:
@@ -100,9 +102,14 @@ def _coins(at: xarray.Dataset) -> Answer:
     if there.sum() < FEWEST_COMPARED:
         return untested(claim, SOURCE, 0.5, f"{int(there.sum())} cells; {FEWEST_COMPARED} are needed")
     wrong, tried = round((share * count)[there].sum()), round(count[there].sum())
-    low, high = stats.binomtest(wrong, tried).proportion_ci(LEVEL, method="exact")
+    test, note = stats.binomtest(wrong, tried), f"{tried} held-out labels in all"
+    low, high = test.proportion_ci(LEVEL, method="exact")
     found = Estimate.between(low, high, f"Clopper-Pearson {LEVEL:.0%}")
-    return interval(claim, "the labels are coins", 0.5, found, f"{tried} held-out labels in all")
+    answer = interval(claim, "the labels are coins", 0.5, found, note)
+    if answer.outcome is Outcome.VIOLATED and test.pvalue > UNLIKELY:
+        note += f"; outside the interval, but with coins so far or further at probability {test.pvalue:.1g}"
+        return replace(answer, outcome=Outcome.UNRESOLVED, note=note)
+    return answer
 
 
 def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:

@@ -14,8 +14,9 @@ import numpy as np
 
 from bounds.fedgucci.group_ladder import FREQUENCIES, GroupLadder
 from bounds.fedgucci.x3 import STATEMENTS
+from bounds.slopes import NoSlope
 from bounds.width_rate import Quantity as Power
-from experiments.studies.answers import FEWEST_CELLS, FEWEST_SIZES, along, measured_exponent, untested, upper
+from experiments.studies.answers import FEWEST_CELLS, FEWEST_SIZES, along, measured_exponent, samples, untested, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.spread import BARS, mean
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
@@ -62,8 +63,15 @@ class StoredGroups:
         return cls(ordered.width.to_numpy().astype(float), float(cells.limit.mean()), ordered)
 
     def samples(self, name: str) -> list[np.ndarray]:
-        """One field of every group there is, for each width."""
-        return along(self.cells[name], "width")
+        """One field of every group there is, for each width.
+
+        Raises:
+            NoSlope: an infinite one.
+        """
+        found = samples(self.cells[name], "width")
+        if any(np.isinf(row).any() for row in found):
+            raise NoSlope(f"a slope needs finite values; {name} is infinite in a cell")
+        return found
 
     @property
     def n_runs(self) -> int:

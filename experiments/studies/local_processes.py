@@ -60,7 +60,7 @@ class LocalProcesses:
             worker.end()
 
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
-        """Each cell with what became of it, as they finish. A worker that dies is replaced; its cell has failed.
+        """Each cell with what became of it, as they finish. A worker that dies is replaced; the cell it was at failed.
 
         Raises:
             RunStopped: a worker cannot start, or cannot store a cell. OSError: as `CellStore.keep_failure`.
@@ -70,16 +70,16 @@ class LocalProcesses:
             while len(self._workers) < min(self._count, len(cells)):
                 self._workers.append(_Worker(self._store.folder, self._spec))
             for worker in self._workers:
-                if left and worker.ready and worker.cell is None:
+                if left and worker.idle:
                     worker.give(left.pop())
             for worker in select.select(self._workers, [], [])[0]:
                 cell, status = worker.cell, worker.answer()
-                if cell is None:
-                    continue  # it has become ready
-                if status is None:
+                if not worker.ready:  # any more
                     self._workers.remove(worker)
-                    status = keep(self._store, cell, worker.last_words())
-                yield cell, status
+                    how = worker.last_words()
+                    status = keep(self._store, cell, how) if cell else None
+                if cell and status:
+                    yield cell, status
 
 
 class _Worker:
@@ -106,6 +106,11 @@ class _Worker:
         assert self._process.stdout
         return self._process.stdout.fileno()
 
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for a cell."""
+        return self.ready and self.cell is None and self._process.poll() is None
+
     def give(self, cell: Cell) -> None:
         """The cell to measure next; a process that has died is found out by its missing answer."""
         assert self._process.stdin
@@ -114,16 +119,17 @@ class _Worker:
             self._process.stdin.write(cell.inputs.encode() + b"\n")
 
     def answer(self) -> Status | None:
-        """What became of its cell; None: it died at it, or had none yet and is ready for one.
+        """What became of its cell; None: it had none, or died and is not ready any more.
 
         Raises:
-            RunStopped: it cannot go on, or died before its first cell.
+            RunStopped: it cannot go on, or died before it was ready.
         """
         assert self._process.stdout
         line = self._process.stdout.readline()
         if not line.endswith(b"\n"):
-            if self.cell is None:
+            if not self.ready:
                 raise RunStopped(f"a worker process cannot start: {self.last_words()}")
+            self.ready = False
             return None
         said = json.loads(line)
         if "stop" in said:

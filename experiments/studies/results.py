@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ import xarray
 from experiments.studies.cell import Cell
 from experiments.studies.cell_file import Arrays, DamagedCell
 from experiments.studies.cell_store import CellStore, write_at_once
-from experiments.studies.code_version import version_of
+from experiments.studies.code_version import placed, version_of
 from experiments.studies.grid import Grid
 from experiments.studies.study import SEED, Axis, error_of
 from ntkfl.trajectory import provenance
@@ -24,7 +25,7 @@ def gathered(grid: Grid, store: CellStore) -> xarray.Dataset:
     """The cells that are kept, with the study's axes as dimensions; NaN where one is missing.
 
     Variables and axes say in `long_name` what they are and in `units` their unit; the attributes of the whole say which
-    study it is, the code's version, how many cells there are and are missing, and the provenance (JSON).
+    study it is, where it lies, the code's version, how many cells there are and are missing, the provenance (JSON).
     """
     study = grid.study
     cells = [_arrays(store, cell) for cell in grid.cells()]
@@ -46,6 +47,7 @@ def gathered(grid: Grid, store: CellStore) -> xarray.Dataset:
         "study": study.name,
         "question": study.question,
         "source": study.source,
+        "spec": placed(grid.spec),
         "version": version_of(grid.spec),
         "cells": len(cells),
         "missing": missing,
@@ -71,6 +73,25 @@ def read(path: Path) -> xarray.Dataset:
     """
     with xarray.open_dataset(path, engine=ENGINE) as results:
         return results.load()
+
+
+def grid_of(results: xarray.Dataset) -> Grid:
+    """The grid whose cells these are: the folder's may be another by now.
+
+    Raises:
+        ValueError: they are no study's, or their study has other axes now.
+    """
+    if "spec" not in results.attrs:
+        raise ValueError("these are no study's results, or of an earlier version: run it again")
+    whole = Grid(results.attrs["spec"], ())
+    names = [axis.name for axis in (*whole.study.axes, *whole.study.inner)]
+    if names != list(results.sizes):
+        raise ValueError(
+            f"the results have the axes {', '.join(map(str, results.sizes))}; the study has others now: run it again"
+        )
+    return replace(
+        whole, axes=tuple(replace(axis, values=tuple(results[axis.name].values.tolist())) for axis in whole.study.axes)
+    )
 
 
 def _arrays(store: CellStore, cell: Cell) -> Arrays:

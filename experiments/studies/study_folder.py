@@ -6,13 +6,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from experiments.studies import SUFFIX, module_file
 from experiments.studies.cell_store import CellStore, write_json
-from experiments.studies.code_version import version_of
+from experiments.studies.code_version import placed, version_of
 from experiments.studies.grid import Grid
 from experiments.studies.study import Answer
 from verification.verdict import strict_json
+
+if TYPE_CHECKING:
+    import xarray
 
 
 @dataclass(frozen=True)
@@ -45,14 +48,27 @@ class StudyFolder:
         there = self._read() if self._grid.exists() else None
         if there and there["study"] != grid.study.name:
             raise ValueError(f"{self.path} is of the study {there['study']!r}; name a new folder for {grid.study.name}")
-        spec = str(module_file(grid.spec)) if grid.spec.endswith(SUFFIX) else grid.spec
         axes = {axis.name: list(axis.values) for axis in grid.axes}
-        about = {"study": grid.study.name, "spec": spec, "version": version_of(grid.spec), "axes": axes}
+        about = {"study": grid.study.name, "spec": placed(grid.spec), "version": version_of(grid.spec), "axes": axes}
         if there != about:
             write_json(self._grid, about)
 
+    def measured(self) -> tuple[Grid, xarray.Dataset]:
+        """The results of the last complete run, with their grid: one that was begun since may have another.
+
+        Raises:
+            ValueError: as `grid_of`, or there are none yet. OSError: they are damaged.
+        """
+        from experiments.studies.results import grid_of, read
+
+        if not self.results.exists():
+            self._read()
+            raise ValueError(f"{self.path} has no results yet; `ntkfl study status {self.path}` says how far it is")
+        cells = read(self.results)
+        return grid_of(cells), cells
+
     def grid(self) -> Grid:
-        """The grid of the last run.
+        """The grid of the last run, complete or not.
 
         Raises:
             ValueError: no study was run in this folder, or its study has changed its axes since.
@@ -66,6 +82,14 @@ class StudyFolder:
         return replace(
             whole, axes=tuple(replace(axis, values=tuple(there["axes"][axis.name])) for axis in whole.study.axes)
         )
+
+    def forget_answers(self) -> None:
+        """No answers, until those of other results are written.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        self._answers.unlink(missing_ok=True)
 
     @property
     def version(self) -> str:
@@ -86,7 +110,11 @@ class StudyFolder:
             "version": version_of(grid.spec),
             "answers": [_as_json(answer) for answer in answers],
         }
-        write_json(self.path / "answers.json", strict_json(content))
+        write_json(self._answers, strict_json(content))
+
+    @property
+    def _answers(self) -> Path:
+        return self.path / "answers.json"
 
     @property
     def _grid(self) -> Path:

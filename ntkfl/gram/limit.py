@@ -49,8 +49,12 @@ def infinite(
     left, right = _Rows.of(x), _Rows.of(z)
 
     def repair(i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        sine, dot = _sine_and_dot(_Rows(*(f[i] for f in left)), right.value[j])
-        return np.ldexp(dot * (np.arctan2(sine, -dot) / (2 * np.pi)), exponents[0][i] + exponents[1][j])
+        found, step = np.empty(len(i)), max(1, _GATHER // x.shape[1])
+        for pairs in (slice(s, s + step) for s in range(0, len(i), step)):
+            p, q = i[pairs], j[pairs]
+            sine, dot = _sine_and_dot(_Rows(*(f[p] for f in left)), right.value[q])
+            found[pairs] = np.ldexp(dot * (np.arctan2(sine, -dot) / (2 * np.pi)), exponents[0][p] + exponents[1][q])
+        return found
 
     fill(out, x, z, alone, _STEEP, repair)
     if alone:

@@ -72,13 +72,15 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
     quotient = (v @ (h @ v)) / square
     upper = quotient + 1.01 * (3 * n + 10) * ROUNDOFF * size / square
     margin = _backward_error(h, np.diag(h) - quotient)
+    if not np.isfinite(quotient - 4**64 * margin):
+        raise ValueError(f"the entries reach {np.abs(h).max():.3g}; their products overflow: rescale the matrix")
     while True:
         shift = quotient - margin
         diagonal = np.diag(h) - shift
         shifted = h.T.copy(order="F")  # in LAPACK's order, so that it is factored in place
         np.fill_diagonal(shifted, diagonal)
-        _, failed = scipy.linalg.lapack.dpotrf(shifted, lower=True, clean=False, overwrite_a=True)
-        if failed:
+        factor, failed = scipy.linalg.lapack.dpotrf(shifted, lower=True, clean=False, overwrite_a=True)
+        if failed or not np.isfinite(factor.diagonal()).all():  # some LAPACKs run on through NaN
             margin *= 4
             continue
         lower = np.nextafter(shift - _backward_error(h, diagonal), -np.inf)

@@ -15,8 +15,11 @@ from bounds.statement import Outcome
 from experiments.command_line import app
 from experiments.report.site import built
 from experiments.report.study_pages import study_page
+from experiments.studies import find
+from experiments.studies.grid import chosen_grid
 from experiments.studies.one_thread import COUNTS
-from experiments.studies.results import read
+from experiments.studies.results import read, write
+from experiments.studies.study_folder import StudyFolder
 
 PENDULUM = Path(__file__).parents[1] / "studies" / "pendulum.py"
 
@@ -54,11 +57,36 @@ def test_a_study_has_its_answers_figures_data_and_the_command_that_runs_it_again
 def test_a_violated_answer_comes_with_what_is_recorded(folder, tmp_path):
     wrong = tmp_path / "wrong.py"
     wrong.write_text(PENDULUM.read_text().replace("slope - 0.5", "slope - 0.7"))
-    about = folder / "study.json"
-    about.write_text(about.read_text().replace(str(PENDULUM), str(wrong)))
+    results = folder / "results.nc"
+    write(read(results).assign_attrs(spec=str(wrong)), results)
     page = study_page(folder)
     assert "not as recorded" in page.summary
     assert "differs: recorded holds" in " ".join(tree(built(None, [page])[page.path]).text().split())
+
+
+def test_a_page_keeps_to_the_grid_of_its_results_when_another_was_begun(folder):
+    before = study_page(folder)
+    StudyFolder(folder).begin(chosen_grid(str(PENDULUM), {"lengths": "3,5"}))
+    assert study_page(folder) == before
+
+
+def test_results_of_other_axes_are_refused(folder, tmp_path):
+    results, text = folder / "results.nc", PENDULUM.read_text()
+    found = read(results)
+    for change in (('Axis("gravity', 'Axis("pull'), ('(Axis("k"', '(Axis("extra", (1,), "x"), Axis("k"')):
+        other = tmp_path / "other.py"
+        other.write_text(text.replace(*change))
+        find.cache_clear()
+        write(found.assign_attrs(spec=str(other)), results)
+        with pytest.raises(ValueError, match="the study has others now: run it again"):
+            study_page(folder)
+    write(found.assign_attrs(spec=str(PENDULUM)).isel(gravity=0, drop=True), results)
+    with pytest.raises(ValueError, match="the study has others now: run it again"):
+        study_page(folder)
+    del found.attrs["spec"]
+    write(found, results)
+    with pytest.raises(ValueError, match="no study's results"):
+        study_page(folder)
 
 
 def test_a_folder_without_results_is_refused(folder):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bounds.statement import Outcome
-from experiments.studies.answers import along, equal, exponent, interval, upper
+from experiments.studies.answers import along, equal, exponent, interval, samples, upper
 from experiments.studies.spread import mean, root_mean_square
 from ntkfl.estimate import Estimate
 
@@ -52,7 +52,38 @@ def test_one_cell_above_its_bound_violates_and_is_reported():
     assert answer.measured is not None and answer.measured.value == pytest.approx(3.3 / 3.2)
     assert upper("c", "s", left, right, 0.5).outcome is Outcome.UNRESOLVED
     assert upper("c", "s", left, right + 1).outcome is Outcome.HOLDS
-    assert upper("c", "s", left[:4], right[:4]).outcome is Outcome.UNTESTED
+    assert upper("c", "s", left[:4], right[:4] + 1).outcome is Outcome.UNTESTED
+
+
+def test_a_counterexample_decides_however_few_the_cells_are():
+    assert upper("c", "s", np.full(4, 2.0), np.ones(4)).outcome is Outcome.VIOLATED
+    assert equal("c", "s", np.ones(2), 0.1, 1.0).outcome is Outcome.VIOLATED
+    assert equal("c", "s", np.zeros(2), 0.1, 1.0).outcome is Outcome.UNTESTED
+
+
+def test_what_is_infinite_is_there_and_an_error_that_is_missing_leaves_its_cell_open():
+    ones, beyond = np.ones(6), np.array([0.5] * 5 + [np.inf])
+    assert upper("c", "s", beyond, ones, 1e-3 * beyond).outcome is Outcome.VIOLATED
+    assert upper("c", "s", beyond, beyond + 1).outcome is Outcome.UNRESOLVED
+    assert upper("c", "s", -beyond, ones).outcome is upper("c", "s", ones / 2, 2 * beyond).outcome is Outcome.HOLDS
+    for sign in (1, -1):
+        assert equal("c", "s", sign * np.array([0.0] * 5 + [np.inf]), 1e-9, 1.0).outcome is Outcome.VIOLATED
+    known, unknown = np.array([0.5] * 5 + [9.0]), np.array([0.0] * 5 + [np.nan])
+    assert upper("c", "s", known, ones, unknown).outcome is Outcome.UNRESOLVED
+    assert upper("c", "s", known, 10 * ones, 0.0, unknown).outcome is Outcome.UNRESOLVED
+    assert equal("c", "s", np.zeros(6), unknown, 1.0).outcome is Outcome.UNRESOLVED
+    rows = [np.append(SAMPLES[0], np.inf), *SAMPLES[1:]]
+    assert exponent("c", "s", -0.5, SIZES, rows).outcome is Outcome.UNRESOLVED
+
+
+def test_the_worst_cell_is_a_violated_one_whatever_the_signs():
+    answer = upper("c", "s", np.array([0.1, *[1.0] * 5]), np.array([-0.3, *[2.0] * 5]))
+    assert answer.outcome is Outcome.VIOLATED and answer.measured is not None and answer.measured.value == np.inf
+    left, right = np.array([-0.2, -0.1, 0.0, 0.0, 1.0]), np.array([-0.1, 0.0, 0.0, 1.0, 2.0])
+    answer = upper("c", "s", left, right)  # the ratios are 0, 0, 1, 0 and a half
+    assert answer.outcome is Outcome.HOLDS and answer.measured is not None and answer.measured.value == 1.0
+    answer = upper("c", "s", np.zeros(5), np.zeros(5), 0.1, 0.1)
+    assert answer.outcome is Outcome.UNRESOLVED and answer.measured is not None and answer.measured.error == np.inf
 
 
 def test_an_identity_is_held_by_its_errors():
@@ -66,8 +97,9 @@ def test_an_identity_is_held_by_its_errors():
 def test_cells_along_an_axis():
     import xarray
 
-    cells = xarray.DataArray([[1.0, np.nan], [3.0, 4.0]], dims=("seed", "width"))
-    assert [row.tolist() for row in along(cells, "width")] == [[1.0, 3.0], [4.0]]
+    cells = xarray.DataArray([[1.0, np.nan], [3.0, 4.0], [np.inf, 5.0]], dims=("seed", "width"))
+    assert [row.tolist() for row in along(cells, "width")] == [[1.0, 3.0], [4.0, 5.0]]
+    assert [row.tolist() for row in samples(cells, "width")] == [[1.0, 3.0, np.inf], [4.0, 5.0]]
 
 
 def test_points_of_a_chart_lie_in_their_intervals_and_missing_ones_are_nan():

@@ -59,3 +59,9 @@ def test_missing_cells_are_left_out():
     assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
     (chart,) = STUDY.charts(cells)
     assert np.isnan(chart.panels[1].series[0].y[1])  # width 256
+
+
+def test_without_the_first_round_nothing_is_said_of_it():
+    for rounds, outcome in (((4,), Outcome.UNTESTED), ((4, 0), Outcome.HOLDS)):
+        answers = STUDY.summarise(planted(STUDY, cell, round=rounds))
+        assert "H(0,1)" in answers[-1].claim and answers[-1].outcome is outcome

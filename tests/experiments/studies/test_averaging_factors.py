@@ -58,6 +58,21 @@ def test_planted_parts_hold_and_wrong_ones_are_violated():
         assert [answer.outcome is Outcome.VIOLATED for answer in answers] == [each == place for each in range(4)]
 
 
+def test_the_covariance_is_of_pairs_and_an_identity_calls_itself_a_check(monkeypatch):
+    outputs = np.random.default_rng(0).standard_normal((7, 3, 2)) + np.arange(3)[:, None]
+    pairs = [(k, j) for k in range(3) for j in range(3) if k != j]
+    of_pairs = [np.cov(outputs[:, k, n], outputs[:, j, n], bias=True)[0, 1] / 9 for k, j in pairs for n in range(2)]
+    assert averaging_factors.covariance(outputs) == pytest.approx(np.sum(of_pairs) / 2)
+    monkeypatch.setattr(averaging_factors, "covariance", lambda outputs: 5.0)
+    assert set(measure({"partition": "iid", "local_steps": 1, "seed": 0})["covariance"]) == {5.0}
+    assert all("checks the code" in answer.note for answer in STUDY.summarise(planted(STUDY, cell)))
+
+
+def test_cells_that_overflow_are_open():
+    cells = planted(STUDY, lambda p: cell(p) | ({SCALE: np.full(ROUNDS, np.inf)} if p["seed"] == 2 else {}))
+    assert STUDY.summarise(cells)[0].outcome is Outcome.UNRESOLVED
+
+
 def test_missing_cells_are_left_out():
     cells = planted(STUDY, lambda p: None if p["seed"] == 2 or p["partition"] == "iid" else cell(p))
     assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}

@@ -62,12 +62,47 @@ def test_another_power_and_widths_above_the_bounds_are_violated():
     assert [answer.outcome for answer in answers][::2] == [Outcome.VIOLATED] * 2
 
 
-def test_cells_that_certify_nowhere_are_counted_and_left_out():
-    def never(point):
-        return cell(point) | ({"width": np.nan} if point["n"] == 12 else {})
+def never(point, complexity):
+    """As planted where this complexity is not reached, no certified width from there on."""
+    found = cell(point)
+    return found | ({"width": np.nan} if found["complexity"] >= complexity else {})
 
-    answers = STUDY.summarise(planted(STUDY, never))
+
+def test_cells_that_certify_nowhere_decide_where_the_bound_is_below_the_largest_width():
+    """Three cells whose closed form is within reach are its counterexamples; where it is not, they leave it open."""
+
+    def low(point):
+        found, out = cell(point), point["n"] == 8 and point["angle"] == 90.0 and point["d"] == 8
+        return found | ({"width": np.nan, "complexity": 80.0 + point["seed"]} if out else {})
+
+    closed, _, _, proof = STUDY.summarise(planted(STUDY, low))
+    assert closed.outcome is Outcome.VIOLATED and closed.note.endswith("violated in 3 of 72 cells")
+    assert proof.outcome is Outcome.HOLDS  # 3 of 72 are open
+    assert STUDY.summarise(planted(STUDY, lambda point: never(point, 1e5)))[0].outcome is Outcome.UNRESOLVED
+
+
+def test_the_power_is_of_the_complexities_below_the_first_that_certifies_nowhere():
+    """A law that bends where widths are out of reach is not hidden by those that are lucky."""
+
+    def lucky(point):
+        found = never(point, 2e5)
+        return found | (
+            {"width": 1e-3 * cell(point)["width"]} if not point["seed"] and np.isnan(found["width"]) else {}
+        )
+
+    for law in (lambda point: never(point, 2e5), lucky):
+        answer = STUDY.summarise(planted(STUDY, law))[1]
+        assert answer.outcome is Outcome.HOLDS, answer
+
+
+def test_cells_that_were_not_measured_are_not_said_to_certify_nowhere():
+    answers = STUDY.summarise(planted(STUDY, lambda point: None if point["n"] == 8 else cell(point)))
     assert {answer.outcome for answer in answers} == {Outcome.HOLDS}
-    assert answers[0].note.endswith("18 of 72 cells certify at no width up to 524288")
-    (chart,) = STUDY.charts(planted(STUDY, never))
+    assert answers[0].note == "the closed form; 0 of 54 cells certify at no width up to 524288"
+
+
+def test_a_chart_leaves_out_cells_that_certify_nowhere():
+    cells = planted(STUDY, lambda point: cell(point) | ({"width": np.nan} if point["n"] == 8 else {}))
+    assert "18 of 72 cells certify at no width" in STUDY.summarise(cells)[0].note
+    (chart,) = STUDY.charts(cells)
     assert len(chart.panels[0].series[-1].x) == 0

@@ -7,6 +7,7 @@ import pytest
 from planted import planted
 
 from bounds.statement import Outcome
+from experiments.studies import convergence
 from experiments.studies.convergence import AS_MANY, SHARE, STUDY, WIDTH, measure, problem_of
 from experiments.studies.measuring import as_arrays
 from ntkfl import gram
@@ -72,6 +73,32 @@ def test_what_is_planted_wrong_is_violated(wrong, claim):
     violated = [answer.claim for answer in answers if answer.outcome is Outcome.VIOLATED]
     assert any(claim in found for found in violated)
     assert not any("N^0" in found for found in violated)
+
+
+def test_a_network_that_does_not_get_there_runs_to_its_bound_and_needs_more(monkeypatch):
+    ran = []
+
+    def stuck(problem, setup, weights, most):
+        ran.append(most)
+        return np.ones(most + 1)
+
+    monkeypatch.setattr(convergence, "_residual", stuck)
+    found = measure(POINT)
+    assert found["rounds_run"] == np.inf and ran[0] >= found["rounds_bound"] > 2 * found["rounds_limit"]
+
+
+def test_networks_that_do_not_get_there_violate_and_leave_the_exponents_open():
+    cells = planted(STUDY, lambda p: cell(p) | ({} if p["seed"] else {"rounds_run": np.inf}))
+    answers = {answer.source + answer.claim: answer.outcome for answer in STUDY.summarise(cells)}
+    assert [outcome for name, outcome in answers.items() if "hundredth" in name] == [Outcome.VIOLATED]
+    exponents = [outcome for name, outcome in answers.items() if "rounds of the network ~" in name]
+    assert exponents == [Outcome.UNRESOLVED] * 3
+
+
+def test_what_is_not_stable_is_counted():
+    gone = dict.fromkeys(("rounds_limit", "rounds_run", "rounds_bound", "over_bound"), np.nan)
+    cells = planted(STUDY, lambda p: cell(p) | ({} if p["seed"] or p["clients"] > 1 else gone))
+    assert all("32 cells are left out" in answer.note for answer in STUDY.summarise(cells)[:2])
 
 
 def test_missing_cells_and_other_values_of_the_axes():

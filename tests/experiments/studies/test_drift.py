@@ -5,8 +5,9 @@ import pytest
 from planted import planted
 
 from bounds.statement import Outcome
-from experiments.studies.drift import ETA, STUDY, client_move, measure, problem
+from experiments.studies.drift import ETA, STUDY, client_move, measure, off_limit, problem
 from experiments.studies.measuring import as_arrays
+from experiments.studies.spread import root_mean_square
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
 
@@ -69,6 +70,24 @@ def test_planted_ratios_hold_and_wrong_ones_are_violated():
     for place, wrong in ((0, {"excess": 0.3}), (1, {"excess": -0.3}), (2, {"one": 1e-6}), (3, {"power": -1.0})):
         answers = STUDY.summarise(planted(STUDY, lambda point, wrong=wrong: cell(point, **wrong)))
         assert answers[place].outcome is Outcome.VIOLATED
+
+
+def test_what_shares_a_network_is_one_sample():
+    """Had every client, beta and K the same distance, the bars would be those of the seeds' distances alone."""
+    rng = np.random.default_rng(5)
+    shared = {(width, seed): rng.standard_normal() for width in STUDY.axes[2].values for seed in range(20)}
+
+    def some(point):
+        limit = np.full(3, 1 + point["beta"] / 4)
+        return {"limit": limit, "network": limit * (1 + 0.1 * shared[point["width"], point["seed"]])}
+
+    cells = planted(STUDY, some)
+    distances = 0.1 * np.abs([[shared[width, seed] for seed in range(20)] for width in STUDY.axes[2].values])
+    assert off_limit(cells).to_numpy() == pytest.approx(distances)
+    bars = STUDY.charts(cells)[0].panels[1].series[0]
+    value, low, high = root_mean_square(list(distances))
+    assert bars.y == pytest.approx(value)
+    assert bars.lower == pytest.approx(low) and bars.upper == pytest.approx(high)
 
 
 def test_missing_cells_and_other_axes():

@@ -68,6 +68,26 @@ def test_failed_cells_are_exit_status_1_and_status_says_why(pendulum, tmp_path, 
     assert invoke("run", pendulum, "--out", out).exit_code == 0
 
 
+def test_when_every_cell_fails_no_answers_are_left_and_show_says_so(pendulum, tmp_path, trap):
+    out = tmp_path / "out"
+    assert invoke("run", pendulum, "--lengths", "2,4", "--out", out).exit_code == 0
+    trap.write_text("fail")
+    assert invoke("run", pendulum, "--lengths", "3", "--out", out).exit_code == 1
+    assert not (out / "answers.json").exists()
+    found = invoke("show", out)
+    assert found.exit_code == 1 and "none of the 4 cells is there" in found.stderr and not found.stdout
+
+
+def test_show_keeps_to_the_grid_of_the_results_and_says_that_another_was_begun(pendulum, tmp_path, trap):
+    out = tmp_path / "out"
+    shown = invoke("run", pendulum, "--lengths", "1,2,4", "--out", out).stdout
+    assert not invoke("show", out).stderr
+    trap.write_text("interrupt")
+    assert invoke("run", pendulum, "--lengths", "3,5", "--out", out).exit_code == 130
+    found = invoke("show", out)
+    assert found.stdout == shown and "a run of another grid was begun since" in found.stderr
+
+
 def test_a_damaged_cell_is_named_and_measured_again(pendulum, tmp_path):
     invoke("run", pendulum, "--out", tmp_path)
     victim = sorted((tmp_path / "cells").iterdir())[0]

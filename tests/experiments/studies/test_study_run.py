@@ -11,11 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray
+from conftest import until
 
 from experiments.studies import cell_store, code_version, find
+from experiments.studies import module_file as find_file
 from experiments.studies.cell import Cell
 from experiments.studies.code_version import OtherCode, version_of
 from experiments.studies.grid import chosen_grid
+from experiments.studies.local_processes import LocalProcesses
 from experiments.studies.measuring import RunStopped, Status, as_arrays, measured, settle
 from experiments.studies.results import gathered, read, write
 from experiments.studies.runner import planned, run
@@ -131,6 +134,17 @@ def test_worker_processes_give_the_same_bytes_and_one_that_dies_is_replaced(grid
     assert found == ran(grid, tmp_path / "other")[1]
 
 
+@pytest.mark.parametrize("dead", [0, 1])
+def test_a_worker_that_dies_while_it_waits_is_replaced_and_no_cell_fails(pendulum, grid, tmp_path, dead):
+    first, second, third, *_ = grid.cells()
+    with LocalProcesses(pendulum, StudyFolder(tmp_path).store, 2) as workers:
+        until(lambda: list(workers.run([first, second])) and all(worker.ready for worker in workers._workers))
+        process = workers._workers[dead]._process
+        process.kill()
+        process.wait()
+        assert list(workers.run([third])) == [(third, Status.DONE)]
+
+
 def test_a_full_disk_stops_the_run_and_keeps_what_is_done(grid, tmp_path, monkeypatch):
     really, calls = os.replace, itertools.count()
 
@@ -201,6 +215,7 @@ def test_the_version_changes_with_the_study_and_with_what_it_imports(pendulum, t
     (tmp_path / "bounds" / "part.py").write_text("x = 2\n")
     versions.append(version_of.__wrapped__(str(mine)))
     (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "__init__.py").write_text("")
     (tmp_path / "experiments" / "first.py").write_text("from experiments import second\n")
     (tmp_path / "experiments" / "second.py").write_text("y = 1\n")
     mine.write_text("from experiments.first import x\n")
@@ -208,6 +223,45 @@ def test_the_version_changes_with_the_study_and_with_what_it_imports(pendulum, t
     (tmp_path / "experiments" / "second.py").write_text("y = 2\n")
     versions.append(version_of.__wrapped__(str(mine)))
     assert len(set(versions)) == len(versions) - 1
+
+
+@pytest.mark.parametrize(
+    "file", ["helper.py", "package/__init__.py", "package/deep.py", "package/beside.py", "spread/part.py"]
+)
+def test_the_version_changes_with_modules_of_the_user(tmp_path, monkeypatch, file):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "spread").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("")
+    (tmp_path / "package" / "deep.py").write_text("from . import beside\n")
+    (tmp_path / "package" / "beside.py").write_text("")
+    (tmp_path / "spread" / "part.py").write_text("")
+    (tmp_path / "helper.py").write_text("import package.deep\nimport spread.part\nimport helper, numpy.linalg\n")
+    (tmp_path / "mine.py").write_text("def measure(point):\n    from helper import FACTOR\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = version_of.__wrapped__(str(tmp_path / "mine.py"))
+    assert before == version_of.__wrapped__(str(tmp_path / "mine.py"))
+    (tmp_path / file).write_text((tmp_path / file).read_text() + "FACTOR = 7\n")
+    assert version_of.__wrapped__(str(tmp_path / "mine.py")) != before
+
+
+def test_the_version_changes_when_two_modules_change_places(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text("import left_one, right_one\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    versions = set()
+    for texts in (("x = 1\n", "x = 2\n"), ("x = 2\n", "x = 1\n")):
+        for name, text in zip(("left_one", "right_one"), texts, strict=True):
+            (tmp_path / f"{name}.py").write_text(text)
+        versions.add(version_of.__wrapped__(str(tmp_path / "mine.py")))
+    assert len(versions) == 2
+
+
+@pytest.mark.parametrize("spec", ["drift", "pendulum"])
+def test_what_measures_is_in_the_version_and_libraries_and_what_draws_are_not(pendulum, spec):
+    files = code_version._modules(find_file(pendulum if spec == "pendulum" else spec))
+    names = {f"experiments.studies.{name}" for name in ("measuring", "one_thread", "cell_file")}
+    assert {"", "experiments", "experiments.studies", *names} <= files.keys()
+    assert {name.split(".")[0] for name in files} == {"", "experiments"}
+    assert not {f"experiments.studies.{name}" for name in ("study", "chart", "answers")} & files.keys()
 
 
 def test_what_is_measured_is_what_the_study_says(pendulum):

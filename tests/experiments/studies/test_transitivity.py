@@ -58,6 +58,17 @@ def test_planted_powers_hold_and_wrong_ones_are_violated():
     ]
 
 
+@pytest.mark.parametrize(("name", "place"), [("moment_bound", 2), ("theorem", 4)])
+def test_what_holds_with_probability_may_fail_in_its_share_of_the_cells(name, place):
+    for seeds, outcome in ((1, Outcome.HOLDS), (8, Outcome.VIOLATED)):  # of 40, where 4 may fail
+
+        def some(point, seeds=seeds):
+            return cell(point) | ({name: 0.0} if point["seed"] < seeds else {})
+
+        answers = STUDY.summarise(planted(STUDY, some, h=(8,)))
+        assert answers[place].outcome is outcome and "allowed probability 0.1" in answers[place].note
+
+
 def test_missing_cells_are_left_out():
     def some(point):
         return None if point["side"] == STUDY.axes[1].values[1] or point["seed"] == 2 else cell(point)
