@@ -50,6 +50,7 @@ def test_a_statement_whose_families_cannot_be_made_is_a_unit_without_cases():
     assert (unit.statements, unit.cases) == (("fl-ntk/A.2",), 0)
 
 
+@pytest.mark.slow
 def test_several_processes_find_what_one_finds_in_the_same_order():
     seen = []
     found = verify_in_processes(CHEAP, FEW, progress=lambda *step: seen.append(step), processes=2)
@@ -77,6 +78,7 @@ def test_a_process_that_is_killed_takes_no_other_verdict_with_it():
     assert counted[-1][0] == counted[-1][1]  # nothing is waited for any more
 
 
+@pytest.mark.slow
 def test_an_interruption_reports_what_all_processes_counted():
     ours = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs are started deaf to it
     before = signal.getsignal(signal.SIGINT)

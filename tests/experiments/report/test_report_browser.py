@@ -8,7 +8,7 @@ from report_examples import whole_site
 
 from experiments.report.folder import write
 
-pytestmark = pytest.mark.skipif(bool(ABSENT), reason=ABSENT)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(ABSENT), reason=ABSENT)]
 WIDE, PHONE = (1200, 900), (390, 800)
 SOME = (
     "index.html",
@@ -62,7 +62,6 @@ def test_a_page_opens_draws_its_formulas_and_fits(browser, folder, page, screen)
     looked_at(browser, folder / page)
 
 
-@pytest.mark.slow
 def test_every_page_opens_draws_its_formulas_and_fits(browser, folder):
     for screen in (WIDE, PHONE):
         browser.emulate(*screen)
