@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 5.0
 
 
-class ProgressBar:
-    """A context in which `show` says how much is done; the first line is said at once, and the last one always.
+class Reporter:
+    """A context in which `report` says how far it is; the first line is said at once.
 
     Args:
-        unit: what is counted: "rounds", "cases".
+        unit: what is counted, shown behind the counts on the bar ("": nothing); None: the bar has no counts.
+        text, total: beside the bar at first, and what it goes to, if that is known.
     """
 
-    def __init__(self, unit: str) -> None:
-        self._unit = unit
+    def __init__(self, unit: str | None = None, text: str = "starting", total: float | None = None) -> None:
         self._next_line = time.monotonic()
         self._bar = _bar(unit) if sys.stderr.isatty() else None
-        self._task = self._bar.add_task("starting", total=None) if self._bar else None
+        self._task = self._bar.add_task(text, total=total) if self._bar else None
 
-    def show(self, done: int, total: int, text: str) -> None:
-        """So many of so many, and what is to be read beside them."""
+    def report(self, done: float, total: float, text: str, line: str, last: bool = False) -> None:
+        """So much of so much with a text beside the bar, or this line; `last`: the line is said however soon."""
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=text, completed=done, total=total)
-        elif time.monotonic() >= self._next_line or done == total:
+        elif time.monotonic() >= self._next_line or last:
             self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
-            typer.echo(f"{done} of {total} {self._unit}: {text}", err=True)
+            typer.echo(line, err=True)
 
     def __enter__(self) -> Self:
         if self._bar is not None:
@@ -46,10 +46,28 @@ class ProgressBar:
             self._bar.stop()
 
 
-def _bar(unit: str) -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+class ProgressBar(Reporter):
+    """A context in which `show` says how many are done; the last line is said always.
 
-    counts = MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn()
-    columns = BarColumn(bar_width=30), *counts, TextColumn("{task.description}")
+    Args:
+        unit: what is counted: "rounds", "cases".
+    """
+
+    def __init__(self, unit: str) -> None:
+        super().__init__(unit)
+        self._unit = unit
+
+    def show(self, done: int, total: int, text: str) -> None:
+        """So many of so many, and what is to be read beside them."""
+        self.report(done, total, text, f"{done} of {total} {self._unit}: {text}", last=done == total)
+
+
+def _bar(unit: str | None) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns: list[ProgressColumn] = [BarColumn(bar_width=30)]
+    if unit is not None:
+        columns += [MofNCompleteColumn(), *([TextColumn(unit)] if unit else []), TimeRemainingColumn()]
+    columns.append(TextColumn("{task.description}"))
     return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -1,15 +1,11 @@
-"""How far a study is, on stderr: a bar on a terminal, otherwise a line every few seconds."""
+"""How far a study is, on stderr."""
 
 from __future__ import annotations
 
-import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING
 
-import typer
-
-from experiments.commands.case_progress import SECONDS_BETWEEN_LINES
+from experiments.commands.progress_bar import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +18,7 @@ if TYPE_CHECKING:
 SHORTEST = 1e-6  # seconds that a cell counts for at least: the time left is by the work left, not by the cells
 
 
-class StudyProgress:
+class StudyProgress(Reporter):
     """The report of `runner.run`: cells done, failed and remaining, and the time left."""
 
     def __init__(self, plan: Plan, seconds: Callable[[Point], float]) -> None:
@@ -30,9 +26,8 @@ class StudyProgress:
         self._seconds = seconds
         self._work = sum(self._weight(cell) for cell in plan.todo)
         self._worked = self._worked_first = 0.0
-        self._next_line, self._first = time.monotonic(), 0.0  # the time left is by what follows the first report
-        self._bar = _bar() if sys.stderr.isatty() else None
-        self._task = self._bar.add_task(self.text, total=self._work) if self._bar else None
+        self._first = 0.0  # the time left is by what follows the first report
+        super().__init__(text=self.text, total=self._work)
 
     @property
     def text(self) -> str:
@@ -51,20 +46,7 @@ class StudyProgress:
         self._worked += self._weight(cell)
         if not self._first:
             self._first, self._worked_first = time.monotonic(), self._worked
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, description=self.text, completed=self._worked)
-        elif time.monotonic() >= self._next_line:
-            self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
-            typer.echo(self.text, err=True)
-
-    def __enter__(self) -> StudyProgress:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self.report(self._worked, self._work, self.text, self.text)
 
     def _weight(self, cell: Cell) -> float:
         return max(self._seconds(cell.point), SHORTEST)
@@ -75,11 +57,3 @@ def span(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1g} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
-
-
-def _bar():
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (BarColumn(bar_width=30), TextColumn("{task.description}"))
-    return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SECONDS_TO_CONNECT = 15
 LOST = "the connection to the scheduler is lost"
+DEADLY = "the workers of the cluster died while they measured this cell, again when nothing else was measured"
 AHEAD = 4  # cells at the cluster for each of its threads: enough to hide the way there, few enough to share
 
 
@@ -87,6 +88,9 @@ class DaskCluster:
     def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
         """Each cell with what became of it, as they finish.
 
+        Dask suspects every cell that a dead worker had, the waiting ones too; so a suspect is measured once more,
+        alone, after all others, before it is said to bring its worker down.
+
         Raises:
             RunStopped: the scheduler is lost. OtherCode: a worker has other code. OSError: as `CellStore.keep`.
         """
@@ -94,9 +98,17 @@ class DaskCluster:
 
         left = list(reversed(cells))
         there: dict[Any, tuple[Cell, ExitStack]] = {}  # by future, with the claim that is held until it is stored
+        suspects: list[tuple[Cell, ExitStack]] = []  # a dead worker had them, and others beside them
         finished = as_completed(loop=self._client.loop)
+
+        def send(cell: Cell, claim: ExitStack) -> None:
+            with _connected():
+                future = self._client.submit(measured_there, self._spec, cell.inputs, pure=False)
+            there[future] = cell, claim
+            finished.add(future)
+
         try:
-            while left or there:
+            while left or there or suspects:
                 room = self._room()
                 while left and len(there) < room:
                     cell, claim = left.pop(), ExitStack()
@@ -106,19 +118,24 @@ class DaskCluster:
                         claim.close()
                         yield cell, Status.KEPT
                     else:
-                        with _connected():
-                            future = self._client.submit(measured_there, self._spec, cell.inputs, pure=False)
-                        there[future] = cell, claim
-                        finished.add(future)
+                        send(cell, claim)
+                alone = not (left or there)
+                if alone and suspects:
+                    send(*suspects.pop())
                 if there:
                     future = next(finished)
                     cell, claim = there.pop(future)
+                    result = _result(future)
+                    if result is None and not alone:
+                        suspects.append((cell, claim))
+                        continue
                     with claim:
-                        status = keep(self.store, cell, _result(future))
+                        status = keep(self.store, cell, DEADLY if result is None else result)
                     yield cell, status
         finally:
-            for future, (_, claim) in there.items():
+            for future in there:
                 future.cancel()
+            for _, claim in (*there.values(), *suspects):
                 claim.close()
 
     def _room(self) -> int:
@@ -135,8 +152,8 @@ def _connected() -> Iterator[None]:
         raise RunStopped(f"{LOST}: {error}") from error
 
 
-def _result(future: Any) -> bytes | str:
-    """What `measured_there` gave, or that the cell brings down whatever worker has it.
+def _result(future: Any) -> bytes | str | None:
+    """What `measured_there` gave; None: the workers that had it died, whoever's fault that was.
 
     Raises:
         OtherCode, RunStopped: it gave nothing, for a reason that is not the cell's.
@@ -145,8 +162,8 @@ def _result(future: Any) -> bytes | str:
 
     try:
         return future.result()
-    except KilledWorker as error:
-        return f"workers of the cluster died while they measured this cell: {error}"
+    except KilledWorker:
+        return None
     except CancelledError:
         raise RunStopped(LOST) from None
     except OtherCode:
