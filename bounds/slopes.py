@@ -16,7 +16,7 @@ EPS = np.finfo(float).eps
 
 
 class NoSlope(ArithmeticError, ValueError):
-    """Values that are not positive: they have no logarithm, and their power of the size is not known."""
+    """Values that are not positive and finite: they have no logarithm, and their power of the size is not known."""
 
 
 def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biased: bool = True) -> Estimate:
@@ -34,7 +34,7 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
     independent.
 
     Raises:
-        ValueError: fewer than four sizes. NoSlope: a value that is not positive.
+        ValueError: fewer than four sizes. NoSlope: a value that is not positive and finite.
     """
     sizes = np.asarray(sizes, float)
     if len(np.unique(sizes)) < 4:
@@ -43,8 +43,10 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
     samples = [np.atleast_1d(np.asarray(values[i], float)) for i in order]
     single = all(len(found) == 1 for found in samples)
     root = np.array([found[0] if single else np.sqrt((found**2).mean()) for found in samples])
-    if not (root > 0).all():
-        raise NoSlope(f"a slope needs positive values; size {sizes[order][np.argmin(root)]:g} has {root.min():g}")
+    wrong = np.flatnonzero(~((root > 0) & (root < np.inf)))
+    if len(wrong):
+        size, value = sizes[order][wrong[0]], root[wrong[0]]
+        raise NoSlope(f"a slope needs positive finite values; size {size:g} has {value:g}")
     logs, heights = np.log(sizes[order]), np.log(root)
     line, spread = _least_squares(logs, heights)
     noise = stats.t.ppf((1 + LEVEL) / 2, len(logs) - 2) * spread

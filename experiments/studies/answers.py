@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bounds.slopes import NoSlope, slope
+from bounds.slopes import LEVEL, NoSlope, slope
 from bounds.statement import Kind, Outcome
 from experiments.studies.study import Answer, error_of
 from ntkfl.estimate import Estimate
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import xarray
 
 FEWEST_CELLS, FEWEST_SIZES, FEWEST_COMPARED = 20, 4, 5
+SURE = 1 - 1e-6  # level at which a mean or a share violates; one true claim in a hundred leaves its 99% interval
 
 
 def along(values: xarray.DataArray, name: str) -> list[np.ndarray]:
@@ -80,6 +82,16 @@ def interval(claim: str, source: str, theory: float, measured: Estimate, note: s
     if outcome is Outcome.UNRESOLVED:
         note = _joined(note, f"the half-width {float(measured.error):.2g} exceeds {COARSE:g}")
     return Answer(claim, source, theory, measured, outcome, note)
+
+
+def sampled(claim: str, source: str, theory: float, interval_at: Callable[[float], Estimate], note: str = "") -> Answer:
+    """A mean or a share against theory: within its 99% interval it holds, outside that of `SURE` it is violated."""
+    answer = interval(claim, source, theory, interval_at(LEVEL), note)
+    wide = interval_at(SURE)
+    if answer.outcome is Outcome.VIOLATED and wide.lo <= theory <= wide.hi:
+        said = f"outside the interval of {LEVEL:.0%}, within that of {SURE:.6g}"
+        return replace(answer, outcome=Outcome.UNRESOLVED, note=_joined(note, said))
+    return answer
 
 
 def upper(

@@ -17,8 +17,8 @@ from bounds.fl_ntk.lipschitz_loss import Loss
 from bounds.fl_ntk.sampled_problem import UserData
 from bounds.formula import evaluate
 from bounds.slopes import LEVEL
-from bounds.statement import Form, Outcome
-from experiments.studies.answers import FEWEST_COMPARED, errors, interval, untested, upper
+from bounds.statement import Form
+from experiments.studies.answers import FEWEST_COMPARED, errors, sampled, untested, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.spread import mean
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import xarray
 
 DELTA, HELD_OUT = 0.01, 700
-UNLIKELY = 1e-6  # at which coins are refuted; of those that are coins one in a hundred leaves the 99% interval
 TRUE, RANDOM = "true", "random"
 LOSS = Loss()  # min(1, |f - y|): it vanishes at the label, as the repaired form needs
 SOURCE = "fl-ntk/C.11"
@@ -98,18 +97,16 @@ def _coins(at: xarray.Dataset) -> Answer:
     """The share of wrong signs on labels that are coins, with Clopper and Pearson's interval."""
     claim = "random labels: half of the held-out signs are wrong"
     share, count = at.error.to_numpy().ravel(), at.held_out.to_numpy().ravel()
-    there = np.isfinite(share)
+    there = ~np.isnan(share)
     if there.sum() < FEWEST_COMPARED:
         return untested(claim, SOURCE, 0.5, f"{int(there.sum())} cells; {FEWEST_COMPARED} are needed")
     wrong, tried = round((share * count)[there].sum()), round(count[there].sum())
-    test, note = stats.binomtest(wrong, tried), f"{tried} held-out labels in all"
-    low, high = test.proportion_ci(LEVEL, method="exact")
-    found = Estimate.between(low, high, f"Clopper-Pearson {LEVEL:.0%}")
-    answer = interval(claim, "the labels are coins", 0.5, found, note)
-    if answer.outcome is Outcome.VIOLATED and test.pvalue > UNLIKELY:
-        note += f"; outside the interval, but with coins so far or further at probability {test.pvalue:.1g}"
-        return replace(answer, outcome=Outcome.UNRESOLVED, note=note)
-    return answer
+
+    def interval_at(level: float) -> Estimate:
+        low, high = stats.binomtest(wrong, tried).proportion_ci(level, method="exact")
+        return Estimate.between(low, high, f"Clopper-Pearson {level:.6g}")
+
+    return sampled(claim, "the labels are coins", 0.5, interval_at, f"{tried} held-out labels in all")
 
 
 def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:

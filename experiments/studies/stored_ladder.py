@@ -71,9 +71,9 @@ class StoredLadder(WidthLadder):
 
 
 def _present(cells: xarray.Dataset) -> np.ndarray:
-    """Which cells have all their numbers, (widths, seeds)."""
+    """Which cells are there, with all their numbers, (widths, seeds); an infinite number is there."""
     whole = np.ones((cells.sizes[WIDTH], cells.sizes[SEED]), bool)
     for values in cells.data_vars.values():
-        found = np.isfinite(values.transpose(WIDTH, SEED, ...).to_numpy())
+        found = ~np.isnan(values.transpose(WIDTH, SEED, ...).to_numpy())
         whole &= found.all(axis=tuple(range(2, found.ndim)))
     return whole

@@ -109,7 +109,7 @@ def test_many_samples_leave_less_noise_than_few():
 
 
 def test_what_has_no_logarithm_is_also_an_arithmetic_error():
-    with pytest.raises(ArithmeticError, match="a slope needs positive values; size 512 has 0"):
+    with pytest.raises(ArithmeticError, match="a slope needs positive finite values; size 512 has 0"):
         slope(SIZES, [np.zeros(3) if size == 512 else np.ones(3) for size in SIZES])
     assert issubclass(NoSlope, ValueError)
 
@@ -119,8 +119,9 @@ def test_what_has_no_logarithm_is_also_an_arithmetic_error():
     [
         ([1, 2, 4], [1, 1, 1], "a slope needs at least 4 different sizes, got 3"),
         ([1, 2, 4, 4], [1, 1, 1, 1], "a slope needs at least 4 different sizes, got 3"),
-        ([1, 2, 4, 8], [1, 0, 1, 1], "a slope needs positive values; size 2 has 0"),
-        ([1, 2, 4, 8], [1, 1, -3, 1], "a slope needs positive values; size 4 has -3"),
+        ([1, 2, 4, 8], [1, 0, 1, 1], "a slope needs positive finite values; size 2 has 0"),
+        ([1, 2, 4, 8], [1, np.inf, 1, 1], "a slope needs positive finite values; size 2 has inf"),
+        ([1, 2, 4, 8], [1, 1, -3, 1], "a slope needs positive finite values; size 4 has -3"),
     ],
 )
 def test_bad_ladders_are_refused(sizes, values, message):

@@ -74,3 +74,9 @@ def test_missing_cells_are_left_out():
     assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
     (chart,) = STUDY.charts(cells)
     assert np.isnan(chart.panels[0].series[0].y[1])
+
+
+def test_an_infinite_cell_does_not_drop_out():
+    answers = STUDY.summarise(planted(STUDY, lambda point: cell(point, off=np.inf if point["seed"] == 1 else 1.0)))
+    assert [answer.outcome for answer in answers] == [Outcome.UNRESOLVED] * 3
+    assert all("infinite" in answer.note for answer in answers)

@@ -104,3 +104,10 @@ def test_three_widths_are_untested():
     answers = STUDY.summarise(planted(STUDY, cell, width=(64, 128, 256)))
     assert {answer.outcome for answer in answers} == {Outcome.UNTESTED}
     assert "networks of 3 widths" in answers[0].note
+
+
+def test_an_infinite_cell_does_not_drop_out():
+    """One diverged network: the exponent of what diverged is unresolved, though the other cells would suffice."""
+    cells = planted(STUDY, lambda p: cell(p) | ({"movement": np.inf} if p["seed"] == 0 and p["width"] == 64 else {}))
+    (moved,) = (a for a in STUDY.summarise(cells) if a.claim.startswith("max_r |u_r(T) - u_r(0)|"))
+    assert moved.outcome is Outcome.UNRESOLVED and "size 64 has inf" in moved.note
