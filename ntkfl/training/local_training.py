@@ -121,8 +121,10 @@ class LocalTraining:
         return LocalResult(uploads, kept, state, params, squared_norms(moved))
 
     def _batch(self, plan: LocalPlan, step: int, dtype: torch.dtype) -> Batch:
-        index = torch.as_tensor(plan.index[:, step], device=self.data.x.device)
-        real = torch.as_tensor(plan.real[:, step], device=self.data.x.device, dtype=dtype)
+        # One client alone needs no places filled up to the longest batch: they would be computed for nothing.
+        places = slice(None) if self.mapped else np.flatnonzero(plan.real[0, step])
+        index = torch.as_tensor(plan.index[:, step, places], device=self.data.x.device)
+        real = torch.as_tensor(plan.real[:, step, places], device=self.data.x.device, dtype=dtype)
         return Batch(self.data.x[index], self.data.y[index], real)
 
     def _each(self, function: Callable, axes: tuple[Any, ...], clients: int) -> Callable:
