@@ -158,3 +158,12 @@ def infinite_blocks(x):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limit, "TILED", float("inf"))
         return infinite(x)
+
+
+def test_pairs_are_repaired_alike_however_many_are_taken_at_a_time(monkeypatch):
+    rng = np.random.default_rng(11)
+    rows = np.concatenate([pair_at_angle(rng, 5, angle, False) for angle in (1e-3, 1e-7)] * 3)
+    x = np.concatenate([rows, rows + 1e-9])
+    whole = infinite(x)
+    monkeypatch.setattr(limit, "_GATHER", 7)  # one pair at a time
+    assert np.array_equal(infinite(x), whole)

@@ -111,6 +111,12 @@ def test_bad_matrices_are_named(h, message):
             function(h)
 
 
+def test_entries_whose_products_overflow_are_refused():
+    h = 1e306 * np.diag(np.arange(1.0, 1 + spectrum.BALLS_UP_TO + 1) / 201)
+    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(ValueError, match="products overflow: rescale"):
+        smallest_eigenvalue(h)
+
+
 @settings(deadline=None, max_examples=25)
 @given(seed=seeds, n=st.integers(2, 8), d=st.integers(2, 6), factor=st.floats(0.01, 100))
 def test_parallel_rows_are_named_and_lambda_is_zero(seed, n, d, factor):
