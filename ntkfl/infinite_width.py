@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -47,10 +47,23 @@ class KernelRegime:
     gram: Float[np.ndarray, "n n"]
     own_gram: bool = False
 
+    def at(self, setup: Setup) -> KernelRegime:
+        """The same data and Gram matrix under other steps, for sweeps: what is decomposed already is used again.
+
+        Always the clients' blocks; the whole round too where eta_local and local_steps stay as they are. It does not
+        warn of steps beyond the limit: `stable` and `step_warning` say so.
+        """
+        other = replace(self, setup=setup)
+        vars(other)["_clients"] = self._clients
+        same_steps = (setup.eta_local, setup.local_steps) == (self.setup.eta_local, self.setup.local_steps)
+        if same_steps and np.isfinite(self._response).all():
+            vars(other)["_modes"] = replace(self._modes, rho=other._rho)
+        return other
+
     @cached_property
     def round_map(self) -> Float[np.ndarray, "n n"]:
         """M, which takes the residual of one round to that of the next."""
-        return np.eye(self.problem.n) - self._rho * self.gram @ self._clients.function(self._response)
+        return np.eye(self.problem.n) - self._rho * self._clients.apply(self._response, self.gram).T
 
     @cached_property
     def nu(self) -> Float[np.ndarray, " n"]:

@@ -62,12 +62,12 @@ class ClientModes:
             vectors.append(basis)
         return cls(members, tuple(vectors), np.maximum(values, 0.0))
 
-    def function(self, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n n"]:
-        """blockdiag_c V_c diag(values_c) V_c^T: a function of the blocks, given by its values at the eigenvalues."""
-        matrix = np.zeros((len(values), len(values)))
+    def apply(self, values: Float[np.ndarray, " n"], matrix: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n r"]:
+        """blockdiag_c V_c diag(values_c) V_c^T times a matrix: a function of the blocks, given at their eigenvalues."""
+        result = np.empty_like(matrix)
         for owned, basis in zip(self.members, self.vectors, strict=True):
-            matrix[np.ix_(owned, owned)] = (basis * values[owned]) @ basis.T
-        return matrix
+            result[owned] = (basis * values[owned]) @ (basis.T @ matrix[owned])
+        return result
 
     def local_residuals(self, residual: Float[np.ndarray, "T n C"], eta_local: float, steps: int) -> np.ndarray:
         """(I - eta_l H_cc)^k r_c for k = 0..steps, on each client's own samples, (T, steps+1, n, C).
@@ -119,31 +119,33 @@ class RoundModes:
         """
         if response.min() >= SAFELY_POSITIVE * eta_local:
             return cls._of_positive_p(gram, clients, response, rho)
-        return cls._of_any_p(gram, clients.function(response), rho)
+        return cls._of_any_p(gram, clients, response, rho)
 
     @classmethod
     def _of_positive_p(cls, gram, clients, response, rho) -> RoundModes:
         """Through P^{1/2} H P^{1/2}: H may be singular, and nothing is divided by its eigenvalues."""
-        root, inverse = clients.function(np.sqrt(response)), clients.function(1 / np.sqrt(response))
-        nu, q = np.linalg.eigh(_symmetric(root @ gram @ root))
+        root = np.sqrt(response)
+        nu, q = np.linalg.eigh(_symmetric(clients.apply(root, clients.apply(root, gram).T)))
         nu = np.where(nu > _rounding(nu), nu, 0.0)
-        basis = np.where(nu > 0, root @ q, 0.0)  # where nu = 0 they lie in the kernel of H and would only grow with t
-        gain = float(1 / np.sqrt(response.max())), float(1 / np.sqrt(response.min()))
-        return cls(nu, inverse @ q, basis, (root @ q).T, nu, np.ones_like(nu), gain, rho)
+        drive = clients.apply(root, q)
+        basis = np.where(nu > 0, drive, 0.0)  # where nu = 0 they lie in the kernel of H and would only grow with t
+        gain = float(1 / root.max()), float(1 / root.min())
+        return cls(nu, clients.apply(1 / root, q), basis, drive.T, nu, np.ones_like(nu), gain, rho)
 
     @classmethod
-    def _of_any_p(cls, gram, p, rho) -> RoundModes:
+    def _of_any_p(cls, gram, clients, response, rho) -> RoundModes:
         """Through L^T P L with H = L L^T of full column rank: P may be indefinite or nearly singular."""
         size, u = np.linalg.eigh(gram)
         kept = size > _rounding(size)
         root = np.sqrt(size[kept])
         factor = u[:, kept] * root
-        nu, q = np.linalg.eigh(_symmetric(factor.T @ p @ factor))
+        nu, q = np.linalg.eigh(_symmetric(factor.T @ clients.apply(response, factor)))
         nu = np.where(np.abs(nu) > _rounding(nu), nu, 0.0)
         start = 1 / nu if kept.all() and nu.all() else None
-        drive = q.T @ factor.T @ p
+        outward = factor @ q
+        drive = clients.apply(response, outward).T
         gain = (float(root.min()), float(root.max())) if len(root) else (0.0, 0.0)
-        return cls(nu, factor @ q, (u[:, kept] / root) @ q, drive, np.ones_like(nu), start, gain, rho)
+        return cls(nu, outward, (u[:, kept] / root) @ q, drive, np.ones_like(nu), start, gain, rho)
 
     def residual(self, initial: Float[np.ndarray, "n C"], rounds: np.ndarray) -> Float[np.ndarray, "T n C"]:
         """r(t) at the given rounds (T,), for r(0) = initial."""

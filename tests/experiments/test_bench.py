@@ -15,6 +15,7 @@ from experiments.command_line import app
 
 SMALL = {
     "initial-gram": {"n": 12, "d": 3, "m": 64},
+    "kernel-regime": {"n": 12, "N": 3, "T": 40},
     "infinite-gram": {"n": 30, "d": 3},
     "smallest-eigenvalue": {"n": 30, "d": 40},
     "algorithm1": {"n": 12, "d": 3, "m": 32, "N": 3},

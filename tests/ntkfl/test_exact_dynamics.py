@@ -76,6 +76,30 @@ def test_everything_agrees_with_training_the_parameters(local_steps, n_outputs, 
     close(regime.predict(None, 3, start, new @ theta, cross_gram=new @ phi.T), new @ path[3])
 
 
+@pytest.mark.parametrize("changed", [{"eta_global": 0.7}, {"eta_local": 0.2}, {"local_steps": 5}, {"rounds": 3}])
+def test_other_steps_share_what_is_decomposed_and_change_nothing(changed, monkeypatch):
+    _, phi, problem, _ = random_case(3, n_outputs=2)
+    setup = Setup(eta_local=0.4, eta_global=1.3, local_steps=2, rounds=10)
+    regime = kernel_regime(problem, setup, gram=phi @ phi.T)
+    fresh = kernel_regime(problem, replace(setup, **changed), gram=phi @ phi.T).trajectory()
+    decomposed, eigh = [], np.linalg.eigh
+    assert np.isfinite(regime.rate)
+    monkeypatch.setattr(np.linalg, "eigh", lambda h: decomposed.append(len(h)) or eigh(h))
+    np.testing.assert_array_equal(regime.at(replace(setup, **changed)).trajectory().outputs, fresh.outputs)
+    assert decomposed == ([] if {"eta_global", "rounds"} & set(changed) else [problem.n])
+
+
+def test_steps_that_overflow_are_said_so_by_a_sweep_too():
+    _, phi, problem, _ = random_case(3)
+    wild = Setup(eta_local=1e200, local_steps=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        regime = kernel_regime(problem, wild, gram=phi @ phi.T).at(replace(wild, eta_global=0.5))
+    assert "overflows float64" in regime.step_warning
+    with pytest.raises(OverflowError):
+        regime.outputs(1)
+
+
 @pytest.mark.parametrize("local_steps", [2, 3])
 def test_parameters_also_when_the_step_passes_the_local_limit(local_steps):
     """eta_local q > 2: P is indefinite for K = 2, positive for K = 3; the formulas hold all the same."""

@@ -41,7 +41,7 @@ def test_sums_of_very_many_terms():
 def modes(h, owner, eta_local, steps, rho):
     clients = ClientModes.of(h, tuple(np.flatnonzero(owner == c) for c in range(owner.max() + 1)))
     response = geometric_sum(clients.values, eta_local, steps)
-    p = clients.function(response)
+    p = clients.apply(response, np.eye(len(h)))
     return RoundModes.of(h, clients, response, eta_local, rho), np.eye(len(h)) - rho * h @ p
 
 

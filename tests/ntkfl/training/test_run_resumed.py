@@ -214,7 +214,7 @@ def test_only_the_number_of_rounds_may_change(tmp_path):
     other.x[0, 0] += 1e-9
     with pytest.raises(ValueError, match=r"toy has changed since the run in .* was begun"):
         run(**objects() | {"data": other}, out=tmp_path, resume=True)
-    with pytest.raises(FileNotFoundError, match="no run to resume"):
+    with pytest.raises(FileNotFoundError, match="no run in"):
         toy_run(out=tmp_path / "nothing", resume=True)
     with pytest.raises(ValueError, match="name its folder with out"):
         toy_run(resume=True)
