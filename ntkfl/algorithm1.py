@@ -31,6 +31,7 @@ def simulate(
     movements: bool = True,
     dtype: Literal["float64", "float32"] = "float64",
     devices: Sequence[Any] = (),
+    memory: float | None = None,
 ) -> Trajectory:
     """Run Algorithm 1 for `setup.rounds` rounds: sum loss, unweighted server mean, steps k = 0..K-1, indicator >= 0.
 
@@ -42,10 +43,11 @@ def simulate(
         movements: record movements, steps and flips. Without them a large run goes through groups of clients
             (`client_groups`): a fraction of the memory, and several times faster.
         dtype, devices: float32, and JAX devices that share the neurons; both without movements only.
+        memory: bytes that the run may take, of each device, beside the results: groups of clients are made to fit.
 
     Raises:
         ValueError: several outputs, weights that do not fit, a round to keep that is not run, movements asked of
-            float32 or of several devices.
+            float32 or of several devices, a run that does not fit into `memory`.
         FloatingPointError: the run overflowed; the message names the round and the stability limit.
 
     Source: FL-NTK, Algorithm 1 (with k = 0..K-1: the printed loop is circular, see the ledger's section 0).
@@ -60,9 +62,18 @@ def simulate(
             f"dtype is {dtype} and {len(devices)} devices are named; movements are recorded in float64 on the host "
             "only: pass movements=False"
         )
+    if memory is not None and not memory > 0:
+        raise ValueError(f"memory is {memory}; it must be a positive number of bytes")
+    whole = 8 * setup.width * (9 * len(layout.flat) + (2 + len(keep)) * problem.d)  # bytes of `_run`
+    fits = memory is None or whole <= memory
+    if memory is not None and movements and not fits:
+        raise ValueError(
+            f"with movements the run takes {whole / 1e9:.3g} GB and memory is {memory / 1e9:.3g} GB; movements=False "
+            "needs a fraction of that"
+        )
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, with its cause
-        if special or (not movements and problem.n * setup.width >= GROUPED):
-            found = _run_in_groups(layout, setup, weights, keep, linearised, dtype, devices)
+        if special or (not movements and (problem.n * setup.width >= GROUPED or not fits)):
+            found = _run_in_groups(layout, setup, weights, keep, linearised, dtype, devices, memory)
         else:
             found = _run(layout, setup, weights, keep, linearised, movements)
     real = layout.position  # where each sample sits in the padded order
@@ -230,7 +241,14 @@ def _run(layout: _Layout, setup: Setup, weights: Weights, keep: np.ndarray, line
 
 
 def _run_in_groups(
-    layout: _Layout, setup: Setup, weights: Weights, keep: np.ndarray, linearised: bool, dtype: str, devices: Sequence
+    layout: _Layout,
+    setup: Setup,
+    weights: Weights,
+    keep: np.ndarray,
+    linearised: bool,
+    dtype: str,
+    devices: Sequence,
+    memory: float | None,
 ) -> _Run:
     """The same without movements, by `client_groups`."""
     from ntkfl import client_groups
@@ -248,6 +266,7 @@ def _run_in_groups(
         linearised=linearised,
         dtype=dtype,
         devices=devices,
+        memory=memory,
     )
     local = np.asarray(found.local, float).reshape(setup.rounds, setup.local_steps + 1, -1)
     outputs = np.concatenate([local[:, 0], np.asarray(found.last, float).reshape(1, -1)])

@@ -32,6 +32,33 @@ def in_weight_space(samples: int, d: int) -> bool:
     return samples >= 4 * d
 
 
+def clients_of_a_group(
+    n_clients: int, samples: int, d: int, width: int, itemsize: int, kept: int = 0, memory: float | None = None
+) -> int:
+    """How many clients are computed together: about `ROWS` samples, fewer where they would not fit.
+
+    What a run holds beside its results was measured to be at most four numbers for each neuron and each sample of a
+    group, and four for each weight; a client in weight space adds its change of the weights.
+
+    Args:
+        width: neurons of one device. kept: rounds whose weights are kept. memory: bytes; None: whatever it takes.
+
+    Raises:
+        ValueError: one client alone does not fit.
+    """
+    size = min(n_clients, max(1, ROWS // samples))
+    if memory is None:
+        return size
+    always = width * itemsize * (4 + kept) * d
+    each = width * itemsize * (4 * samples + (d if in_weight_space(samples, d) else 0))
+    if always + each > memory:
+        raise ValueError(
+            f"the run takes {(always + each) / 1e9:.3g} GB and memory is {memory / 1e9:.3g} GB; smaller clients, fewer "
+            "kept rounds, dtype='float32' or several devices need less"
+        )
+    return min(size, int((memory - always) // each))
+
+
 def run(
     x: np.ndarray,
     y: np.ndarray,
@@ -46,6 +73,7 @@ def run(
     linearised: bool,
     dtype: str = "float64",
     devices: Sequence[jax.Device] = (),
+    memory: float | None = None,
 ) -> Outputs:
     """Run Algorithm 1.
 
@@ -54,10 +82,12 @@ def run(
             are returned, ascending. linearised: patterns stay those of the start. dtype: of all that is computed.
         devices: they share the neurons; each local step they exchange the outputs of one group, no more. Of several
             hosts all call this, with all of their devices, after `jax.distributed.initialize`.
+        memory: bytes a device, as in `clients_of_a_group`.
     """
     n_clients, samples, d = x.shape
     width = len(signs)
-    size = min(n_clients, max(1, ROWS // samples))
+    own = -(-width // max(1, len(devices)))
+    size = clients_of_a_group(n_clients, samples, d, own, np.dtype(dtype).itemsize, len(keep), memory)
     padding = ((0, -n_clients % size), (0, 0))
     x, y = np.pad(x, (*padding, (0, 0))), np.pad(y, padding)
     x, y = x.reshape(-1, size, samples, d).astype(dtype), y.reshape(-1, size, samples).astype(dtype)

@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
@@ -74,6 +76,45 @@ def test_a_large_run_without_movements_goes_through_groups(linearised, monkeypat
 def test_movements_in_float32_are_refused():
     with pytest.raises(ValueError, match="dtype is float32 and 0 devices are named; movements are recorded in float64"):
         simulate(ragged()[0], SETUP, dtype="float32")
+
+
+def test_a_budget_makes_groups_smaller_and_changes_nothing():
+    problem, padded, *_ = ragged()
+    setup, plain = replace(SETUP, width=512), None
+    least = 512 * 8 * (4 * 3 + 4 * padded.shape[1])  # one client in pre-activation space
+    for memory in (None, 1e12, least):
+        found = simulate(problem, setup, movements=False, memory=memory)
+        plain = found if plain is None else plain
+        assert np.allclose(found.outputs, plain.outputs, rtol=0, atol=1e-12)
+    assert client_groups.clients_of_a_group(5, padded.shape[1], 3, 512, 8, memory=least) == 1
+    with pytest.raises(ValueError, match=r"the run takes \S+ GB and memory is \S+ GB; smaller clients"):
+        simulate(problem, setup, movements=False, memory=least - 1)
+    with pytest.raises(ValueError, match=r"with movements the run takes .*; movements=False needs"):
+        simulate(problem, setup, memory=least)
+    with pytest.raises(ValueError, match="memory is -1; it must be a positive number of bytes"):
+        simulate(problem, setup, memory=-1)
+
+
+@pytest.mark.parametrize(
+    ("clients", "samples", "d", "dtype", "kept"),
+    [(10, 100, 32, "float64", 0), (10, 100, 32, "float32", 2), (20, 10, 300, "float64", 0), (2, 300, 60, "float64", 1)],
+)
+def test_what_xla_allocates_is_within_the_count(clients, samples, d, dtype, kept):
+    width, item = 2**14, np.dtype(dtype).itemsize
+    memory = 0.6 * width * item * (4 * samples * min(clients, 128 // samples + 2) + (6 + kept) * d)
+    size = client_groups.clients_of_a_group(clients, samples, d, width, item, kept, memory)
+
+    def numbers(*shape, dtype=dtype):
+        return jax.ShapeDtypeStruct(shape, dtype)
+
+    groups = (-(-clients // size), size, samples)
+    arrays = numbers(*groups, d), numbers(*groups), numbers(width, d), numbers(width), numbers(kept, dtype="int64")
+    steps = {"local_steps": 3, "rounds": 2, "linearised": False}
+    by_weights = client_groups.in_weight_space(samples, d)
+    made = client_groups._run.lower(*arrays, *(numbers() for _ in range(3)), **steps, by_weights=by_weights).compile()
+    found = made.memory_analysis()
+    taken = found.temp_size_in_bytes + found.argument_size_in_bytes + found.output_size_in_bytes
+    assert 0.2 * memory < taken <= memory
 
 
 ON_DEVICES = """
