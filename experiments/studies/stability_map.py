@@ -109,17 +109,23 @@ def _not_before(cells: xarray.Dataset, size: float) -> Answer:
 
 
 def _boundaries(cells: xarray.Dataset) -> np.ndarray:
-    """For each column the last calm (or 0), the first grown (or inf) and the least server step, over the limit."""
+    """For each column the last calm (or 0), the first grown (or inf) and the least server step, over the limit.
+
+    A run that its regime lets grow too slowly to be seen in ROUNDS is neither: a fine grid has such beyond the limit.
+    """
     ordered = cells.sortby(SERVER).transpose(SERVER, ...)
     steps = ordered[SERVER].to_numpy().astype(float)
-    peaks, limits, local = (ordered[name].to_numpy() for name in ("peak", "own_limit", "own_limit_local"))
+    names = "peak", "own_limit", "own_limit_local", "own_rate"
+    peaks, limits, local, rates = (ordered[name].to_numpy() for name in names)
+    slow = (rates > 1) & (rates < DECIDED ** (1 / ROUNDS))
     below = ordered[ETA].broadcast_like(ordered.peak).transpose(*ordered.peak.dims).to_numpy() < local
     found = []
     for place in np.ndindex(peaks.shape[1:]):
         column = (slice(None), *place)
         limit, grown = limits[column][0], peaks[column] >= GROWN
         if np.isfinite(peaks[column]).all() and below[column].all() and 0 < limit < np.inf:
-            ends = steps[~grown].max(initial=0), steps[grown].min(initial=np.inf), steps[0]
+            calm = ~grown & ~slow[column]
+            ends = steps[calm].max(initial=0), steps[grown].min(initial=np.inf), steps[0]
             found.append(np.array(ends) / limit)
     return np.reshape(found, (-1, 3)).T
 

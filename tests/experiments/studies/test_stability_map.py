@@ -66,6 +66,21 @@ def test_a_planted_boundary_holds():
     assert answers[0].measured is not None and answers[0].measured.lo <= 1 <= answers[0].measured.hi
 
 
+def test_growth_too_slow_to_be_seen_does_not_move_the_boundary():
+    """A grid so fine that runs beyond the limit multiply by 1.02 a round, in a mode a hundredth of the residual."""
+
+    def slow(point):
+        rate = 2 * point["eta_global"] * point["eta_local"] / 3 - 1
+        peak = max(1.0, min(1e6, 0.01 * abs(rate) ** stability_map.ROUNDS))
+        return cell(point) | {"own_rate": abs(rate), "peak": peak, "last": peak}
+
+    axes = {"eta_local": (0.5, 0.6, 0.7), "eta_global": (2.0, 4.0, 4.31, 5.02, 6.05, 8.0, 16.0), "residual": (0.001,)}
+    cells = planted(STUDY, slow, **axes)
+    assert (cells.peak < 3).sel(eta_global=6.05, eta_local=0.5).all(), "beyond the limit of 6, and not grown"
+    begins, *_ = STUDY.summarise(cells)
+    assert begins.outcome is Outcome.HOLDS
+
+
 def test_a_boundary_elsewhere_and_growth_everywhere_are_violated():
     begins, predicted, later, small = STUDY.summarise(planted(STUDY, lambda point: cell(point, shift=0.6)))
     assert [answer.outcome for answer in (begins, predicted, later)] == [Outcome.VIOLATED] * 3
