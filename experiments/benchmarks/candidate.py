@@ -15,6 +15,8 @@ import time
 
 import numpy as np
 
+from experiments.benchmarks.workload import Call, Timed
+
 KEPT = 64  # numbers of a result that are compared, spread evenly
 
 
@@ -26,21 +28,30 @@ def main(workload: str, candidate: str, sizes: str) -> None:
 
     found = next(c for c in catalogue()[workload].candidates if c.name == candidate)
     call = found.build(json.loads(sizes))
-    result = np.asarray(call(), float).ravel()
+    result = np.asarray(timed(call).result, float).ravel()
     start = _memory()
     numbers = result[np.linspace(0, len(result) - 1, min(KEPT, len(result))).astype(int)]
     print(json.dumps({"numbers": numbers.tolist(), "memory": start}), file=answers, flush=True)
     del result
     for _ in sys.stdin:
-        clock, processor = time.perf_counter(), time.process_time()
-        call()
-        took = {"clock": time.perf_counter() - clock, "processor": time.process_time() - processor}
-        print(json.dumps(took | {"memory": _memory()}), file=answers, flush=True)
+        took = timed(call)
+        said = {"clock": took.clock, "processor": took.processor, "memory": _memory()}
+        print(json.dumps(said), file=answers, flush=True)
+
+
+def timed(call: Call) -> Timed:
+    """The work done once, with its seconds: those that it measured itself, if it did."""
+    clock, processor = time.perf_counter(), time.process_time()
+    found = call()
+    if isinstance(found, Timed):
+        return found
+    return Timed(found, time.perf_counter() - clock, time.process_time() - processor)
 
 
 def _memory() -> int:
-    """The largest resident memory so far, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    """The largest resident memory so far of this process, or of the largest that it has waited for, in bytes."""
+    largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return largest * (1 if sys.platform == "darwin" else 1024)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Rounds of federated training by Flower's simulation: run by the interpreter of an environment that has it.
 
-`python rounds_by_flower.py FOLDER ROUNDS`: FOLDER holds `work.npz` as `experiments.benchmarks.training` writes it; the
-last weights go to `weights.npy` there, and the seconds after each round, on the clock and on the processor, to
-`times.json`.
+`python rounds_by_flower.py FOLDER ROUNDS`: as `experiments.benchmarks.elsewhere` has it; the result are the last
+weights.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def main(grid: Grid, context: Context) -> None:
     strategy = Clock(fraction_evaluate=0.0, min_train_nodes=count, min_available_nodes=count)
     start = ArrayRecord({"hidden": hidden})
     result = strategy.start(grid, start, num_rounds=rounds)
-    np.save(folder / "weights.npy", result.arrays.to_torch_state_dict()["hidden"].numpy())
+    np.save(folder / "result.npy", result.arrays.to_torch_state_dict()["hidden"].numpy())
     (folder / "times.json").write_text(json.dumps(strategy.marks))
 
 

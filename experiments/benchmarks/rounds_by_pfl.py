@@ -1,8 +1,7 @@
 """Rounds of federated training by pfl-research: run by the interpreter of an environment that has it, not imported.
 
-`python rounds_by_pfl.py FOLDER ROUNDS`: FOLDER holds `work.npz` as `experiments.benchmarks.training` writes it; the
-last weights go to `weights.npy` there, and the seconds after each round, on the clock and on the processor, to
-`times.json`.
+`python rounds_by_pfl.py FOLDER ROUNDS`: as `experiments.benchmarks.elsewhere` has it; the result are the last
+weights.
 """
 
 from __future__ import annotations
@@ -74,5 +73,5 @@ FederatedAveraging().run(
     callbacks=[clock],
     send_metrics_to_platform=False,
 )
-np.save(folder / "weights.npy", network.hidden.detach().numpy())
+np.save(folder / "result.npy", network.hidden.detach().numpy())
 (folder / "times.json").write_text(json.dumps(clock.marks))

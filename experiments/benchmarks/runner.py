@@ -9,11 +9,13 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
+from experiments.benchmarks.elsewhere import PYTHON, THREADS
 from experiments.benchmarks.workload import Candidate, Sizes, Workload
 
 
@@ -46,21 +48,28 @@ Progress = Callable[[str], None]
 
 
 def measured(
-    workload: Workload, sizes: Sizes, repetitions: int, threads: int, progress: Progress | None = None
+    workload: Workload,
+    sizes: Sizes,
+    repetitions: int,
+    threads: int,
+    progress: Progress | None = None,
+    peers: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Timing]:
     """The candidates' timings: in turn, one after the other, as often as asked for.
+
+    peers: interpreters of the peers that need their own, by name.
 
     Raises:
         RuntimeError: a candidate whose result is not ours within the workload's tolerance.
     """
-    skipped = {c.name: why for c in workload.candidates if (why := _skipped(c, sizes))}
+    skipped = {c.name: why for c in workload.candidates if (why := _skipped(c, sizes, peers))}
     with ExitStack() as stack:
         running: dict[str, _Process] = {}
         for candidate in workload.candidates:
             if candidate.name not in skipped:
                 if progress:
                     progress(f"{workload.name} {_words(sizes)}: {candidate.name} starts")
-                process = stack.enter_context(_process(workload, candidate, sizes, threads))
+                process = stack.enter_context(_process(workload, candidate, sizes, threads, peers))
                 if process.died:
                     skipped[candidate.name] = process.died
                 else:
@@ -84,10 +93,9 @@ def measured(
             timings.append(Timing(**common, skipped=skipped[candidate.name]))
             continue
         off = _off(running[candidate.name].numbers, ours.numbers) if ours else math.nan
-        if candidate.role != "limit" and off > workload.tolerance:
-            raise RuntimeError(
-                f"{candidate.name} on {_words(sizes)} is off by {off:.1e}; {workload.tolerance:g} is allowed"
-            )
+        allowed = candidate.tolerance or workload.tolerance
+        if candidate.role != "limit" and off > allowed:
+            raise RuntimeError(f"{candidate.name} on {_words(sizes)} is off by {off:.1e}; {allowed:g} is allowed")
         some = took[candidate.name]
         medians: dict[str, Any] = {key: statistics.median(one[key] for one in some) for key in ("clock", "processor")}
         timings.append(Timing(**common, **medians, memory=int(max(one["memory"] for one in some)), off=off))
@@ -109,7 +117,9 @@ def exponent(timings: Sequence[Timing], workload: Workload, candidate: str) -> t
     return slope, len(own)
 
 
-def _skipped(candidate: Candidate, sizes: Sizes) -> str:
+def _skipped(candidate: Candidate, sizes: Sizes, peers: Mapping[str, str]) -> str:
+    if candidate.peer and candidate.peer not in peers:
+        return f"no --peer-python {candidate.peer}=PATH"
     if candidate.needs and importlib.util.find_spec(candidate.needs) is None:
         return f"{candidate.needs} is not installed"
     too_large = [name for name, most in candidate.most.items() if sizes[name] > most]
@@ -152,10 +162,13 @@ class _Process:
 
 
 @contextmanager
-def _process(workload: Workload, candidate: Candidate, sizes: Sizes, threads: int) -> Iterator[_Process]:
+def _process(
+    workload: Workload, candidate: Candidate, sizes: Sizes, threads: int, peers: Mapping[str, str]
+) -> Iterator[_Process]:
     words = [workload.name, candidate.name, json.dumps(dict(sizes))]
     environment = os.environ | {
-        "OMP_NUM_THREADS": str(threads),
+        THREADS: str(threads),
+        PYTHON: peers.get(candidate.peer or "", ""),
         "XLA_FLAGS": os.environ.get("XLA_FLAGS", "") + f" --xla_cpu_multi_thread_eigen={str(threads > 1).lower()}",
     }
     process = subprocess.Popen(

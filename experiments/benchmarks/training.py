@@ -9,13 +9,9 @@ say something, and none of Flower's, whose clients mostly wait for messages.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from experiments.benchmarks.barrier import timed
+from experiments.benchmarks.elsewhere import Seconds, by_script, how_to_get, interpreters
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem
 from ntkfl.training.datasets import load
@@ -37,9 +34,7 @@ from ntkfl.training.optimizers import SGD
 from ntkfl.training.schedules import Exponential
 from ntkfl.training.tree import Params
 
-HERE = Path(__file__).parent
-PEERS = {"pfl": "pip install 'pfl[pytorch]==0.6.0'", "flower": "pip install 'flwr[simulation]==1.41.0' torch"}
-Seconds = list[tuple[float, float]]  # of each round: on the clock, on the processor
+PEERS = ("pfl", "flower", "fedjax")
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,16 +131,8 @@ def loop_round(work: Workload, params: Params, number: int) -> Params:
 
 def by_peer(peer: str, python: str, work: Workload, rounds: int, threads: int) -> tuple[Seconds, Params]:
     """Seconds of the rounds after the first, and the last weights, from that simulator in a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        np.savez(Path(folder, "work.npz"), allow_pickle=False, **work.given)
-        command = [python, "-I", str(HERE / f"rounds_by_{peer}.py"), folder, str(rounds)]
-        environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        if done.returncode or not Path(folder, "times.json").exists():
-            raise RuntimeError(f"{peer} ended with {done.returncode}: {done.stderr[-2000:]}")
-        marks = np.diff(json.loads(Path(folder, "times.json").read_text()), axis=0)
-        weights = torch.tensor(np.load(Path(folder, "weights.npy")))
-    return [(clock, processor) for clock, processor in marks.tolist()], {"hidden": weights}
+    seconds, weights = by_script(f"rounds_by_{peer}", python, work.given, rounds, threads=threads)
+    return seconds, {"hidden": torch.tensor(weights)}
 
 
 def by_engine_and_loop(work: Workload, rounds: int) -> dict[str, tuple[Seconds, Params]]:
@@ -200,7 +187,9 @@ def report(work: Workload, peers: dict[str, str], rounds: int, repetitions: int,
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peer-python", nargs="*", default=[], metavar="PEER=PATH", help="pfl=PATH, flower=PATH")
+    parser.add_argument(
+        "--peer-python", nargs="*", default=[], metavar="PEER=PATH", help=", ".join(f"{p}=PATH" for p in PEERS)
+    )
     parser.add_argument("--clients", type=int, nargs="*", default=[10, 100], help="of the two-layer workloads")
     parser.add_argument("--images", type=int, default=3200, help="of Fashion-MNIST, over 50 clients; 0: leave it out")
     parser.add_argument("--device", default="cpu", help="of the convolutional workload")
@@ -209,11 +198,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of each process")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    peers = dict(pair.split("=", 1) for pair in given.peer_python)
-    if unknown := set(peers) - set(PEERS):
-        parser.error(f"there is no peer {', '.join(unknown)}; peers are {', '.join(PEERS)}")
-    for peer in PEERS.keys() - peers:
-        print(f"{peer} is skipped: in an environment of its own, {PEERS[peer]}; then --peer-python {peer}=PATH")
+    try:
+        peers = interpreters(given.peer_python)
+    except ValueError as error:
+        parser.error(str(error))
+    for peer in PEERS:
+        if peer not in peers:
+            print(how_to_get(peer))
     print(f"{given.threads} threads, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     for clients in given.clients:
         print("\n".join(report(two_layer(clients), peers, given.rounds, given.repetitions, given.threads)), flush=True)

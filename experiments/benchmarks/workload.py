@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 Sizes = Mapping[str, int]
 Call = Callable[[], object]  # does the work once; what it returns is compared, as numbers
+
+
+class Timed(NamedTuple):
+    """A result with the seconds that whoever made it measured, where the call itself takes longer for other reasons."""
+
+    result: Any
+    clock: float
+    processor: float
 
 
 @dataclass(frozen=True)
@@ -17,14 +26,17 @@ class Candidate:
         name: as in the table. build: sizes -> a call that does the work once, after all that is not measured.
         role: ours; a peer, which others offer for the same; or a limit, what the machine does at best (a matrix
             product, a copy) and the same ratio is taken to. needs: the package without which it is skipped.
-        most: sizes up to which it can be run at all (memory, patience).
+        peer: of `experiments.benchmarks.elsewhere`, whose interpreter it needs. most: sizes up to which it can be run
+            at all (memory, patience). tolerance: its own, where it computes in float32.
     """
 
     name: str
     build: Callable[[Sizes], Call]
     role: str = "peer"
     needs: str | None = None
+    peer: str | None = None
     most: Sizes = field(default_factory=dict)
+    tolerance: float | None = None
 
 
 @dataclass(frozen=True)

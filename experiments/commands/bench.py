@@ -2,6 +2,7 @@
 
 import json
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,13 @@ def bench(
     smallest: Annotated[bool, typer.Option("--smallest", help="only the first size of each workload")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="keep the numbers in this file")] = None,
     markdown: Annotated[Path | None, typer.Option(help="write the tables to this file")] = None,
+    peer_python: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PEER=PATH",
+            help="interpreter of an environment that has pfl, flower, fedjax or neural-tangents; once for each",
+        ),
+    ] = None,
     compare: Annotated[Path | None, typer.Option(help="numbers of an earlier run, to set beside these")] = None,
 ) -> None:
     """Measure workloads: seconds, memory, ratio to peers and to the machine's limit.
@@ -30,20 +38,25 @@ def bench(
     Exit status: 0 done, 2 bad input.
     """
     from experiments.benchmarks.bench_report import as_json, page
+    from experiments.benchmarks.elsewhere import how_to_get, interpreters
     from experiments.benchmarks.runner import measured
     from verification.processes import cores
 
     with ExitStack() as stack:
         with bad_input():
             chosen = _chosen(names)
-            earlier = _earlier(compare)
+            earlier, peers = _earlier(compare), interpreters(peer_python or [])
             write_json, write_page = stack.enter_context(reserved(json_file, markdown, inputs=()))
+        wanted = dict.fromkeys(c.peer for workload in chosen for c in workload.candidates if c.peer)
+        for peer in (peer for peer in wanted if peer not in peers):
+            typer.echo(how_to_get(peer), err=True)
         count = threads or cores()
         timings: list[Timing] = []
+        say = partial(typer.echo, err=True)
         with bad_input(RuntimeError):
             for workload in chosen:
                 for sizes in workload.sizes[:1] if smallest else workload.sizes:
-                    timings += measured(workload, sizes, repetitions, count, lambda text: typer.echo(text, err=True))
+                    timings += measured(workload, sizes, repetitions, count, say, peers)
         text = page(chosen, timings, earlier, repetitions, count)
         if write_json:
             write_json(as_json(timings, repetitions, count))

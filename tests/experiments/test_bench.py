@@ -2,14 +2,18 @@
 
 import json
 import math
+import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from experiments.benchmarks import elsewhere
 from experiments.benchmarks.bench_report import as_json, from_json, page
-from experiments.benchmarks.runner import Timing, exponent, measured
-from experiments.benchmarks.workload import Candidate, Workload
+from experiments.benchmarks.candidate import timed
+from experiments.benchmarks.runner import Timing, _skipped, exponent, measured
+from experiments.benchmarks.workload import Candidate, Timed, Workload
 from experiments.benchmarks.workloads import catalogue
 from experiments.command_line import app
 
@@ -55,6 +59,53 @@ def test_a_candidate_that_finds_something_else_is_not_believed():
     )
     with pytest.raises(RuntimeError, match=r"is off by .*; 1e-06 is allowed"):
         measured(strict, SMALL["smallest-eigenvalue"], repetitions=1, threads=1)
+
+
+SQUARES = """
+import json, sys
+import numpy as np
+folder, repetitions, power = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+np.save(folder + "/result.npy", np.load(folder + "/work.npz")["x"] ** power)
+json.dump([[2.0**k, 3.0 * k] for k in range(repetitions)], open(folder + "/times.json", "w"))
+"""
+
+
+def test_a_peer_in_another_environment_reports_its_own_seconds(tmp_path, monkeypatch):
+    """Repetitions end at 1, 2, 4, 8 s: those after the first take 1, 2, 4, whose median counts."""
+    monkeypatch.setattr(elsewhere, "HERE", tmp_path)
+    monkeypatch.setenv(elsewhere.PYTHON, sys.executable)
+    (tmp_path / "squares.py").write_text(SQUARES)
+    given = {"x": np.arange(3.0)}
+    found = timed(lambda: elsewhere.timed_there("squares", given, 4, "2", counted=10))
+    assert found.result.tolist() == [0, 1, 4] and (found.clock, found.processor) == (20, 30)
+
+
+def test_what_a_call_measures_itself_goes_before_the_clock():
+    assert timed(lambda: Timed(7, 1e6, 2e6)) == (7, 1e6, 2e6)
+    plain = timed(lambda: 7)
+    assert plain.result == 7 and 0 <= plain.clock < 1e3
+
+
+def test_peers_without_an_interpreter_are_skipped_with_the_command_that_gets_them():
+    skipped = _skipped(Candidate("pfl", lambda sizes: lambda: 0, peer="pfl"), {"n": 1}, {})
+    assert skipped == "no --peer-python pfl=PATH"
+    for peer in {c.peer for workload in catalogue().values() for c in workload.candidates if c.peer}:
+        assert "pip install" in elsewhere.how_to_get(peer)
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        ("pfl", "there is no such interpreter"),
+        ("plf=/bin/sh", "it must be PEER=PATH with PEER one of pfl, flower, fedjax"),
+        ("pfl=/nowhere/python", "--peer-python pfl is '/nowhere/python'; there is no such interpreter"),
+    ],
+)
+def test_a_peer_that_is_not_there_is_refused(pair, message):
+    with pytest.raises(ValueError, match=message):
+        elsewhere.interpreters([pair])
+    done = CliRunner().invoke(app, ["bench", "algorithm1", "--smallest", "--peer-python", pair])
+    assert done.exit_code == 2
 
 
 def test_every_workload_has_one_row_of_ours_and_its_sizes_differ():

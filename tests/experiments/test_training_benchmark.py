@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.benchmarks import training
+from experiments.benchmarks import elsewhere, training
 from ntkfl.training.federated_data import FederatedData
 
 
@@ -45,13 +45,13 @@ import json, sys
 import numpy as np
 folder, rounds = sys.argv[1], int(sys.argv[2])
 work = np.load(folder + "/work.npz")
-np.save(folder + "/weights.npy", work["hidden"] + work["local_steps"] * work["rate"])
+np.save(folder + "/result.npy", work["hidden"] + work["local_steps"] * work["rate"])
 json.dump([[2.0 * k, 3.0 * k] for k in range(rounds)], open(folder + "/times.json", "w"))
 """
 
 
 def test_a_peer_gets_the_work_and_gives_times_and_weights(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "HERE", tmp_path)
+    monkeypatch.setattr(elsewhere, "HERE", tmp_path)
     (tmp_path / "rounds_by_pfl.py").write_text(PEER)
     work = training.two_layer(2, 8, 3, 10)
     seconds, weights = training.by_peer("pfl", sys.executable, work, 4, 1)
@@ -63,7 +63,7 @@ def test_a_peer_gets_the_work_and_gives_times_and_weights(tmp_path, monkeypatch)
 
 
 def test_a_peer_that_fails_says_why(tmp_path, monkeypatch):
-    monkeypatch.setattr(training, "HERE", tmp_path)
+    monkeypatch.setattr(elsewhere, "HERE", tmp_path)
     (tmp_path / "rounds_by_flower.py").write_text("raise SystemExit('no such package')")
-    with pytest.raises(RuntimeError, match="flower ended with 1: no such package"):
+    with pytest.raises(RuntimeError, match="rounds_by_flower ended with 1: no such package"):
         training.by_peer("flower", sys.executable, training.two_layer(2, 8, 3, 10), 2, 1)

@@ -1,10 +1,13 @@
-"""Three rounds of Algorithm 1, clients of equal size, five full-batch steps, against a loop with autograd."""
+"""Rounds of Algorithm 1, clients of equal size, five full-batch steps, against a loop with autograd and simulators."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
 
-ROUNDS, STEPS, RATE = 3, 5, 0.002
+ROUNDS, STEPS, RATE = 4, 5, 0.002
+IN_SINGLE = 1e-5  # float32, relative to the largest output
 
 
 def _given(sizes: Sizes):
@@ -23,11 +26,15 @@ def _simulated(sizes: Sizes, **options) -> Call:
     x, y, owner, weights = _given(sizes)
     setup = Setup(width=sizes["m"], eta_local=RATE, eta_global=1.0, local_steps=STEPS, rounds=ROUNDS)
     problem = Problem(x, y, owner)
-    return lambda: simulate(problem, setup, weights, **options).outputs
+    return lambda: simulate(problem, setup, weights, **options).outputs[-1]
 
 
 def _ours(sizes: Sizes) -> Call:
     return _simulated(sizes, movements=False)
+
+
+def _single(sizes: Sizes) -> Call:
+    return _simulated(sizes, movements=False, dtype="float32")
 
 
 def _with_movements(sizes: Sizes) -> Call:
@@ -36,7 +43,6 @@ def _with_movements(sizes: Sizes) -> Call:
 
 def _loop(sizes: Sizes) -> Call:
     """One client after the other, gradients by autograd, float64."""
-    import numpy as np
     import torch
 
     x, y, owner, weights = _given(sizes)
@@ -48,7 +54,6 @@ def _loop(sizes: Sizes) -> Call:
 
     def work():
         u = torch.tensor(weights.hidden)
-        path = [outputs(u)]
         for _ in range(ROUNDS):
             change = torch.zeros_like(u)
             for rows, labels in clients:
@@ -59,15 +64,38 @@ def _loop(sizes: Sizes) -> Call:
                         w -= RATE * slope
                 change += w.detach() - u
             u = u + change / len(clients)
-            path.append(outputs(u))
-        return np.array(path)
+        return outputs(u)
 
     return work
 
 
+def _by_simulator(script: str) -> Callable[[Sizes], Call]:
+    """A federated simulator elsewhere, in float32; a round is the median of those after the first."""
+
+    def build(sizes: Sizes) -> Call:
+        import numpy as np
+
+        from experiments.benchmarks.elsewhere import timed_there
+
+        x, y, owner, weights = _given(sizes)
+        scale = weights.signs / np.sqrt(len(weights.signs))
+        arrays = {"x": x, "y": y, "hidden": weights.hidden, "scale": scale, "rate": np.array(RATE)}
+        given = {name: array.astype(np.float32) for name, array in arrays.items()}
+        given |= {"owner": owner, "local_steps": np.array(STEPS)}
+
+        def work():
+            found = timed_there(script, given, ROUNDS, counted=ROUNDS)
+            outputs = np.maximum(x @ found.result.T, 0) @ scale
+            return found._replace(result=outputs)
+
+        return work
+
+    return build
+
+
 WORKLOAD = Workload(
     name="algorithm1",
-    says="Algorithm 1, n samples of d features, m neurons, N clients",
+    says=f"{ROUNDS} rounds of Algorithm 1, n samples of d features, m neurons, N clients, {STEPS} local steps",
     sizes=(
         {"n": 1000, "d": 32, "m": 4096, "N": 10},
         {"n": 1000, "d": 32, "m": 4096, "N": 100},
@@ -76,7 +104,12 @@ WORKLOAD = Workload(
     candidates=(
         Candidate("ntkfl", _ours, "ours"),
         Candidate("ntkfl, with movements", _with_movements, "also ours"),
+        Candidate("ntkfl, float32", _single, "also ours", tolerance=IN_SINGLE),
         Candidate("autograd loop", _loop),
+        *(
+            Candidate(peer, _by_simulator(f"rounds_by_{peer}"), peer=peer, most={"d": 32}, tolerance=IN_SINGLE)
+            for peer in ("pfl", "flower", "fedjax")
+        ),
     ),
     along="N",
     tolerance=1e-9,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
 
 BLOCK = 2**14
@@ -98,6 +100,27 @@ def _neural_tangents(sizes: Sizes) -> Call:
     return lambda: np.asarray(kernel(x, None, hidden))
 
 
+def _its_own_jax(implementation: int) -> Callable[[Sizes], Call]:
+    """The same where neural-tangents has the JAX that it was made for, on which every implementation runs."""
+
+    def build(sizes: Sizes) -> Call:
+        import numpy as np
+
+        from experiments.benchmarks.elsewhere import timed_there
+
+        x, hidden, signs = _given(sizes)
+        arrays = {"x": x, "hidden": hidden, "scale": signs / np.sqrt(len(signs))}
+        given = {name: array.astype(np.float32) for name, array in arrays.items()}
+        return lambda: timed_there("gram_by_neural_tangents", given, 2, str(implementation))
+
+    return build
+
+
+OWN_JAX = (  # NtkImplementation: 1 contracts Jacobians, 2 takes products with them, 3 is by structured derivatives
+    (1, {"m": 2**12}),
+    (2, {"m": 2**12}),
+    (3, {"m": 2**14, "d": 10}),
+)
 WORKLOAD = Workload(
     name="initial-gram",
     says="H(0), n samples of d features, m neurons",
@@ -114,6 +137,10 @@ WORKLOAD = Workload(
         Candidate("float32 products", _products, "limit"),
         Candidate("torch.func", _torch_func, most={"m": 2**14, "d": 10}),
         Candidate("neural-tangents", _neural_tangents, needs="neural_tangents", most={"m": 2**12}),
+        *(
+            Candidate(f"neural-tangents {k}, its JAX", _its_own_jax(k), peer="neural-tangents", most=most)
+            for k, most in OWN_JAX
+        ),
     ),
     along="m",
 )

@@ -1,0 +1,78 @@
+"""Peers in environments of their own: scripts beside this file that their interpreters run, with arrays as files.
+
+`python SCRIPT FOLDER REPETITIONS [WORD ...]`: FOLDER holds `work.npz`; the script does the work so often and leaves its
+last result in `result.npy` and, in `times.json`, the seconds after each repetition, on the clock and on the processor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from experiments.benchmarks.workload import Timed
+
+HERE = Path(__file__).parent
+_JAX = "'jax==0.4.23' 'jaxlib==0.4.23' 'numpy<2' 'scipy<1.13'"
+INSTALL = {
+    "pfl": "pip install 'pfl[pytorch]==0.6.0'",
+    "flower": "pip install 'flwr[simulation]==1.41.0' torch",
+    "fedjax": f"pip install {_JAX} 'fedjax==0.0.17' 'dm-haiku==0.0.11'",
+    "neural-tangents": f"pip install {_JAX} 'neural-tangents==0.6.5'",
+}
+PYTHON, THREADS = "NTKFL_PEER_PYTHON", "OMP_NUM_THREADS"  # what a candidate's process learns from its environment
+Seconds = list[tuple[float, float]]  # of each repetition: on the clock, on the processor
+
+
+def how_to_get(peer: str) -> str:
+    """What is said of a peer that is left out."""
+    return f"{peer} is skipped: in an environment of its own, {INSTALL[peer]}; then --peer-python {peer}=PATH"
+
+
+def interpreters(pairs: list[str]) -> dict[str, str]:
+    """PEER=PATH, parsed.
+
+    Raises:
+        ValueError: another form, an unknown peer, or no file there.
+    """
+    found = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+    for pair in pairs:
+        peer, _, path = pair.partition("=")
+        if peer not in INSTALL:
+            raise ValueError(f"--peer-python is {pair!r}; it must be PEER=PATH with PEER one of {', '.join(INSTALL)}")
+        if not Path(path).is_file():
+            raise ValueError(f"--peer-python {peer} is {path!r}; there is no such interpreter")
+    return found
+
+
+def by_script(
+    script: str, python: str, given: Mapping[str, np.ndarray], repetitions: int, *words: str, threads: int
+) -> tuple[Seconds, np.ndarray]:
+    """Seconds of the repetitions after the first, and the last result.
+
+    Raises:
+        RuntimeError: the script failed; with the end of what it said.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez(Path(folder, "work.npz"), allow_pickle=False, **given)
+        command = [python, "-I", str(HERE / f"{script}.py"), folder, str(repetitions), *words]
+        environment = os.environ | {THREADS: str(threads)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if done.returncode or not Path(folder, "times.json").exists():
+            raise RuntimeError(f"{script} ended with {done.returncode}: {done.stderr[-2000:]}")
+        marks = np.diff(json.loads(Path(folder, "times.json").read_text()), axis=0)
+        return [(clock, processor) for clock, processor in marks.tolist()], np.load(Path(folder, "result.npy"))
+
+
+def timed_there(script: str, given: Mapping[str, np.ndarray], repetitions: int, *words: str, counted: int = 1) -> Timed:
+    """The last result, and the time of `counted` repetitions: so many times the median of those after the first."""
+    threads = int(os.environ.get(THREADS, "1"))
+    seconds, result = by_script(script, os.environ[PYTHON], given, repetitions, *words, threads=threads)
+    clock, processor = (counted * statistics.median(some) for some in zip(*seconds, strict=True))
+    return Timed(result, clock, processor)
