@@ -2,7 +2,7 @@
 PYTHON ?= python3
 STAMP := .venv/.complete
 
-.PHONY: verify test test-slow check format clean
+.PHONY: verify test test-slow docs docs-execute check format clean
 
 verify: $(STAMP)
 	@.venv/bin/ntkfl verify
@@ -14,6 +14,13 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	.venv/bin/python -m pytest -n 2 --dist loadfile -m slow
+
+# The pages, read at docs/_build/html/index.html; docs-execute runs the code on them again (PAGES=name for some).
+docs: $(STAMP)
+	.venv/bin/python -m sphinx -W --keep-going --quiet docs docs/_build/html
+
+docs-execute: $(STAMP)
+	.venv/bin/python docs/execute.py $(PAGES)
 
 check: $(STAMP)
 	.venv/bin/ruff format --check .
@@ -33,4 +40,4 @@ $(STAMP): pyproject.toml constraints.txt requirements-neural-tangents.txt
 	@touch $@
 
 clean:
-	rm -rf .venv
+	rm -rf .venv docs/_build

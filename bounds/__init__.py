@@ -1,8 +1,26 @@
-"""The statements: hypotheses, formulas in every form, left sides, sources. `bounds.get("fl-ntk/B.12")` finds one."""
+"""The statements: hypotheses, formulas in every form, left sides, sources. `bounds.get("fl-ntk/B.12")` finds one.
 
-from bounds.formula import Formula
-from bounds.listing import catalogue, get
+`bounds.load("my_theorem.py")` adds those of a file of yours.
+"""
+
+from bounds.brought import load
+from bounds.formula import Formula, Nature
+from bounds.listing import catalogue, find, get
 from bounds.options import Options
-from bounds.statement import Form, Hypothesis, Kind, Outcome, Statement
+from bounds.statement import Form, Hypothesis, Kind, Outcome, Source, Statement
 
-__all__ = ["Form", "Formula", "Hypothesis", "Kind", "Options", "Outcome", "Statement", "catalogue", "get"]
+__all__ = [
+    "Form",
+    "Formula",
+    "Hypothesis",
+    "Kind",
+    "Nature",
+    "Options",
+    "Outcome",
+    "Source",
+    "Statement",
+    "catalogue",
+    "find",
+    "get",
+    "load",
+]

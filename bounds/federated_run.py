@@ -21,6 +21,7 @@ from ntkfl.trajectory import Trajectory, provenance
 
 ORDER_SAFETY = 10  # two runs that sum in different orders differ by their rounding; ten times that is taken as its size
 FEW_NEURONS = 16  # below, the two orders of a sum often agree bit for bit, and say nothing of its rounding
+COMPILED = 4e6  # the same from which a run is compiled, for statements are checked on many
 EXPENSIVE = 2e8  # width * samples * local steps * rounds above which a run takes more than about a second
 
 
@@ -74,6 +75,7 @@ class FederatedRun:
         keep = (self.snapshot_round, self.setup.rounds)
         how: dict[str, Any] = {"linearised": self.linearised, "movements": self.movements}
         if self.device is None:
+            how["compiled"] = compiled(self.problem, self.setup)
             return simulate(self.problem, self.setup, weights, keep=keep, **how)
         from ntkfl.training.engine_trajectory import engine_trajectory  # torch is slow to load, and seldom needed
 
@@ -183,6 +185,11 @@ def federated_run(
 ) -> FederatedRun:
     """The case of a problem and a setup; the network is drawn from the setup's seed unless it is given."""
     return FederatedRun(problem, setup, checked_weights(problem, setup, weights), device=device)
+
+
+def compiled(problem: Problem, setup: Setup) -> bool:
+    """Whether a run that is one of many goes through compiled passes."""
+    return problem.n * setup.width * setup.local_steps * setup.rounds >= COMPILED
 
 
 def distance(outputs: Estimate, target: np.ndarray) -> Estimate:

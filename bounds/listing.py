@@ -1,58 +1,42 @@
-"""All statements, found by listing the papers' folders: a new file is a new statement and touches nothing else."""
+"""All statements: those of the papers' folders, those that installed packages announce, and those of files loaded.
+
+Where the command line takes a statement's id it takes a file of yours too: `my_theorem.py` for all its statements,
+`my_theorem.py::mine/T1` for one.
+"""
 
 from __future__ import annotations
 
 import difflib
-import importlib
-import pkgutil
-import re
-from functools import cache
+from types import ModuleType
 
 from bounds.algebra import Step
-from bounds.statement import Convention, Statement
+from bounds.brought import extension_of, extensions_of_statements, load
+from bounds.papers import modules, own
+from bounds.statement import Statement
+from ntkfl.extensions import SUFFIX, is_file
 
-PAPERS = {"fl-ntk": "bounds.fl_ntk", "fedgucci": "bounds.fedgucci", "averaging": "bounds.averaging"}
+PART = "::"
 
 
-@cache
 def catalogue() -> dict[str, Statement]:
-    """Every statement by id, in the order of their files.
+    """Every statement by id: this project's in the order of their files, then what others brought.
 
     Raises:
         ValueError: an id given twice, or one that is not its file's: `b_12.py` holds `fl-ntk/B.12` and its parts.
     """
-    found: dict[str, Statement] = {}
-    for paper, package in PAPERS.items():
-        folder = importlib.import_module(package)
-        for info in sorted(pkgutil.iter_modules(folder.__path__), key=lambda info: _order(info.name)):
-            module = importlib.import_module(f"{package}.{info.name}")
-            for statement in getattr(module, "STATEMENTS", ()):
-                expected = slug(statement.id.removeprefix(paper + "/"))
-                if not f"{expected}_".startswith(info.name + "_"):
-                    raise ValueError(f"{package}.{info.name} holds {statement.id}; its file would be {expected}.py")
-                if statement.id in found:
-                    raise ValueError(f"two statements have the id {statement.id}")
-                found[statement.id] = statement
-    return found
+    return own() | {one.id: one for extension in extensions_of_statements() for one in extension.module.STATEMENTS}
 
 
-@cache
+def papers() -> tuple[str, ...]:
+    """The first part of every id, each once."""
+    return tuple(dict.fromkeys(identifier.partition("/")[0] for identifier in catalogue()))
+
+
 def steps() -> tuple[Step, ...]:
-    """Every step of a proof that is pure algebra, from the modules of the papers' folders that have `STEPS`."""
-    found: list[Step] = []
-    for package in PAPERS.values():
-        folder = importlib.import_module(package)
-        for info in sorted(pkgutil.iter_modules(folder.__path__), key=lambda info: _order(info.name)):
-            found += getattr(importlib.import_module(f"{package}.{info.name}"), "STEPS", ())
-    return tuple(found)
-
-
-def conventions(paper: str) -> tuple[Convention, ...]:
-    """What a paper's statements mean where it leaves that open; none where its folder has no `conventions`."""
-    try:
-        return importlib.import_module(f"{PAPERS[paper]}.conventions").CONVENTIONS
-    except ModuleNotFoundError:
-        return ()
+    """Every step of a proof that is pure algebra, from the modules that have `STEPS`."""
+    found: list[ModuleType] = [module for _, _, module in modules()]
+    found += [extension.module for extension in extensions_of_statements()]
+    return tuple(step for module in found for step in getattr(module, "STEPS", ()))
 
 
 def get(identifier: str) -> Statement:
@@ -68,14 +52,34 @@ def get(identifier: str) -> Statement:
         }
         close = difflib.get_close_matches(identifier.lower(), by_lower, n=6, cutoff=0.4)
         nearest = list(dict.fromkeys(by_lower[name] for name in close))[:3] or list(statements)[:3]
-        raise KeyError(f"no statement {identifier!r}; nearest: {', '.join(nearest)} (ntkfl list shows all)")
+        raise KeyError(
+            f"no statement {identifier!r}; nearest: {', '.join(nearest)} (ntkfl list shows all; a file of yours "
+            f"goes by its path, ending in {SUFFIX})"
+        )
     return statements[identifier]
 
 
-def slug(label: str) -> str:
-    """A label as a file name: B.12 -> b_12."""
-    return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
+def find(*words: str) -> tuple[Statement, ...]:
+    """The statements that these words name: ids, files (all their statements), or one of a file, `my.py::mine/T1`.
+
+    Raises:
+        KeyError: an unknown id, with the nearest. ExtensionError: as `load`.
+    """
+    found: dict[str, Statement] = {}
+    for word in words:
+        file, _, identifier = word.partition(PART)
+        chosen = load(file) if is_file(file) else (get(word),)
+        if identifier and is_file(file):
+            chosen = tuple(one for one in chosen if one.id == identifier) or _no_such(file, identifier)
+        found |= {one.id: one for one in chosen}
+    return tuple(found.values())
 
 
-def _order(name: str) -> list:
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+def word_for(statement: Statement) -> str:
+    """What `find` finds this statement by: its id, with its file where it has one."""
+    extension = extension_of(statement)
+    return statement.id if extension is None or extension.source is None else f"{extension.name}{PART}{statement.id}"
+
+
+def _no_such(file: str, identifier: str) -> tuple[Statement, ...]:
+    raise KeyError(f"{file} has no statement {identifier!r}; it has {', '.join(one.id for one in load(file))}")

@@ -89,6 +89,10 @@ class Hypothesis:
     def least(self, case: Any) -> float:
         """The smallest entry of the margin, its error taken off; NaN where one is unknown."""
         margin = self.margin(case)
+        if not isinstance(margin, Estimate) and np.asarray(margin).dtype == bool:
+            raise TypeError(
+                f"the hypothesis {self.name} gives {margin}; it must give a margin, at least 0 where it is met"
+            )
         found = margin if isinstance(margin, Estimate) else Estimate.exact(margin)
         return float(np.min(found.lo, initial=np.inf)) + 0.0  # no negative zero
 
@@ -177,6 +181,12 @@ class Statement:
     symbols: Mapping[Any, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for form, formula in self.forms.items():
+            if not isinstance(formula, Formula):
+                raise TypeError(f"the {form} form of {self.id} is {formula}; it must be a Formula: Formula({formula})")
+        for name, of in (("constants", "a case"), ("measure", "a case"), ("draws", "the options")):
+            if not callable(getattr(self, name)):
+                raise TypeError(f"{name} of {self.id} is {getattr(self, name)!r}; it must be a function of {of}")
         unrecorded = set(self.forms) - set(self.recorded)
         if unrecorded:
             raise ValueError(f"{self.id} records no outcome for its form {sorted(unrecorded)[0]}")
@@ -195,7 +205,14 @@ class Statement:
     def left(self, form: Form, case: Any) -> tuple[Estimate, ...]:
         """The measured left side of one form on a case, part by part."""
         measured = self.measures.get(form, self.measure)(case)
-        return measured if isinstance(measured, tuple) else (measured,)
+        parts = measured if isinstance(measured, tuple) else (measured,)
+        for part in parts:
+            if not isinstance(part, Estimate):
+                raise TypeError(
+                    f"{self.id} measures a {type(part).__name__}; it must be an Estimate, a value with its error "
+                    "(Estimate.exact(value) where it has none)"
+                )
+        return parts
 
     def evaluate(self, constants: Mapping[Any, Any], form: Form | None = None) -> tuple[Estimate, ...]:
         """The right side for a user's own numbers, symbol by symbol, part by part."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Annotated
 
 import typer
 
@@ -14,11 +15,14 @@ from experiments.commands.catalogue_pages import list_statements, show
 from experiments.commands.certificate import certify
 from experiments.commands.connectivity_table import connectivity_table
 from experiments.commands.convergence import rate
+from experiments.commands.doctor import doctor
 from experiments.commands.exponents import exponents
 from experiments.commands.findings import findings
+from experiments.commands.gram_matrix import gram_matrix
 from experiments.commands.miniature import miniature
 from experiments.commands.report import report
 from experiments.commands.requirements import requirements
+from experiments.commands.simulation import simulation
 from experiments.commands.study import app as study
 from experiments.commands.train import train
 from experiments.commands.verification_run import verify
@@ -31,8 +35,20 @@ app = typer.Typer(
 )
 
 
+def _say_version(asked: bool) -> None:
+    if asked:
+        from ntkfl.version import VERSION
+
+        typer.echo(f"ntkfl {VERSION}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="say the version", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
     """Check the theorems of federated learning on wide networks, with an error bound on every number."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -45,6 +61,8 @@ COMMANDS: dict[str, tuple[Callable, str]] = {
     "show": (show, "Show one statement in full."),
     "certify": (certify, "Certify that a network converges."),
     "rate": (rate, "Rate and stability limits at infinite width."),
+    "simulate": (simulation, "Algorithm 1, finite, linearised or infinitely wide."),
+    "gram": (gram_matrix, "The Gram matrix of data and its extreme eigenvalues."),
     "exponents": (exponents, "Powers of the width, theory and measured."),
     "attack": (attack, "Search for a counterexample, or replay one."),
     "findings": (findings, "Where printed forms differ from what holds."),
@@ -55,6 +73,7 @@ COMMANDS: dict[str, tuple[Callable, str]] = {
     "miniature": (miniature, "The papers' experiments in small, and what is seen of their orderings."),
     "bench": (bench, "Speed beside peers and the machine's limit."),
     "requirements": (requirements, "What theorem B.3 asks for: width, step, rounds."),
+    "doctor": (doctor, "What is installed and found here, and what is missing."),
 }
 for name, (command, short_help) in COMMANDS.items():
     app.command(name, short_help=short_help)(command)

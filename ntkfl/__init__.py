@@ -10,5 +10,17 @@ from ntkfl.estimate import Estimate  # noqa: E402
 from ntkfl.exact_dynamics import kernel_regime  # noqa: E402
 from ntkfl.problem import Problem, Setup, Weights  # noqa: E402
 from ntkfl.trajectory import Trajectory  # noqa: E402
+from ntkfl.version import VERSION as __version__  # noqa: E402
 
-__all__ = ["Estimate", "Problem", "Setup", "Trajectory", "Weights", "data", "gram", "kernel_regime", "simulate"]
+__all__ = [
+    "Estimate",
+    "Problem",
+    "Setup",
+    "Trajectory",
+    "Weights",
+    "__version__",
+    "data",
+    "gram",
+    "kernel_regime",
+    "simulate",
+]

@@ -13,12 +13,16 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ntkfl.compiled_neurons import CompiledNeurons
 from ntkfl.exact_dynamics import warn_if_unstable
 from ntkfl.initialisation import draw
+from ntkfl.neurons import Neurons
 from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.trajectory import Trajectory, provenance
 
 GROUPED = 2**21  # samples times neurons from which compiling the run in groups (about a second) pays
+COMPILED = 2**28  # the same times local steps from which compiling the passes over neurons (three seconds) pays
+FEW_SAMPLES = 32  # of a client, up to which the compiled product with its Gram matrix is no slower than BLAS
 
 
 def simulate(
@@ -32,6 +36,7 @@ def simulate(
     dtype: Literal["float64", "float32"] = "float64",
     devices: Sequence[Any] = (),
     memory: float | None = None,
+    compiled: bool | None = None,
 ) -> Trajectory:
     """Run Algorithm 1 for `setup.rounds` rounds: sum loss, unweighted server mean, steps k = 0..K-1, indicator >= 0.
 
@@ -44,6 +49,8 @@ def simulate(
             (`client_groups`): a fraction of the memory, and several times faster.
         dtype, devices: float32, and JAX devices that share the neurons; both without movements only.
         memory: bytes that the run may take, of each device, beside the results: groups of clients are made to fit.
+        compiled: whether the passes over neurons are compiled, three times faster after some three seconds once a
+            process; default: where this run alone is that long. For float64 and clients of at most 32 samples.
 
     Raises:
         ValueError: several outputs, weights that do not fit, a round to keep that is not run, movements asked of
@@ -64,7 +71,7 @@ def simulate(
         )
     if memory is not None and not memory > 0:
         raise ValueError(f"memory is {memory}; it must be a positive number of bytes")
-    whole = 8 * setup.width * (9 * len(layout.flat) + (2 + len(keep)) * problem.d)  # bytes of `_run`
+    whole = 8 * setup.width * (9 * layout.y.size + (2 + len(keep)) * problem.d)  # bytes of `Neurons`
     fits = memory is None or whole <= memory
     if memory is not None and movements and not fits:
         raise ValueError(
@@ -75,7 +82,13 @@ def simulate(
         if special or (not movements and (problem.n * setup.width >= GROUPED or not fits)):
             found = _run_in_groups(layout, setup, weights, keep, linearised, dtype, devices, memory)
         else:
-            found = _run(layout, setup, weights, keep, linearised, movements)
+            if compiled is None:
+                compiled = layout.y.size * setup.width * setup.local_steps * setup.rounds >= COMPILED
+            if compiled and layout.x.shape[1] <= FEW_SAMPLES:
+                neurons: Neurons | CompiledNeurons = CompiledNeurons(layout.x, *weights, linearised, movements)
+            else:
+                neurons = Neurons(layout.x, *weights, linearised, movements)
+            found = _run(neurons, layout, setup, keep)
     real = layout.position  # where each sample sits in the padded order
     outputs = found.outputs[:, real]
     if not np.isfinite(outputs).all():
@@ -137,11 +150,6 @@ class _Layout(NamedTuple):
     y: np.ndarray  # (N c,)
     position: np.ndarray  # (n,): index of each sample in the flattened (N * c) order
 
-    @property
-    def flat(self) -> np.ndarray:
-        """The samples of all clients, (N c, d)."""
-        return self.x.reshape(-1, self.x.shape[2])
-
 
 def _padded(problem: Problem) -> _Layout:
     clients = problem.clients()
@@ -168,75 +176,28 @@ class _Run(NamedTuple):
     step: np.ndarray | None = None
 
 
-def _run(layout: _Layout, setup: Setup, weights: Weights, keep: np.ndarray, linearised: bool, movements: bool) -> _Run:
-    """The run in arrays of one shape, (N c, m), written in place: the passes over them are what takes the time.
-
-    Within a round a client's coefficients are s_r sum_k p_i(k) [z_ir(k) >= 0], with p_i(k) its residuals times the step
-    over sqrt(m) and s_r the neuron's sign. The signs are left out of `summed` and of the products with the Gram
-    matrices, and put back after these. `on` is scratch wherever it holds no pattern.
-    """
-    n_clients, widest, d = layout.x.shape
-    x, y, (hidden, signs) = layout.flat, layout.y, weights
-    rounds, local_steps, scale = setup.rounds, setup.local_steps, 1 / np.sqrt(len(signs))
-    gram, local_gram = x @ x.T, layout.x @ layout.x.transpose(0, 2, 1)
-    through_d = len(x) >= 2 * d
-    z0 = x @ hidden.T
-    start = z0 >= 0
-    c, gc = np.zeros_like(z0), np.zeros_like(z0)  # C and G C
-    z_global, z_local, on, summed, work = (np.empty_like(z0) for _ in range(5))
-    outputs, local_outputs = np.empty((rounds + 1, len(x))), np.empty((rounds, local_steps + 1, len(x)))
+def _run(neurons: Neurons | CompiledNeurons, layout: _Layout, setup: Setup, keep: np.ndarray) -> _Run:
+    """The run, round by round and step by step: the neurons give sums and lengths, and are told the residuals."""
+    y, n_clients, scale = layout.y, len(layout.x), 1 / np.sqrt(setup.width)
+    rounds, local_steps = setup.rounds, setup.local_steps
+    outputs, local_outputs = np.empty((rounds + 1, len(y))), np.empty((rounds, local_steps + 1, len(y)))
     movement, total_movement, flips = (np.zeros(rounds + 1) for _ in range(3))
     local_movement, step = np.zeros((rounds, local_steps + 1)), np.zeros(rounds)
     kept = {}
-
-    def by_client(array: np.ndarray) -> np.ndarray:
-        return array.reshape(n_clients, widest, -1)
-
-    def network(z: np.ndarray) -> np.ndarray:
-        np.multiply(z, start, out=on) if linearised else np.maximum(z, 0.0, out=on)
-        return (on @ signs) * scale
-
-    def observe(t: int) -> np.ndarray | None:
-        """Record round t; returns |u_r(t) - u_r(0)|^2 = C_r^T G C_r, (m,)."""
-        np.add(z0, gc, out=z_global)
-        outputs[t] = network(z_global)
+    for t in range(rounds + 1):
+        seen = neurons.begin()
+        outputs[t], flips[t] = scale * seen.sums, seen.flips
+        movement[t], total_movement[t] = _length(seen.movement), _length(seen.total_movement)
         if t in keep:
-            kept[t] = hidden + c.T @ x
-        if not movements:
-            return None
-        moved = np.multiply(c, gc, out=on).sum(axis=0)
-        movement[t], total_movement[t] = _length(moved.max()), _length(moved.sum())
-        flips[t] = 0 if linearised else np.count_nonzero((z_global >= 0) != start)
-        return moved
-
-    for t in range(rounds):
-        before = observe(t)
-        local_outputs[t, 0], local_movement[t, 0], z = outputs[t], movement[t], z_global
+            kept[t] = neurons.weights()
+        if t == rounds:
+            break
+        local_outputs[t, 0], local_movement[t, 0] = outputs[t], movement[t]
         for k in range(local_steps):
             pull = (setup.eta_local * scale) * (y - local_outputs[t, k])
-            np.copyto(on, start) if linearised else np.greater_equal(z, 0.0, out=on, casting="unsafe")
-            if k == 0:
-                np.multiply(on, pull[:, None], out=summed)
-            else:
-                summed += np.multiply(on, pull[:, None], out=on)
-            np.matmul(local_gram, by_client(summed), out=by_client(work))
-            work *= signs
-            z = np.add(z_global, work, out=z_local)
-            local_outputs[t, k + 1] = network(z)
-            if before is not None:  # |u + w|^2 = |u|^2 + w.(2u + w)
-                np.multiply(gc, 2.0, out=on)
-                on += work
-                on *= summed
-                local_movement[t, k + 1] = _length((before + by_client(on).sum(axis=1) * signs).max())
-        np.matmul(x, x.T @ summed, out=work) if through_d else np.matmul(gram, summed, out=work)
-        if before is not None:
-            step[t] = _length(np.multiply(summed, work, out=on).sum(axis=0).max()) / n_clients
-        signed = (setup.eta_global / n_clients) * signs
-        summed *= signed
-        work *= signed
-        c += summed
-        gc += work
-    observe(rounds)
+            sums, farthest = neurons.step(pull, first=k == 0)
+            local_outputs[t, k + 1], local_movement[t, k + 1] = scale * sums, _length(farthest)
+        step[t] = _length(neurons.end(setup.eta_global / n_clients)) / n_clients
     return _Run(outputs, local_outputs, kept, "cpu", movement, total_movement, flips, local_movement, step)
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ntkfl.version import VERSION
+
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
@@ -67,8 +69,8 @@ def provenance(**seeds: Any) -> dict[str, Any]:
 
     return {
         "seeds": seeds,
-        "versions": {"python": platform.python_version()}
-        | {name: _version(name) for name in ("ntkfl", "numpy", "scipy", "jax", "jaxlib", "sympy", "python-flint")},
+        "versions": {"python": platform.python_version(), "ntkfl": VERSION}
+        | {name: _version(name) for name in ("numpy", "scipy", "jax", "jaxlib", "sympy", "python-flint")},
         "dtype": "float64",
         "device": str(jax.devices()[0]),
         "machine": platform.machine(),
@@ -79,5 +81,5 @@ def provenance(**seeds: Any) -> dict[str, Any]:
 def _version(name: str) -> str:
     try:
         return version(name)
-    except PackageNotFoundError:
-        return "run from a checkout"
+    except PackageNotFoundError:  # some systems ship modules without their metadata
+        return "unknown"

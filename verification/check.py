@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from bounds.formula import Formula, evaluate
+from bounds.brought import brought_by, failure
+from bounds.formula import Formula, estimates, evaluate
 from bounds.options import Options
 from bounds.statement import Draw, Form, Outcome, Statement
 from ntkfl.trajectory import provenance
@@ -56,7 +57,7 @@ class Check:
 
     def fail(self, error: Exception) -> None:
         """End this check: its verdict is unresolved and names the exception."""
-        self.error = self.error or f"failed with {type(error).__name__}: {error}"
+        self.error = self.error or failure(error, self.statement)
 
     def add(self, case: Any, label: dict[str, Any]) -> None:
         """Admit or reject a case; judge the form and its mutants on it.
@@ -85,7 +86,7 @@ class Check:
                 self.tally.rejected[hypothesis.name] += 1
                 return
         self.tally.admit(margins)
-        left, constants = statement.left(self.form, case), statement.constants(case)
+        left, constants = statement.left(self.form, case), estimates(statement.constants(case))
         seen = judge(statement, self.form, case, left=left, constants=constants)
         seen = refined(statement, self.form, case, seen)
         weight = getattr(case, "n_runs", 1)
@@ -181,8 +182,14 @@ class Check:
             notes=notes + ((source_note,) if source_note else ()),
             replay=replay_command(statement, form, options),
             error=self.error,
-            provenance=origin(options.device if options.device in self.devices else None, first_seed=options.seed),
+            provenance=self._provenance(options),
         )
+
+    def _provenance(self, options: Options) -> dict[str, Any]:
+        """Where the verdict is from, and the statement too where that is not this project's."""
+        found = origin(options.device if options.device in self.devices else None, first_seed=options.seed)
+        brought = brought_by(self.statement)
+        return found if brought is None else found | {"statement": dict(brought)}
 
 
 def origin(device: str | None, **seeds: Any) -> dict[str, Any]:

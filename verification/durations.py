@@ -7,11 +7,11 @@ than USUAL. To measure one anew: `ntkfl verify ID --processes 1` under `time`.
 USUAL = 0.5
 
 LONG: dict[str, float] = {
-    "fl-ntk/Eq18": 50,  # with the ladder of widths that twenty others share
-    "fl-ntk/B.12": 35,  # with the runs at small steps that most of appendix B and C is checked on
-    "fl-ntk/B.3": 30,
+    "fl-ntk/Eq18": 39,  # with the ladder of widths that twenty others share
+    "fl-ntk/B.12": 30,  # with the runs at small steps that most of appendix B and C is checked on
+    "fl-ntk/B.3": 21,
     "fl-ntk/C.7-J": 20,
-    "fl-ntk/B.8": 15,
+    "fl-ntk/B.8": 12,
     "fedgucci/X3": 14,
     "fl-ntk/lazy-patterns": 12,
     "fl-ntk/W-gram": 12,
@@ -19,10 +19,10 @@ LONG: dict[str, float] = {
     "fl-ntk/X.1": 10,
     "fl-ntk/B.3-certificate": 9,
     "fl-ntk/B.3-unbounded-labels": 8,
-    "fedgucci/F18": 8,
-    "fedgucci/F9": 7,
+    "fedgucci/F18": 6,
+    "fedgucci/F9": 5,
     "fl-ntk/Eq17": 7,
-    "fl-ntk/Eq3-4": 6,
+    "fl-ntk/Eq3-4": 4,
     "fl-ntk/L6.2": 6,
     "fl-ntk/X.13": 6,
     "fl-ntk/C.6": 5,

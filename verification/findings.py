@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bounds.formula import Nature
-from bounds.listing import PAPERS, catalogue
+from bounds.listing import catalogue, papers
 from bounds.statement import BEYOND, Form, Kind, Outcome, Statement
 from verification.page import headline, ratio_text
 from verification.plain_text import claim_lines
@@ -73,7 +73,7 @@ class PaperFindings:
 
 def by_paper(verdicts: Sequence[Verdict]) -> list[PaperFindings]:
     """The findings of every paper that has verdicts."""
-    groups = [(paper, [v for v in verdicts if v.id.startswith(f"{paper}/")]) for paper in PAPERS]
+    groups = [(paper, [v for v in verdicts if v.id.startswith(f"{paper}/")]) for paper in papers()]
     return [_of_paper(paper, own) for paper, own in groups if own]
 
 

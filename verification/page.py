@@ -12,7 +12,7 @@ from bounds.listing import catalogue
 from bounds.statement import Form, Kind, Outcome, Statement
 from bounds.symbols import GLOSSARY
 from verification.plain_text import claim_lines
-from verification.verdict import Side, Verdict
+from verification.verdict import Side, Verdict, contradicts_record
 
 LABEL = 12  # columns of the label, its indent included
 KILLED = Outcome.VIOLATED.value
@@ -24,16 +24,17 @@ FORM_MEANING = {
 }
 
 
-def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 100) -> str:
+def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 100, own_data: bool = False) -> str:
     """The page of one verdict as plain text, without colour codes.
 
     Args:
         statement: where the claim and its source are taken from. Default: the one of the catalogue with the verdict's
             id; where there is none, the page goes without them.
         width: columns; longer lines are wrapped between words.
+        own_data: as in `contradicts_record`.
     """
     statement = catalogue().get(verdict.id) if statement is None else statement
-    lines = wrapped(headline(verdict), width)
+    lines = wrapped(headline(verdict, own_data), width)
     entries = [("form", [_form(verdict, statement)])]
     if statement is not None:
         entries += [
@@ -67,10 +68,11 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
     return "\n".join(lines)
 
 
-def headline(verdict: Verdict) -> str:
+def headline(verdict: Verdict, own_data: bool = False) -> str:
     """The answer in one sentence."""
-    differs = "" if verdict.as_recorded else f" (DIFFERS from what is recorded: {verdict.recorded.value})"
-    return f"{verdict.id} ({verdict.form.value})  {verdict.outcome.value.upper()}: {answer(verdict)}{differs}"
+    differs = contradicts_record(verdict, own_data) and verdict.recorded is not Outcome.OPEN
+    record = f" (DIFFERS from what is recorded: {verdict.recorded.value})" if differs else ""
+    return f"{verdict.id} ({verdict.form.value})  {verdict.outcome.value.upper()}: {answer(verdict)}{record}"
 
 
 def entry(label: str, content: Iterable[str], width: int) -> list[str]:
@@ -223,4 +225,6 @@ def run_with(verdict: Verdict) -> str:
     found = verdict.provenance
     versions = ", ".join(f"{name} {version}" for name, version in found.get("versions", {}).items())
     machine = [str(found[name]) for name in ("dtype", "device") if name in found]
-    return ", ".join([versions, *machine] if versions else machine)
+    brought = found.get("statement", {})
+    whose = [f"{name} {text[:12]}" if name == "sha256" else text for name, text in brought.items() if name != "module"]
+    return ", ".join([*([versions] if versions else []), *machine, *([" ".join(whose)] if whose else [])])

@@ -18,6 +18,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from bounds.brought import loaded_files
+from bounds.listing import catalogue
 from bounds.options import Options
 from bounds.statement import Form, Statement
 from verification.check import begun
@@ -48,7 +50,8 @@ def verify_in_processes(
 ) -> list[Verdict]:
     """As `verify_all`, over this many processes (default: the cores); in this one where that is no slower.
 
-    The statements are those of the catalogue. Where a process ends on the way (killed, or out of memory), the verdicts
+    Statements that other processes cannot look up, since the catalogue has others of these ids or none, are checked in
+    this one. Where a process ends on the way (killed, or out of memory), the verdicts
     of what it was checking say so, and the others go on.
 
     Raises:
@@ -60,7 +63,8 @@ def verify_in_processes(
     work = units(statements, options, forms)
     short = sum(unit.seconds for unit in work) < WORTHWHILE
     count = min(processes or (1 if short else cores()), len(work))
-    if count < 2 or options.device is not None:
+    alone = any(catalogue().get(statement.id) is not statement for statement in statements)
+    if count < 2 or options.device is not None or alone:
         return verify_all(statements, options, forms, progress)
     return _Pool(statements, options, forms, progress, work).run(count)
 
@@ -71,7 +75,8 @@ class _Worker:
     def __init__(self, options: Options, forms: Sequence[Form] | None) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=serve, args=(theirs, options, forms), daemon=True)
+        files = [(file.name, file.source) for file in loaded_files()]
+        self.process: BaseProcess = context.Process(target=serve, args=(theirs, options, forms, files), daemon=True)
         with _for_a_worker():
             self.process.start()
         theirs.close()  # so that its end is seen when the process is gone

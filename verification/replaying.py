@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict, replace
 
+from bounds.listing import word_for
 from bounds.options import Options
 from bounds.statement import Form, Statement
 
@@ -25,7 +26,7 @@ def _without_data(options: Options) -> Options:
 
 def replay_command(statement: Statement, form: Form, options: Options) -> str:
     """The command that gives this verdict again."""
-    words = [f"ntkfl verify {statement.id} --form {form.value} --seed {options.seed}"]
+    words = [f"ntkfl verify {shlex.quote(word_for(statement))} --form {form.value} --seed {options.seed}"]
     options = _without_data(options) if brings_own_data(statement, form, options) else options
     for name, value in asdict(options).items():
         if name not in ("seed", "unit") and value is not None:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from bounds.statement import Kind, Outcome
 from verification.page import as_text, ratio_text
-from verification.verdict import Verdict
+from verification.verdict import Verdict, contradicts_record
 
 __all__ = [
     "as_json",
@@ -31,17 +31,6 @@ COLUMNS = ("outcome", "statement", "form", "trials", "tightness", "mutants", "re
 NUMBERS = ("trials", "tightness", "mutants")
 MEASURE = dict.fromkeys((Kind.EQUALITY, Kind.DEFINITION, Kind.EXISTENCE), "|difference|/scale")
 MEASURE[Kind.RATE] = "distance in half-widths"
-
-
-def contradicts_record(verdict: Verdict, own_data: bool = False) -> bool:
-    """Whether the outcome differs from the one that is recorded.
-
-    own_data: the cases are the user's own, on which the recorded outcomes were not settled: then only the violation of
-    a form that is recorded to hold counts, and a check that an exception ended.
-    """
-    if own_data:
-        return verdict.error is not None or (verdict.outcome, verdict.recorded) == (Outcome.VIOLATED, Outcome.HOLDS)
-    return not verdict.as_recorded
 
 
 def worst_first(verdicts: Iterable[Verdict], own_data: bool = False) -> list[Verdict]:
@@ -89,7 +78,12 @@ def as_markdown(verdicts: Sequence[Verdict], own_data: bool = False) -> str:
     rows = worst_first(verdicts, own_data)
     lines = ["# Verdicts", "", escaped(totals(verdicts, own_data)) + ".", "", *markdown_table(rows, own_data)]
     for verdict in rows:
-        lines += ["", f"## {escaped(verdict.id)}, {verdict.form.value}", "", _fenced(as_text(verdict))]
+        lines += [
+            "",
+            f"## {escaped(verdict.id)}, {verdict.form.value}",
+            "",
+            _fenced(as_text(verdict, own_data=own_data)),
+        ]
     return "\n".join(lines) + "\n"
 
 

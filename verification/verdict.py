@@ -67,6 +67,12 @@ class Verdict:
         found = Outcome.HOLDS if self.outcome is Outcome.TOUCHES else self.outcome
         return self.error is None and (self.recorded is Outcome.OPEN or found is self.recorded)
 
+    def __str__(self) -> str:
+        """The full page."""
+        from verification.page import as_text  # which is made of verdicts
+
+        return as_text(self)
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types, a number that is not finite as the string "inf", "-inf" or "nan": strict JSON has none.
 
@@ -84,6 +90,17 @@ class Verdict:
         words = {"form": Form(content["form"]), "kind": Kind(content["kind"])}
         outcomes = {name: Outcome(content[name]) for name in ("outcome", "recorded")}
         return cls(**(content | sides | tightness | margins | words | outcomes | {"notes": tuple(content["notes"])}))
+
+
+def contradicts_record(verdict: Verdict, own_data: bool = False) -> bool:
+    """Whether the outcome differs from the one that is recorded.
+
+    own_data: the cases are the user's own, on which the recorded outcomes were not settled: then only the violation of
+    a form that is recorded to hold counts, and a check that an exception ended.
+    """
+    if own_data:
+        return verdict.error is not None or (verdict.outcome, verdict.recorded) == (Outcome.VIOLATED, Outcome.HOLDS)
+    return not verdict.as_recorded
 
 
 def _side(content: dict[str, Any] | None) -> Side | None:

@@ -14,9 +14,11 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
+from bounds.brought import restore
 from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form
+from ntkfl.extensions import from_source
 from verification.engine import verify_all
 from verification.verdict import Verdict
 
@@ -54,8 +56,18 @@ class Interrupts:
             raise KeyboardInterrupt
 
 
-def serve(connection: Connection, options: Options, forms: Sequence[Form] | None) -> None:
-    """Check what the connection hands out, lists of ids, until it hands out an empty one or is closed."""
+def serve(
+    connection: Connection,
+    options: Options,
+    forms: Sequence[Form] | None,
+    files: Sequence[tuple[str, bytes]] = (),
+) -> None:
+    """Check what the connection hands out, lists of ids, until it hands out an empty one or is closed.
+
+    files: the user's, name and content, whose statements may be among them.
+    """
+    for name, source in files:
+        restore(from_source(name, source))
     interrupts = Interrupts()
 
     warned: deque[tuple[str, str, int]] = deque()  # by any thread; only this one speaks

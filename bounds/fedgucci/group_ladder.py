@@ -67,7 +67,7 @@ class GroupLadder:
 
     def target(self, angles: np.ndarray) -> np.ndarray:
         """The function that is learnt."""
-        turn = np.exp(1j * angles)
+        turn = np.cos(angles) + 1j * np.sin(angles)  # several times faster than a complex exponential
         total = np.zeros_like(turn)
         for cosine, sine in self.amplitudes[::-1]:
             total = total * turn + (cosine - 1j * sine)

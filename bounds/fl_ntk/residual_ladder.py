@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.federated_run import FederatedDraw, federated_draws
+from bounds.federated_run import FederatedDraw, compiled, federated_draws
 from bounds.options import Options
 from ntkfl import data
 from ntkfl.algorithm1 import simulate
@@ -66,7 +66,9 @@ class ResidualLadder:
         weights = draw(width, self.problem.d, seed, self.setup.sigma)
         initial = np.maximum(x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(width)
         problem = replace(self.problem, y=initial + self.problem.y, x_test=None, y_test=None)
-        run = simulate(problem, replace(self.setup, seed=seed), weights, keep=self.rounds, movements=False)
+        setup = replace(self.setup, seed=seed)
+        many = compiled(problem, setup)
+        run = simulate(problem, setup, weights, keep=self.rounds, movements=False, compiled=many)
         trained = np.stack([run.weights[int(t)] for t in self.rounds])
         return np.abs(trained @ x.T), run.residual_norm[self.rounds]
 

@@ -57,7 +57,7 @@ class WeightPath:
     def sums(self, hidden: np.ndarray) -> np.ndarray:
         """sum_r a_r relu(u_r.x_i), (n,)."""
         z = self.x @ hidden.T
-        return (z * BALL.active(z)) @ self.signs
+        return BALL.total(z, BALL.active(z), self.signs)
 
 
 @lru_cache(maxsize=2)
@@ -79,9 +79,10 @@ def weight_path(run: FederatedRun) -> WeightPath:
                     z = x[members] @ w.T
                     on = BALL.active(z)
                     local[k, c], active[k, members] = w, on
-                    residual[k, members] = y[members] - (z * on) @ signs / root_m
-                    gradient = -(on.T * signs[:, None] * residual[k, members]) @ x[members] / root_m
-                    w = w - eta_local * gradient
+                    residual[k, members] = y[members] - BALL.total(z, on, signs) / root_m
+                    if k < setup.local_steps:
+                        pull = np.where(on.T, signs[:, None] * residual[k, members], 0)
+                        w = w + (eta_local / root_m) * (pull @ x[members])
             update = (local[-1] - local[0]).sum(axis=0) / problem.n_clients
             end = u + eta_global * update
             rounds.append(WeightRound(u, end, update, local, active, residual))

@@ -23,7 +23,9 @@ Named = Literal["stated", "proved", "repaired"]
 
 
 def attack(
-    ids: Annotated[list[str] | None, typer.Argument(help="statements, as `ntkfl list` names them")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="statements, as `ntkfl list` names them, or .py files of yours")
+    ] = None,
     form: Annotated[Named | None, typer.Option(help="only this form")] = None,
     examples: Annotated[int, typer.Option(help="cases looked at for each form, before shrinking")] = EXAMPLES,
     budget: Annotated[float, typer.Option(help="seconds of processor time for each form, before shrinking")] = SECONDS,
@@ -55,17 +57,25 @@ def attack(
             ids, examples = list(NIGHTLY), UNLIMITED
         statements = _wanted(ids, form, examples, budget, seed)
         budget = HOUR / len(statements) if nightly else budget
+    from bounds.brought import extension_of, failure
+    from ntkfl.extensions import ExtensionError
+
     findings = tried = admitted = 0
     seconds = 0.0
     for statement, chosen in statements:
-        with bad_input(OSError), ExitStack() as stack:
+        with bad_input(OSError, ExtensionError), ExitStack() as stack:
             path = folder / file_name(statement, chosen)
             (write,) = stack.enter_context(reserved(path))
             from verification.search import attack as search
             from verification.search import written
 
             say = _stages(f"{statement.id} {chosen.value}")
-            done = search(statement, chosen, examples=examples, seconds=budget, seed=seed, progress=say)
+            try:
+                done = search(statement, chosen, examples=examples, seconds=budget, seed=seed, progress=say)
+            except Exception as error:
+                if extension_of(statement) is None:
+                    raise
+                raise ExtensionError(f"{statement.id} {failure(error, statement)}") from error
             if done.found is not None and write is not None:
                 write(written(statement, chosen, done.found))
             typer.echo("\n".join(_lines(done, path)) + "\n")
@@ -85,7 +95,7 @@ def _stages(name: str) -> "Callable[[str], None]":
 
 def file_name(statement: "Statement", form: "Form") -> str:
     """fl-ntk/B.12, stated -> counterexample_fl_ntk_b_12_stated.json."""
-    from bounds.listing import slug
+    from bounds.papers import slug
 
     return f"counterexample_{slug(statement.id)}_{form.value}.json"
 
@@ -98,7 +108,7 @@ def _wanted(
     Raises:
         KeyError: an unknown id. ValueError: no id, a form that a statement does not have, a budget that is none.
     """
-    from bounds.listing import get
+    from bounds.listing import find
     from bounds.statement import Form
 
     if not ids:
@@ -109,7 +119,7 @@ def _wanted(
     if seed < 0:
         raise ValueError(f"seed is {seed}; it must be 0 or more")
     found = []
-    for statement in (get(name) for name in dict.fromkeys(ids)):
+    for statement in find(*ids):
         forms = list(statement.forms) if form is None else [Form(form)]
         if forms[0] not in statement.forms:
             has = ", ".join(one.value for one in statement.forms)
@@ -120,6 +130,8 @@ def _wanted(
 
 def _lines(done: "Attack", path: Path) -> list[str]:
     """What was tried, what was found, and where it is kept."""
+    from bounds.listing import PART, word_for
+    from verification.plain_text import claim_lines
     from verification.search.plain_case import in_words
 
     statement, form = done.statement, done.form
@@ -131,7 +143,9 @@ def _lines(done: "Attack", path: Path) -> list[str]:
     rejected = ", ".join(f"{name} {count}" for name, count in done.rejected.items()) or "no hypothesis"
     lines = [
         f"{statement.id} {form.value}: {verdict} ({recorded})",
-        f"  claim      {statement.title}",
+        f"  statement  {statement.title}",
+        *(f"  claim      {line}" for line in claim_lines(statement, form)),
+        f"  left is    {statement.says_left}",
         f"  tried      {done.tried} cases, {done.admitted} admitted"
         + (f"; rejected by {rejected}" if rejected else ""),
         f"  families   {'; '.join(done.families)}",
@@ -143,6 +157,8 @@ def _lines(done: "Attack", path: Path) -> list[str]:
         lines.append(f"  nearest    left {done.best.left}, right {done.best.right}, ratio {done.best.tightness:.4g}")
     lines += [f"  not counted: a violation that did not stand: {reason}" for reason in done.unconfirmed]
     if (found := done.found) is not None:
+        file, part, _ = word_for(statement).partition(PART)
+        own = f"{file} " if part else ""
         how = f"{found.by}, after {found.after} cases and {found.seconds:.1f} s"
         lines += [f"  found by   {how}", *(f"  case       {line}" for line in in_words(found.case))]
         lines += [
@@ -150,7 +166,7 @@ def _lines(done: "Attack", path: Path) -> list[str]:
             f"  right      {found.seen.right}",
             f"  ratio      {found.seen.tightness:.6g}",
             f"  confirmed  {found.confirmation}",
-            f"  replay     ntkfl attack --replay {path}",
+            f"  replay     ntkfl attack {own}--replay {path}",
         ]
     return lines
 
@@ -161,12 +177,16 @@ def _replay(path: Path, ids: list[str] | None) -> None:
     Raises:
         typer.Exit: as said; 2 for a file that cannot be read or was changed.
     """
+    from bounds.brought import load
+    from ntkfl.extensions import is_file
     from verification.search import read, rejudge
     from verification.search.plain_case import in_words
 
     with bad_input():
-        if ids:
-            raise ValueError(f"--replay takes its statement from the file; leave out {', '.join(ids)}")
+        if surplus := [word for word in ids or () if not is_file(word)]:
+            raise ValueError(f"--replay takes its statement from the file; leave out {', '.join(surplus)}")
+        for file in ids or ():
+            load(file)
         content = read(path.read_text(encoding="utf-8"))
     again = rejudge(content)
     stands = "VIOLATED, as the file says" if again.confirmed else "the violation does not stand"

@@ -20,6 +20,8 @@ def bad_input(*kinds: type[Exception]) -> Iterator[None]:
     caught = kinds or (ValueError, KeyError, OSError)
     try:
         yield
+    except BrokenPipeError:  # who reads has seen enough, as `| head` has: no fault of anybody's
+        raise
     except caught as error:
         message = error.args[0] if isinstance(error, KeyError) and error.args else error
         typer.echo(f"error: {message}", err=True)

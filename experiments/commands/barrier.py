@@ -18,15 +18,24 @@ if TYPE_CHECKING:
     from ntkfl.connectivity.network import TwoLayer
 
 CLASSES = 10  # of the built-in images
+CROSS_ENTROPY, DEFAULT_DATA = "cross-entropy", "digits"
 GRID = 11
 LABEL = 19
 Named = Literal["squared", "absolute", "logistic", "cross-entropy"]
 
 
 def barrier_between(
-    first: Annotated[Path, typer.Argument(metavar="A", help="a network: .npz with hidden (h, l) and readout")],
+    first: Annotated[
+        Path, typer.Argument(metavar="A", help="a network: .npz with hidden (h, l) and readout, or a run's folder")
+    ],
     second: Annotated[Path, typer.Argument(metavar="B", help="a network of the same shape")],
-    data: Annotated[str, typer.Option(help="digits, fashion-mnist, sphere, or a .npz or .csv file")] = "digits",
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="digits, fashion-mnist, sphere, or a .npz or .csv file (the run's own test samples; else digits)",
+            show_default=False,
+        ),
+    ] = None,
     n: Annotated[int | None, typer.Option(help="samples drawn from a named data set", show_default=False)] = None,
     unit: Annotated[bool, typer.Option("--unit", help="divide every row of the data by its norm")] = False,
     seed: Annotated[int, typer.Option(help="of the samples drawn from a named data set")] = 0,
@@ -35,7 +44,9 @@ def barrier_between(
 ) -> None:
     """The loss and accuracy barriers between two networks, exactly, and what a grid of 11 points makes of them.
 
-    The segment is alpha A + (1 - alpha) B. The networks are f(x) = readout . relu(hidden x).
+    The segment is alpha A + (1 - alpha) B. The networks are f(x) = readout . relu(hidden x): .npz files, or the folders
+    that `ntkfl train --model two-layer:WIDTH --out` leaves. Networks of runs are compared on the test samples of A's
+    run, as it had them; named data may be scaled otherwise.
     """
     with bad_input(), ExitStack() as stack:
         networks, x, y, name = _read(first, second, data, n, unit, seed, loss)
@@ -54,7 +65,7 @@ def barrier_between(
 
 
 def _read(
-    first: Path, second: Path, spec: str, n: int | None, unit: bool, seed: int, loss: str
+    first: Path, second: Path, spec: str | None, n: int | None, unit: bool, seed: int, loss: str
 ) -> "tuple[tuple[TwoLayer, TwoLayer], np.ndarray, np.ndarray, str]":
     """The networks, the inputs, the labels and the name of the data.
 
@@ -63,18 +74,20 @@ def _read(
     """
     from experiments.commands.choices import BUILT_IN_SIZE
     from ntkfl import data
-    from ntkfl.connectivity.network_files import load_network
 
     if n is not None and n < 1:
         raise ValueError(f"n is {n}; it must be a positive integer")
-    networks = load_network(first), load_network(second)
+    networks = _network(first), _network(second)
+    if spec is None and first.is_dir():
+        return networks, *_test_samples(first, n, unit, loss)
+    spec = spec or DEFAULT_DATA
     size = BUILT_IN_SIZE if n is None and spec in data.BUILT_IN else n
     outputs, target = networks[0].n_outputs, None
     if outputs > 1 and spec in data.BUILT_IN:
         if spec == "sphere" or outputs != CLASSES:
             has = "labels ±1 only" if spec == "sphere" else f"labels ±1 for one output or {CLASSES} classes"
             raise ValueError(f"the networks have {outputs} outputs; {spec} has {has}: give a .npz file as --data")
-        if loss not in ("squared", "cross-entropy"):
+        if loss not in ("squared", CROSS_ENTROPY):
             raise ValueError(
                 f"the {loss} loss is for one output, the networks have {outputs}; use --loss cross-entropy, or "
                 "squared for the one-hot labels"
@@ -82,7 +95,7 @@ def _read(
         target = "one-hot"
     problem = data.named(spec, size, seed, target, None, 1, "iid", unit)
     y = problem.y
-    if loss == "cross-entropy" and y.ndim == 2 and ((y == 1).sum(axis=1) == 1).all() and ((y == 0) | (y == 1)).all():
+    if loss == CROSS_ENTROPY and y.ndim == 2 and ((y == 1).sum(axis=1) == 1).all() and ((y == 0) | (y == 1)).all():
         y = y.argmax(axis=1)
     return (
         networks,
@@ -90,6 +103,49 @@ def _read(
         y,
         re.sub(r"(, )?(clients=1\b|partition='iid')", "", problem.name).replace("()", "").replace("(, ", "("),
     )
+
+
+def _network(path: Path) -> "TwoLayer":
+    """The network in a .npz file, or that of the run in a folder.
+
+    Raises:
+        ValueError, OSError: there is none, or the run is of another model.
+    """
+    if not path.is_dir():
+        from ntkfl.connectivity.network_files import load_network
+
+        return load_network(path)
+    from ntkfl.training.models.two_layer import to_network
+    from ntkfl.training.run_folder import RunFolder
+
+    params = RunFolder(path).load().state.model
+    try:
+        return to_network(params)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _test_samples(folder: Path, n: int | None, unit: bool, loss: str) -> "tuple[np.ndarray, np.ndarray, str]":
+    """The test samples of a run, their labels (one-hot for the squared loss) and what to call them.
+
+    Raises:
+        ValueError: as `load_run`; a run without test samples, or with fewer than n; `unit`, since they are as they are.
+    """
+    import numpy as np
+
+    from ntkfl.training.kept_run import load_run
+
+    data = load_run(folder).federation.data
+    if unit:
+        raise ValueError(f"--unit is for --data; the test samples of {folder} are as its run had them")
+    if data.x_test is None or data.y_test is None:
+        raise ValueError(f"the run in {folder} has no test samples; name --data")
+    if n is not None and n > len(data.x_test):
+        raise ValueError(f"n is {n}; the run in {folder} has {len(data.x_test)} test samples")
+    x, y = data.x_test[:n].flatten(1).double().cpu().numpy(), data.y_test[:n].cpu().numpy()
+    if data.classes is not None and loss != CROSS_ENTROPY:
+        y = np.eye(data.classes)[y]
+    return x, y, f"{data.name}, test samples of {folder}"
 
 
 def _numbers(networks: "tuple[TwoLayer, TwoLayer]", x: "np.ndarray", y: "np.ndarray", loss: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.bad_input import bad_input
+from experiments.commands.bad_input import bad_input, shown_warnings
 
 if TYPE_CHECKING:
     from bounds.statement import Form, Statement
@@ -14,15 +14,21 @@ WIDEST = 100
 
 
 def list_statements(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID|FILE]...", help="only these, or those of a .py file of yours")
+    ] = None,
     paper: Annotated[str | None, typer.Option(help="only the statements of this paper, such as fl-ntk")] = None,
 ) -> None:
     """List the statements: id, kind, title, and each form with its recorded outcome."""
-    from bounds.listing import PAPERS, catalogue
+    from bounds.listing import catalogue, find, papers
 
-    with bad_input():
-        if paper is not None and paper not in PAPERS:
-            raise ValueError(f"there is no paper {paper!r}; it is one of {', '.join(PAPERS)}")
-    statements = [s for s in catalogue().values() if paper is None or s.id.startswith(f"{paper}/")]
+    with shown_warnings(), bad_input():
+        statements = find(*words) if words else tuple(catalogue().values())
+        if paper is not None and paper not in papers():
+            raise ValueError(f"there is no paper {paper!r}; it is one of {', '.join(papers())}")
+        statements = tuple(s for s in statements if paper is None or s.id.startswith(f"{paper}/"))
+        if not statements:
+            raise ValueError(f"none of these is a statement of {paper}")
     id_width = max(len(statement.id) for statement in statements) + 2
     kind_width = max(len(statement.kind) for statement in statements) + 2
     for statement in statements:
@@ -36,49 +42,29 @@ def list_statements(
 
 def show(
     identifier: Annotated[
-        str, typer.Argument(metavar="ID", help="a statement, as `ntkfl list` names it, or a paper for its conventions")
+        str,
+        typer.Argument(
+            metavar="ID|FILE",
+            help="a statement, as `ntkfl list` names it, a .py file of yours, or a paper for its conventions",
+        ),
     ],
     latex: Annotated[bool, typer.Option("--latex", help="the formulas as LaTeX too")] = False,
 ) -> None:
     """Show one statement: claim, hypotheses, formulas, source, how each side is measured, mutants, symbols."""
-    from bounds.listing import PAPERS, get
-    from verification.page import LABEL, entry, symbols, wrapped
-    from verification.plain_text import claim_lines, symbol_text
+    from bounds.listing import find
+    from bounds.papers import PAPERS
+    from verification.statement_page import as_text
 
     if identifier in PAPERS:
         return typer.echo("\n".join(_conventions(identifier)))
     with bad_input():
-        statement = get(identifier)
+        statements = find(identifier)
     width = max(60, min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST))
-    hypotheses = {h.name: h.says for h in statement.hypotheses}
-    lines = wrapped(f"{statement.id}  {statement.title}", width)
-    lines += entry("kind", [statement.kind.value], width)
-    lines += entry("source", [str(statement.source), statement.source.note], width)
-    lines += entry("needs", [f"{name}: {says}" for name, says in hypotheses.items()] or ["no hypothesis"], width)
-    for form, formula in statement.forms.items():
-        nature = [f"differs from what holds by: {formula.nature.value}"] if formula.nature else []
-        more = [f"needs also {h.name}: {h.says}" for h in statement.form_hypotheses.get(form, ())]
-        lines += ["", *entry(form.value, claim_lines(statement, form), width)]
-        if latex:  # to be copied, so not wrapped
-            lines += [" " * (LABEL + 1) + part for part in formula.latex().split(r" ;\quad ")]
-        lines += entry("", [*more, formula.note], width)
-        lines += entry("", [f"recorded: {statement.recorded[form].value}", *nature], width)
-        if form in statement.witness:
-            lines += entry("", ["a stored case shows the violation"], width)
-    mutants = ", ".join(mutant.name for mutant in statement.mutants)
-    meanings = [f"{', '.join(map(symbol_text, group))}: {meaning}" for group, meaning in symbols(statement)]
-    lines += ["", *entry("left is", [statement.says_left], width)]
-    lines += entry("right is", ["the formula above, in ball arithmetic, from quantities of the case"], width)
-    lines += entry("mutants", [f"{mutants} (of the {statement.mutated_form.value} form)" if mutants else "none"], width)
-    lines += entry("necessity", [f"a stored case shows that {name} is needed" for name in statement.necessity], width)
-    lines += entry("uses", [", ".join(statement.uses)], width)
-    lines += ["", *entry("symbols", meanings, width)]
-    lines += entry("check it", [f"ntkfl verify {statement.id}"], width)
-    typer.echo("\n".join(lines))
+    typer.echo("\n\n".join(as_text(statement, width, latex) for statement in statements))
 
 
 def _conventions(paper: str) -> list[str]:
-    from bounds.listing import conventions
+    from bounds.papers import conventions
     from verification.page import entry
 
     lines = [f"{paper}: conventions"]

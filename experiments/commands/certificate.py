@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.commands.bad_input import bad_input
-from experiments.commands.certificate_search import LARGEST_WIDTH, searched
+from experiments.commands.certificate_search import search as search_boundary
 from experiments.commands.choices import BUILT_IN_SIZE, chosen_problem, one_output, setting, takes_options
 from experiments.commands.output_files import reserved
 
@@ -29,9 +29,7 @@ def certify(
     options: "Options",
     after: Annotated[int, typer.Option(help="train this many rounds first, then certify all later ones")] = 0,
     watch: Annotated[bool, typer.Option("--watch", help="train on, up to --rounds, until a round certifies")] = False,
-    search: Annotated[
-        bool, typer.Option("--search", help=f"the smallest width, up to {LARGEST_WIDTH}, that certifies")
-    ] = False,
+    search: Annotated[bool, typer.Option("--search", help="the smallest width, up to 2^20, that certifies")] = False,
     search_steps: Annotated[
         bool, typer.Option("--search-steps", help="the largest eta_local that certifies at this width")
     ] = False,
@@ -67,7 +65,7 @@ def certify(
                 limit = WATCHED_ROUNDS if options.rounds is None else options.rounds
                 best, interrupted = _watched(problem, setup, limit, every)
             elif search or search_steps:
-                setup, best, content = searched(problem, setup, after, every, steps=search_steps)
+                setup, best, content = search_boundary(problem, setup, after, every, steps=search_steps)
             else:
                 best = _after(problem, setup, after, every)
         if best is None:
@@ -78,6 +76,8 @@ def certify(
             typer.echo(
                 f"  by {best.theorem} from round {best.round} on: y(0), H and R are of the network at that round"
             )
+        if not (best.found.certified or best.round or watch or search or search_steps):
+            typer.echo("  after some training it may certify: --watch trains on until a round does")
         if write:
             from verification.verdict import strict_json
 

@@ -10,6 +10,7 @@ from experiments.commands.bad_input import bad_input, shown_warnings
 
 if TYPE_CHECKING:
     from bounds.options import Options
+    from ntkfl.estimate import Estimate
     from ntkfl.problem import Problem, Setup
 
 BUILT_IN_SIZE = 20  # samples drawn from a named data set, unless --n says otherwise
@@ -93,6 +94,11 @@ def one_output(problem: "Problem") -> "Problem":
     if problem.y.ndim != 1:
         raise ValueError(f"y has shape {problem.y.shape}; the network has one output, so y must be ({problem.n},)")
     return problem
+
+
+def amount(found: "Estimate") -> str:
+    """A number with its error."""
+    return f"{float(found.value):.9g} ± {float(found.error):.1e}"
 
 
 def setting(problem: "Problem", setup: "Setup", *fields: str) -> str:

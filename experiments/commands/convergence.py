@@ -1,11 +1,11 @@
 """`ntkfl rate`: how fast Algorithm 1 converges in the kernel regime, and how large its steps may be."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from experiments.commands.bad_input import bad_input
-from experiments.commands.choices import chosen_problem, setting, takes_options
+from experiments.commands.choices import amount, chosen_problem, setting, takes_options
 
 if TYPE_CHECKING:
     from bounds.options import Options
@@ -61,8 +61,8 @@ def _column(regime: "KernelRegime", h: "Estimate", eps: float) -> dict[str, str]
 
     limits = regime.step_limits
     return {
-        "lambda_min(H), certified": _certified(gram.smallest_eigenvalue(h)),
-        "lambda_max(H), certified": _certified(gram.largest_eigenvalue(h)),
+        "lambda_min(H), certified": amount(gram.smallest_eigenvalue(h)),
+        "lambda_max(H), certified": amount(gram.largest_eigenvalue(h)),
         "spectral radius per round": f"{regime.rate:.9g}",
         "stable": "yes" if regime.stable else "no",
         "eta_global limit, at this eta_local": f"{limits.eta_global:.6g}",
@@ -76,7 +76,3 @@ def _rounds(regime: "KernelRegime", eps: float) -> str:
         return str(regime.rounds_to(eps))
     except ValueError:  # unstable steps, or a part of the residual where H is zero
         return "never"
-
-
-def _certified(value: Any) -> str:
-    return f"{float(value.value):.9g} ± {float(value.error):.1e}"

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-Write = Callable[[str], None]
+Write = Callable[[str | bytes], None]
 
 
 @contextmanager
 def reserved(*paths: Path | None, inputs: tuple[str | None, ...] = ()) -> Iterator[tuple[Write | None, ...]]:
-    """A function for each path that puts text there at once; None for None.
+    """A function for each path that puts text, or bytes, there at once; None for None.
 
-    The text goes to a temporary file beside the path, made on entry, and replaces the path when it is written. What
+    The content goes to a temporary file beside the path, made on entry, and replaces the path when it is written. What
     stood there stays until then; without a call nothing changes.
 
     Raises:
@@ -25,7 +25,7 @@ def reserved(*paths: Path | None, inputs: tuple[str | None, ...] = ()) -> Iterat
         raise ValueError(f"{given[0]} is named for two outputs; each needs its own file")
     for read in inputs:
         if read is not None and Path(read).resolve() in given:
-            raise ValueError(f"{read} is the data that are read; the output needs a file of its own")
+            raise ValueError(f"{read} is what is read; the output needs a file of its own")
     with ExitStack() as stack:
         yield tuple(None if path is None else stack.enter_context(_reserved(path)) for path in paths)
 
@@ -38,7 +38,7 @@ def _reserved(path: Path) -> Iterator[Write]:
     if target.exists() and not os.access(target, os.W_OK):
         raise OSError(f"cannot write {path}: no permission")
     if target.exists() and not target.is_file():
-        yield lambda text: _write(target, text)  # a pipe or a device, which must not be replaced
+        yield lambda content: _write(target, content)  # a pipe or a device, which must not be replaced
         return
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -46,8 +46,8 @@ def _reserved(path: Path) -> Iterator[Write]:
     except OSError as error:
         raise OSError(f"cannot write {path}: {error.strerror}; name a file in a folder that can be written") from error
 
-    def replace(text: str) -> None:
-        _write(part, text)
+    def replace(content: str | bytes) -> None:
+        _write(part, content)
         os.replace(part, target)
 
     try:
@@ -56,5 +56,5 @@ def _reserved(path: Path) -> Iterator[Write]:
         part.unlink(missing_ok=True)
 
 
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
+def _write(path: Path, content: str | bytes) -> None:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())

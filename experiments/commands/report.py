@@ -20,6 +20,9 @@ def report(
     studies: Annotated[
         list[Path] | None, typer.Option(help="a folder that `ntkfl study run` filled; may be given again")
     ] = None,
+    statements: Annotated[
+        list[Path] | None, typer.Option(help="a .py file of yours whose statements verdicts are of; may be given again")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="folder for the pages: new, empty, or an older report")] = None,
     markdown: Annotated[Path | None, typer.Option(help="write the verdicts as Markdown to this file")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the verdicts as JSON to this file")] = None,
@@ -34,11 +37,12 @@ def report(
     The pages need neither a network nor a script: open index.html. Exit status: 0; 1 with --compare when an outcome got
     worse; 2 for bad input.
     """
+    from bounds.brought import load
     from experiments.report import folder
     from experiments.report.comparison import compared
-    from experiments.report.site import built
     from experiments.report.study_pages import study_page
     from experiments.report.verdict_file import read
+    from experiments.report.writing import write_report
 
     with ExitStack() as stack:
         with bad_input():
@@ -53,15 +57,18 @@ def report(
                 raise ValueError("--markdown and --json hold verdicts: give --verdicts FILE")
             inputs = tuple(str(path) for path in (*(compare or ()), verdicts) if path is not None)
             write_markdown, write_json = stack.enter_context(reserved(markdown, json_file, inputs=inputs))
+            for file in statements or ():
+                load(file)
             if out:
                 folder.check(out)
             run = read(source, any_version=out is None) if source else None
             changes = compared(read(compare[0], any_version=True), run, factor) if compare and run else None
             with shown_warnings():
-                pages = [study_page(path) for path in studies or []]
-            if out:
-                folder.write(built(run, pages, changes), out)
-                typer.echo(f"report: {out / 'index.html'}", err=True)
+                if out:
+                    typer.echo(f"report: {write_report(out, run, studies or (), changes)}", err=True)
+                else:
+                    for path in studies or ():
+                        study_page(path)  # refuses what is none
             if run and write_markdown:
                 write_markdown(_markdown(run))
             if run and write_json:

@@ -38,11 +38,17 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="the folder of a stu
 
 
 @app.command("list", short_help="List the studies.")
-def list_studies() -> None:
+def list_studies(
+    chosen: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="only these (all)", autocompletion=_names)
+    ] = None,
+) -> None:
     """List the studies: name, question, source, and the options that replace the values of its axes."""
-    from experiments.studies import catalogue
+    from experiments.studies import catalogue, find
 
-    for one in catalogue().values():
+    with bad_input():
+        studies = [find(name) for name in chosen] if chosen else catalogue().values()
+    for one in studies:
         typer.echo(f"{one.name}: {one.question} ({one.source})")
         for line in option_lines(one):
             typer.echo(f"    {line}")
@@ -218,7 +224,10 @@ def _answered(grid: "Grid", cells: "xarray.Dataset") -> "tuple[Answer, ...]":
 def _draw(grid: "Grid", folder: "StudyFolder", cells: "xarray.Dataset") -> None:
     from experiments.studies.drawing import save
 
-    for chart in grid.study.charts(cells):
+    charts = grid.study.charts(cells)
+    if not charts:
+        typer.echo(f"{grid.study.name} has no chart of these cells", err=True)
+    for chart in charts:
         with bad_input(OSError):
             typer.echo(f"chart: {save(chart, folder.charts)[0]}", err=True)
 

@@ -91,7 +91,8 @@ def answer_lines(study: Study, cells: xarray.Dataset, answers: Sequence[Answer])
     counts = ", ".join(
         f"{count} {outcome.value}" for outcome in Outcome if (count := sum(a.outcome is outcome for a in answers))
     )
-    return [*lines, f"{len(answers)} answers: {counts}; from {total - missing} of {total} cells"]
+    said = f"{len(answers)} answer{'s' if len(answers) != 1 else ''}"
+    return [*lines, f"{said}: {counts}; from {total - missing} of {total} cells"]
 
 
 def _measured(found: Estimate | None) -> str:

@@ -55,5 +55,5 @@ class StudyProgress(Reporter):
 def span(seconds: float) -> str:
     """A time as people say it."""
     if seconds < 90:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1g} s"
+        return f"{seconds:.0f} s" if seconds >= 9.5 else f"{seconds:.1g} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"

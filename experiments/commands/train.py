@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ntkfl.training.training_run import PreparedRun, Run
 
 INTERRUPTED = 130
+LIST = "list"
 
 
 def _option(annotation: Any, help: str, *names: str) -> Any:
@@ -92,7 +93,7 @@ def takes_keys(command: Callable) -> Callable:
 
 @takes_keys
 def train(
-    method: Annotated[str | None, typer.Argument(help="the method (fedavg)")] = None,
+    method: Annotated[str | None, typer.Argument(help="the method (fedavg); list: which there are")] = None,
     option: Annotated[
         list[str] | None, typer.Option(help="an option of the method, such as mu=0.01; repeat it for more")
     ] = None,
@@ -104,13 +105,19 @@ def train(
 ) -> None:
     """Train with a federated method and print how good the model became.
 
-    METHOD is local, fedavg, fl-ntk, fedprox, feddyn, scaffold, moon, fedrod, fedlc, fedsam, fedasam, fedfa, fednova,
-    fedadam, fedyogi, fedgma, fedgucci or fedgucci+; --ima goes around any of them. Defaults are in brackets.
+    `ntkfl train list` names the methods with their options, such as --option mu=0.01; METHOD may also be a .py file of
+    yours. --ima goes around any of them. Defaults are in brackets.
 
     What is given here takes the place of what the --config file says. A run in --out that was stopped goes on with
     --resume, which needs no other option; with --rounds it goes further. Exit status: 0 done, 2 bad input or a model
     that is no longer finite, 130 stopped by Ctrl-C (the rounds until then are kept).
     """
+    if method == LIST:
+        from experiments.commands.method_pages import method_lines
+
+        for line in method_lines():
+            typer.echo(line)
+        return
     from experiments.commands.run_progress import RunProgress
     from ntkfl.training.config import checked, read_toml
     from ntkfl.training.training_run import prepared

@@ -31,7 +31,8 @@ STABILITY = "eta_(local|global) = "  # how the simulator's warnings of steps bey
 def verify(
     options: "Options",
     ids: Annotated[
-        list[str] | None, typer.Argument(help="statements, as `ntkfl list` names them; all unless given")
+        list[str] | None,
+        typer.Argument(help="statements, as `ntkfl list` names them, or .py files of yours; all unless given"),
     ] = None,
     form: Annotated[Literal["stated", "proved", "repaired"] | None, typer.Option(help="only this form")] = None,
     trials: Annotated[int | None, typer.Option(help="cases a family (at most 200, by what one costs)")] = None,
@@ -63,6 +64,7 @@ def verify(
                 raise ValueError(f"processes is {processes}; it must be a positive integer")
             options = replace(options, trials=trials, device=_there(device))
             statements, forms = _wanted(ids, form)
+            files = [word.partition("::")[0] for word in ids or ()]
             if meta and markdown is not None:
                 raise ValueError("--meta writes no Markdown; --json keeps what it finds")
             if meta and device is not None:
@@ -72,7 +74,9 @@ def verify(
             given = (json_file, markdown, options.data, trials, form, device)
             if symbolic and (meta or any(x is not None for x in given)):
                 raise ValueError("--symbolic runs no case: it goes with ids alone, not with --meta, --data or files")
-            write_json, write_markdown = stack.enter_context(reserved(json_file, markdown, inputs=(options.data,)))
+            write_json, write_markdown = stack.enter_context(
+                reserved(json_file, markdown, inputs=(options.data, *files))
+            )
             _check_data(statements, forms, options)
         if symbolic:
             from experiments.commands.algebra import prove_steps
@@ -117,10 +121,10 @@ def _wanted(ids: list[str] | None, form: str | None) -> "tuple[list[Statement], 
     Raises:
         KeyError: an unknown id. ValueError: a form that none of the statements has.
     """
-    from bounds.listing import catalogue, get
+    from bounds.listing import catalogue, find
     from bounds.statement import Form
 
-    statements = [get(name) for name in dict.fromkeys(ids)] if ids else list(catalogue().values())
+    statements = list(find(*ids) if ids else catalogue().values())
     forms = list(Form) if form is None else [Form(form)]
     if not any(wanted in statement.forms for statement in statements for wanted in forms):
         names = ", ".join(statement.id for statement in statements)
@@ -194,13 +198,14 @@ def _print(verdicts: "list[Verdict]", own_data: bool, pages: bool) -> None:
     console = Console(width=PIPED_WIDTH if piped else None)
     if pages:
         for verdict in worst_first(verdicts, own_data):
-            typer.echo(as_text(verdict, width=max(60, min(console.width, PIPED_WIDTH))) + "\n")
+            width = max(60, min(console.width, PIPED_WIDTH))
+            typer.echo(as_text(verdict, width=width, own_data=own_data) + "\n")
     elif verdicts:
         with console.capture() as captured:
             console.print(table(verdicts, own_data))
         typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n")
         for verdict in _differing(verdicts, own_data):
-            typer.echo(f"{headline(verdict)}\n  {verdict.replay}\n")
+            typer.echo(f"{headline(verdict, own_data)}\n  {verdict.replay}\n")
     typer.echo(totals(verdicts, own_data))
 
 

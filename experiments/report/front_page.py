@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bounds.formula import Nature
-from bounds.listing import PAPERS
+from bounds.listing import papers
 from bounds.statement import Form, Outcome
 from experiments.report.outcomes import shown
 from experiments.report.statement_pages import StatementPage
@@ -46,7 +46,7 @@ class FrontPage:
     @property
     def counts(self) -> list[tuple[str, list[str]]]:
         """For each paper, how many of its forms have which outcome; nothing where it has no such form."""
-        return [(paper, [self._count(paper, form) for form in Form]) for paper in PAPERS if self._of(paper)]
+        return [(paper, [self._count(paper, form) for form in Form]) for paper in papers() if self._of(paper)]
 
     @property
     def natures(self) -> list[tuple[Nature, str, list[Verdict]]]:

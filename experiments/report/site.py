@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any
 
@@ -17,6 +16,7 @@ from experiments.report.prose import prose
 from experiments.report.statement_pages import FORM_TITLES, HELPERS, statement_pages
 from experiments.report.study_pages import StudyPage
 from experiments.report.verdict_file import VerdictFile
+from ntkfl.version import VERSION
 from verification.findings import by_paper, sentence
 
 STATIC = ("style.css", "tables.js")
@@ -45,7 +45,7 @@ def built(
     shared = {
         "menu": menu,
         "pages": {identifier: page.path for identifier, page in by_id.items()},
-        "version": _version(),
+        "version": VERSION,
         "beyond": BEYOND,
         "forms": list(Form),
         "form_titles": [FORM_TITLES[form] for form in Form],
@@ -95,13 +95,6 @@ class _Site:
         root = "../" * path.count("/")
         page = self.environment.get_template(f"{template}.html.jinja")
         self.files[path] = page.render(path=path, root=root, **content).encode()
-
-
-def _version() -> str:
-    try:
-        return version("ntkfl")
-    except PackageNotFoundError:
-        return "of a checkout"
 
 
 def _tables(provenance: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:

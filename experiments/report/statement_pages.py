@@ -9,7 +9,8 @@ from typing import Any
 from markupsafe import Markup
 
 from bounds.formula import Formula
-from bounds.listing import catalogue, slug
+from bounds.listing import catalogue
+from bounds.papers import slug
 from bounds.statement import Form, Hypothesis, Outcome, Statement
 from experiments.report.mathml import claims, failure, inline, premise
 from experiments.report.outcomes import Shown, shown

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from bounds.listing import slug
+from bounds.papers import slug
 from bounds.statement import Outcome
 from experiments.report.outcomes import Shown
 from verification.page import amount

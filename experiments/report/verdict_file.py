@@ -56,6 +56,8 @@ def read(path: Path, *, any_version: bool = False) -> VerdictFile:
 
 
 def _check_known(path: Path, verdict: Verdict) -> None:
+    if verdict.id not in catalogue() and (file := verdict.provenance.get("statement", {}).get("file")):
+        raise ValueError(f"{path} has a verdict of {verdict.id}, a statement of {file}: name that with --statements")
     if verdict.id not in catalogue():
         raise ValueError(f"{path} has a verdict of {verdict.id}, a statement that this version does not have")
     if verdict.form not in catalogue()[verdict.id].forms:

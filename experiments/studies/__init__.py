@@ -1,16 +1,17 @@
 """Studies: each answers, over a grid of cells, a question that a theorem or a figure of the papers raises.
 
-A study is one module of this package with a STUDY, named as the study is (`width_scaling.py` has "width-scaling"), or a
-file of the user's that has one. Importing the package imports none of them.
+A study is one module of this package with a STUDY, named as the study is (`width_scaling.py` has "width-scaling"), a
+module that an installed package announces under that name as `ntkfl.studies`, or a file of the user's that has one.
+Importing the package imports none of them.
 """
 
 from __future__ import annotations
 
 import re
-import sys
+import warnings
 from functools import cache
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,19 +20,27 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 SUFFIX = ".py"
+GROUP = "ntkfl.studies"
 _HAS_STUDY = re.compile(r"^STUDY\b", re.MULTILINE)
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """The names of the package's studies, read off its files."""
-    files = sorted(HERE.glob(f"*{SUFFIX}"))
-    return tuple(_name(path) for path in files if _HAS_STUDY.search(path.read_text(encoding="utf-8")))
+    """The names of the studies, read off the package's files and the announcements."""
+    return (*_own(), *_announced())
 
 
 def catalogue() -> dict[str, Study]:
-    """The package's studies by name."""
-    return {name: find(name) for name in names()}
+    """The studies by name; an announced one that cannot be used is left out, with a warning."""
+    from ntkfl.extensions import ExtensionError
+
+    found: dict[str, Study] = {}
+    for name in names():
+        try:
+            found[name] = find(name)
+        except ExtensionError as error:
+            warnings.warn(f"{error}; it is left out", stacklevel=2)
+    return found
 
 
 def module_file(spec: str) -> Path:
@@ -45,14 +54,18 @@ def module_file(spec: str) -> Path:
         if not path.is_file():
             raise ValueError(f"there is no file {spec}; a study of your own is given by the path of its module")
         return path
-    if spec not in names():
-        from ntkfl.nearest_name import did_you_mean
+    if spec in _own():
+        return HERE / f"{spec.replace('-', '_')}{SUFFIX}"
+    if spec in _announced():
+        from ntkfl.extensions import from_package
 
-        raise ValueError(
-            f"there is no study {spec!r}.{did_you_mean(spec, names())} Studies are {', '.join(names())}, "
-            f"or the path of a {SUFFIX} file with a STUDY"
-        )
-    return HERE / f"{spec.replace('-', '_')}{SUFFIX}"
+        return Path(str(from_package(_announced()[spec]).module.__file__))
+    from ntkfl.nearest_name import did_you_mean
+
+    raise ValueError(
+        f"there is no study {spec!r}.{did_you_mean(spec, names())} Studies are {', '.join(names())}, "
+        f"or the path of a {SUFFIX} file with a STUDY"
+    )
 
 
 @cache
@@ -60,30 +73,35 @@ def find(spec: str) -> Study:
     """The study of this name, or in the user's file of this path.
 
     Raises:
-        ValueError: there is none, its module has no STUDY, or one of the package's is not named as its study.
+        ValueError: there is none, its module has no STUDY, or one that goes by a name is not named so. ExtensionError:
+            a ValueError. The user's file, or what a package announces, fails.
     """
     from experiments.studies.study import Study
+    from ntkfl.extensions import ExtensionError, from_file, from_package
 
     path = module_file(spec)
-    module = _loaded(path) if spec.endswith(SUFFIX) else import_module(f"{__name__}.{path.stem}")
+    if spec.endswith(SUFFIX):
+        module = from_file(spec).module
+    elif spec in _own():
+        module = import_module(f"{__name__}.{path.stem}")
+    else:
+        module = from_package(_announced()[spec]).module
     study = getattr(module, "STUDY", None)
     if not isinstance(study, Study):
-        raise ValueError(f"{path.name} has no study: its STUDY is {study!r}, not an experiments.studies.study.Study")
-    if path.parent == HERE and study.name != _name(path):
-        raise ValueError(f"{path.name} has the study {study.name!r}; it must be {_name(path)!r}, as the file")
+        raise ExtensionError(
+            f"{path.name} has no study: its STUDY is {study!r}, not an experiments.studies.study.Study"
+        )
+    if not spec.endswith(SUFFIX) and study.name != spec:
+        raise ExtensionError(f"{path.name} has the study {study.name!r}; it must be {spec!r}, as it is announced")
     return study
 
 
-def _name(path: Path) -> str:
-    return path.stem.replace("_", "-")
+@cache
+def _own() -> tuple[str, ...]:
+    files = sorted(HERE.glob(f"*{SUFFIX}"))
+    return tuple(path.stem.replace("_", "-") for path in files if _HAS_STUDY.search(path.read_text(encoding="utf-8")))
 
 
-def _loaded(path: Path):
-    """The user's file as a module, under a name that clashes with none."""
-    name = f"study_of_the_user_{path.stem}"
-    spec = spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None, "a file that ends in .py has a loader"
-    module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up there
-    spec.loader.exec_module(module)
-    return module
+@cache
+def _announced() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP) if point.name not in _own()}

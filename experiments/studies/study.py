@@ -102,8 +102,9 @@ class Study:
         inner: axes of what a cell measures. quantities: what it measures, by name.
         measure: (point) -> the quantities of that cell; depends on the point alone. An `Estimate` is stored as NAME
             and NAME_error.
-        summarise: all cells (missing ones NaN) -> answers. charts: the same -> its figures.
-        seconds, megabytes: of one cell, roughly, at a point; what `--dry-run` adds up.
+        summarise: all cells (missing ones NaN) -> answers. charts: the same -> its figures (none).
+        seconds, megabytes: of one cell, roughly, at a point; what `--dry-run` adds up (a second, and what a process has
+            loaded before it measures anything).
 
     Raises:
         ValueError: a name that no option or file can have, one used twice, seeds that are not last, or a quantity along
@@ -117,9 +118,9 @@ class Study:
     quantities: tuple[Quantity, ...]
     measure: Callable[[Point], Measured]
     summarise: Callable[[xarray.Dataset], tuple[Answer, ...]]
-    charts: Callable[[xarray.Dataset], tuple[Chart, ...]]
-    seconds: Callable[[Point], float]
-    megabytes: Callable[[Point], float]
+    charts: Callable[[xarray.Dataset], tuple[Chart, ...]] = lambda cells: ()
+    seconds: Callable[[Point], float] = lambda point: 1.0
+    megabytes: Callable[[Point], float] = lambda point: 450.0
     inner: tuple[Axis, ...] = ()
 
     def __post_init__(self) -> None:

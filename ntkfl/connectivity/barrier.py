@@ -30,6 +30,9 @@ class Barrier:
     at: float
     pieces: int
 
+    def __str__(self) -> str:
+        return f"{self.value} at alpha = {self.at:.6g}, on {self.pieces} piece{'s' if self.pieces != 1 else ''}"
+
 
 def loss_barrier(
     first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"

@@ -2,9 +2,10 @@
 
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.federation import Federation, State
+from ntkfl.training.kept_run import load_run
 from ntkfl.training.local_plan import LocalWork
 from ntkfl.training.method import Method
 from ntkfl.training.model import Model
 from ntkfl.training.training_run import Run, run
 
-__all__ = ["FederatedData", "Federation", "LocalWork", "Method", "Model", "Run", "State", "run"]
+__all__ = ["FederatedData", "Federation", "LocalWork", "Method", "Model", "Run", "State", "load_run", "run"]

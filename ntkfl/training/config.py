@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ntkfl.extensions import is_file
 from ntkfl.nearest_name import did_you_mean
 from ntkfl.training.datasets.glue import TASKS
 
@@ -42,7 +43,8 @@ class RunConfig(BaseModel):
     """Everything that decides a run; each key is an option of `ntkfl train` and an argument of `run`.
 
     Keys left out take their defaults, some of which depend on the method, the data or the optimizer: a RunConfig
-    always holds the values that are used. `ima_start` below 1 is a share of the rounds and is kept as a round.
+    always holds the values that are used. `ima_start` below 1 is a share of the rounds and is kept as a round; the
+    path of a method's file is kept as an absolute one.
 
     Raises:
         pydantic.ValidationError, a ValueError; `checked` turns it into one sentence a fault.
@@ -97,6 +99,8 @@ class RunConfig(BaseModel):
         if not isinstance(given, Mapping):
             return given
         given = {key: value for key, value in given.items() if value is not None}
+        if isinstance(method := given.get("method"), str) and is_file(method):
+            given["method"] = str(Path(method).resolve())
         defaults = dict(DEFAULTS_OF.get(str(given.get("method")), {}))
         if any(key in given for key in EXCLUSIVE):
             defaults = {key: value for key, value in defaults.items() if key not in EXCLUSIVE}

@@ -43,7 +43,7 @@ class RunFolder:
             FileNotFoundError: none. ValueError: a damaged or foreign checkpoint.
         """
         if not self.checkpoint.is_file():
-            raise FileNotFoundError(f"there is no run to resume in {self.path}: it has no {CHECKPOINT}")
+            raise FileNotFoundError(f"there is no run in {self.path}: it has no {CHECKPOINT}")
         return load(self.checkpoint)
 
     def require_free(self, config: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ntkfl import extensions
 from ntkfl.training.assembly import federation as assembled
 from ntkfl.training.checkpoint import Checkpoint, restored, tensors_digest
 from ntkfl.training.config import RunConfig, checked
@@ -22,6 +23,7 @@ from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.federation import Federation, State
 from ntkfl.training.measurement import loss_unit, measured
 from ntkfl.training.method import Method
+from ntkfl.training.methods import brought_by
 from ntkfl.training.metrics import Row, columns, read_rows
 from ntkfl.training.model import Model
 from ntkfl.training.run_folder import RunFolder, differing
@@ -125,8 +127,8 @@ def prepared(
     """Everything that a run needs, before the first round.
 
     Args:
-        method, data, model: names, or objects of yours. Of an object only the name is kept with the run, and it must be
-            given again to resume.
+        method, data, model: names, or objects of yours; a method may be the path of a file too. Of an object only the
+            name is kept with the run, and it must be given again to resume; of a file its path and SHA-256.
         out: the folder to keep the run in; without it nothing is written.
         resume: go on with the run in `out`. What is not given is taken from it; what is given must agree, but for a
             larger number of rounds. On the CPU, and with the same versions and threads, the result is bitwise that of
@@ -150,19 +152,19 @@ def prepared(
     config = checked(given) if stored is None else _resumed(stored, given)
     if folder and stored is None:
         folder.require_free(config.model_dump())
-    for name in OBJECTS:
-        if name not in objects and getattr(config, name).startswith("<"):
-            raise ValueError(f"the {name} of this run, {getattr(config, name)}, was an object; give it again")
+    require_objects(config, objects)
     if config.ima and config.ima_start > config.rounds:
         warnings.warn(
             f"ima_start is {config.ima_start}, after the last of {config.rounds} rounds: no model is averaged until "
             "the run is resumed with more",
             stacklevel=2,
         )
+    brought = None if "method" in objects else method_file(config.method, stored)
     federation = assembled(config, **objects)
     start, unit = federation.start(), loss_unit(federation.data)
     rows: list[Row] = []
-    identity, made = {"config": config.model_dump(), "data": _digest(federation.data)}, _provenance(config)
+    identity, made = {"config": config.model_dump(), "data": data_digest(federation.data)}, _provenance(config)
+    identity |= {"method": brought} if brought else {}
     if stored and folder:
         if stored.run["data"] != identity["data"]:
             raise ValueError(f"{federation.data.name} has changed since the run in {folder.path} was begun")
@@ -175,6 +177,17 @@ def prepared(
             )
     record = RunRecord(folder, checkpoint_every, identity, made, unit, start, rows)
     return PreparedRun(config, federation, start, record, folder.path if folder else None)
+
+
+def require_objects(config: RunConfig, objects: Mapping[str, Any]) -> None:
+    """Refuse a configuration that has only the name of an object, where the object itself is not given.
+
+    Raises:
+        ValueError: so it is.
+    """
+    for name in OBJECTS:
+        if name not in objects and getattr(config, name).startswith("<"):
+            raise ValueError(f"the {name} of this run, {getattr(config, name)}, was an object; give it again")
 
 
 def _resumed(stored: Checkpoint, given: Mapping[str, Any]) -> RunConfig:
@@ -193,7 +206,23 @@ def _resumed(stored: Checkpoint, given: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def _digest(data: FederatedData) -> str:
+def method_file(method: str, stored: Checkpoint | None) -> dict[str, str] | None:
+    """The file or package that the method is from, as it is kept with the run; None for one of this project.
+
+    Raises:
+        ValueError: its file is gone, or is another than that of the run which is resumed; then it is not executed.
+    """
+    before = None if stored is None else stored.run.get("method")
+    if before and "file" in before and extensions.digest(method) != before["sha256"]:
+        raise ValueError(
+            f"{method} has changed since the run was begun with it (its SHA-256 was {before['sha256'][:12]}...); a run "
+            "goes on with the method it was begun with: restore the file, or begin another run"
+        )
+    found = brought_by(method)
+    return None if found is None else dict(found)
+
+
+def data_digest(data: FederatedData) -> str:
     """One word for the samples, labels and owners: a run is resumed on the same data."""
     tensors = {"x": data.x, "y": data.y, "owner": torch.as_tensor(data.owner)}
     if data.x_test is not None and data.y_test is not None:

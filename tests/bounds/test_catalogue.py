@@ -2,14 +2,15 @@
 
 import importlib
 import pkgutil
-import sys
 from types import SimpleNamespace
 
 import pytest
 
 import bounds.fl_ntk
+import bounds.papers
 from bounds.formula import Nature
-from bounds.listing import PAPERS, catalogue, get, slug
+from bounds.listing import catalogue, get
+from bounds.papers import PAPERS, own, slug
 from bounds.statement import Form, Kind, Outcome
 
 # id, form, kind, outcome found, nature of the difference: rows of the project's list of statements, which is the
@@ -288,7 +289,7 @@ def test_an_unknown_id_names_the_nearest(wrong, nearest):
     message = caught.value.args[0]
     assert message.startswith(f"no statement {wrong!r}; nearest: ")
     assert nearest in message
-    assert message.endswith("(ntkfl list shows all)")
+    assert message.endswith("(ntkfl list shows all; a file of yours goes by its path, ending in .py)")
 
 
 def test_an_id_like_no_other_still_gets_an_answer():
@@ -303,11 +304,11 @@ def catalogue_of(monkeypatch, *modules):
         f"papers.{name}": SimpleNamespace(STATEMENTS=[SimpleNamespace(id=i) for i in ids]) for name, ids in modules
     }
     folder["papers"] = SimpleNamespace(__path__=[])
-    module = sys.modules["bounds.listing"]  # `bounds.listing` may be the function
+    module = bounds.papers
     monkeypatch.setattr(module, "PAPERS", {"p": "papers"})
     monkeypatch.setattr(module.pkgutil, "iter_modules", lambda path: infos)
     monkeypatch.setattr(module.importlib, "import_module", folder.__getitem__)
-    return catalogue.__wrapped__()
+    return own.__wrapped__()
 
 
 def test_files_are_ordered_as_people_count(monkeypatch):

@@ -11,6 +11,9 @@ from ntkfl.connectivity.barrier import accuracy_barrier, connectivity_loss, loss
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.network_files import load_network, save_network
 from ntkfl.data import digits
+from ntkfl.training import load_run
+from ntkfl.training import run as train
+from ntkfl.training.models.two_layer import to_network
 
 
 def run(*arguments):
@@ -117,7 +120,7 @@ def test_other_bad_input(files):
         (("--data", files / "data.npz", "--loss", "cross-entropy"), "needs two outputs or more; use logistic"),
         (("--data", "digits"), "the inputs have shape (20, 64); the network takes (n, 3)"),
         (("--data", "digits", "--n", "0"), "n is 0; it must be a positive integer"),
-        (("--data", files / "data.npz", "--json", a), "is the data that are read"),
+        (("--data", files / "data.npz", "--json", a), "is what is read"),
     ):
         result = run(a, b, *arguments)
         assert result.exit_code == 2 and message in result.stderr, result.output
@@ -164,3 +167,49 @@ def test_one_row_of_data_and_noise_is_printed_as_zero(files):
     assert "; row.npz, n = 1;" in result.stdout
     assert "loss barrier       0 ± " in result.stdout and ", 1 piece\n" in result.stdout
     assert "misses 0\n" in result.stdout
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two runs of the same data and shape from other starts, and one of another model."""
+    folder = tmp_path_factory.mktemp("runs")
+    small = {"clients": 3, "samples": 60, "test": 30, "rounds": 1, "local_steps": 2}
+    for name, model, method in (("a", "two-layer:6", "fedavg"), ("b", "two-layer:6", "local"), ("mlp", "mlp:6", None)):
+        train(method, model=model, out=folder / name, **small)
+    return folder
+
+
+@pytest.mark.parametrize("loss", ["squared", "cross-entropy"])
+def test_runs_are_compared_on_their_own_test_samples(runs, loss):
+    result = run(runs / "a", runs / "b", "--loss", loss, "--json", runs / "out.json")
+    assert result.exit_code == 0, result.output
+    content = json.loads((runs / "out.json").read_text())
+    found = load_run(runs / "a"), load_run(runs / "b")
+    data = found[0].federation.data
+    x, y = data.x_test.flatten(1).double().numpy(), data.y_test.numpy()
+    labels = y if loss == "cross-entropy" else np.eye(10)[y]
+    exact = loss_barrier(*(to_network(one.params) for one in found), x, labels, loss)
+    assert content["samples"] == len(x) == 30 and content["data"] == f"digits, test samples of {runs / 'a'}"
+    assert content["loss barrier"]["value"] == exact.value.value
+    few = run(runs / "a", runs / "b", "--n", 7)
+    assert few.exit_code == 0 and "n = 7;" in few.stdout
+
+
+def test_a_run_and_a_file_on_named_data(runs, tmp_path):
+    save_network(to_network(load_run(runs / "a").params), tmp_path / "a.npz")
+    alike = run(runs / "a", tmp_path / "a.npz", "--data", "digits")
+    assert alike.exit_code == 0 and "digits" in alike.stdout and "loss barrier       0 ±" in alike.stdout
+
+
+@pytest.mark.parametrize(
+    ("first", "more", "said"),
+    [
+        ("mlp", (), "mlp: the parameters are "),
+        ("a", ("--unit",), "--unit is for --data"),
+        ("a", ("--n", 31), "n is 31; the run in "),
+        (".", (), "there is no run in "),
+    ],
+)
+def test_runs_that_cannot_be_compared(runs, first, more, said):
+    result = run(runs / first, runs / "b", *more)
+    assert result.exit_code == 2 and said in result.stderr and result.stderr.count("\n") == 1

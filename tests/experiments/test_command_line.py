@@ -13,7 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from bounds.gaussian_tail import GaussianTailDraw
-from bounds.listing import catalogue, conventions, get
+from bounds.listing import catalogue, get
+from bounds.papers import conventions, own
 from bounds.statement import Outcome
 from experiments.command_line import app
 from verification.verdict import Verdict
@@ -99,7 +100,7 @@ def test_json_and_markdown_hold_the_same_verdicts(tmp_path):
 def test_a_verdict_that_differs_from_the_record_gives_status_1(monkeypatch):
     statement = get("fl-ntk/A.2")
     otherwise = replace(statement, recorded=dict.fromkeys(statement.forms, Outcome.VIOLATED))
-    monkeypatch.setitem(catalogue(), statement.id, otherwise)
+    monkeypatch.setitem(own(), statement.id, otherwise)
     result = run(*CHEAP)
     assert result.exit_code == 1 and "DIFFERS from what is recorded: violated" in result.stdout
     assert result.stdout.splitlines()[-1].endswith("2 differ from what is recorded")
@@ -237,6 +238,7 @@ def test_rows_that_are_not_unit_are_said_once_with_the_remedy(tmp_path):
     hints = [line for line in result.stderr.splitlines() if "unit norm" in line]
     assert len(hints) == 1 and re.search(r"off by up to 1; .* --unit", hints[0])
     assert result.exit_code == 0 and "unit-rows" in result.stdout and "untested" in result.stdout
+    assert "UNTESTED" in result.stdout and "DIFFERS" not in result.stdout  # nothing was recorded of these data
     normalised = run("verify", "fl-ntk/B.7", "--data", path, "--unit", *small)
     assert normalised.exit_code == 0 and "unit norm" not in normalised.stderr and "HOLDS" in normalised.stdout
     assert f"--data {path}" in normalised.stdout and "--unit" in normalised.stdout
@@ -302,7 +304,7 @@ def test_certify_says_which_width_it_would_take():
     result = run("certify", "--width", "500")
     assert result.exit_code == 1
     assert re.match(r"NOT CERTIFIED at width 500; it would take about \d\.\de\+\d\d neurons", result.stdout)
-    assert "FAILS" in result.stdout
+    assert "FAILS" in result.stdout and "--watch trains on until a round does" in result.stdout
     refused("certify", "--json", "absent/c.json", message="cannot write absent/c.json")
 
 

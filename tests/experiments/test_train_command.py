@@ -1,6 +1,5 @@
 """`ntkfl train`: what it prints and keeps, resumption, Ctrl-C, and what it refuses with one line."""
 
-import inspect
 import re
 import signal
 import subprocess
@@ -12,10 +11,10 @@ import torch
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from experiments.commands.train import KEYS, train
+from experiments.commands.train import KEYS, _parsed
 from ntkfl.training.checkpoint import load
 from ntkfl.training.config import RunConfig, checked, read_toml
-from ntkfl.training.methods import catalogue
+from ntkfl.training.methods import catalogue, options
 from ntkfl.training.training_run import run as run_in_python
 from ntkfl.training.tree import flatten
 
@@ -55,10 +54,21 @@ def test_a_files_owners_are_the_clients(tmp_path):
 
 def test_every_key_is_an_option_and_every_option_a_key():
     assert ["method", "options", *KEYS] == list(RunConfig.model_fields)
-    named = re.search(r"METHOD is (.*?);", " ".join(inspect.getdoc(train).split())).group(1)
-    assert set(re.split(", | or ", named)) == set(catalogue())
     for field in ("clients", "seed"):
         assert f"--{field}" in run("--help").stdout
+
+
+def test_the_list_has_every_method_with_its_options_and_what_stands_there_are_the_defaults():
+    lines = run("list").stdout.splitlines()
+    named = {line.partition(":")[0] for line in lines if not line.startswith(" ")}
+    assert named == set(catalogue())
+    name = ""
+    for line in lines:
+        if not line.startswith(" "):
+            name = line.partition(":")[0]
+            continue
+        written = dict(_parsed(text) for text in re.findall(r"--option (\S+)", line))
+        assert written == {key: option.default for key, option in options(name).items()}
 
 
 def test_a_run_says_what_it_was_and_what_came_out(tmp_path):
@@ -176,7 +186,7 @@ def test_a_model_that_is_no_longer_finite_ends_with_one_line(tmp_path):
         (["--device", "cuda:77"], "device is 'cuda:77'"),
         (["fedlc", "--target", "sign"], "fedlc needs classes"),
         (["--resume"], "name its folder with out"),
-        (["--resume", "--out", "/nonexistent/run"], "no run to resume in /nonexistent/run"),
+        (["--resume", "--out", "/nonexistent/run"], "no run in /nonexistent/run"),
         (["--config", "/nonexistent.toml"], "nonexistent.toml"),
     ],
 )

@@ -11,7 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bounds.strategies import problems, unit_data
-from ntkfl import simulate
+from ntkfl import algorithm1, simulate
+from ntkfl.algorithm1 import FEW_SAMPLES
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
 
@@ -78,6 +79,8 @@ def ragged(n, d, sizes, seed=0):
     return Problem(rng.standard_normal((n, d)), rng.uniform(-1, 1, n), owner).unit()
 
 
+# compiled: 37 and 133 neurons fill neither one chunk nor three
+@pytest.mark.parametrize(("compiled", "width"), [(False, 37), (True, 37), (True, 133)])
 # d = 3 and d = 9: coefficients are lifted through the d features or through the Gram matrix
 @pytest.mark.parametrize(
     ("local_steps", "linearised", "sizes", "d"),
@@ -90,13 +93,16 @@ def ragged(n, d, sizes, seed=0):
         (2, True, (1, 4, 2), 3),
     ],
 )
-def test_agrees_with_a_plain_loop_in_weight_space(local_steps, linearised, sizes, d):
+def test_agrees_with_a_plain_loop_in_weight_space(local_steps, linearised, sizes, d, compiled, width):
     problem = ragged(sum(sizes), d, sizes)
-    setup = Setup(width=37, eta_local=0.4, eta_global=1.3, local_steps=local_steps, rounds=25, sigma=0.7)
-    weights = draw(37, d, 3, 0.7)
+    setup = Setup(width=width, eta_local=0.4, eta_global=1.3, local_steps=local_steps, rounds=25, sigma=0.7)
+    weights = draw(width, d, 3, 0.7)
     expected, path = in_weight_space(problem, setup, *weights, linearised)
-    trajectory = simulate(problem, setup, weights, keep=(0, 7, 25), linearised=linearised)
+    how = {"keep": (0, 7, 25), "linearised": linearised, "compiled": compiled}
+    trajectory = simulate(problem, setup, weights, **how)
     assert_same(trajectory, expected)
+    without = simulate(problem, setup, weights, **how, movements=False)
+    assert (without.outputs == trajectory.outputs).all() and without.movement is None
     assert sorted(trajectory.weights) == [0, 7, 25]
     for t, kept in trajectory.weights.items():
         assert np.abs(kept - path[t]).max() < 1e-12
@@ -118,7 +124,25 @@ def test_agrees_with_the_loop_on_hard_data(problem, eta_local, eta_global, seed)
     expected, path = in_weight_space(problem, setup, *weights)
     on_the_way = np.abs(np.stack([problem.x @ u.T for u in path]))
     assume(on_the_way.min() > 1e-9)  # a kink met exactly is another test's business
-    assert_same(simulate(problem, setup, weights), expected)
+    for compiled in (False, True):
+        assert_same(simulate(problem, setup, weights, compiled=compiled), expected)
+
+
+def test_compiled_passes_sum_in_other_orders_and_leave_large_clients_to_blas():
+    problem, setup = ragged(12, 4, (5, 7)), Setup(width=500, rounds=5)
+    plain, compiled = (simulate(problem, setup, compiled=choice) for choice in (False, True))
+    assert 0 < np.abs(plain.outputs - compiled.outputs).max() < 1e-13
+    large = ragged(FEW_SAMPLES + 2, 4, (1, FEW_SAMPLES + 1))
+    plain, compiled = (simulate(large, setup, compiled=choice) for choice in (False, True))
+    assert (plain.outputs == compiled.outputs).all()
+
+
+def test_a_long_run_is_compiled_unless_told_otherwise(monkeypatch):
+    setup = Setup(width=64, rounds=3, local_steps=2)
+    compiled = simulate(PROBLEM, setup, compiled=True).outputs
+    assert (simulate(PROBLEM, setup).outputs == simulate(PROBLEM, setup, compiled=False).outputs).all()
+    monkeypatch.setattr(algorithm1, "COMPILED", 2 * 64 * 3 * PROBLEM.n)
+    assert (simulate(PROBLEM, setup).outputs == compiled).all()
 
 
 def test_the_norm_of_the_rows_is_free():
@@ -204,13 +228,14 @@ def test_weights_and_labels_scale_together_as_do_inputs_labels_and_steps(factor)
         assert np.abs(getattr(longer, name) - with_inputs * value).max() < 1e-12 * factor, name
 
 
-def test_a_neuron_at_its_kink_counts_as_active():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_neuron_at_its_kink_counts_as_active(compiled):
     problem = Problem(np.array([[1.0, 0.0]]), np.array([1.0]))
     setup = Setup(width=1, eta_local=0.25, local_steps=1, rounds=2)
     at_the_kink = Weights(np.array([[0.0, 1.0]]), np.array([1.0]))
-    assert simulate(problem, setup, at_the_kink).outputs[:, 0].tolist() == [0, 0.25, 0.4375]
+    assert simulate(problem, setup, at_the_kink, compiled=compiled).outputs[:, 0].tolist() == [0, 0.25, 0.4375]
     below = Weights(np.array([[-1e-300, 1.0]]), np.array([1.0]))
-    assert simulate(problem, setup, below).outputs[:, 0].tolist() == [0, 0, 0]
+    assert simulate(problem, setup, below, compiled=compiled).outputs[:, 0].tolist() == [0, 0, 0]
 
 
 def test_kept_weights_reproduce_what_was_recorded():
@@ -301,7 +326,8 @@ def test_steps_beyond_the_limit_warn_with_the_limit():
         simulate(PROBLEM, Setup(width=4, rounds=2, eta_local=9.0))
 
 
-def test_an_overflow_is_an_error_that_names_round_and_limit_never_nan():
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_overflow_is_an_error_that_names_round_and_limit_never_nan(compiled):
     setup = Setup(width=64, rounds=4000, eta_local=20.0, local_steps=1)
     weights = Weights(np.abs(draw(64, 2, 0).hidden), np.ones(64))  # every neuron stays active: nothing saturates
     problem = Problem(np.eye(2), np.array([3.0, 2.0]))
@@ -310,4 +336,4 @@ def test_an_overflow_is_an_error_that_names_round_and_limit_never_nan():
         with pytest.raises(
             FloatingPointError, match=r"the run overflowed at round \d+: eta_global = 1 .* stability limit"
         ):
-            simulate(problem, setup, weights, linearised=True)
+            simulate(problem, setup, weights, linearised=True, compiled=compiled)

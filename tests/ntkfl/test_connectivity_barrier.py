@@ -668,3 +668,10 @@ def test_the_integral_of_many_equal_pieces_is_that_of_one(readout):
     found = connectivity_loss(network, network, np.ones((n, 1)), np.ones(n), "logistic")
     with mp.workdps(30):
         assert abs(mp.log1p(mp.exp(-mp.mpf(readout))) - float(found.value)) <= float(found.error)
+
+
+def test_a_barrier_says_where_it_is_and_on_how_many_pieces():
+    first, second, x, y = drawn(3)
+    found = loss_barrier(first, second, x, y)
+    assert str(found) == f"{found.value} at alpha = {found.at:.6g}, on {found.pieces} pieces"
+    assert str(loss_barrier(first, first, x, y)).endswith(", on 1 piece")

@@ -121,3 +121,11 @@ def test_it_prints_its_error():
     assert str(Estimate(0.25, 1e-9)) == "0.25 ± 1.0e-09"
     assert str(Estimate.exact(3)) == "3"
     assert str(Estimate(np.zeros((2, 3)), 1e-9)) == "array of shape (2, 3) ± 1.0e-09"
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -3e-310, 1.7e308, np.inf, -np.inf])
+@pytest.mark.parametrize("error", [0.0, 5e-324, 1e-3, 1.7e308, np.inf])
+def test_the_ends_of_a_number_are_those_of_an_array_of_one(value, error):
+    one, array = Estimate(value, error), Estimate([value], [error])
+    assert (one.lo, one.hi) == (array.lo[0], array.hi[0])
+    assert one.lo.shape == one.hi.shape == () and not one.lo.flags.writeable

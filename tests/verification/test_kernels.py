@@ -252,6 +252,9 @@ def test_the_report_shows_the_data_to_paste():
     pasted = {}
     exec(line, {"np": np}, pasted)
     assert np.array_equal(pasted["x"], report["rotation invariant"].counterexample.x)
+    assert re.fullmatch(r"finite output holds: 0, allowed <= 0\n.+", str(report["finite output"]))
+    first, requirement, *shown = str(report["rotation invariant"]).splitlines()
+    assert first.startswith("rotation invariant broken: ") and requirement in text and line in shown
     with pytest.raises(KeyError, match=r"no property 'symmetry' was checked; these were: finite output, symmetric"):
         report["symmetry"]
 

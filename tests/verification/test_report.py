@@ -149,6 +149,11 @@ def test_on_own_data_only_the_violation_of_what_holds_contradicts(outcome, recor
     expected = outcome is Outcome.VIOLATED and recorded is Outcome.HOLDS
     assert contradicts_record(found, own_data=True) is expected
     assert contradicts_record(found) is not found.as_recorded
+    assert ("DIFFERS" in as_text(found, own_data=True)) is expected
+
+
+def test_a_verdict_prints_as_its_page():
+    assert str(verdict()) == as_text(verdict())
 
 
 def test_the_first_line_is_the_answer():

@@ -63,6 +63,11 @@ class PropertyCheck:
             return None
         return min(self.worst - self.allowed[0], self.allowed[1] - self.worst)
 
+    def __str__(self) -> str:
+        name, outcome, _, worst, allowed = _cells(self)
+        lines = [f"{name} {outcome}: {worst}, allowed {allowed}", self.requirement]
+        return "\n".join(lines if self.counterexample is None else [*lines, str(self.counterexample)])
+
 
 @dataclass(frozen=True, eq=False)
 class KernelReport:

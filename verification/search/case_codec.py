@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from bounds.brought import extensions_of_statements
 from ntkfl.reference import BALL, DOUBLE, EXTENDED, Arithmetic
 
-PACKAGES = ("bounds.", "ntkfl.")  # whose values a file may name
+PACKAGES = ("bounds.", "ntkfl.")  # whose values a file may name; those of modules that brought a statement too
 ARITHMETICS = {arithmetic.name: arithmetic for arithmetic in (BALL, DOUBLE, EXTENDED)}
 DTYPES = {"float64": float, "int64": np.int64, "bool": bool}
 
@@ -21,7 +22,7 @@ def encode(value: Any) -> Any:
     """A case, or part of one, as JSON.
 
     Raises:
-        TypeError: a part that is neither plain data nor a frozen value of this project.
+        TypeError: a part that is neither plain data nor a frozen value of this project or of a statement's own module.
     """
     if value is None or isinstance(value, bool | str):
         return value
@@ -39,7 +40,7 @@ def encode(value: Any) -> Any:
         return {"named": _name(value), "parts": [encode(part) for part in value]}
     if isinstance(value, tuple):
         return {"tuple": [encode(part) for part in value]}
-    if is_dataclass(value) and type(value).__module__.startswith(PACKAGES):
+    if is_dataclass(value) and _ours(type(value).__module__):
         content = {f.name: encode(getattr(value, f.name)) for f in fields(value) if f.init}
         return {"value": _name(value), "fields": content}
     raise TypeError(f"a {type(value).__name__} cannot be kept in a file; a case is made of plain data")
@@ -120,14 +121,19 @@ def _name(value: Any) -> str:
     return f"{type(value).__module__}:{type(value).__qualname__}"
 
 
+def _ours(module: str) -> bool:
+    """Whether values of this module are kept; one that brought a statement is loaded by the time it is asked for."""
+    return module.startswith(PACKAGES) or any(module == e.module.__name__ for e in extensions_of_statements())
+
+
 def _class(name: str) -> Any:
     module, _, kind = name.partition(":")
-    if not module.startswith(PACKAGES):
+    if not _ours(module):
         raise ValueError(f"{name} is no class of this project; a case names classes of bounds and ntkfl only")
     try:
         found = getattr(importlib.import_module(module), kind)
     except (ImportError, AttributeError):
         raise ValueError(f"there is no {name}; the file was written by another version, or changed") from None
-    if not isinstance(found, type):
-        raise ValueError(f"{name} is not a class")
+    if not isinstance(found, type) or found.__module__ != module:  # not what the module happens to import
+        raise ValueError(f"{name} is not a class of that module")
     return found

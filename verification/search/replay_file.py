@@ -7,7 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from bounds.listing import get
+from bounds.brought import brought_by
+from bounds.listing import catalogue, get
 from bounds.statement import Form, Statement
 from ntkfl.trajectory import provenance
 from verification.search.case_codec import decode, encode
@@ -50,6 +51,8 @@ def written(statement: Statement, form: Form, found: Counterexample) -> str:
         "confirmation": found.confirmation,
         "case": encode(found.case),
     }
+    if brought := brought_by(statement):
+        body["statement of"] = dict(brought)
     whole = body | {"digest": _digest(body), "provenance": provenance()}
     return json.dumps(whole, indent=1, allow_nan=False) + "\n"
 
@@ -59,7 +62,7 @@ def read(text: str) -> Replay:
 
     Raises:
         ValueError: no JSON, another format, entries missing, a digest that does not fit, a case that cannot be.
-        KeyError: an unknown statement.
+        KeyError: an unknown statement; it may be of a file, which is never executed for a replay file's asking.
     """
     try:
         content = json.loads(text)
@@ -77,6 +80,8 @@ def read(text: str) -> Replay:
             f"the replay file was changed after it was written: its digest is {str(content['digest'])[:12]}..., its "
             f"content has {_digest(body)[:12]}...; replay the file as `ntkfl attack` wrote it"
         )
+    if content["statement"] not in catalogue() and (file := content.get("statement of", {}).get("file")):
+        raise KeyError(f"{content['statement']} is a statement of {file}; name it: ntkfl attack {file} --replay FILE")
     statement = get(content["statement"])
     forms = [form.value for form in statement.forms]
     if content["form"] not in forms:

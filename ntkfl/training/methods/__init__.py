@@ -1,55 +1,84 @@
-"""Federated methods, one file each: a module with NAME and a function `method(objective, **options) -> Method`."""
+"""Federated methods, one file each: a module with NAME and a function `method(objective, **options) -> Method`.
+
+Where a method's name is taken, so is the path of a file of yours; installed packages announce modules as
+`ntkfl.methods`.
+"""
 
 from __future__ import annotations
 
 import inspect
 import math
 import pkgutil
+import warnings
+from collections.abc import Container, Mapping
 from functools import cache
 from importlib import import_module
 from types import ModuleType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from ntkfl import extensions
+from ntkfl.extensions import Extension, ExtensionError
 from ntkfl.nearest_name import did_you_mean
 from ntkfl.training.method import Method, Objective
 
 CUTOFF = 0.5  # of similarity; names of methods are short
 
 
-@cache
+GROUP = "ntkfl.methods"
+
+
 def catalogue() -> dict[str, ModuleType]:
-    """The methods by name: every module of this package that has a NAME."""
-    modules = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
-    return {module.NAME: module for module in sorted(modules, key=lambda m: m.__name__) if hasattr(module, "NAME")}
+    """The methods by name: every module of this package that has a NAME, then those that packages announce."""
+    return _own() | {extension.module.NAME: extension.module for extension in _announced()}
 
 
-def options(name: str) -> dict[str, inspect.Parameter]:
+def module_of(method: str) -> ModuleType:
+    """The module of a method, by its name or by the path of a file of yours.
+
+    Raises:
+        ValueError: an unknown method. ExtensionError: a ValueError. The file is not there, fails, or has no method.
+    """
+    if extensions.is_file(method):
+        return _checked(extensions.from_file(method), catalogue()).module
+    known = catalogue()
+    if method not in known:
+        raise ValueError(
+            f"there is no method {method!r}.{did_you_mean(method, known, CUTOFF)} The methods are {', '.join(known)}, "
+            f"or the path of a {extensions.SUFFIX} file with a NAME and a method"
+        )
+    return known[method]
+
+
+def brought_by(method: str) -> Mapping[str, str] | None:
+    """The file with its SHA-256, or the package, that a method is from; None for this project's own."""
+    if extensions.is_file(method):
+        return extensions.from_file(method).provenance
+    return next((one.provenance for one in _announced() if one.module.NAME == method), None)
+
+
+def options(method: str) -> dict[str, inspect.Parameter]:
     """The options of a method by name, with their annotations (types) and defaults.
 
     Raises:
-        ValueError: an unknown method.
+        ValueError: as `module_of`.
     """
-    known = catalogue()
-    if name not in known:
-        raise ValueError(
-            f"there is no method {name!r}.{did_you_mean(name, known, CUTOFF)} The methods are {', '.join(known)}"
-        )
-    function = known[name].method
+    function = module_of(method).method
     types = get_type_hints(function)
     return {
-        key: parameter.replace(annotation=types[key])
+        key: parameter.replace(annotation=types.get(key, Any))
         for key, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY
     }
 
 
 def build(name: str, objective: Objective | None = None, **given: Any) -> Method:
-    """The method of this name, with options; no objective: the method's own, where it has one.
+    """The method of this name, or in this file, with options; no objective: the method's own, where it has one.
 
     Raises:
         ValueError: an unknown method or option, a value of another type or outside its range, no objective.
     """
-    known = options(name)
+    known, module = options(name), module_of(name)
+    function, name = module.method, module.NAME
     for key, value in given.items():
         if key not in known:
             there = f"Its options are {', '.join(known)}" if known else "It has none"
@@ -57,14 +86,52 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
         expected = known[key].annotation
         if not _fits(value, expected):
             raise ValueError(f"{name}'s option {key} is {value!r}; it must be {_described(expected)}")
-    function = catalogue()[name].method
     own = inspect.signature(function).parameters["objective"].default
     if objective is None and own is inspect.Parameter.empty:
         raise ValueError(f"{name} has no objective of its own; give one, CrossEntropy() say")
     try:
-        return function(objective, **given)
+        found = function(objective, **given)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
+    if not isinstance(found, Method):
+        raise ExtensionError(f"{name}'s function method returned a {type(found).__name__}; it must return a Method")
+    return found
+
+
+@cache
+def _own() -> dict[str, ModuleType]:
+    modules = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+    return {module.NAME: module for module in sorted(modules, key=lambda m: m.__name__) if hasattr(module, "NAME")}
+
+
+@cache
+def _announced() -> tuple[Extension, ...]:
+    """The modules that packages announce, each once it is known to be a method; others are left out with a warning."""
+    found: list[Extension] = []
+    for extension in extensions.announced(GROUP):
+        try:
+            found.append(_checked(extension, {*_own(), *(one.module.NAME for one in found)}))
+        except ExtensionError as error:
+            warnings.warn(f"{error}; it is left out", stacklevel=2)
+    return tuple(found)
+
+
+def _checked(extension: Extension, taken: Container[str]) -> Extension:
+    """The same, once it is known to have a method of a name of its own.
+
+    Raises:
+        ExtensionError: it has not.
+    """
+    where, name = extension.name, getattr(extension.module, "NAME", None)
+    function = getattr(extension.module, "method", None)
+    if not isinstance(name, str) or not name:
+        raise ExtensionError(f"{where} must have NAME, the method's name; it has {name!r}")
+    if name in taken:
+        raise ExtensionError(f"{where} has the NAME {name!r}, which another method has; choose another")
+    if not callable(function) or "objective" not in inspect.signature(function).parameters:
+        has = "none" if function is None else f"method{inspect.signature(function)}" if callable(function) else function
+        raise ExtensionError(f"{where} must have a function method(objective, *, options) -> Method; it has {has}")
+    return extension
 
 
 def _fits(value: Any, expected: Any) -> bool:
@@ -73,6 +140,8 @@ def _fits(value: Any, expected: Any) -> bool:
         return any(value == choice and type(value) is type(choice) for choice in get_args(expected))
     if get_origin(expected) in (Union, UnionType):
         return any(_fits(value, one) for one in get_args(expected))
+    if expected is Any:
+        return True
     if expected is float:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if expected is int:

@@ -77,8 +77,22 @@ def connectivity_network(request: Request) -> Model:
 
 
 def to_network(params: Params) -> TwoLayer:
-    """The parameters of a `connectivity_network` as a point whose barriers can be computed exactly."""
+    """The parameters of a `connectivity_network` as a point whose barriers can be computed exactly.
+
+    Raises:
+        ValueError: they are those of another model.
+    """
+    if params.keys() != {"hidden", "readout"}:
+        raise ValueError(
+            f"the parameters are {', '.join(params)}; exact barriers are for hidden and readout, the model "
+            "two-layer:WIDTH"
+        )
     return TwoLayer(params["hidden"].double().cpu().numpy(), params["readout"].double().cpu().numpy())
+
+
+def to_networks(rows: Params) -> list[TwoLayer]:
+    """The same for several, one a row: the clients' models as `RoundResult.ends` has them."""
+    return [to_network({name: weights[row] for name, weights in rows.items()}) for row in range(len(rows["hidden"]))]
 
 
 def from_network(network: TwoLayer, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Params:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_a_study_runs_resumes_and_is_shown(pendulum, tmp_path):
     out = tmp_path / "out"
     done = invoke("run", pendulum, "--lengths", "1,2,4", "--seeds=1", "--out", out, "--plot")
     assert done.exit_code == 0, done.output
-    assert "holds" in done.stdout and "1 answers: 1 holds; from 6 of 6 cells" in done.stdout
+    assert "holds" in done.stdout and "1 answer: 1 holds; from 6 of 6 cells" in done.stdout
     assert {path.name for path in (out / "charts").iterdir()} == {"period.png", "period.svg", "period.csv"}
     (answer,) = json.loads((out / "answers.json").read_text())["answers"]
     assert answer["outcome"] == "holds" and abs(answer["measured"]["value"] - 0.5) < answer["measured"]["error"]
@@ -184,6 +185,33 @@ def test_the_list_has_every_study_with_its_options():
             assert f"--{axis.flag} " in found
 
 
+def test_the_list_of_one_study_is_its_part_of_the_whole(pendulum):
+    found = invoke("list", "drift").stdout
+    assert found.startswith("drift: ") and found in invoke("list").stdout
+    assert invoke("list", pendulum).stdout.splitlines()[1].strip() == "--gravity 9.81,1.62  free fall [m/s^2]"
+    refused = invoke("list", "drfit")
+    assert refused.exit_code == 2 and "no study 'drfit'. Did you mean 'drift'?" in refused.stderr
+
+
+def test_a_reader_who_leaves_early_is_no_fault(pendulum, started):
+    """As `ntkfl study run ... --dry-run | head -1` does."""
+    process = started("-m", "experiments", "study", "run", pendulum, "--dry-run")
+    process.stdout.close()
+    assert process.stderr.read() == b"" and process.wait() == 1
+
+
+def test_a_study_need_not_draw_nor_say_what_a_cell_costs(pendulum, tmp_path):
+    text = Path(pendulum).read_text()
+    for line in ("charts=charts", "seconds=", "megabytes="):
+        text = re.sub(rf"^    {line}.*\n", "", text, flags=re.MULTILINE)
+    file, out = tmp_path / "plain.py", tmp_path / "out"
+    file.write_text(text)
+    assert "processor time: about 16 s" in invoke("run", file, "--dry-run").stdout
+    done = invoke("run", file, "--out", out, "--plot", "--processes", "1")
+    assert done.exit_code == 0 and "pendulum has no chart of these cells" in done.stderr
+    assert not (out / "charts").exists()
+
+
 @pytest.mark.parametrize("name", names())
 def test_no_axis_takes_an_option_of_the_command(name):
     taken = {parameter.name for parameter in get_command(app).commands["study"].commands["run"].params}
@@ -206,9 +234,10 @@ def test_progress_counts_and_says_the_time_left(pendulum, monkeypatch):
 
 
 def test_spans():
-    assert [span(seconds) for seconds in (0.004, 3.0, 42.0, 600.0, 7200.0)] == [
+    assert [span(seconds) for seconds in (0.004, 3.0, 9.6, 42.0, 600.0, 7200.0)] == [
         "0.004 s",
         "3 s",
+        "10 s",
         "42 s",
         "10 min",
         "2.0 h",

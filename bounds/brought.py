@@ -1,0 +1,115 @@
+"""Statements that others bring: in files of theirs, and in packages that announce them as `ntkfl.statements`."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+from bounds.papers import own
+from bounds.statement import Statement
+from ntkfl import extensions
+from ntkfl.extensions import Extension, ExtensionError
+
+GROUP = "ntkfl.statements"
+ID = re.compile(r"[^\s/:]+/[^\s/:]+")
+
+_files: dict[Path, Extension] = {}  # as sys.modules: what was loaded is known from then on
+
+
+def load(file: str | os.PathLike[str]) -> tuple[Statement, ...]:
+    """The statements of a file of yours; `get`, `catalogue` and every report know them from then on.
+
+    A file that has changed since is executed again, and its statements take the place of the earlier ones.
+
+    Raises:
+        ExtensionError: a ValueError. There is no such file; it fails, with the line; its STATEMENTS are no statements;
+            or one has an id that is not paper/label or that another statement has.
+    """
+    return restore(extensions.from_file(file))
+
+
+def restore(extension: Extension) -> tuple[Statement, ...]:
+    """As `load`, of a file that has been executed, as its content was in another process say."""
+    path = Path(extension.name).resolve()
+    others = (*announced(), *(other for place, other in _files.items() if place != path))
+    statements = _statements(extension, others)
+    _files[path] = extension
+    return statements
+
+
+def loaded_files() -> tuple[Extension, ...]:
+    """The files whose statements are known, for other processes to know them too."""
+    return tuple(_files.values())
+
+
+def extensions_of_statements() -> tuple[Extension, ...]:
+    """Every module that brings statements: those that packages announce, then the files that were loaded."""
+    return (*announced(), *_files.values())
+
+
+def extension_of(statement: Statement) -> Extension | None:
+    """The module that brought a statement; None for this project's own."""
+    return next((e for e in extensions_of_statements() if any(one is statement for one in e.module.STATEMENTS)), None)
+
+
+def failure(error: BaseException, statement: Statement) -> str:
+    """What went wrong in a statement's own code, and at which line of the file that brought it."""
+    extension = extension_of(statement)
+    file = extension.module.__file__ if extension is not None else None
+    line = extensions.where(error, Path(file)) if file is not None else ""
+    place = f" ({extension.name}{line})" if extension is not None and line else ""
+    return f"failed with {type(error).__name__}: {error}{place}"
+
+
+def brought_by(statement: Statement) -> Mapping[str, str] | None:
+    """The file with its SHA-256, or the package, that a statement is from; None for this project's own."""
+    extension = extension_of(statement)
+    return None if extension is None else extension.provenance
+
+
+@cache
+def announced() -> tuple[Extension, ...]:
+    """The modules that packages announce, each once its statements are known to be such; others with a warning."""
+    found: list[Extension] = []
+    for extension in extensions.announced(GROUP):
+        try:
+            _statements(extension, found)
+        except ExtensionError as error:
+            warnings.warn(f"{error}; it is left out", stacklevel=2)
+        else:
+            found.append(extension)
+    return tuple(found)
+
+
+def _statements(extension: Extension, others: Iterable[Extension]) -> tuple[Statement, ...]:
+    """The STATEMENTS of a module that somebody brought.
+
+    Raises:
+        ExtensionError: there are none, or their ids cannot be theirs.
+    """
+    where, found = extension.name, getattr(extension.module, "STATEMENTS", None)
+    if not isinstance(found, tuple) or not found or not all(isinstance(one, Statement) for one in found):
+        has = "it has none" if found is None else f"it is {_described(found)}"
+        raise ExtensionError(f"{where} must have STATEMENTS, a tuple of bounds.Statement; {has}")
+    owner = dict.fromkeys(own(), "this project")
+    owner |= {one.id: other.name for other in others for one in other.module.STATEMENTS}
+    for one in found:
+        if not ID.fullmatch(one.id):
+            raise ExtensionError(f"{where} has a statement with the id {one.id!r}; it must be paper/label: mine/T1")
+        if one.id in owner:
+            raise ExtensionError(
+                f"{where} has a statement with the id {one.id}, as {owner[one.id]} has; choose another"
+            )
+        owner[one.id] = "itself"
+    return found
+
+
+def _described(found: object) -> str:
+    if isinstance(found, tuple):
+        odd = next((one for one in found if not isinstance(one, Statement)), None)
+        return "an empty one" if not found else f"a tuple with a {type(odd).__name__}"
+    return f"a {type(found).__name__}"

@@ -1,0 +1,58 @@
+"""This project's statements, found by listing the papers' folders: a new file there is a new statement."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+from functools import cache
+from types import ModuleType
+
+from bounds.statement import Convention, Statement
+
+PAPERS = {"fl-ntk": "bounds.fl_ntk", "fedgucci": "bounds.fedgucci", "averaging": "bounds.averaging"}
+
+
+@cache
+def own() -> dict[str, Statement]:
+    """This project's statements by id, in the order of their files.
+
+    Raises:
+        ValueError: an id given twice, or one that is not its file's: `b_12.py` holds `fl-ntk/B.12` and its parts.
+    """
+    found: dict[str, Statement] = {}
+    for paper, name, module in modules():
+        for statement in getattr(module, "STATEMENTS", ()):
+            expected = slug(statement.id.removeprefix(paper + "/"))
+            if not f"{expected}_".startswith(name + "_"):
+                raise ValueError(f"{PAPERS[paper]}.{name} holds {statement.id}; its file would be {expected}.py")
+            if statement.id in found:
+                raise ValueError(f"two statements have the id {statement.id}")
+            found[statement.id] = statement
+    return found
+
+
+def modules() -> Iterator[tuple[str, str, ModuleType]]:
+    """Paper, package and module of every file in the papers' folders, in their order."""
+    for paper, package in PAPERS.items():
+        folder = importlib.import_module(package)
+        for info in sorted(pkgutil.iter_modules(folder.__path__), key=lambda info: _order(info.name)):
+            yield paper, info.name, importlib.import_module(f"{package}.{info.name}")
+
+
+def conventions(paper: str) -> tuple[Convention, ...]:
+    """What a paper's statements mean where it leaves that open; none where its folder has no `conventions`."""
+    try:
+        return importlib.import_module(f"{PAPERS[paper]}.conventions").CONVENTIONS
+    except ModuleNotFoundError:
+        return ()
+
+
+def slug(label: str) -> str:
+    """A label as a file name: B.12 -> b_12."""
+    return re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_")
+
+
+def _order(name: str) -> list:
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

@@ -1,0 +1,43 @@
+"""How Sphinx builds the pages: `make docs`, without network."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "extensions"))
+
+project = "ntkfl"
+author = "the ntkfl authors"
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "commands",
+    "docstrings",
+    "mathml",
+    "methods",
+    "shell_cells",
+    "statements",
+]
+exclude_patterns = ["_build", "pages", "bench.md"]  # bench.md is part of performance.md
+nitpicky = True
+highlight_language = "text"
+nitpick_ignore_regex = [("py:.*", ".*")]  # types of other projects, whose pages would take a network to find
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_class_signature = "mixed"
+napoleon_numpy_docstring = False
+
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_inline"]
+myst_heading_anchors = 3
+myst_update_mathjax = False
+nb_execution_mode = "off"  # the notebooks in executed/ have their outputs: docs/execute.py
+nb_merge_streams = True
+
+html_theme = "furo"
+html_title = "ntkfl"
+html_math_renderer = "mathml"
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_show_sphinx = False
+html_copy_source = False

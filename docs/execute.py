@@ -1,0 +1,134 @@
+"""Run the pages with code, `docs/pages/NAME.py`, and keep what they print in `docs/executed/NAME.ipynb`.
+
+    python docs/execute.py [--prose] [NAME ...]
+
+A page is a jupytext script (percent format); a cell `# !ntkfl ...` is a shell command, one a cell. Each page runs in a
+kernel of its own, in an empty temporary folder, with one thread, so that what it writes lands there. The tests run each
+page again and compare: words exactly, numbers to 2%, or as a cell's tags say (`# %% tags=["noise:0.1"]`, `"timing"`:
+any number). A page that takes more than 20 seconds says so in its header:
+
+    # ---
+    # jupyter:
+    #   slow: true
+    # ---
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from traitlets.config import Config
+
+DOCS = Path(__file__).resolve().parent
+PAGES, EXECUTED = DOCS / "pages", DOCS / "executed"
+PATIENCE = 1800  # seconds for one cell
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def names() -> list[str]:
+    """The pages there are."""
+    return sorted(page.stem for page in PAGES.glob("*.py"))
+
+
+def source(name: str) -> NotebookNode:
+    """A page as a notebook without outputs; what would differ from one reading to the next is left out.
+
+    Raises:
+        ValueError: there is no such page.
+    """
+    if name not in names():
+        raise ValueError(f"there is no page {name!r} in docs/pages; there are {', '.join(names())}")
+    notebook = jupytext.read(PAGES / f"{name}.py")
+    notebook.metadata.pop("jupytext", None)
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number}"
+    return notebook
+
+
+def execute(name: str) -> NotebookNode:
+    """A page with its outputs.
+
+    Raises:
+        CellExecutionError: a cell raised (and has no tag `raises-exception`).
+        CellTimeoutError: a cell took longer than `PATIENCE`.
+    """
+    notebook = source(name)
+    kernel = [f"--IPKernelApp.exec_files={DOCS / 'kernel.py'}"]
+    with tempfile.TemporaryDirectory() as folder:
+        work, settings = Path(folder, "work"), Path(folder, "settings")
+        work.mkdir()
+        sockets = {"transport": "ipc", "connection_file": str(Path(folder, "kernel.json"))}
+        client = NotebookClient(
+            notebook,
+            timeout=PATIENCE,
+            kernel_name="python3",
+            record_timing=False,
+            coalesce_streams=True,
+            extra_arguments=kernel,
+            config=Config(KernelManager=sockets),
+            resources={"metadata": {"path": str(work)}},
+        )
+        client.execute(env=_environment(settings))
+        _settle(notebook, work)
+    return notebook
+
+
+def retold(name: str) -> NotebookNode:
+    """A page with changed text and the outputs that are kept; nothing is run.
+
+    Raises:
+        ValueError: its code has changed too, or nothing is kept.
+    """
+    notebook, file = source(name), EXECUTED / f"{name}.ipynb"
+    kept = nbformat.read(file, as_version=4) if file.exists() else nbformat.v4.new_notebook()
+    ours, theirs = ([cell for cell in one.cells if cell.cell_type == "code"] for one in (notebook, kept))
+    if [cell.source for cell in ours] != [cell.source for cell in theirs]:
+        raise ValueError(f"the code of {name} is not that of docs/executed/{name}.ipynb; run it, without --prose")
+    for cell, old in zip(ours, theirs, strict=True):
+        cell.outputs, cell.execution_count = old.outputs, old.execution_count
+    notebook.metadata.language_info = kept.metadata.language_info
+    return notebook
+
+
+def _environment(settings: Path) -> dict[str, str]:
+    """This environment's programs first, one thread, charts in the page, nothing from the user's own settings."""
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    fixed = {"PATH": programs, "IPYTHONDIR": str(settings), "MPLBACKEND": "inline", "COLUMNS": "100", "NO_COLOR": "1"}
+    return {**os.environ, **fixed, **dict.fromkeys(THREADS, "1")}
+
+
+def _settle(notebook: NotebookNode, work: Path) -> None:
+    """Drop what another run of the same page would give otherwise: versions, and the name of the folder."""
+    notebook.metadata.language_info = {"name": "python", "pygments_lexer": "ipython3"}
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            for held, key in ((output, "text"), (output.get("data", {}), "text/plain")):
+                if key in held:
+                    held[key] = held[key].replace(f"{work}/", "").replace(str(work), ".")
+
+
+def main() -> None:
+    """Run the pages named, or all; with --prose take only their text over."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="*", help="pages, all if none is named")
+    parser.add_argument("--prose", action="store_true", help="the code is as it was: keep its outputs, run nothing")
+    given = parser.parse_args()
+    for name in given.name or names():
+        start = time.monotonic()
+        notebook = (retold if given.prose else execute)(name)
+        EXECUTED.mkdir(exist_ok=True)
+        nbformat.write(notebook, EXECUTED / f"{name}.ipynb")
+        print(f"{name}: {time.monotonic() - start:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

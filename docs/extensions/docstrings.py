@@ -1,0 +1,41 @@
+"""The docstrings are plain text with `code` in single backticks, not reStructuredText: its marks are escaped."""
+
+from __future__ import annotations
+
+import re
+
+from sphinx.application import Sphinx
+
+CODE = re.compile(r"(`[^`]+`)")
+MARKUP = re.compile(r"[*|_\\]")
+DEFAULT = re.compile(r"<(?:[^<>]|<[^<>]*>)*>")
+
+
+def escaped(line: str) -> str:
+    """One line of plain text as reStructuredText."""
+    parts = CODE.split(line)
+    return "".join(
+        f"`{part}`" if number % 2 else MARKUP.sub(lambda found: "\\" + found[0], part)
+        for number, part in enumerate(parts)
+    )
+
+
+def escape(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Before napoleon reads the sections; its own words have no markup."""
+    lines[:] = map(escaped, lines)
+    if what in ("attribute", "data", "property"):
+        lines[:0] = ["..", ""]  # a comment: else napoleon takes what stands before a first colon for a type
+
+
+def readable(
+    app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, result: str | None
+) -> tuple[str | None, str | None]:
+    """`...` for a default that has no source, such as <factory>: Sphinx parses the rest then, and links its types."""
+    return (signature and DEFAULT.sub("...", signature)), result
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Come before napoleon, whose priority is the default, 500."""
+    app.connect("autodoc-process-docstring", escape, priority=400)
+    app.connect("autodoc-process-signature", readable)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,38 @@
+"""The directive `method-table`: every federated method, what it is, and its options with their defaults."""
+
+from __future__ import annotations
+
+import inspect
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from tables import code, table
+
+from ntkfl.training.methods import catalogue
+
+
+class MethodTable(SphinxDirective):
+    """A row a method, in the order of their names."""
+
+    def run(self) -> list[nodes.Node]:
+        rows = [
+            [
+                [code(name)],
+                [nodes.Text(inspect.getdoc(module).splitlines()[0])],
+                [nodes.Text(", ".join(_options(module.method)))],
+            ]
+            for name, module in sorted(catalogue().items())
+        ]
+        return [table(("method", "what it is", "options"), rows)]
+
+
+def _options(method) -> list[str]:
+    named = inspect.signature(method).parameters.values()
+    return [f"{one.name}={one.default}" for one in named if one.kind is one.KEYWORD_ONLY]
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Let Sphinx know the directive."""
+    app.add_directive("method-table", MethodTable)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,27 @@
+"""A cell `!ntkfl ...` of a notebook is shown as the shell command that a reader types."""
+
+from __future__ import annotations
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+
+
+class ShellCells(SphinxTransform):
+    """Drop the `!`, and colour as shell."""
+
+    default_priority = 400
+
+    def apply(self, **_: object) -> None:
+        for block in self.document.findall(nodes.literal_block):
+            text = block.astext()
+            if text.startswith("!"):
+                block["language"] = "shell"
+                block.children = [nodes.Text(text.removeprefix("!"))]
+                block.rawsource = text.removeprefix("!")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Let Sphinx know the transform."""
+    app.add_transform(ShellCells)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

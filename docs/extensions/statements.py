@@ -1,0 +1,131 @@
+"""Directives: `statement-table` (all), `statement-pages PAPER` (each in full), `findings-by-nature`, `symbol-table`."""
+
+from __future__ import annotations
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from tables import code, html, link, table
+
+from bounds.papers import own, slug
+from bounds.statement import Form, Statement
+from bounds.symbols import GLOSSARY
+from experiments.report import mathml
+from experiments.report.prose import prose
+from verification.findings import MEANING
+
+
+class StatementTable(SphinxDirective):
+    """Every statement in a row: id, title, the outcome of each form, where it is from."""
+
+    def run(self) -> list[nodes.Node]:
+        rows = [
+            [
+                [link(label(s.id), s.id)],
+                [nodes.Text(s.title)],
+                [nodes.Text(s.kind.value)],
+                [nodes.Text(", ".join(_settled(s, form) for form in s.forms))],
+                [nodes.Text(s.source.label)],
+            ]
+            for s in own().values()
+        ]
+        return [table(("statement", "title", "kind", "forms", "source"), rows)]
+
+
+class StatementPages(SphinxDirective):
+    """Every statement of one paper, a section each."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        return [self._section(s) for i, s in own().items() if i.startswith(f"{self.arguments[0]}/")]
+
+    def _section(self, statement: Statement) -> nodes.section:
+        section = nodes.section("", nodes.title("", f"{statement.id}: {statement.title}"), names=[label(statement.id)])
+        self.state.document.note_explicit_target(section, section)
+        section.insert(1, _index_entries(statement.id, section["ids"][0]))
+        section += nodes.paragraph("", f"{statement.kind.value}; {statement.source}")
+        for form in statement.forms:
+            section += self._form(statement, form)
+        facts = [("left side", [nodes.Text(prose(statement.says_left))])]
+        facts += [(f"needs {h.name}", [nodes.Text(prose(h.says))]) for h in statement.hypotheses]
+        if statement.source.note:
+            facts.append(("note", [nodes.Text(prose(statement.source.note))]))
+        if statement.uses:
+            links = [node for i in statement.uses for node in (nodes.Text(", "), link(label(i), i))]
+            facts.append(("rests on", links[1:]))
+        section += _definitions(facts)
+        return section
+
+    def _form(self, statement: Statement, form: Form) -> list[nodes.Node]:
+        formula = statement.forms[form]
+        shown = [html(f'<div class="math-block">{claim}</div>') for claim in mathml.claims(statement, form)]
+        facts = [(f"needs {h.name}", [nodes.Text(prose(h.says))]) for h in statement.form_hypotheses.get(form, ())]
+        if (failure := mathml.failure(formula)) is not None:
+            facts.append(("may fail", [nodes.Text("with probability at most "), html(failure)]))
+        if formula.note:
+            facts.append(("note", [nodes.Text(prose(formula.note))]))
+        head = nodes.paragraph("", "", nodes.strong("", _settled(statement, form)))
+        return [head, *shown, *([_definitions(facts)] if facts else [])]
+
+
+class FindingsByNature(SphinxDirective):
+    """The forms that differ from what holds, by the nature of the difference, the weightiest first."""
+
+    def run(self) -> list[nodes.Node]:
+        forms = [(s.id, form, s.forms[form].nature) for s in own().values() for form in s.forms]
+        items = []
+        for nature, meaning in MEANING.items():
+            links = [node for i, form, n in forms if n is nature for node in (nodes.Text(", "), _form_link(i, form))]
+            said = [nodes.Text(f"{meaning} "), *links[1:]]
+            items.append((f"{nature.value}: {len(links) // 2}", said))
+        return [_definitions(items)]
+
+
+class SymbolTable(SphinxDirective):
+    """The glossary: a symbol as the papers draw it, as formulas spell it, our name, its meaning."""
+
+    def run(self) -> list[nodes.Node]:
+        rows = [
+            [[html(mathml.inline(symbol))], [code(str(symbol))], [code(name)], [nodes.Text(prose(meaning))]]
+            for symbol, (name, meaning) in GLOSSARY.items()
+        ]
+        return [table(("symbol", "in formulas", "our name", "meaning"), rows)]
+
+
+def label(identifier: str) -> str:
+    """The label of a statement's section: fl-ntk/B.12 -> fl-ntk-b-12."""
+    return slug(identifier).replace("_", "-")
+
+
+def _index_entries(identifier: str, target: str) -> addnodes.index:
+    """What the search box and the index find a statement by: its whole id, and the paper's label alone."""
+    words = (identifier, identifier.partition("/")[2])
+    return addnodes.index(entries=[("single", word, target, "main", None) for word in words])
+
+
+def _form_link(identifier: str, form: Form) -> nodes.Node:
+    return link(label(identifier), identifier + ("" if form is Form.STATED else f" ({form.value})"))
+
+
+def _settled(statement: Statement, form: Form) -> str:
+    nature = statement.forms[form].nature
+    return f"{form.value}: {statement.recorded[form].value}" + (f" ({nature.value})" if nature else "")
+
+
+def _definitions(facts: list[tuple[str, list[nodes.Node]]]) -> nodes.definition_list:
+    items = [
+        nodes.definition_list_item("", nodes.term("", name), nodes.definition("", nodes.paragraph("", "", *said)))
+        for name, said in facts
+    ]
+    return nodes.definition_list("", *items, classes=["facts"])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Let Sphinx know the directives."""
+    app.add_directive("statement-table", StatementTable)
+    app.add_directive("statement-pages", StatementPages)
+    app.add_directive("findings-by-nature", FindingsByNature)
+    app.add_directive("symbol-table", SymbolTable)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,23 @@
+"""Read by the kernel that runs a page: a `!command` writes to a pipe, and one that fails says its exit status."""
+
+import os
+import re
+import subprocess
+
+PROGRESS = re.compile(r"\d+ of \d+ ")  # how lines begin that say how far a command is: other ones in every run
+
+
+def run_shell(command: str) -> None:
+    """Print what a command writes, as it comes; then its exit status, unless that is 0."""
+    shell = get_ipython()
+    line = shell.var_expand(command, depth=1)
+    with subprocess.Popen(line, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as started:
+        for text in started.stdout:
+            if not PROGRESS.match(text):
+                print(text, end="", flush=True)
+    if started.returncode:
+        print(f"[exit status {started.returncode}]")
+
+
+os.environ.pop("FORCE_COLOR", None)  # which the kernel sets; a pipe has no colours
+get_ipython().system = run_shell

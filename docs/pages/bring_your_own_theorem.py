@@ -1,0 +1,225 @@
+# ---
+# jupyter:
+#   slow: true
+# ---
+
+# %% [markdown]
+# # Bring your own theorem
+#
+# You have a bound of your own, or one from a paper that is not in the catalogue. One Python file is enough to have it
+# checked like all others: on real images and synthetic data, in rigorous arithmetic, with a search for
+# counterexamples. Nothing needs to be registered, and no file of this project is touched.
+#
+# The claim of this page is small. Let $H(0)$ be the Gram matrix of the two-layer ReLU network at initialisation,
+#
+# $$H(0)_{ij} = x_i^\top x_j \, \frac{1}{m} \sum_{r=1}^m [w_r^\top x_i \ge 0] \, [w_r^\top x_j \ge 0].$$
+#
+# Its largest eigenvalue limits the step size, so a bound without it would be handy:
+#
+# > **Claim.** If the rows have norm 1, then $\lambda_{\max}(H(0)) \le n/2$.
+# >
+# > *Argument.* An eigenvalue is at most the trace. A Gaussian neuron is active on half of the samples, so each diagonal
+# > entry of $H(0)$ is $1/2$, and the trace is $n/2$.
+#
+# ## The smallest file
+#
+# A statement is data. It says what the right side is (a sympy formula), how the left side is measured on a case, what
+# a case must satisfy, and on which families of cases to try it.
+
+# %%
+# %%writefile my_theorem.py
+"""How large an eigenvalue of H(0) can be, from the number of samples alone."""
+
+from bounds import Form, Formula, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.initial_network import initial_network_draws
+from bounds.symbols import n
+from ntkfl import gram
+
+UNIT_ROWS = Hypothesis("unit-rows", "|x_i| = 1 to 1e-12", lambda case: 1e-12 - case.problem.unit_deviation)
+
+STATEMENTS = (
+    Statement(
+        id="mine/largest-eigenvalue",
+        title="Largest eigenvalue of H(0)",
+        kind=Kind.UPPER,
+        source=Source("my notes", "page 3"),
+        hypotheses=(UNIT_ROWS,),
+        forms={Form.STATED: Formula(n / 2)},
+        recorded={Form.STATED: Outcome.OPEN},
+        constants=lambda case: {n: case.problem.n},
+        measure=lambda case: gram.largest_eigenvalue(case.initial_gram),
+        says_left="lambda_max(H(0)), certified",
+        draws=initial_network_draws,
+    ),
+)
+
+# %% [markdown]
+# - `id` is `paper/label`, with any paper that is not taken. `kind` decides the comparison: upper, lower, equality,
+#   two-sided, probability, rate and so on.
+# - A **hypothesis** is a margin: a case meets it when the number is at least 0. (A function that answers yes or no is
+#   refused: `False` is 0.)
+# - `forms` holds the formula **as stated**; later there may be one `PROVED` and one `REPAIRED`. `recorded` is what
+#   you believe of each form. `OPEN` means: not settled.
+# - `constants` gives the formula's symbols their values on a case. `measure` gives the left side as an `Estimate`, a
+#   value with an error. The two must share nothing but the case, or the comparison tests itself.
+# - `draws` names **families of cases**. `initial_network_draws` are networks at initialisation on the built-in digits
+#   and on random points of a sphere, or on your data. For statements about training use `federated_draws` of
+#   `bounds.federated_run`, whose cases are runs of FedAvg.
+#
+# ## Is it true on real data?
+
+# %%
+# !ntkfl verify my_theorem.py --trials 30
+
+# %% [markdown]
+# It holds in 60 of 60 trials, with a factor of three to spare. Many papers would print a figure of this and go on.
+# But sampling proves nothing: it looked at networks of 4096 neurons on generic points, where averages are close to
+# their means.
+#
+# ## Attack it
+#
+# `ntkfl attack` draws small cases of wide ranges (few points, nearly equal points, one neuron), climbs towards a
+# violation, and shrinks what it finds. It stops at the first one, or after a minute.
+
+# %% tags=["timing"]
+# !ntkfl attack my_theorem.py
+
+# %% [markdown]
+# One sample and one neuron that is active on it: $H(0) = 1 > 1/2$. Now the gap in the argument is plain: a neuron is
+# active on half of the samples **in the mean**; the neurons that were drawn may be active on all. The exit status is
+# 1, since a violation of what is not recorded as violated is news. The counterexample is confirmed in ball arithmetic
+# (an enclosure of each side, not a rounded number), and the file replays it:
+
+# %%
+# !ntkfl attack my_theorem.py --replay counterexample_mine_largest_eigenvalue_stated.json
+
+# %% [markdown]
+# ## Repair it
+#
+# A share of active neurons is at most 1, so the trace is at most $n$: $\lambda_{\max}(H(0)) \le n$ is true. The full
+# file keeps the false form, says what is wrong with it, and makes the checker earn its verdict:
+#
+# - `witness`: for a form recorded as violated, the case that shows it.
+# - `necessity`: a case that breaks the claim when one hypothesis is dropped. Here: a row of norm 2.
+# - `mutants`: formulas made wrong on purpose. The checker must call them violated, on the same cases.
+# - `Cluster`, a family of cases of its own. On generic data $n$ is a loose bound, and a wrong formula such as $\sqrt
+#   n$ would pass. Points close together bring the left side near $n/2$. A family has a name, a number of seeds, how
+#   many admitted cases a verdict needs, the case of a seed, and a Hypothesis strategy for `attack`.
+
+# %%
+# %%writefile my_theorem.py
+"""How large an eigenvalue of H(0) can be, from the number of samples alone."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+
+from bounds import Form, Formula, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds.case_strategies import initial_networks
+from bounds.initial_network import InitialNetwork, initial_network_draws
+from bounds.mutants import power, scaled
+from bounds.symbols import n
+from ntkfl import gram, initialisation
+from ntkfl.problem import Problem, Weights
+
+UNIT_ROWS = Hypothesis("unit-rows", "|x_i| = 1 to 1e-12", lambda case: 1e-12 - case.problem.unit_deviation)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Twenty unit rows close together: 64 neurons see nearly one point, and one eigenvalue takes nearly the trace."""
+
+    trials: int
+    required: int = 20
+    name: str = "a cluster of points"
+
+    def case(self, seed):
+        rng = np.random.default_rng(seed)
+        x = np.eye(8)[0] + 0.02 * rng.standard_normal((20, 8))
+        problem = Problem(x, np.ones(20), name="cluster").unit()
+        return InitialNetwork(problem, initialisation.draw(64, 8, seed), sigma=1.0, radius=0.1)
+
+    def strategy(self):
+        return initial_networks()
+
+
+def one_neuron(length):
+    """One sample of this length, and one neuron that is active on it: H(0) = length^2."""
+    problem = Problem(np.array([[length]]), np.ones(1))
+    return InitialNetwork(problem, Weights(np.ones((1, 1)), np.ones(1)), sigma=1.0, radius=0.1)
+
+
+STATEMENTS = (
+    Statement(
+        id="mine/largest-eigenvalue",
+        title="Largest eigenvalue of H(0)",
+        kind=Kind.UPPER,
+        source=Source("my notes", "page 3", note="the trace is n/2 in the mean; of the neurons drawn it is at most n"),
+        hypotheses=(UNIT_ROWS,),
+        forms={
+            Form.STATED: Formula(n / 2, nature=Nature.PROOF_GAP, consequence="a step chosen from it may be unstable"),
+            Form.REPAIRED: Formula(n),
+        },
+        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
+        witness={Form.STATED: lambda: one_neuron(1.0)},
+        necessity={"unit-rows": lambda: one_neuron(2.0)},
+        constants=lambda case: {n: case.problem.n},
+        measure=lambda case: gram.largest_eigenvalue(case.initial_gram),
+        says_left="lambda_max(H(0)), certified",
+        draws=lambda options: (*initial_network_draws(options), Cluster(options.trials or 30)),
+        mutants=(scaled(sp.Rational(1, 3)), power(n, sp.Rational(1, 2))),
+    ),
+)
+
+# %%
+# !ntkfl verify my_theorem.py --trials 30
+
+# %% [markdown]
+# Read the second page from the top:
+#
+# - 90 cases, none rejected, none violated. The largest left/right, about .6, is on a cluster: there the bound is used
+#   to more than half.
+# - Both mutants are killed. Without `Cluster` both would survive, and the verdict would say *weakly tested*.
+# - `needed?`: dropping the hypothesis breaks the claim, and the stored case shows it.
+# - `replay` is the command that gives this verdict again. The line above it names the file by its checksum, so that
+#   an old verdict is not mistaken for one of the file as it is now.
+#
+# The first page shows the stated form violated in two ways: by the stored case, and by a good part of the clusters.
+# Its outcome is the recorded one, so the exit status is 0. It is 1 as soon as a form does not do what you recorded of
+# it, so this command can stand in your continuous integration.
+#
+# `show` gives the page that a reader of your paper would want:
+
+# %%
+# !ntkfl show my_theorem.py
+
+# %% [markdown]
+# ## From Python
+#
+# The file is an ordinary module; `bounds.load` brings its statements, and everything works on them as on those of the
+# catalogue.
+
+# %%
+import bounds
+from bounds.symbols import n
+from verification import verify
+
+(statement,) = bounds.load("my_theorem.py")
+for verdict in verify(statement, options=bounds.Options(trials=20, n=10, width=512)):
+    print(verdict.form, verdict.outcome, verdict.tightness)
+print("for 50 samples:", *statement.evaluate({n: 50}))
+
+# %% [markdown]
+# ## Limits
+#
+# - A verdict *holds* means: no violation on the cases that were drawn, with the error of both sides taken into
+#   account. It is no proof. The draft above held, too.
+# - The file is code, and it is run. Do not run a file that you have not read. Where one of its functions fails, that
+#   check ends as *unresolved*, with the error and the line.
+# - The left side is only as good as its error. Return what a function of this project gives (`Estimate`), or say how
+#   an error of your own was obtained. A right answer with an error that is too small makes a false alarm.
+#
+# Where to go next: [check a theorem on your own data](check_a_theorem.ipynb), or copy a statement of a kind like
+# yours. `ntkfl list` names them all; their files lie in `bounds/`, one a numbered result. `bounds/fl_ntk/c_6.py` is a
+# statement that may fail with a small probability, `bounds/fl_ntk/b_12.py` one about every round of a training run.

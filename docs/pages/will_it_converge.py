@@ -1,0 +1,141 @@
+# ---
+# jupyter:
+#   slow: true
+# ---
+
+# %% [markdown]
+# # Will this network converge?
+#
+# Before training, three questions have an answer: are the steps stable, how fast will the training loss fall, and
+# does *this* network, of finite width, surely get there? The first two are a matter of one eigenvalue problem. The
+# third is a **certificate**. The data here are eight of scikit-learn's digits on two clients, so that everything
+# takes seconds.
+#
+# ## Rate and stability limits
+#
+# In the limit of infinite width, FedAvg with $K$ local steps is a linear recursion: the residual $r(t) = y - y(t)$
+# follows $r(t+1) = M r(t)$ with a matrix $M$ made of the kernel $H^\infty$ and the partition. Its spectral radius is
+# the rate.
+
+# %%
+# !ntkfl rate --data digits --n 8 --clients 2 --eta-local 0.1
+
+# %% [markdown]
+# - **spectral radius per round**: the factor by which the residual falls in a round, in the long run.
+# - **eta_global limit**: beyond it some residual grows, with everything else as it is.
+# - **eta_local limit**: below it, every `eta_global` up to 1 is stable, whatever the number of local steps and of
+#   rounds. It depends on the clients' own data only: $2 / \max_c \lambda_{\max}(H_{cc})$.
+# - The eigenvalues are certified: the error is a bound for the matrix in memory.
+#
+# `eta_local` multiplies the gradient of *half the sum* of squares over a client's samples, as in the theory. If your
+# loss is half their mean, divide your step by the client's number of samples.
+#
+# A step that is too large is told at once, with the limit:
+
+# %%
+# !ntkfl rate --data digits --n 8 --clients 2 --eta-local 3
+
+# %% [markdown]
+# With `--width 512` there is a second column, for the Gram matrix $H(0)$ of the network that the seed draws.
+#
+# ## The whole curve, without training
+#
+# From Python the recursion gives the loss at any round, and the outputs on new data, at the cost of one
+# eigendecomposition. A network of 4096 neurons is close to it:
+
+# %%
+import ntkfl
+
+problem = ntkfl.data.digits(n=8, clients=2)
+setup = ntkfl.Setup(width=4096, eta_local=0.1, local_steps=2, rounds=200)
+regime = ntkfl.kernel_regime(problem, setup)
+run = ntkfl.simulate(problem, setup)
+exact = regime.trajectory(initial_outputs=run.outputs[0])  # from where this network starts
+for round_ in (0, 50, 100, 200):
+    print(f"round {round_:3}: {run.residual_norm[round_]:.4f} trained, {exact.residual_norm[round_]:.4f} in the limit")
+print("rounds to a thousandth of the residual:", regime.rounds_to(1e-3))
+
+# %% [markdown]
+# This is a forecast. It is exact at infinite width, and says nothing certain of a given network. (From a shell:
+# `ntkfl simulate`.)
+#
+# ## What the theorem asks for
+#
+# Theorem B.3 of FL-NTK promises linear convergence of a finite network, if it is wide enough and the step small
+# enough. In numbers, for these eight images:
+
+# %%
+# !ntkfl requirements --data digits --n 8 --clients 2
+
+# %% [markdown]
+# Some $10^{13}$ neurons and $10^8$ rounds. Nobody can meet that, so the theorem as it stands says nothing of your
+# network. Its argument says a lot, once every constant in it is replaced by a number computed from the network at
+# hand.
+#
+# ## A certificate
+#
+# That is what a certificate is: a theorem about **one** network, one data set and one set of steps. Every sum and
+# matrix in it is enclosed rigorously; its inputs are the floats in memory. Where its conditions hold, the residual
+# falls by the stated factor in every round, for ever, and no neuron leaves a ball of the stated radius.
+
+# %%
+# !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --width 8000
+
+# %% [markdown]
+# Not certified: neurons might move by more than the radius within which the argument works. That is no sign of
+# divergence. The certificate is sufficient, not necessary.
+#
+# Nothing in it asks for Gaussian weights. After some training the residual is smaller, neurons will move less from
+# there on, and the same network may certify. `--watch` trains on, and looks after every 50 rounds. Here it says at
+# round 0 that the movement is expected to be 5.7 times the radius, and 50 rounds later it certifies:
+
+# %%
+# !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --width 8000 --watch
+
+# %% [markdown]
+# - **CERTIFIED** line: a bound on the residual in every later round (`t` counts from that round), and on how far any
+#   neuron moves.
+# - **movement needed** against **radius R**: the argument works for neurons that stay within R, and shows that they
+#   move at most as far as needed. The margins below are rigorous.
+# - **patterns in doubt**: neurons so close to a sample's kink that floats do not tell on which side; they are counted
+#   against the claim.
+#
+# How narrow may the network be? `--search` looks for the smallest width that certifies, here from round 300 on, and
+# puts it beside Theorem B.3:
+
+# %%
+# !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --after 300 --search
+
+# %% [markdown]
+# Some 50 neurons against millions (with the theorem's unnamed constant taken as 1) or $10^{14}$ (with the constants
+# of its proof). `--search-steps` looks for the largest step instead.
+#
+# `--save FILE` keeps the certificate with the command that gives it again.
+#
+# ## What a certificate is not
+#
+# - It is about the network whose weights are the floats that the seed draws (after the rounds trained in float64),
+#   and about Algorithm 1 from there in exact arithmetic. Rounding in later training is not part of it.
+# - It is about the **training** residual. It says nothing of test error.
+# - Full participation, full-batch local steps, squared loss, one output, only the hidden layer trained.
+# - One that fails proves nothing. `NOT CERTIFIED` means that this argument does not decide.
+# - `fl-ntk/B.3-certificate`, `fl-ntk/X.11` and `fl-ntk/X.12` are the theorems behind it, and statements of the
+#   catalogue like all others: `ntkfl verify fl-ntk/X.12` holds certificates against simulated runs.
+#
+# ## On your own data
+#
+# `--data mine.csv --unit` in each of these commands; the file is described in [Check a theorem on your own
+# data](check_a_theorem.ipynb). From Python:
+
+# %%
+from verification import certify
+
+for n in (4, 8):
+    found = certify(ntkfl.data.digits(n=n, clients=2), ntkfl.Setup(width=64_000, eta_local=0.02, local_steps=2))
+    print(f"{n} samples:", found.certified, f"shortfall {found.shortfall:.3g}")
+
+# %% [markdown]
+# (`shortfall`: movement needed, in units of the radius; at most 1 certifies. `print(found)` gives the whole page.)
+#
+# Where to go next: [how wide is wide enough](how_wide.ipynb), or [train and compare
+# methods](train_and_compare.ipynb).

@@ -1,0 +1,65 @@
+"""`ntkfl doctor`: what is installed and found on this machine, and what each missing thing would add."""
+
+import json
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.commands.bad_input import bad_input
+from experiments.commands.output_files import reserved
+
+if TYPE_CHECKING:
+    from experiments.environment import Item
+
+BROKEN = 1
+MISSING = "-"
+TITLES = {
+    "needed": "needed",
+    "optional": "optional",
+    "devices": "devices",
+    "data": "data",
+    "plugins": "what other packages bring",
+}
+
+
+def doctor(
+    json_file: Annotated[Path | None, typer.Option("--json", help="write what is found as JSON to this file")] = None,
+) -> None:
+    """Say what is installed and found here: packages, devices, data; what a missing thing would add, and how to get it.
+
+    Nothing is downloaded or changed. Exit status: 0; 1 when something that is needed is missing or broken.
+    """
+    from experiments.environment import examined
+
+    with ExitStack() as stack:
+        with bad_input():
+            (write,) = stack.enter_context(reserved(json_file))
+        items = examined()
+        broken = [item for item in items if item.blocks]
+        if write:
+            content = {"works": not broken, "items": [asdict(item) for item in items]}
+            write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    typer.echo("\n".join(_lines(items)))
+    if broken:
+        typer.echo(f"\nmissing or broken: {', '.join(item.name for item in broken)}")
+        raise typer.Exit(BROKEN)
+    typer.echo("\neverything that is needed is there")
+
+
+def _lines(items: "tuple[Item, ...]") -> list[str]:
+    """Each group with its title; a line a thing, and below it how a missing one is had."""
+    width = max(len(item.name) for item in items) + 2
+    lines: list[str] = []
+    for group in TITLES:
+        chosen = [item for item in items if item.group == group]
+        lines += [TITLES[group]] if chosen else []
+        for item in chosen:
+            here = MISSING if item.found is None else item.found
+            said = "; ".join(filter(None, (here, item.fault, item.adds)))
+            lines.append(f"  {item.name:<{width}}{said}")
+            if item.get and (item.found is None or item.fault):
+                lines.append(f"  {'':<{width}}{item.get}")
+    return lines

@@ -1,0 +1,150 @@
+"""Theorem 3.5, R1, the sure bound and R2 beside the exact truth, on networks drawn in cubes and on trained ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from bounds.cube_networks import CubeDraw, CubeNetworks
+from bounds.fedgucci.cube_terms import L, barrier, cube_constants, gap
+from bounds.fedgucci.f9 import AT_TRUE_SIDE
+from bounds.fedgucci.r1 import R1
+from bounds.fedgucci.sure import SURE
+from bounds.formula import evaluate
+from bounds.loss_constant import lipschitz_constant
+from bounds.network_pair import NetworkPair
+from experiments.two_layer_training import federated_clients, initial_network, trained
+from ntkfl import data
+from ntkfl.connectivity.barrier import accuracy_barrier
+from ntkfl.connectivity.network import TwoLayer
+
+RATE = 1.0
+PARTITION = "dirichlet:0.3"
+CUBES = ((8, 4, 0.5, False), (32, 8, 0.5, False), (512, 8, 0.1, False), (4, 64, 1.0, True), (256, 256, 0.1, False))
+
+
+@dataclass(frozen=True)
+class BoundsRow:
+    """Two networks: the bounds on the barrier between them, and the truth.
+
+    Args:
+        side: of the cube that they were drawn in, or of the smallest one around their anchor that holds them.
+        stated, first, sure, by_data: Theorem 3.5 at that side, R1, the sure bound, R2. gap, barrier: exact.
+        accuracy: the accuracy barrier; None for networks without classes.
+    """
+
+    networks: str
+    side: float
+    stated: float
+    first: float
+    sure: float
+    by_data: float
+    gap: float
+    barrier: float
+    accuracy: float | None = None
+
+
+def cube_rows(delta: float = 0.1, seed: int = 0) -> Iterator[BoundsRow]:
+    """Networks drawn in cubes of side d, of five draws the one with the largest gap.
+
+    delta: failure probability of Theorem 3.5 and R1.
+    """
+    for units, features, side, at_origin in CUBES:
+        draw = CubeDraw(h=units, l=features, side=side, rows="ball", n=200, at_origin=at_origin, delta=delta)
+        cases = [draw.case(5 * seed + number) for number in range(5)]
+        case = max(cases, key=lambda case: float(gap(case).value))
+        # labels beyond every output make the barrier that of z itself, or of -z: the worse of the two
+        worst = max(float(barrier(replace(case, y=0 * case.y + label)).value) for label in (-10, 10))
+        numbers = (*_bounds(case), _data_bound(case.networks[0], case.networks[1], case.x), float(gap(case).value))
+        name = f"cube: h={units}, l={features}" + (", U_anc = 0" if at_origin else "")
+        yield BoundsRow(name, side, *numbers, worst)
+
+
+def trained_rows(
+    images: str = "digits",
+    samples: int = 400,
+    width: int = 32,
+    *,
+    steps: int = 300,
+    clients: int = 4,
+    rounds: int = 10,
+    weight: float = 1.0,
+    delta: float = 0.1,
+    seed: int = 0,
+) -> Iterator[BoundsRow]:
+    """Networks trained alone, connected to an anchor, and as clients of FedAvg and FedGuCci, for two and ten classes.
+
+    Args:
+        images: a data set of `ntkfl.data.BUILT_IN`. samples: of it, half for each of two networks. width: hidden units.
+        steps: of gradient descent, local ones over all rounds. clients, rounds: of the federated rows.
+        weight: of the connectivity loss. delta: failure probability of Theorem 3.5 and R1.
+
+    Raises:
+        ValueError, OSError: data that cannot be had so. FloatingPointError: training overflowed.
+    """
+    chosen = {"target": "one-hot", "center": False, "clients": clients, "partition": PARTITION}
+    problem = data.BUILT_IN[images](n=samples, seed=seed, **chosen)
+    x, digits, half = problem.x, problem.y.argmax(axis=1), samples // 2
+    for name, classes in (("even/odd", digits % 2), ("ten classes", digits)):
+        rng = np.random.default_rng([seed, 4])
+        outputs = int(classes.max()) + 1
+        starts = [initial_network(width, x.shape[1], outputs, rng) for _ in range(3)]
+        anchor = trained(starts[0], x, classes, steps=steps, rate=RATE)
+        for said, share in (("alone", 0.0), ("connected", weight)):
+            parts = (slice(None, half), slice(half, None))
+            networks = [
+                trained(start, x[part], classes[part], anchor=anchor, weight=share, steps=steps, rate=RATE)
+                for start, part in zip(starts[1:], parts, strict=True)
+            ]
+            yield _trained_row(f"{images}, {name}: {said}", anchor, networks, x, classes, delta)
+        owned = [(x[rows], classes[rows]) for rows in problem.clients()]
+        local = max(1, steps // rounds)
+        for said, share in (("FedAvg", 0.0), ("FedGuCci", weight)):
+            begun, networks = federated_clients(
+                starts[0], owned, rounds=rounds, local_steps=local, rate=RATE, weight=share
+            )
+            pair = _farthest_apart(networks, x, classes)
+            yield _trained_row(f"{images}, {name}: {said}", begun, pair, x, classes, delta)
+
+
+def _bounds(case: CubeNetworks) -> tuple[float, float, float]:
+    """Theorem 3.5 at d, R1 and the sure bound, on the barrier of the case's loss and for its number of outputs."""
+    constants = cube_constants(case)
+    stated, first, sure = (float(evaluate(L * bound, constants).value) for bound in (AT_TRUE_SIDE, R1, SURE))
+    return stated, first, sure
+
+
+def _data_bound(first: TwoLayer, second: TwoLayer, x: np.ndarray, loss: str = "absolute") -> float:
+    """R2 on the barrier of this loss, whose labels it does not look at."""
+    pair = NetworkPair(first, second, x, x[:, 0], loss)
+    return float(lipschitz_constant(loss).value * (pair.bilinear_term.value / 4 + pair.kink_term.value))
+
+
+def _farthest_apart(networks: list[TwoLayer], x: np.ndarray, classes: np.ndarray) -> list[TwoLayer]:
+    """The two networks with the largest accuracy barrier between them."""
+
+    pairs = list(combinations(networks, 2))
+    barriers = [float(accuracy_barrier(one, other, x, classes).value.value) for one, other in pairs]
+    return list(pairs[barriers.index(max(barriers))])
+
+
+def _trained_row(
+    name: str, anchor: TwoLayer, networks: Sequence[TwoLayer], x: np.ndarray, classes: np.ndarray, delta: float
+) -> BoundsRow:
+    """One output, the difference of the two, under the logistic loss; more under cross-entropy."""
+    y, loss = classes, "cross-entropy"
+    if anchor.n_outputs == 2:
+        anchor, *networks = (TwoLayer(n.hidden, n.readout[1] - n.readout[0]) for n in (anchor, *networks))
+        y, loss = 2.0 * classes - 1, "logistic"
+    side = 2 * max(float(abs(net.vector() - anchor.vector()).max()) for net in networks)
+    case = CubeNetworks(anchor, tuple(networks), side, x, y, delta, loss)
+    exact = gap(case), barrier(case), accuracy_barrier(networks[0], networks[1], x, y).value
+    numbers = (
+        *_bounds(case),
+        _data_bound(networks[0], networks[1], x, loss),
+        *(float(found.value) if found.lo > 0 else 0.0 for found in exact),
+    )
+    return BoundsRow(name, side, *numbers)

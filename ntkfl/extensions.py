@@ -1,0 +1,148 @@
+"""Modules that others bring: a .py file named by its path, or what an installed package announces as an entry point."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+SUFFIX = ".py"
+PREFIX = "file_of_the_user_"  # of the names under which files are modules
+
+
+class ExtensionError(ValueError):
+    """A module that somebody brought cannot be used; the message says where and why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Extension:
+    """A module that somebody brought.
+
+    Args:
+        module: itself. name: the file as it was named, or the package. source: the file's bytes, as they were executed;
+            None for a package. version: the package's.
+    """
+
+    module: ModuleType
+    name: str
+    source: bytes | None = None
+    version: str | None = None
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """The file with its SHA-256, or the package with its version."""
+        if self.source is not None:
+            return {"file": self.name, "sha256": _sha256(self.source)}
+        return {"package": self.name, "version": str(self.version), "module": self.module.__name__}
+
+
+_files: dict[Path, Extension] = {}
+
+
+def is_file(spec: str) -> bool:
+    """Whether this names a file rather than something of the catalogues."""
+    return spec.endswith(SUFFIX)
+
+
+def from_file(spec: str | os.PathLike[str]) -> Extension:
+    """The module in a file; one that was loaded is loaded again only when its content has changed.
+
+    Raises:
+        ExtensionError: there is no such file, or it fails, with the line.
+    """
+    return from_source(spec, _read(spec))
+
+
+def digest(spec: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file, which is not executed.
+
+    Raises:
+        ExtensionError: there is no such file.
+    """
+    return _sha256(_read(spec))
+
+
+def from_source(spec: str | os.PathLike[str], source: bytes) -> Extension:
+    """As `from_file`, with the content that the file had when it was read."""
+    path, name = Path(spec).resolve(), os.fspath(spec)
+    known = _files.get(path)
+    if known is None or known.source != source:
+        known = Extension(_executed(path, name, source), name, source)
+    _files[path] = replace(known, name=name)
+    return _files[path]
+
+
+def announced(group: str) -> Iterator[Extension]:
+    """Every module that installed packages announce in a group; one that fails is left out, with a warning."""
+    for point in entry_points(group=group):
+        try:
+            yield from_package(point)
+        except ExtensionError as error:
+            warnings.warn(f"{error}; it is left out", stacklevel=2)
+
+
+def from_package(point: EntryPoint) -> Extension:
+    """The module that an entry point names.
+
+    Raises:
+        ExtensionError: it cannot be imported, or is no module.
+    """
+    package = point.dist.name if point.dist else "an installed package"
+    said = f"{package} announces {point.value} as {point.group}"
+    try:
+        module = point.load()
+    except Exception as error:
+        raise ExtensionError(f"{said}, and that fails: {type(error).__name__}: {error}") from error
+    if not isinstance(module, ModuleType):
+        raise ExtensionError(f"{said}; that is a {type(module).__name__}, and must be a module")
+    return Extension(module, package, version=point.dist.version if point.dist else None)
+
+
+def _read(spec: str | os.PathLike[str]) -> bytes:
+    try:
+        return Path(spec).read_bytes()
+    except OSError as error:
+        raise ExtensionError(
+            f"{os.fspath(spec)} cannot be read: {error.strerror}; name a {SUFFIX} file that is there"
+        ) from None
+
+
+def _sha256(source: bytes) -> str:
+    return hashlib.sha256(source).hexdigest()
+
+
+def _executed(path: Path, name: str, source: bytes) -> ModuleType:
+    """The file as a module; no bytecode is written beside it, so that what runs is what was read."""
+    called = PREFIX + path.stem
+    spec = spec_from_file_location(called, path)
+    assert spec is not None, "a file that ends in .py has a loader"
+    module, before = module_from_spec(spec), sys.modules.get(called)
+    sys.modules[called] = module  # dataclasses look their module up there
+    try:
+        exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
+    except (Exception, SystemExit) as error:
+        del sys.modules[called]
+        if before is not None:
+            sys.modules[called] = before
+        raise ExtensionError(f"{name}{where(error, path)}: {type(error).__name__}: {_said(error)}") from error
+    return module
+
+
+def where(error: BaseException, path: Path) -> str:
+    """The last line of a file that led to the error, as ", line 7, `...`"; nothing where none did."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f", line {error.lineno}"
+    lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f", line {lines[-1].lineno}, `{lines[-1].line}`" if lines else ""
+
+
+def _said(error: BaseException) -> str:
+    return error.msg if isinstance(error, SyntaxError) else str(error)

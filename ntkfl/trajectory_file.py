@@ -1,0 +1,46 @@
+"""A trajectory as one .npz file: an array for each field, the provenance as JSON; nothing is pickled."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ntkfl.trajectory import Trajectory
+
+WEIGHTS = "weights_at_round_"
+
+
+def as_npz(trajectory: Trajectory) -> bytes:
+    """The content of the file: every field that is not None under its name, u(t) as `weights_at_round_t`."""
+    values: dict[str, Any] = {field.name: getattr(trajectory, field.name) for field in fields(trajectory)}
+    weights, provenance = values.pop("weights"), values.pop("provenance")
+    arrays = {name: np.asarray(value) for name, value in values.items() if value is not None}
+    arrays |= {f"{WEIGHTS}{round_}": hidden for round_, hidden in weights.items()}
+    arrays["provenance"] = np.array(json.dumps(provenance))
+    file = io.BytesIO()
+    np.savez_compressed(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+def read_npz(path: Path) -> Trajectory:
+    """The trajectory in a file.
+
+    Raises:
+        OSError: no such file. ValueError: it is no trajectory.
+    """
+    with path.open("rb") as file:
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                values: dict[str, Any] = {name: archive[name] for name in archive.files}
+            values["provenance"] = json.loads(str(values["provenance"]))
+            values["n_clients"] = int(values["n_clients"])
+            kept = {int(name.removeprefix(WEIGHTS)): name for name in values if name.startswith(WEIGHTS)}
+            values["weights"] = {round_: values.pop(name) for round_, name in kept.items()}
+            return Trajectory(**values)
+        except (ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
+            raise ValueError(f"{path} is no trajectory as `ntkfl simulate --out` writes it: {error}") from error

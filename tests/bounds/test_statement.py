@@ -1,0 +1,44 @@
+"""What a statement is refused for, so that whoever writes one reads what would be right."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bounds.listing import get
+from bounds.statement import Form, Hypothesis
+from ntkfl.estimate import Estimate
+
+SOUND = get("fl-ntk/A.2")
+
+
+def test_a_form_that_is_no_formula_is_refused():
+    expression = SOUND.forms[Form.STATED].parts[0]
+    with pytest.raises(TypeError, match=r"the stated form of fl-ntk/A.2 is .*; it must be a Formula: Formula\("):
+        replace(SOUND, forms={Form.STATED: expression})
+
+
+@pytest.mark.parametrize(("name", "of"), [("constants", "a case"), ("measure", "a case"), ("draws", "the options")])
+def test_what_must_be_a_function_is_refused_otherwise(name, of):
+    with pytest.raises(TypeError, match=rf"{name} of fl-ntk/A.2 is \(\); it must be a function of {of}"):
+        replace(SOUND, **{name: ()})
+
+
+@pytest.mark.parametrize("measured", [1.5, (Estimate.exact(1.0), 1.5)])
+def test_a_left_side_without_an_error_is_refused(measured):
+    statement = replace(SOUND, measure=lambda case: measured, measures={})
+    with pytest.raises(TypeError, match=r"fl-ntk/A.2 measures a float; it must be an Estimate, .*Estimate.exact"):
+        statement.left(Form.STATED, None)
+
+
+@pytest.mark.parametrize("answer", [True, False, np.bool_(False), np.array([True, False])])
+def test_a_hypothesis_that_answers_yes_or_no_is_refused_since_no_would_be_met(answer):
+    with pytest.raises(TypeError, match=r"the hypothesis small gives .*; it must give a margin, at least 0 where"):
+        Hypothesis("small", "x <= 1", lambda case: answer).met(None)
+
+
+@pytest.mark.parametrize(
+    ("margin", "met"), [(0, True), (-1, False), (np.array([1.0, -1.0]), False), (Estimate(0.5, 1.0, "ball"), False)]
+)
+def test_a_hypothesis_is_met_when_every_margin_surely_is_at_least_0(margin, met):
+    assert Hypothesis("small", "x <= 1", lambda case: margin).met(None) is met

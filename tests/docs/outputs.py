@@ -1,0 +1,24 @@
+"""Whether a page prints today what it is said to print."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+NUMBER = re.compile(r"(?<![\w±])-?\d+\.?\d*(?:e[+-]?\d+)?")
+ERROR = re.compile(r"± \S+")
+VERSIONS = re.compile(r"^  run with .*\n(?: {13}.*\n)*", flags=re.MULTILINE)  # of Python and of the libraries
+SPACE = re.compile(r"[ -]+")  # columns are as wide as their numbers
+NOISE = 0.02  # rounding differs between machines
+
+
+def assert_same(printed: str, shown: str, noise: float | None = NOISE) -> None:
+    """Words agree exactly, numbers to relative `noise` (None: not compared), errors only in being given."""
+    printed, shown = (ERROR.sub("±", VERSIONS.sub("", text).strip()) for text in (printed, shown))
+    words, expected = (SPACE.sub(" ", NUMBER.sub("#", text)) for text in (printed, shown))
+    assert words == expected
+    if noise is None:
+        return
+    ours, theirs = ([float(x) for x in NUMBER.findall(text)] for text in (printed, shown))
+    assert ours == pytest.approx(theirs, rel=noise, abs=1e-12)

@@ -1,0 +1,81 @@
+"""Every page with code prints, when run again, what the site shows (docs/executed)."""
+
+from __future__ import annotations
+
+import execute
+import nbformat
+import pytest
+from outputs import NOISE, assert_same
+
+
+def marked(name: str):
+    """A page whose metadata say `slow` is a slow test."""
+    return pytest.param(name, marks=[pytest.mark.slow] if execute.source(name).metadata.get("slow") else [])
+
+
+def kept(name: str) -> nbformat.NotebookNode:
+    return nbformat.read(execute.EXECUTED / f"{name}.ipynb", as_version=4)
+
+
+def noise(cell: nbformat.NotebookNode) -> float | None:
+    """What a cell's tags allow: `noise:0.1` so much, `timing` anything."""
+    tags = cell.metadata.get("tags", [])
+    if "timing" in tags:
+        return None
+    return next((float(tag.removeprefix("noise:")) for tag in tags if tag.startswith("noise:")), NOISE)
+
+
+def test_every_page_was_executed_and_no_other_output_is_kept():
+    assert sorted(file.stem for file in execute.EXECUTED.glob("*.ipynb")) == execute.names()
+
+
+@pytest.mark.parametrize("name", execute.names())
+def test_the_kept_outputs_are_those_of_the_page_as_it_is(name):
+    ours, theirs = execute.source(name), kept(name)
+    assert [(c.cell_type, c.source, c.metadata) for c in ours.cells] == [
+        (c.cell_type, c.source, c.metadata) for c in theirs.cells
+    ], f"run `make docs-execute` (python docs/execute.py {name})"
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in execute.names()])
+def test_a_page_prints_what_is_shown(name):
+    for ours, theirs in zip(execute.execute(name).cells, kept(name).cells, strict=True):
+        if ours.cell_type == "code":
+            _assert_same_outputs(ours, theirs)
+
+
+def _assert_same_outputs(ours: nbformat.NotebookNode, theirs: nbformat.NotebookNode) -> None:
+    """The same kinds in the same order; text by what it says, pictures by being there."""
+    assert list(map(_kind, ours.outputs)) == list(map(_kind, theirs.outputs)), ours.source
+    for output, shown in zip(ours.outputs, theirs.outputs, strict=True):
+        assert_same(_text(output), _text(shown), noise(ours))
+
+
+def _kind(output: nbformat.NotebookNode) -> tuple:
+    return output.output_type, output.get("name"), output.get("ename"), sorted(output.get("data", {}))
+
+
+def _text(output: nbformat.NotebookNode) -> str:
+    return output.get("text") or output.get("evalue") or output.get("data", {}).get("text/plain", "")
+
+
+def test_a_page_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match="no page 'from_pyton' in docs/pages; there are "):
+        execute.source("from_pyton")
+
+
+def test_text_is_taken_over_without_running_only_where_no_code_has_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(execute, "PAGES", tmp_path)
+    monkeypatch.setattr(execute, "EXECUTED", tmp_path)
+    page = tmp_path / "toy.py"
+    page.write_text("# %% [markdown]\n# Old\n\n# %%\nprint(1)\n")
+    with pytest.raises(ValueError, match="the code of toy is not that of docs/executed/toy"):
+        execute.retold("toy")
+    nbformat.write(execute.execute("toy"), tmp_path / "toy.ipynb")
+    page.write_text("# %% [markdown]\n# New\n\n# %%\nprint(1)\n")
+    found = execute.retold("toy")
+    assert [cell.source for cell in found.cells] == ["New", "print(1)"]
+    assert found.cells[1].outputs[0].text == "1\n"
+    page.write_text("# %% [markdown]\n# New\n\n# %%\nprint(2)\n")
+    with pytest.raises(ValueError, match="run it, without --prose"):
+        execute.retold("toy")

@@ -1,0 +1,58 @@
+"""The pages in prose: every command they show is one that the command line takes."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import execute
+import pytest
+import typer
+
+from experiments.command_line import app
+
+ROOT = Path(__file__).parents[2]
+PROSE = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(?:sh|console)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SHELL_CELL = re.compile(r"^# !(ntkfl .*)$", re.MULTILINE)
+
+
+def _commands() -> list[str]:
+    """Lines that begin with `ntkfl`, without their comments; continued lines as one."""
+    text = [block for page in PROSE for block in FENCE.findall(page.read_text())]
+    text += ["\n".join(SHELL_CELL.findall((execute.PAGES / f"{name}.py").read_text())) for name in execute.names()]
+    lines = [line for block in text for line in block.replace("\\\n", " ").splitlines()]
+    return sorted({re.split(r"\s+#|[|;&]|\s>", line)[0].strip() for line in lines if line.startswith("ntkfl ")})
+
+
+def _refused(line: str) -> str | None:
+    """Why the command line has no such command or option; None where it has."""
+    words, command = shlex.split(line)[1:], typer.main.get_command(app)
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    if getattr(command, "commands", None) and not (words and words[0].startswith("-")):
+        return f"no command {words[:1]}"
+    options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    free = command.context_settings.get("ignore_unknown_options", False)  # a study's own axes
+    unknown = [w for word in words if (w := word.partition("=")[0]).startswith("--") and w not in options | {"--help"}]
+    return f"no option {unknown[0]}" if unknown and not free else None
+
+
+@pytest.mark.parametrize("line", _commands())
+def test_a_command_is_one_that_there_is(line):
+    assert _refused(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [("ntkfl verfy", "no command"), ("ntkfl study", "no command"), ("ntkfl verify --dat x", "no option --dat")],
+)
+def test_one_that_there_is_not_is_found(line, why):
+    assert why in str(_refused(line))
+
+
+@pytest.mark.parametrize("name", execute.names())
+def test_the_readme_names_every_guide_by_its_title(name):
+    title = next(cell.source for cell in execute.source(name).cells if cell.source.startswith("# ")).splitlines()[0]
+    assert f"[{title[2:].partition(':')[0]}](docs/executed/{name}.ipynb)" in (ROOT / "README.md").read_text()

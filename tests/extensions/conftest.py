@@ -1,0 +1,45 @@
+"""A folder with a user's theorem, method and study, in which a test stands; what it loads is forgotten after it."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import bounds.brought
+from experiments.command_line import app
+from ntkfl import extensions
+
+HERE = Path(__file__).parent
+
+
+def forget():
+    """As a new process: no file has been loaded."""
+    bounds.brought._files.clear()
+    extensions._files.clear()
+    for name in [name for name in sys.modules if name.startswith(extensions.PREFIX)]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for kind in ("theorem", "method", "study"):
+        shutil.copy(HERE / f"own_{kind}.py", tmp_path / f"my_{kind}.py")
+    monkeypatch.chdir(tmp_path)
+    forget()
+    yield tmp_path
+    forget()
+
+
+@pytest.fixture
+def ntkfl(folder):
+    """Run a command line in the folder, in what knows no file yet; its output, and what it must exit with."""
+
+    def run(line, status=0):
+        forget()
+        done = CliRunner().invoke(app, line.split())
+        assert done.exit_code == status, done.output
+        return done.output
+
+    return run

@@ -1,0 +1,83 @@
+"""A user's statements, for the tests: the sum of n numbers against their norms, with a case and a family of its own."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+from hypothesis import strategies as st
+
+from bounds.algebra import Vanishes
+from bounds.formula import Formula
+from bounds.mutants import scaled, without
+from bounds.statement import Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.symbols import n
+from ntkfl.estimate import Estimate
+
+norm = sp.Symbol("q", positive=True)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Some numbers of one sign, mostly of like size."""
+
+    values: tuple[float, ...]
+
+    def describe(self):
+        return {"n": len(self.values), "largest": max(self.values)}
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Five numbers between 1 and 2."""
+
+    trials: int = 25
+    required: int = 20
+    name: str = "five numbers"
+
+    def case(self, seed):
+        return Numbers(tuple(np.random.default_rng(seed).uniform(1, 2, 5).tolist()))
+
+    def strategy(self):
+        return SOME
+
+
+SOME = st.lists(st.floats(0, 10), min_size=1, max_size=5).map(lambda values: Numbers(tuple(values)))
+NOT_NEGATIVE = Hypothesis("not-negative", "no number is negative", lambda case: min(case.values))
+
+
+def constants(case):
+    value = float(np.linalg.norm(case.values))
+    return {n: len(case.values), norm: Estimate(value, 1e-14 * value, "rounding bound")}
+
+
+def total(case):
+    value = float(sum(case.values))
+    return Estimate(value, 1e-14 * value, "rounding bound")
+
+
+def statement(label, title, formula, outcome, family):
+    return Statement(
+        id=f"mine/{label}",
+        title=title,
+        kind=Kind.UPPER,
+        source=Source("a test of this project", label),
+        forms={Form.STATED: Formula(formula)},
+        recorded={Form.STATED: outcome},
+        constants=constants,
+        measure=total,
+        draws=lambda options: (family,),
+        hypotheses=(NOT_NEGATIVE,),
+        mutants=(scaled(sp.Rational(1, 2)), without(norm)),
+        symbols={norm: "Euclidean norm"},
+        says_left="the sum, added up",
+    )
+
+
+STATEMENTS = (
+    statement("T1", "A sum is at most sqrt(n) times the norm", sp.sqrt(n) * norm, Outcome.HOLDS, Drawn()),
+    statement("T2", "A sum is at most the norm", norm, Outcome.VIOLATED, Drawn(name="five others")),
+)
+a, b = sp.symbols("a b")
+STEPS = (
+    Vanishes("mine/T1", "2 (a^2 + b^2) = (a + b)^2 + (a - b)^2", (2 * a**2 + 2 * b**2 - (a + b) ** 2 - (a - b) ** 2,)),
+)

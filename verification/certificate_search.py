@@ -1,0 +1,79 @@
+"""The smallest width, or the largest local step, at which a network certifies: where its certificate begins to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ntkfl.problem import Problem, Setup
+from verification.boundary import boundary
+from verification.certification import Certified, certify_after
+
+SMALLEST_WIDTH, LARGEST_WIDTH = 16, 2**20
+SMALLEST_STEP, LARGEST_STEP = 1e-6, 64.0
+FIRST_WIDTH = 4096
+RATIO = 1.1  # between what certifies and what does not
+
+Progress = Callable[[float, Certified | None], None]  # a value that was tried; None: training overflowed
+
+
+@dataclass(frozen=True)
+class Searched:
+    """Where a search ended.
+
+    Args:
+        setup, certified: the smallest width (largest step) that certifies; where none does, the easiest one tried.
+        fails: a value beyond it that does not certify; None: the end of the range was reached.
+    """
+
+    setup: Setup
+    certified: Certified
+    fails: float | None
+
+
+def searched(
+    problem: Problem,
+    setup: Setup,
+    after: int = 0,
+    every: int = 50,
+    *,
+    steps: bool = False,
+    progress: Progress | None = None,
+) -> Searched:
+    """The smallest width at which the network certifies after so many rounds, or the largest eta_local.
+
+    Args:
+        setup: where the search begins; the rest of it is kept. after, every: as in `certification.certify_after`.
+        steps: look for the largest eta_local instead.
+
+    Raises:
+        FloatingPointError: training overflowed at every value.
+    """
+    seen: list[tuple[Setup, Certified]] = []
+
+    def ask(value: float) -> Certified | None:
+        chosen = replace(setup, eta_local=value) if steps else replace(setup, width=round(value))
+        found: Certified | None = None
+        try:
+            found = certify_after(problem, chosen, after, every)
+            seen.append((chosen, found))
+        except FloatingPointError:
+            pass
+        if progress:
+            progress(chosen.eta_local if steps else chosen.width, found)
+        return found
+
+    edge = boundary(
+        ask,
+        lambda found: found is not None and found.found.certified,
+        setup.eta_local if steps else min(setup.width, FIRST_WIDTH),
+        harder=2.0 if steps else 0.5,
+        easiest=SMALLEST_STEP if steps else LARGEST_WIDTH,
+        hardest=LARGEST_STEP if steps else SMALLEST_WIDTH,
+        ratio=RATIO,
+    )
+    if not seen:
+        raise FloatingPointError("training overflowed at every value tried; take smaller steps")
+    certified = [pair for pair in seen if pair[1].found.certified]
+    best = min(certified or seen[-1:], key=lambda pair: -pair[0].eta_local if steps else pair[0].width)
+    return Searched(*best, edge.failed if steps or edge.failed is None else round(edge.failed))

@@ -1,0 +1,90 @@
+"""Powers of the width, theory beside measurement: each quantity of the rate statements on its ladder of widths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import sympy as sp
+
+from bounds.initial_ladder import InitialLadderDraw
+from bounds.listing import catalogue
+from bounds.options import Options
+from bounds.slopes import NoSlope
+from bounds.width_ladder import LadderDraw
+from bounds.width_rate import WidthRate
+from ntkfl.estimate import Estimate
+
+FEWEST_WIDTHS, FEWEST_NETWORKS = 4, 2
+Ladder = LadderDraw | InitialLadderDraw
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """A quantity's power of the width and its leading coefficient.
+
+    Args:
+        statement: the id of the one that claims it. theory, coefficient: as claimed; None where no coefficient is.
+        measured: the log-log slope with its 99% interval. found: the coefficient at the three largest widths. Both are
+            None where the ladder shows no slope: it is lost in the noise.
+    """
+
+    quantity: str
+    statement: str
+    theory: sp.Rational
+    coefficient: float | None
+    measured: Estimate | None
+    found: float | None
+
+
+def ladders(
+    options: Options | None = None, largest: int | None = None, networks: int | None = None
+) -> Mapping[Ladder, Sequence[WidthRate]]:
+    """The statements of exponents by the ladder of widths that they are measured on.
+
+    Args:
+        largest: width; wider rungs are left out. networks: at each width, at most.
+
+    Raises:
+        ValueError: fewer than four widths or two networks are left.
+    """
+    if networks is not None and networks < FEWEST_NETWORKS:
+        raise ValueError(f"networks is {networks}; a spread needs at least {FEWEST_NETWORKS} at each width")
+    statements = [statement for statement in catalogue().values() if isinstance(statement, WidthRate)]
+    drawn = ((draw, s) for s in statements for form in s.forms for draw in s.families(form, options or Options()))
+    families = [(draw, s) for draw, s in drawn if isinstance(draw, Ladder)]
+    needed = max(sorted(draw.widths)[FEWEST_WIDTHS - 1] for draw, _ in families)
+    if largest is not None and largest < needed:
+        raise ValueError(f"largest is {largest}; a slope needs {FEWEST_WIDTHS} widths, so it must be at least {needed}")
+    found: dict[Ladder, list[WidthRate]] = {}
+    for draw, statement in families:
+        found.setdefault(_shortened(draw, largest, networks), []).append(statement)
+    return found
+
+
+def exponents(wanted: Mapping[Ladder, Sequence[WidthRate]], seed: int = 0) -> Iterator[Exponent]:
+    """Every quantity of these statements, measured on networks of this seed; see `ladders`.
+
+    Raises:
+        FloatingPointError: a run overflowed.
+    """
+    for draw, statements in wanted.items():
+        ladder = draw.case(seed)
+        for statement in statements:
+            for quantity in statement.quantities:
+                claimed = None if quantity.coefficient is None else float(quantity.coefficient(ladder))
+                try:
+                    measured, found = quantity.exponent_on(ladder), quantity.coefficient_on(ladder)
+                except NoSlope:
+                    measured, found = None, None
+                yield Exponent(quantity.name, statement.id, quantity.exponent, claimed, measured, found)
+
+
+def _shortened(draw: Ladder, largest: int | None, networks: int | None) -> Ladder:
+    rungs = [
+        (width, count if networks is None else min(count, networks))
+        for width, count in zip(draw.widths, draw.counts, strict=True)
+        if largest is None or width <= largest
+    ]
+    widths, counts = zip(*rungs, strict=True)
+    return replace(draw, widths=widths, counts=counts)

@@ -1,0 +1,41 @@
+"""The page of one statement, before anything is run: what it claims, in every form, and how it is checked."""
+
+from __future__ import annotations
+
+from bounds.listing import word_for
+from bounds.statement import Statement
+from verification.page import LABEL, entry, symbols, wrapped
+from verification.plain_text import claim_lines, symbol_text
+
+
+def as_text(statement: Statement, width: int = 100, latex: bool = False) -> str:
+    """Claim, hypotheses, formulas, source, how each side is measured, mutants and symbols, as plain text.
+
+    Args:
+        width: columns; longer lines are wrapped between words. latex: the formulas as LaTeX too.
+    """
+    hypotheses = {h.name: h.says for h in statement.hypotheses}
+    lines = wrapped(f"{statement.id}  {statement.title}", width)
+    lines += entry("kind", [statement.kind.value], width)
+    lines += entry("source", [str(statement.source), statement.source.note], width)
+    lines += entry("needs", [f"{name}: {says}" for name, says in hypotheses.items()] or ["no hypothesis"], width)
+    for form, formula in statement.forms.items():
+        nature = [f"differs from what holds by: {formula.nature.value}"] if formula.nature else []
+        more = [f"needs also {h.name}: {h.says}" for h in statement.form_hypotheses.get(form, ())]
+        lines += ["", *entry(form.value, claim_lines(statement, form), width)]
+        if latex:  # to be copied, so not wrapped
+            lines += [" " * (LABEL + 1) + part for part in formula.latex().split(r" ;\quad ")]
+        lines += entry("", [*more, formula.note], width)
+        lines += entry("", [f"recorded: {statement.recorded[form].value}", *nature], width)
+        if form in statement.witness:
+            lines += entry("", ["a stored case shows the violation"], width)
+    mutants = ", ".join(mutant.name for mutant in statement.mutants)
+    meanings = [f"{', '.join(map(symbol_text, group))}: {meaning}" for group, meaning in symbols(statement)]
+    lines += ["", *entry("left is", [statement.says_left], width)]
+    lines += entry("right is", ["the formula above, in ball arithmetic, from quantities of the case"], width)
+    lines += entry("mutants", [f"{mutants} (of the {statement.mutated_form.value} form)" if mutants else "none"], width)
+    lines += entry("necessity", [f"a stored case shows that {name} is needed" for name in statement.necessity], width)
+    lines += entry("uses", [", ".join(statement.uses)], width)
+    lines += ["", *entry("symbols", meanings, width)]
+    lines += entry("check it", [f"ntkfl verify {word_for(statement)}"], width)
+    return "\n".join(lines)
