@@ -132,11 +132,6 @@ def _method(inputs: list[Estimate]) -> str:
     return f"ball, inputs known by {', '.join(others)}" if others else "ball"
 
 
-def estimates(constants: Constants) -> dict[Any, Estimate]:
-    """The constants as Estimates, so that formulas evaluated on them many times need not make them anew."""
-    return {symbol: _estimate(value) for symbol, value in constants.items()}
-
-
 def _estimate(value: Any) -> Estimate:
     return value if isinstance(value, Estimate) else Estimate.exact(value)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bounds.brought import brought_by, failure
-from bounds.formula import Formula, estimates, evaluate
+from bounds.formula import Formula, evaluate
 from bounds.options import Options
 from bounds.statement import Draw, Form, Outcome, Statement
 from ntkfl.trajectory import provenance
@@ -86,7 +86,7 @@ class Check:
                 self.tally.rejected[hypothesis.name] += 1
                 return
         self.tally.admit(margins)
-        left, constants = statement.left(self.form, case), estimates(statement.constants(case))
+        left, constants = statement.left(self.form, case), statement.constants(case)
         seen = judge(statement, self.form, case, left=left, constants=constants)
         seen = refined(statement, self.form, case, seen)
         weight = getattr(case, "n_runs", 1)

@@ -110,7 +110,8 @@ print(f"residual norm {double.residual_norm[0]:.2f} -> {double.residual_norm[-1]
 print(f"float32 is off by less than 1e-4: {np.abs(single.outputs - double.outputs).max() < 1e-4}")
 
 # %% [markdown]
-# Verdicts use float64. Float32 is for looking around.
+# Verdicts use float64. Float32 is for looking around. `memory=` takes the bytes that the run may use on each device,
+# beside its results; groups of clients are made to fit, and what cannot fit is refused before it starts.
 #
 # ## Several JAX devices
 #
