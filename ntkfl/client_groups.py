@@ -83,9 +83,14 @@ def run(
         devices: they share the neurons; each local step they exchange the outputs of one group, no more. Of several
             hosts all call this, with all of their devices, after `jax.distributed.initialize`.
         memory: bytes a device, as in `clients_of_a_group`.
+
+    Raises:
+        ValueError: weights to keep that are spread over several hosts, or too little memory.
     """
     n_clients, samples, d = x.shape
     width = len(signs)
+    if len(keep) and devices and jax.process_count() > 1:
+        raise ValueError(f"keep names {len(keep)} rounds; no one of the {jax.process_count()} hosts has all weights")
     own = -(-width // max(1, len(devices)))
     size = clients_of_a_group(n_clients, samples, d, own, np.dtype(dtype).itemsize, len(keep), memory)
     padding = ((0, -n_clients % size), (0, 0))

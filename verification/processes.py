@@ -18,6 +18,8 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+import joblib
+
 from bounds.brought import loaded_files
 from bounds.listing import catalogue
 from bounds.options import Options
@@ -37,8 +39,8 @@ class ProcessEnded(RuntimeError):
 
 
 def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many cores this process may use, by its affinity and its group's limits."""
+    return joblib.cpu_count()
 
 
 def verify_in_processes(

@@ -32,7 +32,8 @@ def option_lines(study: Study) -> list[str]:
 
 def dry_lines(grid: Grid, folder: StudyFolder | None, processes: int | None) -> list[str]:
     """How many cells there are and are to do, and what they will take, by the study's own estimates."""
-    from experiments.studies.runner import cores, planned
+    from experiments.studies.runner import planned
+    from verification.processes import cores
 
     study = grid.study
     plan = planned(grid, folder.store if folder else None)

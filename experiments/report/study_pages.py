@@ -81,7 +81,8 @@ class StudyPage:
         found = Counter(answer.shown.outcome for answer in self.answers)
         said = ", ".join(f"{count} {outcome.value}" for outcome, count in found.items()) or "none"
         surprises = sum(answer.shown.differs is not None for answer in self.answers)
-        return f"{len(self.answers)} answers: {said}" + (f"; {surprises} not as recorded." if surprises else ".")
+        count = f"{len(self.answers)} answer" + "s" * (len(self.answers) != 1)
+        return f"{count}: {said}" + (f"; {surprises} not as recorded." if surprises else ".")
 
 
 def study_page(path: Path) -> StudyPage:

@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-import joblib
-
 from experiments.studies.cell import Cell
 from experiments.studies.cell_file import DamagedCell
 from experiments.studies.cell_store import CellStore
@@ -18,6 +16,7 @@ from experiments.studies.dask_cluster import Cluster, DaskCluster
 from experiments.studies.grid import Grid
 from experiments.studies.local_processes import InProcess, LocalProcesses
 from experiments.studies.measuring import RunStopped, Status
+from verification.processes import cores
 
 SECONDS_TO_START = 3.0  # of a worker process, which imports the laboratory
 SECONDS_BETWEEN_LOOKS = 0.5  # at cells that another process works on
@@ -63,11 +62,6 @@ def planned(grid: Grid, store: CellStore | None) -> Plan:
             seconds += contents.seconds
     todo.sort(key=lambda cell: -grid.study.seconds(cell.point))
     return Plan(tuple(todo), tuple(kept), tuple(damaged), seconds)
-
-
-def cores() -> int:
-    """Number of processors that this process may use."""
-    return joblib.cpu_count()
 
 
 def run(
