@@ -125,7 +125,6 @@ def _data_bound(first: TwoLayer, second: TwoLayer, x: np.ndarray, loss: str = "a
 
 def _farthest_apart(networks: list[TwoLayer], x: np.ndarray, classes: np.ndarray) -> list[TwoLayer]:
     """The two networks with the largest accuracy barrier between them."""
-
     pairs = list(combinations(networks, 2))
     barriers = [float(accuracy_barrier(one, other, x, classes).value.value) for one, other in pairs]
     return list(pairs[barriers.index(max(barriers))])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bounds.cube_networks import CubeDraw
-from experiments.commands.connectivity_table import HEADER, _bounds, _data_bound, _trained_row
+from experiments.connectivity_rows import _bounds, _data_bound, _trained_row
 
 
 @pytest.mark.parametrize(("loss", "constant"), [("absolute", 1.0), ("logistic", 1.0), ("cross-entropy", np.sqrt(2))])
@@ -24,9 +24,9 @@ def test_a_bound_is_the_constant_times_that_on_the_gap(loss, constant):
 def test_a_row_of_trained_networks_is_full_and_in_order(outputs):
     case = CubeDraw(h=6, l=4, side=0.8, n=30, outputs=outputs, loss="cross-entropy").case(1)
     row = _trained_row("trained", case.anchor, list(case.networks), case.x, case.y, 0.1)
-    assert len(row) == len(HEADER)
-    stated, first, sure, data, gap, barrier, _ = (float(cell) for cell in row[2:])
     constant = 1 if outputs == 2 else np.sqrt(2)  # two classes are one output under the logistic loss
-    assert barrier <= constant * gap * 1.01 <= data * 1.02
-    assert data <= sure < stated
-    assert data <= first < stated
+    assert row.barrier <= constant * row.gap * (1 + 1e-9) <= row.by_data * (1 + 2e-9)
+    assert row.by_data <= row.sure < row.stated
+    assert row.by_data <= row.first < row.stated
+    assert row.side <= 0.8 * (2 if outputs == 2 else 1), "the difference of two readouts is in a cube twice as large"
+    assert row.accuracy is not None

@@ -51,7 +51,7 @@ def test_a_study_has_its_answers_figures_data_and_the_command_that_runs_it_again
     mean = read(folder / "results.nc")["period"].mean(["gravity", "seed"]).to_numpy()
     assert [float(line[data[0].index("y")]) for line in data[1:]] == pytest.approx(mean.tolist())
     said = " ".join(shown.text().split())
-    assert "1 answers: 1 holds." in said and "6 of 6" in said and "1, 2, 4 (of the string, m)" in said
+    assert "1 answer: 1 holds." in said and "6 of 6" in said and "1, 2, 4 (of the string, m)" in said
 
 
 def test_a_violated_answer_comes_with_what_is_recorded(folder, tmp_path):
