@@ -45,9 +45,9 @@ def test_all_candidates_of_a_workload_find_the_same(name):
     workload = catalogue()[name]
     found = measured(workload, SMALL[name], repetitions=2, threads=1)
     assert [timing.candidate for timing in found] == [candidate.name for candidate in workload.candidates]
-    for timing in found:
+    for timing, candidate in zip(found, workload.candidates, strict=True):
         assert timing.skipped or (timing.clock > 0 and timing.memory > 10**7)
-        assert timing.skipped or timing.role == "limit" or timing.off <= workload.tolerance
+        assert timing.skipped or timing.role == "limit" or timing.off <= (candidate.tolerance or workload.tolerance)
 
 
 @pytest.mark.slow
