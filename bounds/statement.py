@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis.strategies import SearchStrategy
 
 from bounds.formula import Formula
+from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 
 
@@ -88,7 +89,8 @@ class Hypothesis:
 
     def least(self, case: Any) -> float:
         """The smallest entry of the margin, its error taken off; NaN where one is unknown."""
-        margin = self.margin(case)
+        with precision():
+            margin = self.margin(case)
         if not isinstance(margin, Estimate) and np.asarray(margin).dtype == bool:
             raise TypeError(
                 f"the hypothesis {self.name} gives {margin}; it must give a margin, at least 0 where it is met"

@@ -6,6 +6,7 @@ representable, so a ball made from one has radius 0.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cmp_to_key, reduce
@@ -18,6 +19,10 @@ from ntkfl.estimate import Estimate
 
 PRECISION = 128  # bits; enough that a right side's own rounding never decides a comparison
 
+_CHANGING = threading.Lock()
+_asked: dict[int, list[int]] = {}  # by thread, what its blocks asked for, the innermost last
+_outside: list[int] = []  # the precision before the first block, while there is one
+
 
 class NotFinite(ArithmeticError, ValueError):
     """A ball without an end: a division by something that may be 0, a root of something that may be negative."""
@@ -25,13 +30,29 @@ class NotFinite(ArithmeticError, ValueError):
 
 @contextmanager
 def precision(bits: int = PRECISION) -> Iterator[None]:
-    """Run a block with balls of this many bits (flint keeps its precision globally; this restores it)."""
-    before = flint.ctx.prec
-    flint.ctx.prec = bits
+    """Run a block with balls of this many bits, or of more while another thread asks for more.
+
+    flint keeps one precision for the whole process. While several threads are in such blocks it is the largest that one
+    of them asked for: none computes with less than it asked for, and after the last it is what it was before the first.
+    """
+    thread = threading.get_ident()
+    with _CHANGING:
+        if not _asked:
+            _outside.append(flint.ctx.prec)
+        _asked.setdefault(thread, []).append(bits)
+        flint.ctx.prec = _largest()
     try:
         yield
     finally:
-        flint.ctx.prec = before
+        with _CHANGING:
+            _asked[thread].pop()
+            if not _asked[thread]:
+                del _asked[thread]
+            flint.ctx.prec = _largest() if _asked else _outside.pop()
+
+
+def _largest() -> int:
+    return max(innermost for *_, innermost in _asked.values())
 
 
 def ball(value: float, error: float = 0.0) -> arb:
@@ -58,10 +79,11 @@ def enclosure(x: arb | list[arb] | arb_mat) -> Estimate:
     if isinstance(x, arb):
         middle, radius = _midpoint_and_radius(x)
         return Estimate(np.array(middle), np.array(radius), "ball")
-    rows = np.array([[_midpoint_and_radius(b) for b in row] for row in ([x] if isinstance(x, list) else x.tolist())])
     if isinstance(x, list):
-        rows = rows[0]
-    return Estimate(rows[..., 0], rows[..., 1], "ball")
+        found = np.array([_midpoint_and_radius(b) for b in x]).reshape(-1, 2)
+    else:
+        found = np.array([[_midpoint_and_radius(b) for b in row] for row in x.tolist()])
+    return Estimate(found[..., 0], found[..., 1], "ball")
 
 
 def _midpoint_and_radius(x: arb) -> tuple[float, float]:

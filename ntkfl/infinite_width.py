@@ -54,7 +54,7 @@ class KernelRegime:
         warn of steps beyond the limit: `stable` and `step_warning` say so.
         """
         other = replace(self, setup=setup)
-        vars(other)["_clients"] = self._clients
+        vars(other)["_clients"] = self._clients  # where `cached_property` looks first
         same_steps = (setup.eta_local, setup.local_steps) == (self.setup.eta_local, self.setup.local_steps)
         if same_steps and np.isfinite(self._response).all():
             vars(other)["_modes"] = replace(self._modes, rho=other._rho)

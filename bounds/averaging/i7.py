@@ -10,7 +10,7 @@ from bounds.formula import Formula, Nature
 from bounds.kernel_ladder import ONCE, SQUARED, KernelLadder, approaching, kernel_ladder_draws
 from bounds.mutants import power, replaced
 from bounds.statement import IMA, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
-from ntkfl.balls import precision
+from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 
 eps = sp.Symbol("epsilon", positive=True)
@@ -28,7 +28,7 @@ INVERTIBLE = Hypothesis(
 POSITIVE = Hypothesis(
     "positive",
     "every posterior variance is at least 0, as those of a kernel are",
-    lambda case: min((float(v.lower()) for rung in case.posterior_variances for v in rung), default=0.0),
+    lambda case: enclosure([v for rung in case.posterior_variances for v in rung]),
 )
 
 

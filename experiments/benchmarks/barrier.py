@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import argparse
 import resource
-import time
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from experiments.benchmarks.candidate import timed
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.long_sums import LONG
 from ntkfl.connectivity.network import TwoLayer
@@ -71,13 +69,6 @@ def in_long_precision(networks: list[TwoLayer], x: np.ndarray, y: np.ndarray, al
 
     at = LONG(alpha)
     return float(loss(at) - at * loss(LONG(1)) - (1 - at) * loss(LONG(0)))
-
-
-def timed(call: Callable[..., Any], *arguments: Any) -> tuple[Any, float, float]:
-    """What the call returns, and its seconds on the clock and on the processor."""
-    clock, processor = time.perf_counter(), time.process_time()
-    result = call(*arguments)
-    return result, time.perf_counter() - clock, time.process_time() - processor
 
 
 def main() -> None:

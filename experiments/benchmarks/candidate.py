@@ -12,10 +12,12 @@ import os
 import resource
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from experiments.benchmarks.workload import Call, Timed
+from experiments.benchmarks.workload import Timed
 
 KEPT = 64  # numbers of a result that are compared, spread evenly
 
@@ -39,10 +41,10 @@ def main(workload: str, candidate: str, sizes: str) -> None:
         print(json.dumps(said), file=answers, flush=True)
 
 
-def timed(call: Call) -> Timed:
+def timed(call: Callable[..., Any], *arguments: Any) -> Timed:
     """The work done once, with its seconds: those that it measured itself, if it did."""
     clock, processor = time.perf_counter(), time.process_time()
-    found = call()
+    found = call(*arguments)
     if isinstance(found, Timed):
         return found
     return Timed(found, time.perf_counter() - clock, time.process_time() - processor)

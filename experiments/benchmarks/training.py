@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from experiments.benchmarks.barrier import timed
+from experiments.benchmarks.candidate import timed
 from experiments.benchmarks.elsewhere import Seconds, by_script, how_to_get, interpreters
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem

@@ -128,6 +128,7 @@ def show(
     """
     from experiments.studies.code_version import version_of
     from experiments.studies.study_folder import StudyFolder
+    from experiments.studies.whole_run import is_empty
 
     with bad_input():
         there = StudyFolder(folder)
@@ -136,7 +137,7 @@ def show(
             typer.echo("a run of another grid was begun since; these are the results of the one before", err=True)
         if cells.attrs["version"] != version_of(grid.spec):
             typer.echo("the code has changed since these results were measured", err=True)
-    if _is_empty(cells):
+    if is_empty(cells):
         typer.echo(f"none of the {cells.attrs['cells']} cells is there: ntkfl study status {folder}", err=True)
         raise typer.Exit(SURPRISED)
     with shown_warnings():
@@ -193,15 +194,13 @@ def _measure(grid: "Grid", folder: "StudyFolder", processes: int | None, cluster
 
 def _finish(grid: "Grid", folder: "StudyFolder", plot: bool, failed: int) -> int:
     """Results, answers and pictures into the folder; the exit status."""
-    from experiments.studies.results import gathered, write
+    from experiments.studies.whole_run import is_empty, kept_results
 
     with bad_input(OSError):
-        cells = gathered(grid, folder.store)
-        folder.forget_answers()  # they are of other results
-        write(cells, folder.results)
+        cells = kept_results(grid, folder)
     if failed:
         typer.echo(f"{failed} of {cells.attrs['cells']} cells failed: ntkfl study status {folder.path}", err=True)
-    if _is_empty(cells):
+    if is_empty(cells):
         return SURPRISED
     answers = _answered(grid, cells)
     with bad_input(OSError):
@@ -209,10 +208,6 @@ def _finish(grid: "Grid", folder: "StudyFolder", plot: bool, failed: int) -> int
     if plot:
         _draw(grid, folder, cells)
     return SURPRISED if failed or any(answer.surprises for answer in answers) else 0
-
-
-def _is_empty(cells: "xarray.Dataset") -> bool:
-    return bool(cells.attrs["missing"] == cells.attrs["cells"])
 
 
 def _answered(grid: "Grid", cells: "xarray.Dataset") -> "tuple[Answer, ...]":

@@ -8,7 +8,7 @@ from pathlib import Path
 import xarray
 
 from experiments.studies.dask_cluster import Cluster
-from experiments.studies.grid import chosen_grid
+from experiments.studies.grid import Grid, chosen_grid
 from experiments.studies.results import gathered, write
 from experiments.studies.runner import planned, run
 from experiments.studies.study import Answer
@@ -35,11 +35,22 @@ def run_study(
     grid, folder = chosen_grid(name, axes), StudyFolder(Path(out))
     folder.begin(grid)
     run(grid, folder.store, planned(grid, folder.store).todo, processes, cluster)
-    cells = gathered(grid, folder.store)
-    folder.forget_answers()  # they are of other results
-    write(cells, folder.results)
-    if cells.attrs["missing"] == cells.attrs["cells"]:
+    cells = kept_results(grid, folder)
+    if is_empty(cells):
         return cells, ()
     answers = grid.study.summarise(cells)
     folder.write_answers(grid, answers)
     return cells, answers
+
+
+def kept_results(grid: Grid, folder: StudyFolder) -> xarray.Dataset:
+    """The cells that are there, gathered and written as the folder's results; earlier answers were of others."""
+    cells = gathered(grid, folder.store)
+    folder.forget_answers()
+    write(cells, folder.results)
+    return cells
+
+
+def is_empty(cells: xarray.Dataset) -> bool:
+    """Whether no cell is there."""
+    return bool(cells.attrs["missing"] == cells.attrs["cells"])

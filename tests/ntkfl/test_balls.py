@@ -1,5 +1,7 @@
 """Balls contain exact rational results and 60-digit eigenvalues, whatever the working precision."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import flint
@@ -190,3 +192,29 @@ def test_the_precision_is_restored_also_after_an_error():
     with pytest.raises(ZeroDivisionError), precision(99):
         raise ZeroDivisionError
     assert flint.ctx.prec == before
+
+
+def test_threads_that_ask_for_different_precisions_leave_none_behind_and_have_what_they_asked_for():
+    before, met = flint.ctx.prec, threading.Barrier(2)
+
+    def first():
+        with precision(300):
+            met.wait()  # both are in
+            met.wait()
+
+    def second():
+        with precision(100):
+            met.wait()
+            during = flint.ctx.prec
+            met.wait()
+            other.result()  # the first has left
+            return during, flint.ctx.prec
+
+    with ThreadPoolExecutor(2) as pool:
+        other = pool.submit(first)
+        assert pool.submit(second).result() == (300, 100)
+    assert flint.ctx.prec == before
+
+
+def test_no_balls_are_enclosed_by_no_numbers():
+    assert enclosure([]).value.shape == (0,)
