@@ -21,7 +21,7 @@ from ntkfl.trajectory import Trajectory, provenance
 
 ORDER_SAFETY = 10  # two runs that sum in different orders differ by their rounding; ten times that is taken as its size
 FEW_NEURONS = 16  # below, the two orders of a sum often agree bit for bit, and say nothing of its rounding
-COMPILED = 4e6  # the same from which a run is compiled, for statements are checked on many
+COMPILED = 2e5  # size of a run from which it is compiled: lower than for one alone, since many share the compilation
 EXPENSIVE = 2e8  # width * samples * local steps * rounds above which a run takes more than about a second
 
 
@@ -246,9 +246,7 @@ def _user_problem(spec: str, unit, clients, partition, n, seed) -> Problem:
     return data.named(spec, n=n, seed=seed, unit=unit, clients=clients, partition=partition)
 
 
-DEFAULT_TRIALS = (
-    60  # seeds of each default family: no failure in both excludes one in thirty, where B.3 allows one in ten
-)
+DEFAULT_TRIALS = 40  # seeds of each default family: no failure in both excludes one in twenty; B.3 allows one in ten
 OWN_TRIALS = 30  # seeds for the families that a statement brings beside the default ones
 
 

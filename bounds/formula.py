@@ -105,30 +105,34 @@ class Formula:
 def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) -> Estimate:
     """Enclosure of a sympy (matrix) expression; see `Formula.evaluate`."""
     compiled = _compiled(sp.sympify(expression))
-    missing = sorted(str(s) for s in (compiled.scalars | compiled.matrices) if s not in constants)
-    if missing:
-        raise KeyError(f"no value for {', '.join(missing)} in the formula {expression}")
-    values = {s: _estimate(constants[s]) for s in compiled.scalars}
-    matrices = {s: _estimate(constants[s]) for s in compiled.matrices}
-    shape = np.broadcast_shapes(*(v.value.shape for v in values.values()))
+    try:
+        values, matrices = ([_known(constants[s]) for s in part] for part in (compiled.scalars, compiled.matrices))
+    except KeyError:
+        missing = sorted(str(s) for s in compiled.scalars + compiled.matrices if s not in constants)
+        if not missing:
+            raise
+        raise KeyError(f"no value for {', '.join(missing)} in the formula {expression}") from None
+    shape = np.broadcast_shapes(*(np.shape(value) for value, _, _ in values if not isinstance(value, float)))
+    method = _method({known_by for _, _, known_by in values + matrices})
     with precision(bits):
-        method = _method([*values.values(), *matrices.values()])
         if shape and matrices:
             raise ValueError("a matrix formula takes scalar constants, one case at a time")
-        environment: dict[Any, Any] = {s: ball_matrix(*_parts(v)) for s, v in matrices.items()}
-        environment |= {s: _BALLS(*_parts(v)) for s, v in values.items()}
-        found = compiled.value(environment)
+        found = compiled.value(
+            [ball(v, e) if isinstance(v, float) else _BALLS(v, e) for v, e, _ in values]
+            + [ball_matrix(v, e) for v, e, _ in matrices]
+        )
         if not shape:
-            found = _read(found)
-            return Estimate(found.value, found.error, method)
+            result = enclosure(found)
+            value, error = (_column(part) for part in (result.value, result.error))
+            return Estimate(value, error, method)
         results = np.broadcast_to(np.asarray(found, object), shape).ravel().tolist()
         result = enclosure(results) if results else Estimate(np.empty(0), np.empty(0), "ball")
         return Estimate(result.value.reshape(shape), result.error.reshape(shape), method)
 
 
-def _method(inputs: list[Estimate]) -> str:
+def _method(inputs: set[str]) -> str:
     """A ball is as good as its inputs: how these are known is said too."""
-    others = sorted({v.method for v in inputs} - {"exact", "ball"})
+    others = sorted(inputs - {"exact", "ball"})
     return f"ball, inputs known by {', '.join(others)}" if others else "ball"
 
 
@@ -136,21 +140,23 @@ def _estimate(value: Any) -> Estimate:
     return value if isinstance(value, Estimate) else Estimate.exact(value)
 
 
-def _parts(value: Estimate) -> tuple[np.ndarray, np.ndarray]:
-    return value.value, value.error
+def _known(value: Any) -> tuple[Any, Any, str]:
+    """Value, error and method; single numbers, which most are, as floats."""
+    if isinstance(value, int | float) and value == value:
+        return float(value), 0.0, "exact"
+    found = _estimate(value)
+    if found.value.ndim:
+        return found.value, found.error, found.method
+    return float(found.value), float(found.error), found.method
+
+
+def _column(part: np.ndarray) -> np.ndarray:
+    """A matrix of one column as a vector."""
+    return part[:, 0] if part.ndim == 2 and part.shape[1] == 1 else part
 
 
 def _dimensions(matrices: Iterable) -> set:
     return {s for matrix in matrices for size in matrix.shape for s in sp.sympify(size).free_symbols}
-
-
-def _read(result: arb | arb_mat) -> Estimate:
-    found = enclosure(result)
-    return (
-        Estimate(found.value[:, 0], found.error[:, 0], "ball")
-        if found.value.ndim == 2 and found.value.shape[1] == 1
-        else found
-    )
 
 
 def _elementwise(function: Callable[..., arb], arguments: int = 1) -> Callable[..., Any]:
@@ -159,6 +165,8 @@ def _elementwise(function: Callable[..., arb], arguments: int = 1) -> Callable[.
 
 
 _BALLS = _elementwise(ball, 2)
+_ROOTS = _elementwise(arb.sqrt)
+_HALF = arb(0.5)
 _FUNCTIONS: dict[type, Callable[..., Any]] = {
     sp.exp: _elementwise(arb.exp),
     sp.log: _elementwise(arb.log),
@@ -174,24 +182,28 @@ _FUNCTIONS: dict[type, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class _Compiled:
-    """An expression's symbols, and its value (a ball, an array of balls, or a matrix of balls) given theirs."""
+    """An expression's symbols, and its value (a ball, an array of balls, or a matrix of balls) given theirs in turn."""
 
-    scalars: frozenset
-    matrices: frozenset
-    value: Callable[[Mapping[Any, Any]], Any]
+    scalars: tuple
+    matrices: tuple
+    value: Callable[[list], Any]
 
 
 @lru_cache(maxsize=COMPILED)
 def _compiled(expression: Any) -> _Compiled:
-    matrices = frozenset(s for s in expression.free_symbols if isinstance(s, sp.MatrixSymbol))
-    scalars = frozenset(expression.free_symbols - matrices - _dimensions(matrices))
-    return _Compiled(scalars, matrices, _ball(expression))
+    matrices = tuple(s for s in expression.free_symbols if isinstance(s, sp.MatrixSymbol))
+    scalars = tuple(expression.free_symbols - set(matrices) - _dimensions(matrices))
+    places = {symbol: place for place, symbol in enumerate(scalars + matrices)}
+    return _Compiled(scalars, matrices, _ball(expression, places))
 
 
-def _ball(node: Any) -> Callable[[Mapping[Any, Any]], Any]:
-    """How the value of a sympy node follows from those of the symbols."""
+def _ball(node: Any, places: Mapping[Any, int]) -> Callable[[list], Any]:
+    """How the value of a sympy node follows from those of the symbols, each of which has its place among them."""
     if node.is_Symbol or isinstance(node, sp.MatrixSymbol):
-        return itemgetter(node)
+        return itemgetter(places[node])
+    if node.is_Integer:
+        whole = arb(int(node))
+        return lambda environment: whole
     if node.is_Rational:
         exact = flint.fmpq(int(node.p), int(node.q))
         return lambda environment: arb(exact)  # rounded to the precision asked for
@@ -203,7 +215,10 @@ def _ball(node: Any) -> Callable[[Mapping[Any, Any]], Any]:
         raise NotFinite(f"the formula is {node} whatever its symbols are: it has no value")
     if isinstance(node, sp.Identity):
         return lambda environment: _Identity()
-    arguments = [_ball(argument) for argument in node.args]
+    if node.is_Pow and node.exp == sp.S.Half:
+        (base,) = (_ball(argument, places) for argument in node.args[:1])
+        return lambda environment: _ROOTS(base(environment))
+    arguments = [_ball(argument, places) for argument in node.args]
     combined = _combined(node)
     return lambda environment: combined(*[argument(environment) for argument in arguments])
 
@@ -220,8 +235,10 @@ def _combined(node: Any) -> Callable[..., Any]:
         return lambda *terms: _matrix_sum(list(terms))
     if node.is_Add:
         return lambda *terms: reduce(add, terms)
-    if node.is_Mul or isinstance(node, sp.MatMul):
+    if isinstance(node, sp.MatMul):
         return lambda *factors: reduce(_product, factors)
+    if node.is_Mul:
+        return lambda *factors: reduce(mul, factors)
     if isinstance(node, sp.MatPow):
         return lambda matrix, exponent: _matrix_power(matrix, exponent, node)
     if node.is_Pow:
@@ -246,7 +263,7 @@ def _inverse(matrix: arb_mat) -> arb_mat:
 
 
 def _power(base: arb, exponent: arb) -> arb:
-    if exponent == arb(1) / 2:
+    if exponent == _HALF:
         return base.sqrt()
     whole = exponent.unique_fmpz() if exponent.is_exact() and exponent.is_integer() else None
     if whole is None or abs(whole) >= 2**31:

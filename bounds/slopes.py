@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri, stdtrit
 
 from ntkfl.estimate import Estimate
 
@@ -49,9 +49,9 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
         raise NoSlope(f"a slope needs positive finite values; size {size:g} has {value:g}")
     logs, heights = np.log(sizes[order]), np.log(root)
     line, spread = _least_squares(logs, heights)
-    noise = stats.t.ppf((1 + LEVEL) / 2, len(logs) - 2) * spread
+    noise = stdtrit(len(logs) - 2, (1 + LEVEL) / 2) * spread
     if not single:
-        noise = max(noise, stats.norm.ppf((1 + LEVEL) / 2) * _resampled(logs, samples, biased))
+        noise = max(noise, ndtri((1 + LEVEL) / 2) * _resampled(logs, samples, biased))
     tail, _ = _least_squares(logs[2:], heights[2:])
     half = noise + max(abs(line - tail), abs(line - _exponent(logs, heights, biased)))
     half += 16 * EPS * (np.abs(heights).max() + np.abs(logs).max()) / np.ptp(logs)  # logs are rounded

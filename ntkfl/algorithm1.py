@@ -90,19 +90,19 @@ def simulate(
                 neurons = Neurons(layout.x, *weights, linearised, movements)
             found = _run(neurons, layout, setup, keep)
     real = layout.position  # where each sample sits in the padded order
-    outputs = found.outputs[:, real]
-    if not np.isfinite(outputs).all():
-        first = int(np.argmin(np.isfinite(outputs).all(axis=1)))
-        raise FloatingPointError(f"the run overflowed at round {first}: {limit or 'the steps are too large'}")
+    outputs, local_outputs = found.outputs[:, real], found.local_outputs[:, :, real]
     moved = {}
     if movements:
         moved = {name: getattr(found, name) for name in ("movement", "total_movement", "local_movement", "step")}
         moved["flips"] = np.asarray(found.flips) / (problem.n * setup.width)
+    overflowed = [t for part in (outputs, local_outputs, *moved.values()) for t in _not_finite(part)]
+    if overflowed:
+        raise FloatingPointError(f"the run overflowed at round {min(overflowed)}: {limit or 'the steps are too large'}")
     return Trajectory(
         y=problem.y,
         n_clients=problem.n_clients,
         outputs=outputs,
-        local_outputs=found.local_outputs[:, :, real],
+        local_outputs=local_outputs,
         weights=found.weights,
         provenance=provenance(weights=setup.seed) | {"dtype": dtype, "device": found.device},
         **moved,
@@ -233,6 +233,11 @@ def _run_in_groups(
     outputs = np.concatenate([local[:, 0], np.asarray(found.last, float).reshape(1, -1)])
     kept = {int(t): np.asarray(u, float) for t, u in zip(keep, found.kept, strict=True)}
     return _Run(outputs, local, kept, ", ".join(sorted(map(str, found.last.devices()))))
+
+
+def _not_finite(rounds: np.ndarray) -> np.ndarray:
+    """The rounds (first axis) with an entry that is not finite."""
+    return np.flatnonzero(~np.isfinite(rounds.reshape(len(rounds), -1)).all(axis=1))
 
 
 def _length(squared: float) -> float:

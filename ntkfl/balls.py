@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cmp_to_key, reduce
+from math import inf, nextafter
 
 import flint
 import numpy as np
@@ -91,7 +92,7 @@ def _midpoint_and_radius(x: arb) -> tuple[float, float]:
         raise NotFinite(f"a ball is not finite ({x}): a division by zero or a root of a negative number")
     middle = float(x)
     radius = (x - arb(middle)).abs_upper()
-    return middle, 0.0 if radius == 0 else float(np.nextafter(float(radius), np.inf))
+    return middle, 0.0 if radius.is_zero() else nextafter(float(radius), inf)
 
 
 @cmp_to_key

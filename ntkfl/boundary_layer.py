@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy import stats
+from scipy.special import stdtrit
 
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import kernel_regime
@@ -203,5 +203,5 @@ def pattern_change(problem: Problem, setup: Setup, **sampling) -> PatternChange:
 def over_replicates(values: np.ndarray) -> Estimate:
     """The mean over the first axis, with the half-width of its t-interval at the 99% level."""
     spread = values.std(axis=0, ddof=1) / np.sqrt(len(values))
-    half = stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * spread
+    half = stdtrit(len(values) - 1, (1 + LEVEL) / 2) * spread
     return Estimate(values.mean(axis=0), half, f"Monte Carlo over the boundary layer, {LEVEL:.0%} interval")

@@ -130,12 +130,12 @@ def _run(x, y, hidden, signs, keep, eta_local, share, scale, *, local_steps, rou
     def one_group(u, rows, labels):
         """The sum of the group's changes of u, and its outputs (K+1, g, c)."""
         start = rows @ u.T
-        fixed = rows @ hidden.T >= 0 if linearised else None
+        fixed = _active(rows @ hidden.T) if linearised else None
         gram = None if by_weights else rows @ rows.transpose(0, 2, 1)
 
         def look(moved):
             z = start + moved
-            active = z >= 0 if fixed is None else fixed
+            active = _active(z) if fixed is None else fixed
             return active, network(z, active)
 
         def local_step(state, _):
@@ -173,8 +173,13 @@ def _run(x, y, hidden, signs, keep, eta_local, share, scale, *, local_steps, rou
     (u, kept), local = jax.lax.scan(one_round, (hidden, kept), jnp.arange(rounds))
 
     def last(rows):
-        active = rows @ hidden.T >= 0 if linearised else rows @ u.T >= 0
-        return network(rows @ u.T, active)
+        z = rows @ u.T
+        return network(z, _active(rows @ hidden.T if linearised else z))
 
     kept = jnp.where((keep == rounds)[:, None, None], u, kept)
     return Outputs(local, jax.lax.map(last, x), kept)
+
+
+def _active(z: jax.Array) -> jax.Array:
+    """The pattern z >= 0; of NaN too, as an overflow set to 0 would go unseen."""
+    return ~(z < 0)

@@ -142,7 +142,7 @@ def passes() -> Passes:
                 if lengths:
                     for r in range(lanes):
                         far = moved[q, r] + gained[r] * signs[q, r]
-                        farthest[r] = far if far > farthest[r] else farthest[r]
+                        farthest[r] = far if (far > farthest[r]) | (far != far) else farthest[r]  # NaN stays
 
     @njit(f"void({chunk}, boolean, float64, {chunks}, {chunks}, {chunks}, {chunks}, {row})", nogil=True)
     def end(signs, lengths, share, work, summed, c, gc, longest):
@@ -159,6 +159,6 @@ def passes() -> Passes:
                         length[r] += summed[q, i, r] * work[q, i, r]
             for r in range(lanes):
                 squared = length[r] * abs(signs[q, r])  # 0 of a neuron that only fills up
-                longest[r] = squared if squared > longest[r] else longest[r]
+                longest[r] = squared if (squared > longest[r]) | (squared != squared) else longest[r]
 
     return Passes(begin, step, end)

@@ -15,6 +15,7 @@ import numpy as np
 from ntkfl.problem import Weights
 
 CHUNK = 1024  # neurons drawn from one key; changing it changes every network
+COMPILED = (4, 16, 64)  # values a neuron for which the draw is compiled; a d between them takes the first of the next
 
 
 def draw(width: int, d: int, seed: int, sigma: float = 1.0) -> Weights:
@@ -54,14 +55,16 @@ def _blocks(width: int, d: int, seed: int, sigma: float, block: int) -> Iterator
         # numbers must not depend on the block size.
         for first in range(start, stop, CHUNK):
             here = slice(first - start, min(first - start + CHUNK, stop - start))
-            chunk = _chunk(key, first // CHUNK, d)
-            hidden[here], signs[here] = (np.asarray(a)[: here.stop - here.start] for a in chunk)
+            values, drawn = _chunk(key, first // CHUNK, next((size for size in COMPILED if size >= d), d))
+            rows = here.stop - here.start
+            hidden[here], signs[here] = np.asarray(values)[: rows * d].reshape(rows, d), np.asarray(drawn)[:rows]
         hidden *= sigma
         yield Weights(hidden, signs)
 
 
 @partial(jax.jit, static_argnums=2)
-def _chunk(key: jax.Array, index: int, d: int) -> tuple[jax.Array, jax.Array]:
+def _chunk(key: jax.Array, index: int, size: int) -> tuple[jax.Array, jax.Array]:
+    """CHUNK * size normal values and CHUNK signs; a value depends on its place only, not on how many there are."""
     of_hidden, of_signs = jax.random.split(jax.random.fold_in(key, index))
-    hidden = jax.random.normal(of_hidden, (CHUNK, d), dtype=np.float64)
+    hidden = jax.random.normal(of_hidden, (CHUNK * size,), dtype=np.float64)
     return hidden, jax.random.rademacher(of_signs, (CHUNK,), dtype=np.float64)

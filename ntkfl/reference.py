@@ -15,6 +15,7 @@ from flint import arb
 from ntkfl.algorithm1 import checked_weights
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
+from ntkfl.neuron_kinds import NeuronKinds
 from ntkfl.problem import Problem, Setup, Weights
 
 ZERO = arb(0)  # compared with twice as fast as with the integer
@@ -28,7 +29,7 @@ class Undecided(ArithmeticError):
 class Arithmetic:
     """A kind of number: how to make an array of it, take roots and maxima, decide signs, and read an Estimate off.
 
-    `total`: sum_r signs_r z_ir over the active r, for z (n, m), patterns (n, m) and signs (m,).
+    `total`: sum_r signs_r z_ir over the active r, for z (n, m), patterns (n, m) and float signs (m,).
     """
 
     name: str
@@ -58,13 +59,11 @@ def _largest(array: np.ndarray) -> arb:
     return top
 
 
-def _over_active(z: np.ndarray, on: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """(z * on) @ signs without the products that are 0, which take as long as the others."""
-    return np.array([row[kept].dot(signs[kept]) if kept.any() else ZERO for row, kept in zip(z, on, strict=True)])
-
-
-def _with_zeros(z: np.ndarray, on: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    return (z * on) @ signs
+def _total(z: np.ndarray, on: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    """(z * on) @ signs as a difference of two sums, without products, which take as long as sums do."""
+    parts = (on & (signs > 0), on & (signs < 0))
+    plus, minus = ([row[kept].sum() for row, kept in zip(z, part, strict=True)] for part in parts)
+    return np.array(plus) - np.array(minus)
 
 
 def _enclosures(array: np.ndarray) -> Estimate:
@@ -78,7 +77,7 @@ BALL = Arithmetic(
     np.vectorize(lambda b: b.nonnegative_part().sqrt(), otypes=[object]),
     _largest,
     _decided,
-    _over_active,
+    _total,
     _enclosures,
 )
 EXTENDED = Arithmetic(
@@ -87,7 +86,7 @@ EXTENDED = Arithmetic(
     np.sqrt,
     np.max,
     lambda z: z >= 0,
-    _with_zeros,
+    _total,
     lambda array: Estimate(np.asarray(array, float), np.zeros(()), "extended precision, no error bound"),
 )
 DOUBLE = Arithmetic(
@@ -96,14 +95,18 @@ DOUBLE = Arithmetic(
     np.sqrt,
     np.max,
     lambda z: z >= 0,
-    _with_zeros,
+    _total,
     lambda array: Estimate(array, np.zeros(()), "float64, no error bound"),
 )
 
 
 @dataclass(frozen=True, eq=False)
 class PlainRun:
-    """The fields of `Trajectory` that a plain run computes, as Estimates; shapes as there."""
+    """The fields of `Trajectory` that a plain run computes, as Estimates; shapes as there.
+
+    `local_flips` beside them: of each sample, how many patterns after k local steps of its client are other than at the
+    start, (T, K+1, n).
+    """
 
     outputs: Estimate
     local_outputs: Estimate
@@ -113,6 +116,7 @@ class PlainRun:
     step: Estimate
     total_movement: Estimate
     flips: Estimate
+    local_flips: Estimate
     weights: dict[int, np.ndarray]
 
 
@@ -126,7 +130,9 @@ def plain_run(
     bits: int = 256,
     keep: Iterable[int] = (),
 ) -> PlainRun:
-    """Run Algorithm 1 in weight space, neuron by neuron and client by client, as the paper writes it.
+    """Run Algorithm 1 in weight space, client by client, as the paper writes it.
+
+    Neurons that must move alike are moved once, as a kind.
 
     Args:
         problem, setup, weights: as for `simulate`; inputs are taken as the exact numbers their floats are.
@@ -142,52 +148,59 @@ def plain_run(
 
 
 def _plain_run(problem, setup, hidden, signs, arithmetic: Arithmetic, linearised, keep: set[int]) -> PlainRun:
-    x, y, u0, a = (arithmetic.convert(v) for v in (problem.x, problem.y, hidden, signs))
+    x, y, u0 = (arithmetic.convert(v) for v in (problem.x, problem.y, hidden))
     eta_local, eta_global = (arithmetic.convert(np.array([v]))[0] for v in (setup.eta_local, setup.eta_global))
     root_m = arithmetic.root(arithmetic.convert(np.array([float(setup.width)])))[0]
-    start = arithmetic.active(x @ u0.T)
+    z0 = x @ u0.T
+    start, kinds = arithmetic.active(z0), NeuronKinds(signs)
+    kinds.part(start)
+    # By kind, (kinds, d): u - u(0), what a client adds to it, and the sum of that over the clients so far.
+    moved = drift = change = u0[kinds.first] * 0
 
-    def pattern(z, members):
-        return start[members] if linearised else arithmetic.active(z)
+    def forward(away, members):
+        """Outputs and patterns on these samples of the network whose kinds have moved this far."""
+        z = z0[members] + (x[members] @ away.T)[:, kinds.of]
+        on = start[members] if linearised else arithmetic.active(z)
+        return arithmetic.total(z, on, signs) / root_m, on
 
-    def forward(u, members):
-        z = x[members] @ u.T
-        on = pattern(z, members)
-        return arithmetic.total(z, on, a) / root_m, on
-
-    def lengths(difference):
-        return (difference * difference).sum(axis=1)
+    def lengths(away):
+        return (away * away).sum(axis=1)
 
     everyone = np.arange(problem.n)
-    u, kept = u0, {}
+    kept = {}
     outputs, local_outputs, movement, local_movement, step, total, flips = [], [], [], [], [], [], []
+    local_flips = np.zeros((setup.rounds, setup.local_steps + 1, problem.n))
     for t in range(setup.rounds + 1):
-        out, on = forward(u, everyone)
+        out, on = forward(moved, everyone)
         outputs.append(out)
         if t in keep:
-            kept[t] = u
-        moved = lengths(u - u0)
-        movement.append(arithmetic.maximum(moved))
-        total.append(moved.sum())
+            kept[t] = u0 + moved[kinds.of]
+        squares = lengths(moved)
+        movement.append(arithmetic.maximum(squares))
+        total.append((squares * arithmetic.convert(kinds.counts)).sum())
         flips.append(float((on != start).mean()))
         if t == setup.rounds:
             break
         rows = np.empty((setup.local_steps + 1, problem.n), dtype=x.dtype)
         far: list[list] = [[] for _ in range(setup.local_steps + 1)]
-        change = u0 * 0
+        change = moved * 0
         for members in problem.clients():
-            w, drift = u, u0 * 0  # w = u + drift: differences of balls would forget that they are nearly equal
+            drift = moved * 0
             for k in range(setup.local_steps + 1):
-                rows[k, members], on = forward(w, members)
-                far[k].append(arithmetic.maximum(lengths(w - u0)) if k else movement[t])
+                rows[k, members], on = forward(moved + drift, members)
+                local_flips[t, k, members] = (on != start[members]).sum(axis=1)
+                far[k].append(arithmetic.maximum(lengths(moved + drift)) if k else movement[t])
                 if k < setup.local_steps:
-                    pull = np.where(on.T, a[:, None] * (y[members] - rows[k, members]), 0)  # (m, n_c)
+                    parent = kinds.part(on)
+                    if parent is not None:
+                        moved, drift, change = moved[parent], drift[parent], change[parent]
+                    of_kind = arithmetic.convert(signs[kinds.first])[:, None]
+                    pull = np.where(on[:, kinds.first].T, of_kind * (y[members] - rows[k, members]), 0)  # (kinds, n_c)
                     drift = drift + (eta_local / root_m) * (pull @ x[members])
-                    w = u + drift
             change = change + drift
         change = change / problem.n_clients
         step.append(arithmetic.maximum(lengths(change)))
-        u = u + eta_global * change
+        moved = moved + eta_global * change
         local_outputs.append(rows)
         local_movement.append([arithmetic.maximum(np.array(values)) for values in far])
 
@@ -204,5 +217,6 @@ def _plain_run(problem, setup, hidden, signs, arithmetic: Arithmetic, linearised
         step=root(step),
         total_movement=root(total),
         flips=Estimate.exact(np.array(flips)),
+        local_flips=Estimate.exact(local_flips),
         weights=kept,
     )

@@ -9,6 +9,7 @@ from bounds.brought import brought_by, failure
 from bounds.formula import Formula, evaluate
 from bounds.options import Options
 from bounds.statement import Draw, Form, Outcome, Statement
+from ntkfl.balls import precision
 from ntkfl.trajectory import provenance
 from verification.compare import Comparison, judge
 from verification.confirm import confirm, refined
@@ -86,7 +87,8 @@ class Check:
                 self.tally.rejected[hypothesis.name] += 1
                 return
         self.tally.admit(margins)
-        left, constants = statement.left(self.form, case), statement.constants(case)
+        with precision():  # as in `judge`
+            left, constants = statement.left(self.form, case), statement.constants(case)
         seen = judge(statement, self.form, case, left=left, constants=constants)
         seen = refined(statement, self.form, case, seen)
         weight = getattr(case, "n_runs", 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from bounds.formula import Constants, Formula
 from bounds.slopes import slope
 from bounds.statement import Form, Kind, Outcome, Statement
+from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 
 FINE = 1e-6  # relative error below which overlapping enclosures touch rather than leave the question open
@@ -47,7 +48,7 @@ def compare(
     if kind is Kind.TWO_SIDED:
         assert lower is not None, "a two-sided statement has a lower formula"
         above, below = compare(Kind.UPPER, left, right, None, reverse), compare(Kind.LOWER, left, lower, None, reverse)
-        return max((above, below), key=_severity)
+        return _worst([above, below])
     if reverse:
         left, right = right, left
     shape = np.broadcast_shapes(left.value.shape, right.value.shape)
@@ -69,6 +70,7 @@ def compare(
             low, high = (l_value, r_value) if kind is not Kind.LOWER else (r_value, l_value)
             holds, violated = (l_hi <= r_lo, l_lo > r_hi) if kind is not Kind.LOWER else (l_lo >= r_hi, l_hi < r_lo)
             codes = np.where(holds, 0, np.where(violated, 3, np.where(_fine(error, size), 1, 2)))
+            codes = np.where((low == high) & np.isinf(low), 2, codes)  # two overflows are in no order
             ratios = np.where(low == high, 1.0, np.where(high > 0, low / high, np.where(low < high, 0.0, np.inf)))
             margins = np.where(error > 0, np.abs(gap) / error, np.inf)
     ratios, margins = np.where(np.isnan(ratios), np.inf, ratios), np.where(np.isnan(margins), 0.0, margins)
@@ -107,17 +109,24 @@ def judge(
     passed when they are already known.
     """
     formula = statement.forms[form] if formula is None else formula
-    left = statement.left(form, case) if left is None else left
-    constants = statement.constants(case) if constants is None else constants
+    with precision():  # whatever the threads that prepare other cases ask for
+        left = statement.left(form, case) if left is None else left
+        constants = statement.constants(case) if constants is None else constants
     right = formula.evaluate(constants)
     if len(left) != len(right):
         raise ValueError(f"{statement.id} measures {len(left)} parts, its {form.value} formula has {len(right)}")
     if statement.kind is Kind.ORDER:
         pairs = zip(right, left, strict=True) if reverse else zip(left, right, strict=True)
-        return max((_growth(case, *sides) for sides in pairs), key=_severity)
+        return _worst([_growth(case, *sides) for sides in pairs])
     lower = formula.evaluate_lower(constants) if formula.lower is not None else None
     kind = Kind.UPPER if statement.kind is Kind.PROBABILITY else statement.kind
-    return max((compare(kind, *sides, lower, reverse) for sides in zip(left, right, strict=True)), key=_severity)
+    return _worst([compare(kind, *sides, lower, reverse) for sides in zip(left, right, strict=True)])
+
+
+def _worst(parts: list[Comparison]) -> Comparison:
+    """The part that decides; its sides are as near each other as those of the nearest part."""
+    found, nearest = max(parts, key=_severity), min(part.margin_in_errors for part in parts)
+    return found if found.margin_in_errors == nearest else replace(found, margin_in_errors=nearest)
 
 
 def _severity(comparison: Comparison) -> tuple[int, float]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from scipy.stats import beta
+from scipy.special import betaincinv  # as scipy.stats.beta, which is slow to load
 
 
 def upper_limit(failures: int, trials: int, level: float = 0.975) -> float:
     """Smallest p that `failures` or fewer in `trials` refute at this level (default: a two-sided 95%)."""
-    return 1.0 if failures >= trials else float(beta.ppf(level, failures + 1, trials - failures))
+    return 1.0 if failures >= trials else float(betaincinv(failures + 1, trials - failures, level))
 
 
 def lower_limit(failures: int, trials: int, level: float = 1 - 5e-7) -> float:
     """Largest p that `failures` or more in `trials` refute at this one-sided level (default: two-sided 1 - 1e-6)."""
-    return 0.0 if failures == 0 else float(beta.ppf(1 - level, failures, trials - failures + 1))
+    return 0.0 if failures == 0 else float(betaincinv(failures, trials - failures + 1, 1 - level))

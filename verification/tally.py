@@ -57,7 +57,11 @@ class Tally:
         return sum(self.counts.values())
 
     def settle(self, kind: Kind, required: int) -> tuple[Outcome, tuple[str, ...]]:
-        """The one outcome, and what must be said beside it; a counterexample decides however few the cases are."""
+        """The one outcome, and what must be said beside it; a counterexample decides however few the cases are.
+
+        Nothing holds that was tried on nothing: one admitted case is required where fewer are asked for.
+        """
+        required = max(required, 1)
         violated, unresolved = self.counts[Outcome.VIOLATED], self.counts[Outcome.UNRESOLVED]
         if self._refuted(violated):
             allowed = self.failures_allowed

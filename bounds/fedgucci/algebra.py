@@ -34,7 +34,7 @@ STEPS = (
     Vanishes(
         "fedgucci/F12",
         "squared loss, outputs linear in alpha: the integral is (r^2 + r r_a + r_a^2)/3",
-        (sp.integrate((alpha * r + rest * r_a) ** 2, (alpha, 0, 1)) - (r**2 + r * r_a + r_a**2) / 3,),
+        (sp.Integral((alpha * r + rest * r_a) ** 2, (alpha, 0, 1)) - (r**2 + r * r_a + r_a**2) / 3,),
     ),
     Vanishes(
         "fedgucci/X4",
@@ -42,7 +42,7 @@ STEPS = (
         "c = beta/(6+2 beta)",
         (
             sp.diff(r**2 + beta * (r**2 + r * r_a + r_a**2) / 3, r) - (1 + beta / 3) * 2 * (r + overshoot * r_a),
-            sp.solve(sp.diff(r**2 + beta * (r**2 + r * r_a + r_a**2) / 3, r), r)[0] + overshoot * r_a,
+            sp.diff(r**2 + beta * (r**2 + r * r_a + r_a**2) / 3, r).subs(r, -overshoot * r_a),
         ),
     ),
     Vanishes(

@@ -34,7 +34,8 @@ ROUND_MAP = IDENTITY - eta_global / N * H * D**-1 * (IDENTITY - (IDENTITY - eta_
 PRINTED = (n * sigma / lam + n ** sp.Rational(7, 2) / (lam**3 * sigma * sp.sqrt(m))) * sp.log(m / delta) ** 3
 APART = ((IDENTITY - rho * H) ** T - ROUND_MAP**T) * y
 FLOOR = sp.Rational(1, 10**20)  # for one local step the term is 0, which rounding would take below
-EXTRA = sp.sqrt(sp.Max(FLOOR, sp.Trace(APART.T * H**-1 * APART)))
+# Unevaluated: sympy would compare the two, which takes long and tells nothing.
+EXTRA = sp.sqrt(sp.Max(FLOOR, sp.Trace(APART.T * H**-1 * APART), evaluate=False))
 
 Case = FederatedRun | KernelCase
 

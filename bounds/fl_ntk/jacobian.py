@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.weight_path import WeightPath, WeightRound, weight_path
+from bounds.fl_ntk.weight_path import WeightPath, WeightRound
 from bounds.snapshot import snapshot
 from ntkfl import gram
 from ntkfl.balls import precision
@@ -30,12 +30,10 @@ def jacobian_changes(case: FederatedRun) -> Estimate:
 
 
 def _changes_in_balls(case: FederatedRun) -> Estimate:
-    path = weight_path(case)
+    changed = case.observed("local_flips").value[:, :-1].reshape(-1, case.problem.n)
     with precision(case.bits):
-        squares = (path.x * path.x).sum(axis=1)
-        start = path.rounds[0].active[0]
-        changed = [(active != start).sum(axis=1) for round_ in path.rounds for active in round_.active[:-1]]
-        return BALL.estimate(BALL.root(np.array([(squares * BALL.convert(c)).sum() for c in changed])) / path.root_m)
+        x, counts, width = (BALL.convert(v) for v in (case.problem.x, changed, np.array(case.setup.width)))
+        return BALL.estimate(BALL.root(counts @ (x * x).sum(axis=1) / width))
 
 
 def _changes_at_snapshot(case: FederatedRun) -> Estimate:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from ntkfl.estimate import Estimate
 
@@ -38,7 +38,7 @@ def leading_coefficient(sizes: np.ndarray, samples: Sequence[np.ndarray], power:
     mean = np.stack([found.mean(axis=0) for found in scaled])
     spread = _spread(sizes, np.stack([found.var(axis=0, ddof=1) for found in scaled]), mean) / np.sqrt(counts)[:, None]
     found, error = _intercept(sizes, mean, spread)
-    half = stats.t.ppf(1 - (1 - LEVEL) / 2 / mean.shape[1], (counts - 1).sum()) * error
+    half = stdtrit((counts - 1).sum(), 1 - (1 - LEVEL) / 2 / mean.shape[1]) * error
     if len(sizes) >= 5:
         half = half + np.abs(found - _intercept(sizes[2:], mean[2:], spread[2:])[0])
     return Estimate(found.reshape(shape), half.reshape(shape), f"leading coefficient, {LEVEL:.0%} interval")

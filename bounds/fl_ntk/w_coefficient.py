@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import sympy as sp
-from scipy import stats
+from scipy.special import stdtrit
 
 from bounds.fl_ntk.x_1 import MAP_SYMBOLS, D, H
 from bounds.fl_ntk.x_8 import COEFFICIENTS, start
@@ -45,7 +45,7 @@ def _initial_constants(ladder: InitialLadder) -> dict:
 
 def confidence(samples: np.ndarray) -> Estimate:
     """The mean of independent samples, (networks,), with Student's interval at the level 1 - ALPHA."""
-    half = stats.t.ppf(1 - ALPHA / 2, len(samples) - 1) * samples.std(ddof=1) / np.sqrt(len(samples))
+    half = stdtrit(len(samples) - 1, 1 - ALPHA / 2) * samples.std(ddof=1) / np.sqrt(len(samples))
     return Estimate(samples.mean(), half, f"{1 - ALPHA:.4%} confidence interval, {len(samples)} networks")
 
 

@@ -57,7 +57,7 @@ class WeightPath:
     def sums(self, hidden: np.ndarray) -> np.ndarray:
         """sum_r a_r relu(u_r.x_i), (n,)."""
         z = self.x @ hidden.T
-        return BALL.total(z, BALL.active(z), self.signs)
+        return BALL.total(z, BALL.active(z), self.run.weights.signs)
 
 
 @lru_cache(maxsize=2)
@@ -79,7 +79,7 @@ def weight_path(run: FederatedRun) -> WeightPath:
                     z = x[members] @ w.T
                     on = BALL.active(z)
                     local[k, c], active[k, members] = w, on
-                    residual[k, members] = y[members] - BALL.total(z, on, signs) / root_m
+                    residual[k, members] = y[members] - BALL.total(z, on, run.weights.signs) / root_m
                     if k < setup.local_steps:
                         pull = np.where(on.T, signs[:, None] * residual[k, members], 0)
                         w = w + (eta_local / root_m) * (pull @ x[members])

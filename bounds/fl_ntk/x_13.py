@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import sympy as sp
-from scipy import stats
+from scipy.special import stdtrit
 
 from bounds.fl_ntk.leading_coefficient import leading_coefficient
 from bounds.fl_ntk.residual_ladder import SETTLED, ResidualLadder, residual_ladder_draws
@@ -54,7 +54,7 @@ def _measure(ladder: WidthLadder | ResidualLadder) -> tuple[Estimate, Estimate]:
 def _mean(samples: np.ndarray) -> Estimate:
     """Of the networks, with 99% t-intervals for all rounds together."""
     count, rounds = samples.shape
-    quantile = stats.t.ppf(1 - 0.005 / rounds, count - 1)
+    quantile = stdtrit(count - 1, 1 - 0.005 / rounds)
     return Estimate(samples.mean(axis=0), quantile * samples.std(axis=0, ddof=1) / np.sqrt(count), "99% t-interval")
 
 

@@ -1,8 +1,8 @@
 """A process that does one candidate's work as often as it is told, and says what each time took.
 
-`python -m experiments.benchmarks.candidate WORKLOAD CANDIDATE SIZES`: it builds, does the work once unmeasured, says
-"ready" with the result's numbers, and then answers every line with seconds on the clock, on the processor and its
-largest memory so far, as JSON.
+`python -m experiments.benchmarks.candidate WORKLOAD CANDIDATE SIZES`: it builds, does the work once, says what
+it took with the result's numbers, and then does it again for every line that it is sent: seconds on the clock, on the
+processor and its largest memory so far, as JSON.
 """
 
 from __future__ import annotations
@@ -30,15 +30,18 @@ def main(workload: str, candidate: str, sizes: str) -> None:
 
     found = next(c for c in catalogue()[workload].candidates if c.name == candidate)
     call = found.build(json.loads(sizes))
-    result = np.asarray(timed(call).result, float).ravel()
-    start = _memory()
+    result, *first = timed(call)
+    result = np.asarray(result, float).ravel()
     numbers = result[np.linspace(0, len(result) - 1, min(KEPT, len(result))).astype(int)]
-    print(json.dumps({"numbers": numbers.tolist(), "memory": start}), file=answers, flush=True)
+    print(json.dumps({"numbers": numbers.tolist(), **_said(*first)}), file=answers, flush=True)
     del result
     for _ in sys.stdin:
-        took = timed(call)
-        said = {"clock": took.clock, "processor": took.processor, "memory": _memory()}
-        print(json.dumps(said), file=answers, flush=True)
+        _, *again = timed(call)
+        print(json.dumps(_said(*again)), file=answers, flush=True)
+
+
+def _said(clock: float, processor: float) -> dict[str, float]:
+    return {"clock": clock, "processor": processor, "memory": _memory()}
 
 
 def timed(call: Callable[..., Any], *arguments: Any) -> Timed:

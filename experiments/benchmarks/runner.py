@@ -24,8 +24,8 @@ class Timing:
     """One candidate on one case.
 
     Args:
-        clock, processor: medians, in seconds. memory: largest resident, in bytes, of which `start` before the first
-            measured time. off: of its result from ours, relative to our largest entry. skipped: why there is none.
+        clock, processor: medians, in seconds. memory: largest resident, in bytes. off: of its result from ours,
+            relative to our largest entry. skipped: why there is none.
     """
 
     workload: str
@@ -45,6 +45,7 @@ class Timing:
 
 
 Progress = Callable[[str], None]
+LONG = 20.0  # seconds; work that takes longer needs no warming up, and its first time counts
 
 
 def measured(
@@ -79,7 +80,8 @@ def measured(
             if progress:
                 progress(f"{workload.name} {_words(sizes)}: turn {turn + 1} of {repetitions}")
             for name, process in running.items():
-                took[name].append(process.once())
+                counts = turn == 0 and process.first["clock"] > LONG
+                took[name].append(process.first if counts else process.once())
     ours = running.get(workload.ours.name)
     timings = []
     for candidate in workload.candidates:
@@ -141,9 +143,9 @@ class _Process:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
-        first = self._answer()
-        self.died = "" if first else f"ended with status {process.wait()}"
-        self.numbers: list[float] = first.get("numbers", [])
+        self.first = self._answer()  # what the first time took, which as a rule is not measured
+        self.died = "" if self.first else f"ended with status {process.wait()}"
+        self.numbers: list[float] = self.first.get("numbers", [])
 
     def once(self) -> dict[str, float]:
         """Do the work once."""

@@ -72,6 +72,7 @@ def status_lines(folder: StudyFolder) -> list[str]:
 def answer_lines(study: Study, cells: xarray.Dataset, answers: Sequence[Answer]) -> list[str]:
     """The answers as a table, worst first, with the notes below them and how many cells they rest on."""
     from bounds.statement import Outcome
+    from experiments.studies.study import counted
 
     order = [Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED]
     rows = sorted(answers, key=lambda answer: order.index(answer.outcome) if answer.outcome in order else len(order))
@@ -89,11 +90,7 @@ def answer_lines(study: Study, cells: xarray.Dataset, answers: Sequence[Answer])
         "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[-1]]) for row in table
     ]
     total, missing = int(cells.attrs["cells"]), int(cells.attrs["missing"])
-    counts = ", ".join(
-        f"{count} {outcome.value}" for outcome in Outcome if (count := sum(a.outcome is outcome for a in answers))
-    )
-    said = f"{len(answers)} answer{'s' if len(answers) != 1 else ''}"
-    return [*lines, f"{said}: {counts}; from {total - missing} of {total} cells"]
+    return [*lines, f"{counted(answer.outcome for answer in answers)}; from {total - missing} of {total} cells"]
 
 
 def _measured(found: Estimate | None) -> str:

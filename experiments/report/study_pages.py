@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,8 @@ from xml.etree import ElementTree
 from bounds.papers import slug
 from bounds.statement import Outcome
 from experiments.report.outcomes import Shown
-from verification.page import amount
+from experiments.studies.study import counted
+from verification.page import amount, ratio_text
 
 if TYPE_CHECKING:
     import xarray
@@ -78,11 +78,10 @@ class StudyPage:
     @property
     def summary(self) -> str:
         """How many answers of each outcome."""
-        found = Counter(answer.shown.outcome for answer in self.answers)
-        said = ", ".join(f"{count} {outcome.value}" for outcome, count in found.items()) or "none"
         surprises = sum(answer.shown.differs is not None for answer in self.answers)
-        count = f"{len(self.answers)} answer" + "s" * (len(self.answers) != 1)
-        return f"{count}: {said}" + (f"; {surprises} not as recorded." if surprises else ".")
+        return counted(answer.shown.outcome for answer in self.answers) + (
+            f"; {surprises} not as recorded." if surprises else "."
+        )
 
 
 def study_page(path: Path) -> StudyPage:
@@ -116,10 +115,15 @@ def _folder(name: str) -> str:
 
 def _answer(answer: Answer) -> AnswerRow:
     found = answer.measured
-    measured = "" if found is None else amount(float(found.value), float(found.error))
+    measured = "" if found is None else _measured(float(found.value), float(found.error))
     settled = Outcome.HOLDS if answer.outcome is Outcome.TOUCHES else answer.outcome
     shown = Shown(answer.outcome, answer.recorded if settled is not answer.recorded and answer.surprises else None)
     return AnswerRow(answer.claim, answer.source, _number(answer.theory), measured, answer.note, shown)
+
+
+def _measured(value: float, error: float) -> str:
+    """With the digits that the error leaves; six where there is none, which no reader tells apart."""
+    return amount(value, error) if error else ratio_text(value, 6)
 
 
 def _figures(study: str, charts: Sequence[Chart]) -> tuple[list[Figure], dict[str, bytes]]:

@@ -57,7 +57,7 @@ def exponent(
         said = f"{cells} cells at {len(pairs)} sizes; {fewest} at {FEWEST_SIZES} or more are needed"
         return untested(claim, source, theory, said)
     if any(np.isinf(found).any() for _, found in pairs):
-        return Answer(claim, source, theory, None, Outcome.UNRESOLVED, _joined(note, "a cell is infinite"))
+        return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, "a cell is infinite"))
 
     def measure() -> Estimate:
         return slope(np.array([size for size, _ in pairs]), [found for _, found in pairs], biased=biased)
@@ -72,7 +72,7 @@ def measured_exponent(
     try:
         found = measure()
     except NoSlope as error:
-        return Answer(claim, source, theory, None, Outcome.UNRESOLVED, _joined(note, str(error)))
+        return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, str(error)))
     return interval(claim, source, theory, found, note)
 
 
@@ -80,7 +80,7 @@ def interval(claim: str, source: str, theory: float, measured: Estimate, note: s
     """A number of order one against theory: in the interval it holds, outside it is violated."""
     outcome = compare(Kind.RATE, measured, Estimate.exact(theory)).outcome
     if outcome is Outcome.UNRESOLVED:
-        note = _joined(note, f"the half-width {float(measured.error):.2g} exceeds {COARSE:g}")
+        note = joined(note, f"the half-width {float(measured.error):.2g} exceeds {COARSE:g}")
     return Answer(claim, source, theory, measured, outcome, note)
 
 
@@ -90,7 +90,7 @@ def sampled(claim: str, source: str, theory: float, interval_at: Callable[[float
     wide = interval_at(SURE)
     if answer.outcome is Outcome.VIOLATED and wide.lo <= theory <= wide.hi:
         said = f"outside the interval of {LEVEL:.0%}, within that of {SURE:.6g}"
-        return replace(answer, outcome=Outcome.UNRESOLVED, note=_joined(note, said))
+        return replace(answer, outcome=Outcome.UNRESOLVED, note=joined(note, said))
     return answer
 
 
@@ -108,23 +108,25 @@ def upper(
 ) -> Answer:
     """left <= right in every cell that has both; what is measured is left/right of the worst cell, violated ones first.
 
+    Where it holds though some cells are unresolved, the worst of the others: theirs is the ratio that is known.
     failure: the probability with which theory lets a cell fail, each by itself; None: it never does.
     """
     arrays = np.broadcast_arrays(left, right, _known(left_error, left), _known(right_error, right))
     there = ~np.isnan(arrays[0]) & ~np.isnan(arrays[1])
-    tally = Tally()
+    tally, settled = Tally(), []
     for low, high, less_sure, bound_error in zip(*(array[there] for array in arrays), strict=True):
-        known = low != high or np.isfinite(low)  # two overflows are in no order
-        sides = (Estimate(low, less_sure), Estimate(high, bound_error if known else np.inf))
-        seen = compare(Kind.UPPER, *sides)
+        seen = compare(Kind.UPPER, Estimate(low, less_sure), Estimate(high, bound_error))
         tally.add(seen, {}, 1, failure)
+        settled += [seen] if seen.outcome is not Outcome.UNRESOLVED else []
     outcome, said = tally.settle(Kind.UPPER, fewest)
     if outcome is Outcome.UNTESTED or tally.worst is None:
         return untested(claim, source, None, f"{tally.trials} cells; {fewest} are needed")
     if outcome is Outcome.VIOLATED and failure is None:
         said = (f"violated in {tally.counts[outcome]} of {tally.trials} cells",)
-    ratio = _ratio(tally.worst, f"left/right of the worst of {tally.trials} cells")
-    return Answer(claim, source, None, ratio, outcome, _joined(note, *said))
+    holds = outcome in (Outcome.HOLDS, Outcome.TOUCHES)
+    worst = max(settled, key=lambda seen: seen.tightness) if holds else tally.worst
+    ratio = _ratio(worst, f"left/right of the worst of {tally.trials} cells")
+    return Answer(claim, source, None, ratio, outcome, joined(note, *said))
 
 
 def _known(error: np.ndarray | float, value: np.ndarray) -> np.ndarray:
@@ -167,5 +169,6 @@ def untested(claim: str, source: str, theory: float | None, note: str) -> Answer
     return Answer(claim, source, theory, None, Outcome.UNTESTED, note)
 
 
-def _joined(*parts: str) -> str:
+def joined(*parts: str) -> str:
+    """One note of several, of which some may be empty."""
     return "; ".join(part for part in parts if part)

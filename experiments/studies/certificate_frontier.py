@@ -15,7 +15,7 @@ import numpy as np
 from bounds.fl_ntk.certificate import a_priori_certificate
 from bounds.fl_ntk.certificate_record import Certificate
 from bounds.fl_ntk.theorem_requirements import requirements
-from experiments.studies.answers import exponent, upper
+from experiments.studies.answers import exponent, joined, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
 from ntkfl import data, gram
@@ -81,7 +81,8 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
     )
     measured = np.isfinite(complexity)
     never = measured & ~np.isfinite(width)
-    missing = f"{int(never.sum())} of {int(measured.sum())} cells certify at no width up to {LARGEST}"
+    none = f"no width up to {LARGEST} certifies {int(never.sum())} of {int(measured.sum())} cells"
+    missing = none if never.any() else ""
     below = measured & (complexity < complexity[never].min(initial=np.inf))  # what happened to be certified is no cut
 
     def at_most(claim: str, source: str, right: np.ndarray, note: str = missing) -> Answer:
@@ -94,7 +95,7 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
             "smallest certified width <= 310 g^2 |X|^2 r_0^2 / lambda^4, r_0^2 = |y|^2 + n/2",
             SOURCE,
             CLOSED_FORM * complexity,
-            f"the closed form; {missing}",
+            joined("the closed form", missing),
         ),
         exponent(
             "smallest certified width ~ g^2 |X|^2 r_0^2 / lambda^4, to the power 1",
@@ -102,7 +103,7 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
             1.0,
             complexity[below],
             [np.array([value]) for value in width[below]],
-            note=f"{missing}; those below the least complexity that does not",
+            note=joined(missing, "those below the least complexity that is not" if never.any() else ""),
         ),
         at_most(
             "smallest certified width <= n^4 log(n/delta) / lambda^4",

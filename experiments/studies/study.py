@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -90,6 +91,15 @@ class Answer:
     def surprises(self) -> bool:
         """Whether it is violated and is not recorded so."""
         return self.outcome is Outcome.VIOLATED and self.recorded is not Outcome.VIOLATED
+
+
+def counted(outcomes: Iterable[Outcome]) -> str:
+    """How many answers there are, and how many of each outcome."""
+    found = Counter(outcomes)
+    plural = {Outcome.HOLDS: "hold", Outcome.TOUCHES: "touch"}
+    counts = [(found[outcome], outcome) for outcome in Outcome if found[outcome]]
+    said = ", ".join(f"{n} {outcome.value if n == 1 else plural.get(outcome, outcome.value)}" for n, outcome in counts)
+    return f"{found.total()} answer{'' if found.total() == 1 else 's'}: {said or 'none'}"
 
 
 @dataclass(frozen=True)

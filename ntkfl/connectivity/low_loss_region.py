@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import beta, t
+from scipy.special import betaincinv, stdtrit
 
 from ntkfl.estimate import Estimate
 
@@ -49,8 +49,8 @@ def region_size(
 def binomial_share(hits: int, points: int, level: float = 0.95) -> Estimate:
     """A probability from independent trials, by the exact binomial interval of Clopper and Pearson."""
     tail = (1 - level) / 2
-    low = float(beta.ppf(tail, hits, points - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(1 - tail, hits + 1, points - hits)) if hits < points else 1.0
+    low = float(betaincinv(hits, points - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, points - hits, 1 - tail)) if hits < points else 1.0
     return Estimate.between(low, high, f"Clopper-Pearson {100 * level:g}%, {hits} of {points} points")
 
 
@@ -78,7 +78,7 @@ def split_region_size(
     if runs < 2 or particles < 10:
         raise ValueError(f"{runs} runs of {particles} particles; an error needs 2 runs or more, and each 10 particles")
     logs = [log_share(losses, below, centre, side, rng, particles) / len(centre) for _ in range(runs)]
-    half = float(t.ppf((1 + level) / 2, runs - 1) * np.std(logs, ddof=1) / np.sqrt(runs))
+    half = float(stdtrit(runs - 1, (1 + level) / 2) * np.std(logs, ddof=1) / np.sqrt(runs))
     low, high = (side * np.exp(np.mean(logs) + sign * half) for sign in (-1, 1))
     return Estimate.between(low, min(high, max(side, low)), f"multilevel splitting, Student {level:.0%} of {runs} runs")
 

@@ -5,17 +5,21 @@ Only blocks of neurons are held at a time.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ntkfl.estimate import Estimate
-from ntkfl.gram.packing import active_words
+from ntkfl.gram.mirror import mirrored
+from ntkfl.gram.packing import BITS, active_words
 from ntkfl.gram.pair_counts import Side, summed
-from ntkfl.gram.patterns import EPSILON, activations, checked_network, doubtful, neuron_blocks
+from ntkfl.gram.patterns import EPSILON, activations, checked_network, doubtful
 from ntkfl.initialisation import blocks
 from ntkfl.problem import checked_inputs
+
+_PATTERNS = 2**23  # of a block: a megabyte of bits
 
 
 def finite(
@@ -86,9 +90,7 @@ def initial(
     x = checked_inputs("x", x)
     drawn = blocks(width, x.shape[1], seed, sigma, block)
     parts = (
-        partial(_same, x, weights.hidden[part])
-        for weights in drawn
-        for part in neuron_blocks(len(x), len(weights.hidden))
+        partial(_same, x, weights.hidden[part]) for weights in drawn for part in _blocks(len(x), len(weights.hidden))
     )
     return _inner_products(x, None) * (summed(parts, (len(x), len(x)), width, same=True) / width)
 
@@ -128,7 +130,7 @@ def local_gram(
             columns[owner == c] = activations(x[owner == c], w[c, block])
         return rows, columns
 
-    counts = summed((partial(patterns, block) for block in neuron_blocks(n, m)), (n, n), m)
+    counts = summed((partial(patterns, block) for block in _blocks(n, m)), (n, n), m)
     return _inner_products(x, None) * (counts / m)
 
 
@@ -137,7 +139,7 @@ def _counts(x, u, w, z) -> Int[np.ndarray, "n p"]:
     x, u = checked_network(x, u)
     n, m, p = len(x), len(u), len(x if z is None else z)
     if w is None and z is None:
-        return summed((partial(_same, x, u[block]) for block in neuron_blocks(n, m)), (n, n), m, same=True)
+        return summed((partial(_same, x, u[block]) for block in _blocks(n, m)), (n, n), m, same=True)
     w, z = (u if w is None else np.asarray(w, float)), (x if z is None else np.asarray(z, float))
     if w.shape != u.shape:
         raise ValueError(f"w has shape {w.shape}, u has {u.shape}: they must be weights of one network, (m, d)")
@@ -146,7 +148,13 @@ def _counts(x, u, w, z) -> Int[np.ndarray, "n p"]:
     def patterns(block: slice, packed: bool) -> tuple[Side, Side]:
         return _side(x, u[block], packed), _side(z, w[block], packed)
 
-    return summed((partial(patterns, block) for block in neuron_blocks(max(n, p), m)), (n, p), m)
+    return summed((partial(patterns, block) for block in _blocks(max(n, p), m)), (n, p), m)
+
+
+def _blocks(n: int, width: int) -> Iterator[slice]:
+    """Consecutive slices of the neurons: whole words, whose bits of n samples stay within a megabyte."""
+    step = 1 << (max(BITS, min(_PATTERNS // n, 2**20)).bit_length() - 1)
+    return (slice(start, min(start + step, width)) for start in range(0, width, step))
 
 
 def _same(x: np.ndarray, u: np.ndarray, packed: bool) -> tuple[Side, None]:
@@ -161,5 +169,4 @@ def _inner_products(x, z) -> np.ndarray:
     x = np.asarray(x, float)
     if z is not None:
         return x @ np.asarray(z, float).T
-    inner = x @ x.T
-    return np.triu(inner) + np.triu(inner, 1).T
+    return mirrored(x @ x.T)

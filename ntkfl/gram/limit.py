@@ -14,8 +14,8 @@ from ntkfl.problem import checked_inputs
 
 ROUNDOFF = 2.0**-53
 _STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of a dot product more than 2.3 times
-_BLOCK = 2**20  # entries of a block of angles
-TILED = 2**21  # entries from which compiling the pass over tiles (a third of a second) pays
+_BLOCK = 2**17  # entries of a block of angles, whose temporaries stay in cache
+TILED = 2**23  # entries from which compiling the pass over tiles (a second and a half) pays
 FAR = 200  # exponents of the rows up to which no square of a norm overflows or vanishes
 _GATHER = 2**15  # numbers gathered at a time for the repair of a block; they stay in cache
 
@@ -28,7 +28,7 @@ def infinite(
     """First-layer NTK of f(x) = a . relu(U x) / sqrt(m) at infinite width: x_i.z_j (pi - angle_ij) / (2 pi).
 
     Rows may have any nonzero norm; the kernel is homogeneous in each of them. Exactly symmetric, with diagonal
-    |x_i|^2 / 2, when z is None. Memory: the result and blocks of 2^20 entries.
+    |x_i|^2 / 2, when z is None. Memory: the result and blocks of 2^17 entries.
 
     Args:
         out: written in place of a new array, and returned; an `np.memmap` holds what memory does not.
@@ -46,13 +46,12 @@ def infinite(
     exponents = [np.frexp(np.abs(rows).max(axis=1))[1] for rows in (x, z)]
     if len(x) * len(z) < TILED or max(np.abs(e).max() for e in exponents) > FAR:
         return _kernel(x, z, alone, lambda dot, _, to_pi: dot * (to_pi / (2 * np.pi)), out)
-    left, right = _Rows.of(x), _Rows.of(z)
 
     def repair(i: np.ndarray, j: np.ndarray) -> np.ndarray:
         found, step = np.empty(len(i)), max(1, _GATHER // x.shape[1])
         for pairs in (slice(s, s + step) for s in range(0, len(i), step)):
             p, q = i[pairs], j[pairs]
-            sine, dot = _sine_and_dot(_Rows(*(f[p] for f in left)), right.value[q])
+            sine, dot = _sine_and_dot(_Rows.of(x[p]), scaled_rows(z[q]))
             found[pairs] = np.ldexp(dot * (np.arctan2(sine, -dot) / (2 * np.pi)), exponents[0][p] + exponents[1][q])
         return found
 

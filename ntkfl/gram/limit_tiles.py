@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ntkfl.gram.threads import worker_threads
 
-TILE = 512  # rows and columns: four megabytes with all that is held of one
+TILE = 264  # rows and columns: with its dot products a megabyte, which stays in a core's cache; 33 of its lines a row
 DEGREE = 12  # of Q in asin(s) = s + s^3 Q(8 s^2 - 1), s <= 1/2: the sum errs by less than 2^-52 of asin(s)
 Repair = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -25,55 +23,86 @@ def fill(out: np.ndarray, left: np.ndarray, right: np.ndarray, alone: bool, stee
             left; one triangle is computed and mirrored.
         steep: where |cosine| is above this, arccos loses digits and the entries are those of `repair(i, j)`.
     """
-    a, b = _padded(left), _padded(right)
+    one_pass, scales = entries(), [1 / np.sqrt(np.einsum("ij,ij->i", rows, rows)) for rows in (left, right)]
+    tiles = iter([(i, j) for i in _parts(left) for j in _parts(right) if j.start >= i.start or not alone])
 
-    def tile(place: tuple[int, int]) -> None:
-        i, j = (TILE * k for k in place)
-        rows, columns = slice(i, i + TILE), slice(j, j + TILE)
-        value, far = (np.asarray(part) for part in _tile(a[rows], b[columns], steep))
-        target = out[rows, columns]
-        value, far = value[: target.shape[0], : target.shape[1]], far[: target.shape[0], : target.shape[1]]
-        target[...] = value
-        if alone and i == j:
-            far = np.triu(far, 1)
-        if far.any():
-            p, q = np.nonzero(far)
-            target[p, q] = repair(p + i, q + j)
-        if alone:
-            out[columns, rows] = np.triu(target) + np.triu(target, 1).T if i == j else target.T
+    def work() -> None:
+        room = np.empty((2, TILE * TILE)), np.empty((TILE * TILE, 2), np.int64)
+        for rows, columns in tiles:  # whichever is next, of those that no thread has taken
+            tile(rows, columns, *room)
 
-    rows, columns = len(a) // TILE, len(b) // TILE
-    places = [(i, j) for i in range(rows) for j in range(i if alone else 0, columns)]
-    with ThreadPoolExecutor(worker_threads()) as pool:
-        for _ in pool.map(tile, places):
-            pass
+    def tile(rows: slice, columns: slice, numbers: np.ndarray, far: np.ndarray) -> None:
+        shape = rows.stop - rows.start, columns.stop - columns.start
+        dot, value = (some[: shape[0] * shape[1]].reshape(shape) for some in numbers)
+        mirrored = alone and rows == columns
+        np.matmul(left[rows], right[columns].T, out=dot)
+        found = one_pass(dot, scales[0][rows], scales[1][columns], steep, mirrored, value, far)
+        if found:
+            p, q = far[:found].T
+            value[p, q] = repaired = repair(p + rows.start, q + columns.start)
+            if mirrored:
+                value[q, p] = repaired
+        out[rows, columns] = value
+        if alone and not mirrored:
+            out[columns, rows] = value.T
 
-
-def _padded(rows: np.ndarray) -> np.ndarray:
-    """Whole tiles of rows; those added are zero."""
-    return np.concatenate([rows, np.zeros((-len(rows) % TILE, rows.shape[1]))])
-
-
-@partial(jax.jit, static_argnames="steep")
-def _tile(a: jax.Array, b: jax.Array, steep: float) -> tuple[jax.Array, jax.Array]:
-    """The entries of one tile, and where |cosine| is above `steep`."""
-    dot, norms = a @ b.T, [jnp.sqrt((rows * rows).sum(axis=1)) for rows in (a, b)]
-    left, right = (1 / jnp.where(norm > 0, norm, 1.0) for norm in norms)
-    cosine = dot * left[:, None] * right
-    size = jnp.abs(cosine)
-    low = size <= 0.5  # asin of the cosine itself; beyond, of the sine of half the angle
-    square = jnp.where(low, size * size, jnp.maximum(0.5 - 0.5 * size, 0.0))
-    t, q = 8 * square - 1, jnp.zeros_like(square)
-    for coefficient in _coefficients()[::-1]:
-        q = q * t + coefficient
-    s = jnp.where(low, size, jnp.sqrt(square))
-    arc = s + s * square * q
-    ahead = jnp.where(low, np.pi / 2 + arc, np.pi - 2 * arc)  # pi - angle, where the cosine is positive
-    behind = jnp.where(low, np.pi / 2 - arc, 2 * arc)
-    return dot * (jnp.where(cosine >= 0, ahead, behind) / (2 * np.pi)), size > steep
+    with worker_threads() as threads, ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(work) for _ in range(threads)]:
+            done.result()
 
 
-def _coefficients() -> list[float]:
+def _parts(rows: np.ndarray) -> Iterator[slice]:
+    return (slice(start, min(start + TILE, len(rows))) for start in range(0, len(rows), TILE))
+
+
+@cache
+def entries() -> Callable[..., int]:
+    """Compile (about a second, once a process) the pass over a tile; it releases the interpreter.
+
+    entries()(dot, left, right, steep, mirrored, value, far): from dot products and reciprocal norms the entries into
+    `value`; the places with |cosine| > steep into `far`; returns how many there are. If `mirrored`, what is below the
+    diagonal is what is above, and `far` has the places above alone.
+    """
+    from numba import njit
+
+    coefficients, top = _coefficients(), DEGREE
+    quarter, half, turn = np.pi / 2, np.pi, 1 / (2 * np.pi)
+    table, row = "float64[:,::1]", "float64[::1]"
+
+    # A product and a sum may be one instruction; no other liberty is taken.
+    @njit(f"int64({table}, {row}, {row}, float64, boolean, {table}, int64[:,::1])", nogil=True, fastmath={"contract"})
+    def one_pass(dot, left, right, steep, mirrored, value, far):
+        found = 0
+        for i in range(len(dot)):
+            hit = 0
+            for j in range(len(right)):  # without a branch, so that the compiler vectorises it
+                cosine = dot[i, j] * (left[i] * right[j])
+                size = abs(cosine)
+                hit += size > steep
+                low = size <= 0.5  # asin of the cosine itself; beyond, of the sine of half the angle
+                square = size * size if low else abs(0.5 - 0.5 * size)  # rounding may take the size beyond 1
+                t, q = 8.0 * square - 1.0, coefficients[top]
+                for k in range(top):
+                    q = q * t + coefficients[top - 1 - k]
+                s = size if low else np.sqrt(square)
+                arc = s + s * square * q
+                ahead = quarter + arc if low else half - 2.0 * arc  # pi - angle, where the cosine is positive
+                behind = quarter - arc if low else 2.0 * arc
+                value[i, j] = dot[i, j] * ((ahead if cosine >= 0.0 else behind) * turn)
+            if hit:
+                for j in range(i + 1 if mirrored else 0, len(right)):
+                    if abs(dot[i, j] * (left[i] * right[j])) > steep:
+                        far[found, 0], far[found, 1] = i, j
+                        found += 1
+            if mirrored:
+                for j in range(i):
+                    value[i, j] = value[j, i]
+        return found
+
+    return one_pass
+
+
+def _coefficients() -> np.ndarray:
     """Q in powers of t in [-1, 1]: the Taylor series of asin as a Chebyshev series, cut off."""
     term, taylor = 1.0, []
     for k in range(1, 60):  # that of s^(2k+1) is (2k)! / (4^k k!^2 (2k+1)); .25^60 is 1e-36
@@ -81,4 +110,4 @@ def _coefficients() -> list[float]:
         taylor.append(term / (2 * k + 1))
     polynomial = np.polynomial.Polynomial(taylor)
     series = np.polynomial.Chebyshev.interpolate(lambda t: polynomial((t + 1) / 8), DEGREE)
-    return series.convert(kind=np.polynomial.Polynomial).coef.tolist()
+    return series.convert(kind=np.polynomial.Polynomial).coef

@@ -31,20 +31,22 @@ def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UI
     x, u = scaled_rows(x), scaled_rows(u)
     single, other, out = unit_rows(x), unit_rows(u), np.zeros((len(x), -(-len(u) // BITS)), np.uint64)
     step = max(1, CACHED // len(x) // BITS) * BITS
-    undecided = np.empty((max(1, int(FEW * step * len(x))), 2), np.int64)
-    pack = kernels().pack
+    room, undecided = np.empty(len(x) * step, np.float32), np.empty((max(1, int(FEW * step * len(x))), 2), np.int64)
+    pack, left = kernels().pack, [undecided[:0]]
     for start in range(0, len(u), step):
-        dot = single @ other[start : start + step].T
+        part = other[start : start + step]
+        dot = np.matmul(single, part.T, out=room[: len(x) * len(part)].reshape(len(x), -1))
         first, found = start // BITS, pack(dot, doubt(x.shape[1]), out, start // BITS, undecided)
         if found > len(undecided):
             some = words(activations(x, u[start : start + step]))
             out[:, first : first + some.shape[1]] = some
-            continue
-        (i, r) = undecided[:found].T
-        for row, neuron, active in zip(i, r + start, decided(x[i], u[r + start]), strict=True):
-            bit = np.uint64(1) << np.uint64(neuron % BITS)
-            word = out[row, neuron // BITS]
-            out[row, neuron // BITS] = word | bit if active else word & ~bit
+        else:
+            left.append(undecided[:found] + np.array([0, start]))
+    i, r = np.concatenate(left).T
+    for row, neuron, active in zip(i, r, decided(x[i], u[r]), strict=True):
+        bit = np.uint64(1) << np.uint64(neuron % BITS)
+        word = out[row, neuron // BITS]
+        out[row, neuron // BITS] = word | bit if active else word & ~bit
     return out
 
 
@@ -123,7 +125,7 @@ def kernels() -> Kernels:
                     for r in range(start, min(start + 64, width)):
                         if abs(dot[i, r]) <= doubt:
                             if found < len(undecided):
-                                undecided[found] = i, r
+                                undecided[found, 0], undecided[found, 1] = i, r
                             found += 1
         return found
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 
 import numpy as np
 from jaxtyping import Bool, Int, UInt64
-from threadpoolctl import threadpool_limits
 
 from ntkfl.gram import packing
+from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.threads import worker_threads
 
 LOADING = 2**36  # sample pairs times neurons above which loading the compiler (a second) pays
@@ -33,17 +34,17 @@ def summed(parts: Iterable[Part], shape: tuple[int, int], width: int, same: bool
     """
     work = math.prod(shape) * width
     packed = packing.loaded() or work > LOADING
-    threads = worker_threads() if work > PARALLEL else 1
     count = _packed if packed else _product
     if packed:
         packing.kernels()  # compiled before threads ask for it
-    if threads == 1:
-        total = np.zeros(shape, np.int64)
-        for part in parts:
-            count(*part(packed), total)
-    else:
-        total = _in_threads(parts, count, threads, shape)
-    return np.triu(total) + np.triu(total, 1).T if same else total
+    with worker_threads() if work > PARALLEL else nullcontext(1) as threads:
+        if threads == 1:
+            total = np.zeros(shape, np.int64)
+            for part in parts:
+                count(*part(packed), total)
+        else:
+            total = _in_threads(parts, count, threads, shape)
+    return mirrored(total) if same else total
 
 
 def _in_threads(parts: Iterable[Part], count: Callable, threads: int, shape: tuple) -> np.ndarray:
@@ -59,7 +60,7 @@ def _in_threads(parts: Iterable[Part], count: Callable, threads: int, shape: tup
             free.append(own)
 
     waiting: set[Future] = set()
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         for part in parts:
             waiting.add(pool.submit(run, part))
             if len(waiting) > 2 * threads:

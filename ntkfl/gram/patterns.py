@@ -13,7 +13,7 @@ from ntkfl.problem import checked_inputs
 EPSILON = 2.0**-52
 _ENTRIES = 2**22  # of a block of pre-activations (32 MiB)
 CACHED = 2**18  # entries of a block of float32 products (1 MiB)
-SINGLE = 256  # features up to which a float32 product leaves few signs undecided
+SINGLE = 1024  # features up to which a float32 product leaves few signs undecided
 FEW = 0.01  # share of undecided signs up to which they are decided one by one
 
 

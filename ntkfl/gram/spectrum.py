@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 import numpy as np
@@ -14,6 +15,7 @@ from ntkfl.estimate import Estimate
 ROUNDOFF = 2.0**-53
 BALLS_UP_TO = 200  # rows; a fifth of a second in balls
 LANCZOS_FROM = 2000  # rows; below, one eigenvector of a dense solver is as fast
+_ENTRIES = 2**17  # of a block of rows
 _ROUNDING = 1e-12  # an asymmetry of this much of the largest entry is taken for rounding, and enters the error
 
 
@@ -41,23 +43,46 @@ def largest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
 
 
 def _symmetric(h: np.ndarray | Estimate) -> tuple[np.ndarray, float]:
-    """A symmetric matrix and a bound on the spectral norm of its difference to the one meant."""
-    value, error = (h.value, h.error) if isinstance(h, Estimate) else (np.asarray(h, float), np.zeros(np.shape(h)))
+    """A symmetric matrix and a bound on the spectral norm of its difference to the one meant; h itself where it is."""
+    value, error = (h.value, h.error) if isinstance(h, Estimate) else (np.asarray(h, float), np.zeros(()))
+    exact = not error.any()
     if value.ndim != 2 or value.shape[0] != value.shape[1] or not value.size:
         raise ValueError(f"the matrix has shape {value.shape}; eigenvalues need a square one, (n, n) with n at least 1")
-    bad = np.argwhere(~(np.isfinite(value) & np.isfinite(error)))
-    if len(bad):
-        i, j = bad[0]
-        raise ValueError(f"entry ({i}, {j}) of the matrix is {value[i, j]} ± {error[i, j]}; every entry must be finite")
-    skew = np.abs(value - value.T)
-    if (skew > _ROUNDING * np.abs(value).max() + error + error.T).any():
+    error, largest = np.broadcast_to(error, value.shape), 0.0
+    for rows in _row_blocks(value):
+        finite = np.isfinite(value[rows]) & np.isfinite(error[rows])
+        if not finite.all():
+            i, j = np.argwhere(~finite)[0] + (rows.start, 0)
+            raise ValueError(
+                f"entry ({i}, {j}) of the matrix is {value[i, j]} ± {error[i, j]}; every entry must be finite"
+            )
+        largest = max(largest, np.abs(value[rows]).max())
+    middle, radius, skewest, refused = value, 0.0, 0.0, False
+    for rows in _row_blocks(value):
+        mirrored = value[:, rows].T
+        if exact and np.array_equal(value[rows], mirrored):
+            continue
+        skew, own, other = np.abs(value[rows] - mirrored), error[rows], error[:, rows].T
+        off = np.maximum(own, other)
+        if skew.any():
+            skewest = max(skewest, skew.max())
+            refused |= (skew > _ROUNDING * largest + own + other).any()
+            middle = value.copy() if middle is value else middle
+            middle[rows] = np.where(skew == 0, value[rows], value[rows] / 2 + mirrored / 2)
+            off = off + skew / 2 + np.where(skew == 0, 0, 2 * ROUNDOFF * np.abs(middle[rows]))
+        radius = max(radius, off.sum(axis=1).max())
+    if refused:
         raise ValueError(
-            f"the matrix is not symmetric: entries differ from their mirror images by up to {skew.max():.3g}, "
-            f"the largest entry being {np.abs(value).max():.3g}; give it symmetric, for example its symmetric part"
+            f"the matrix is not symmetric: entries differ from their mirror images by up to {skewest:.3g}, "
+            f"the largest entry being {largest:.3g}; give it symmetric, for example its symmetric part"
         )
-    middle = np.where(skew == 0, value, value / 2 + value.T / 2)
-    off = np.maximum(error, error.T) + skew / 2 + np.where(skew == 0, 0, 2 * ROUNDOFF * np.abs(middle))
-    return middle, float(off.sum(axis=1).max()) * (1 + (len(middle) + 8) * ROUNDOFF)
+    return middle, float(radius) * (1 + (len(middle) + 8) * ROUNDOFF)
+
+
+def _row_blocks(h: np.ndarray) -> Iterator[slice]:
+    """Slices of rows so few that what is worked out of them stays in cache, whatever the size of the matrix."""
+    step = max(1, _ENTRIES // len(h))
+    return (slice(start, min(start + step, len(h))) for start in range(0, len(h), step))
 
 
 def _by_balls(h: np.ndarray) -> Estimate:
@@ -67,7 +92,7 @@ def _by_balls(h: np.ndarray) -> Estimate:
 
 def _by_cholesky(h: np.ndarray) -> Estimate:
     n, v = len(h), _lowest_vector(h)
-    square, size = v @ v, np.abs(v) @ (np.abs(h) @ np.abs(v))
+    square, size = v @ v, sum(np.abs(v[rows]) @ (np.abs(h[rows]) @ np.abs(v)) for rows in _row_blocks(h))
     # 2n roundings in v'Hv, n in v'v, a few for the quotient; the factor 1.01 covers their products and `size`.
     quotient = (v @ (h @ v)) / square
     upper = quotient + 1.01 * (3 * n + 10) * ROUNDOFF * size / square
@@ -98,7 +123,7 @@ def _lowest_vector(h: np.ndarray) -> np.ndarray:
             )
             start = np.random.default_rng(0).standard_normal(len(h))
             with suppress(ArpackNoConvergence):
-                return eigsh(inverse, k=1, which="LA", v0=start, tol=1e-8)[1][:, 0]
+                return eigsh(inverse, k=1, which="LA", v0=start, tol=1e-6)[1][:, 0]
     return scipy.linalg.eigh(h, subset_by_index=[0, 0])[1][:, 0]
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from threadpoolctl import threadpool_info
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from threadpoolctl import ThreadpoolController
 
 
-def worker_threads() -> int:
-    """As many as BLAS has: whoever limits that (OMP_NUM_THREADS, `threadpool_limits`) limits all."""
-    return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
+@contextmanager
+def worker_threads() -> Iterator[int]:
+    """As many as BLAS has, which meanwhile keeps to one for each of them.
+
+    So whoever limits BLAS (OMP_NUM_THREADS, `threadpool_limits`) limits all.
+    """
+    libraries = ThreadpoolController().select(user_api="blas")
+    count = max((library["num_threads"] for library in libraries.info()), default=1)
+    with libraries.limit(limits=1):
+        yield count

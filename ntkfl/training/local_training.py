@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from ntkfl.training.batches import Batches
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.local_plan import LocalPlan
 from ntkfl.training.method import Batch, Finish, GradientRule, LocalRule, Loss, Method, Objective, Step, plain_gradient
@@ -95,37 +96,32 @@ class LocalTraining:
             nothing = torch.zeros(clients, 0, device=device)
             step = Step(broadcast, kept, counts, nothing, nothing, rate)
             full = gradient(self.method.objective, self.method.gradient, correct=False)(
-                params, self._batch(whole, 0, dtype), step
+                params, Batches(self.data, whole, dtype, not self.mapped).at(0), step
             )
         client = self._each(local.begin, (0, None, 0), clients)(kept, broadcast, full)
-        follows = type(local).after_step is not LocalRule.after_step
         further = self.method.further_gradient or self.method.gradient
-        objectives = [(self.method.objective, self.method.gradient)]
-        objectives += [(objective, further) for objective in self.method.further_steps(broadcast)]
-        batch, everyone = None, np.all(plan.active, axis=0)
+        directions = [gradient(self.method.objective, self.method.gradient)]
+        directions += [gradient(objective, further) for objective in self.method.further_steps(broadcast)]
+        follows = type(local).after_step is not LocalRule.after_step
+        follow = self._each(after_step, (0, 0, 0, STEP_AXES), clients)
+        batches, batch = Batches(self.data, plan, dtype, not self.mapped), None
+        everyone = np.all(plan.active, axis=0)
         for s in range(steps):
             if batch is None or not plan.same_batch:
-                batch = self._batch(plan, s, dtype)
+                batch = batches.at(s)
             active = None if everyone[s] else active_rows[:, s]
             step = Step(broadcast, client, counts, draws[:, s], ends[:, s], rate)
             before = tree_map(torch.clone, params) if follows else params
-            for objective, rule in objectives:
-                self.optimizer.step(params, gradient(objective, rule)(params, batch, step), state, rate, active)
+            for direction in directions:
+                self.optimizer.step(params, direction(params, batch, step), state, rate, active)
             if follows:
-                stepped, carried = self._each(after_step, (0, 0, 0, STEP_AXES), clients)(before, params, batch, step)
+                stepped, carried = follow(before, params, batch, step)
                 params, client = _chosen(active, stepped, params), _chosen(active, carried, client)
         taken = torch.as_tensor(plan.active.sum(axis=1), device=device, dtype=dtype)
         moved = tree_map(torch.sub, params, broadcast["model"])
         info = moved, taken, self.optimizer.coefficient(taken, rate * local.pull), counts
         uploads, kept = self._each(finish, (0, None, 0, 0, 0, 0, 0), clients)(client, broadcast, params, *info)
         return LocalResult(uploads, kept, state, params, squared_norms(moved))
-
-    def _batch(self, plan: LocalPlan, step: int, dtype: torch.dtype) -> Batch:
-        # One client alone needs no places filled up to the longest batch: they would be computed for nothing.
-        places = slice(None) if self.mapped else np.flatnonzero(plan.real[0, step])
-        index = torch.as_tensor(plan.index[:, step, places], device=self.data.x.device)
-        real = torch.as_tensor(plan.real[:, step, places], device=self.data.x.device, dtype=dtype)
-        return Batch(self.data.x[index], self.data.y[index], real)
 
     def _each(self, function: Callable, axes: tuple[Any, ...], clients: int) -> Callable:
         """`function` of one client as a function of rows: over axis 0 of the arguments marked 0, the rest shared."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from ntkfl.training.tree import Params
 
@@ -68,8 +67,8 @@ def from_modules(
     return Model(
         name,
         initial,
-        lambda params, x: functional_call(body, _part(params, "body."), (x,)),
-        lambda params, z: functional_call(head, _part(params, "head."), (z,)),
+        applied(body, "body."),
+        applied(head, "head."),
         head_names,
     )
 
@@ -90,5 +89,27 @@ def refuse_state(name: str, module: nn.Module) -> None:
             raise ValueError(f"{name} has dropout at {key!r}; a model must be a function of parameters and input")
 
 
-def _part(params: Params, prefix: str) -> Params:
-    return {key.removeprefix(prefix): value for key, value in params.items() if key.startswith(prefix)}
+def applied(module: nn.Module, prefix: str) -> Callable[[Params, Tensor], Tensor]:
+    """(params, x) -> module(x), the parameters named PREFIX + NAME standing in for the module's own during the call.
+
+    What `torch.func.functional_call` does, but that looks all names up in each call, which costs as much as a layer.
+    """
+    names = {id(own): prefix + name for name, own in module.named_parameters()}  # one, where layers share a parameter
+    places = [
+        (part._parameters, key, names[id(own)])
+        for part in module.modules()
+        for key, own in part._parameters.items()
+        if own is not None
+    ]
+
+    def call(params: Params, x: Tensor) -> Tensor:
+        own = [held[key] for held, key, _ in places]
+        try:
+            for held, key, name in places:
+                held[key] = params[name]  # type: ignore[assignment]  # a module computes with any tensor
+            return module(x)
+        finally:
+            for (held, key, _), value in zip(places, own, strict=True):
+                held[key] = value
+
+    return call

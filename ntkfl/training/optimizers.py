@@ -55,19 +55,22 @@ class SGD:
 
     def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
         gradient = _prepared(params, gradient, self.weight_decay, self.clip)
+        if active is None:
+            values, directions = list(params.values()), [gradient[name] for name in params]
+            if self.momentum:
+                velocities = [state["velocity"][name] for name in params]
+                torch._foreach_mul_(velocities, self.momentum)
+                torch._foreach_add_(velocities, directions)
+                directions = velocities
+            torch._foreach_sub_(values, directions, alpha=rate)
+            return
         for name, value in params.items():
             direction = gradient[name]
             if self.momentum:
                 velocity = state["velocity"][name]
-                if active is None:
-                    velocity.mul_(self.momentum).add_(direction)
-                else:
-                    _assign(velocity, self.momentum * velocity + direction, active)
+                _assign(velocity, self.momentum * velocity + direction, active)
                 direction = velocity
-            if active is None:
-                value.sub_(direction, alpha=rate)
-            else:
-                _assign(value, value - rate * direction, active)
+            _assign(value, value - rate * direction, active)
 
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
         m = self.momentum

@@ -3,13 +3,14 @@
 import json
 import math
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from experiments.benchmarks import elsewhere
+from experiments.benchmarks import elsewhere, runner
 from experiments.benchmarks.bench_report import as_json, from_json, page
 from experiments.benchmarks.candidate import timed
 from experiments.benchmarks.runner import Timing, _skipped, exponent, measured
@@ -143,3 +144,23 @@ def test_an_unknown_workload_is_refused_with_the_nearest():
     done = CliRunner().invoke(app, ["bench", "intial-gram"])
     assert done.exit_code == 2
     assert "initial-gram" in done.output
+
+
+class Stand:
+    """In the place of a candidate's process: its times are 1, 2, 3, ... times `unit` seconds."""
+
+    died, numbers = "", (1.0,)
+
+    def __init__(self, unit):
+        self.times = iter({"clock": unit * k, "processor": 0.0, "memory": 1} for k in range(1, 9))
+        self.first = self.once()
+
+    def once(self):
+        return next(self.times)
+
+
+def test_the_first_time_counts_only_where_the_work_is_long(monkeypatch):
+    monkeypatch.setattr(runner, "_process", lambda *_: nullcontext(Stand(unit)))
+    for unit, middle in ((runner.LONG / 2, 3), (2 * runner.LONG, 2)):  # the medians of 2, 3, 4 and of 1, 2, 3
+        ours, _ = measured(CUBIC, CUBIC.sizes[0], repetitions=3, threads=1)
+        assert ours.clock == middle * unit

@@ -36,6 +36,10 @@ TABLE = [
     (Kind.UPPER, 5, np.inf, 1, 0, U),
     (Kind.UPPER, 1, 0, 5, np.inf, U),
     (Kind.UPPER, np.inf, 0, 1, np.inf, U),  # infinity is no scale to measure an error by
+    (Kind.UPPER, np.inf, 0, np.inf, 0, U),  # two overflows are in no order
+    (Kind.LOWER, -np.inf, 0, -np.inf, 0, U),
+    (Kind.UPPER, 1, 0, np.inf, 0, H),
+    (Kind.UPPER, np.inf, 0, 1, 0, V),
     (Kind.EQUALITY, np.inf, 0, 1, np.inf, U),
     (Kind.LOWER, 2, 0.4, 1, 0.4, H),
     (Kind.LOWER, 1, 0.4, 2, 0.4, V),
@@ -226,3 +230,17 @@ def test_growth_of_what_may_be_zero_refutes_no_order(error, outcome):
     sizes = 2.0 ** np.arange(1, 9)
     left = Estimate(1e-38 * np.ones(8), 1e-38 * error * np.ones(8), "ball")
     assert _growth(SimpleNamespace(sizes=sizes), left, Estimate.exact(1 / sizes)).outcome is outcome
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_sides_are_as_near_as_those_of_the_nearest_part(order):
+    """A part that is well known and tight must not hide one that is too little known to be left at that."""
+    tight, near = (estimate(0.9, 1e-12), estimate(1.0)), (estimate(0.5, 0.1), estimate(1.0))
+    left, right = zip(*((tight, near)[i] for i in order), strict=True)
+    statement = SimpleNamespace(id="mine/T", kind=Kind.UPPER)
+    formula = SimpleNamespace(evaluate=lambda constants: right, lower=None)
+    found = judge(statement, Form.STATED, None, formula=formula, left=left, constants={})
+    assert (found.outcome, found.tightness) == (H, 0.9)
+    assert found.margin_in_errors == compare(Kind.UPPER, *near).margin_in_errors < 10
+    between = compare(Kind.TWO_SIDED, estimate(0.9, 0.01), estimate(1.0), estimate(0.895))
+    assert between.margin_in_errors == compare(Kind.LOWER, estimate(0.9, 0.01), estimate(0.895)).margin_in_errors

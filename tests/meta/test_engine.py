@@ -5,6 +5,7 @@ import shlex
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+import flint
 import numpy as np
 import pytest
 import sympy as sp
@@ -15,8 +16,10 @@ from bounds.formula import Formula
 from bounds.mutants import scaled
 from bounds.options import Options
 from bounds.statement import Form, Hypothesis, Kind, Outcome, Source, Statement
+from ntkfl.balls import PRECISION
 from ntkfl.estimate import Estimate
 from verification.check import OWN_DATA
+from verification.compare import judge
 from verification.engine import verify, verify_all
 from verification.replaying import replay_command
 from verification.verdict import Verdict
@@ -117,6 +120,34 @@ def test_too_few_admitted_cases_are_untested_and_say_why():
     assert verdict.outcome is Outcome.UNTESTED
     assert not verdict.as_recorded
     assert verdict.notes[0] == "7 admitted cases of 20 required; hypothesis 'tiny' rejected 23"
+
+
+@pytest.mark.parametrize(
+    "families", [(), (Numbers(trials=0, required=0),), (Numbers(required=0),)], ids=["none", "no seeds", "all rejected"]
+)
+def test_a_statement_of_no_case_is_untested(families):
+    never = Hypothesis("never", "x < 0", lambda case: -case.value)
+    (found,) = verify(claim(draws=families, hypotheses=(never,)))
+    assert (found.outcome, found.trials) == (Outcome.UNTESTED, 0)
+    assert found.notes[0].startswith("0 admitted cases of 1 required")
+
+
+def test_both_sides_are_taken_at_one_precision():
+    """Else the ends of a ball would depend on what the threads that prepare cases ask for meanwhile."""
+    seen = []
+
+    def measure(case):
+        seen.append(flint.ctx.prec)
+        return Estimate.exact(case.value)
+
+    def constants(case):
+        seen.append(flint.ctx.prec)
+        return {X: case.value}
+
+    statement = claim(measure=measure, constants=constants)
+    verify(statement)
+    judge(statement, Form.STATED, Number(1.0))
+    assert set(seen) == {PRECISION}
 
 
 def test_mutants_are_judged_on_the_same_cases():

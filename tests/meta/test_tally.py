@@ -58,6 +58,13 @@ def test_untested_names_the_hypothesis_that_rejected_most():
     assert tally({H: 3}).settle(Kind.UPPER, 20)[1] == ("3 admitted cases of 20 required",)
 
 
+@pytest.mark.parametrize("rejected", [{}, {"unit-rows": 3}])
+def test_nothing_holds_that_was_tried_on_nothing(rejected):
+    outcome, notes = tally({}, rejected=rejected).settle(Kind.UPPER, 0)
+    assert outcome is Outcome.UNTESTED
+    assert notes[0].startswith("0 admitted cases of 1 required")
+
+
 def test_a_ladder_counts_all_its_runs():
     assert tally({H: 1}, weight=56).settle(Kind.ORDER, 20)[0] is H
     assert tally({H: 1}, weight=19).settle(Kind.ORDER, 20)[0] is Outcome.UNTESTED

@@ -326,6 +326,27 @@ def test_steps_beyond_the_limit_warn_with_the_limit():
         simulate(PROBLEM, Setup(width=4, rounds=2, eta_local=9.0))
 
 
+@pytest.mark.parametrize("way", ["plain", "compiled", "grouped"])
+@pytest.mark.parametrize("eta_local, local_steps, rounds", [(1e100, 1, 6), (1e200, 2, 1), (1e6, 60, 2), (1e6, 7, 40)])
+def test_an_overflow_never_passes_for_outputs_of_zero(way, eta_local, local_steps, rounds, monkeypatch):
+    monkeypatch.setattr(algorithm1, "GROUPED", 0)
+    x = np.random.default_rng(0).normal(size=(6, 4))
+    x[np.arange(6), [0, 1, 2, 3, 0, 1]] = 0.0  # weights that are infinite make these NaN
+    problem = Problem(x, np.array([1.0, -1, 1, 1, -1, 1]), [0, 1, 0, 1, 0, 1])
+    setup = Setup(width=64, rounds=rounds, eta_local=eta_local, local_steps=local_steps)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        with pytest.raises(FloatingPointError, match=r"the run overflowed at round \d+"):
+            simulate(problem, setup, compiled=way == "compiled", movements=way != "grouped")
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_movements_whose_squares_overflow_are_not_passed_over(compiled):
+    problem, weights = Problem(np.eye(2), np.array([1e160, 0.0])), Weights(np.ones((3, 2)), np.ones(3))
+    with pytest.raises(FloatingPointError, match="the run overflowed at round 0"):
+        simulate(problem, Setup(width=3, rounds=1, eta_local=0.1), weights, compiled=compiled)
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_an_overflow_is_an_error_that_names_round_and_limit_never_nan(compiled):
     setup = Setup(width=64, rounds=4000, eta_local=20.0, local_steps=1)

@@ -1,5 +1,7 @@
 """H_inf: against 60-digit arithmetic, against finite networks, and the symmetries of its definition."""
 
+from contextlib import nullcontext
+
 import mpmath
 import numpy as np
 import pytest
@@ -167,3 +169,29 @@ def test_pairs_are_repaired_alike_however_many_are_taken_at_a_time(monkeypatch):
     whole = infinite(x)
     monkeypatch.setattr(limit, "_GATHER", 7)  # one pair at a time
     assert np.array_equal(infinite(x), whole)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_tiles_are_the_same_whoever_computes_them(threads, monkeypatch):
+    x = np.random.default_rng(12).normal(size=(900, 4))
+    monkeypatch.setattr(limit_tiles, "worker_threads", lambda: nullcontext(2))
+    whole = infinite(x)
+    monkeypatch.setattr(limit_tiles, "worker_threads", lambda: nullcontext(threads))
+    assert np.array_equal(infinite(x), whole)
+
+
+def test_an_error_within_a_tile_is_not_lost(monkeypatch):
+    def broken(*_):
+        raise ArithmeticError("a tile")
+
+    monkeypatch.setattr(limit_tiles, "entries", lambda: broken)
+    with pytest.raises(ArithmeticError, match="a tile"):
+        limit_tiles.fill(np.empty((3, 3)), *[np.eye(3)] * 2, True, 0.9, broken)
+
+
+def test_the_polynomial_of_a_tile_is_arccos_to_a_few_roundings():
+    cosine = np.linspace(-0.9, 0.9, 100_001).reshape(1, -1)
+    value, far, ones = np.empty_like(cosine), np.empty((cosine.size, 2), np.int64), np.ones(cosine.size)
+    assert limit_tiles.entries()(cosine, ones[:1], ones, 0.9, False, value, far) == 0
+    assert np.abs(value - cosine * (np.pi - np.arccos(cosine)) / (2 * np.pi)).max() < 4 * limit.ROUNDOFF
+    assert limit_tiles.entries()(cosine, ones[:1], ones, 0.5, False, value, far) == (np.abs(cosine) > 0.5).sum()

@@ -1,12 +1,14 @@
 """Packed patterns and their pair counts: against plain booleans, whatever path, block, thread or rounding."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ntkfl.gram import activations, finite, initial, local_gram, packing, pair_counts, patterns
+from ntkfl.gram import activations, finite, finite_width, initial, local_gram, packing, pair_counts, patterns
 from ntkfl.initialisation import draw
 
 
@@ -15,8 +17,8 @@ def packed_in_threads(monkeypatch):
     """Every count is packed, and made by three threads."""
     monkeypatch.setattr(pair_counts, "LOADING", -1)
     monkeypatch.setattr(pair_counts, "PARALLEL", -1)
-    monkeypatch.setattr(pair_counts, "worker_threads", lambda: 3)
-    monkeypatch.setattr(patterns, "_ENTRIES", 700)
+    monkeypatch.setattr(pair_counts, "worker_threads", lambda: nullcontext(3))
+    monkeypatch.setattr(finite_width, "_PATTERNS", 700)
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Initial weights: one network for each seed, however it is drawn, with the distribution it claims."""
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,6 +25,15 @@ def test_a_narrow_network_is_the_beginning_of_a_wide_one(narrow, extra, seed):
     small, large = draw(narrow, 2, seed), draw(narrow + extra, 2, seed)
     assert np.array_equal(small.hidden, large.hidden[:narrow])
     assert np.array_equal(small.signs, large.signs[:narrow])
+
+
+@pytest.mark.parametrize("d", [1, 3, 4, 5, 20, 65])
+def test_the_second_chunk_is_normal_of_its_own_key_and_shape(d):
+    """However many values the compiled draw makes: a network must not change where its d is compiled otherwise."""
+    of_hidden, of_signs = jax.random.split(jax.random.fold_in(jax.random.key(9, impl="threefry2x32"), 1))
+    hidden, signs = (part[CHUNK:] for part in draw(2 * CHUNK, d, seed=9))
+    assert np.array_equal(hidden, jax.jit(jax.random.normal, static_argnums=(1, 2))(of_hidden, (CHUNK, d), np.float64))
+    assert np.array_equal(signs, jax.random.rademacher(of_signs, (CHUNK,), np.float64))
 
 
 def test_seeds_that_agree_in_their_low_or_high_bits_give_different_networks():

@@ -136,3 +136,20 @@ def test_precision_is_restored_also_after_a_refusal():
 def test_what_does_not_fit_is_refused_as_by_the_simulator():
     with pytest.raises(ValueError, match="weights have shapes"):
         plain_run(PROBLEM, Setup(width=5), WEIGHTS, BALL)
+
+
+@pytest.mark.parametrize("linearised", [False, True])
+def test_local_flips_are_counted_from_the_weights(linearised):
+    """By replaying a round of each client from the weights that it starts with, neuron by neuron."""
+    run = plain_run(PROBLEM, SETUP, WEIGHTS, linearised=linearised, keep=range(SETUP.rounds))
+    start, scale = PROBLEM.x @ WEIGHTS.hidden.T >= 0, 1 / np.sqrt(SETUP.width)
+    for t in range(SETUP.rounds):
+        for members in PROBLEM.clients():
+            x, w = PROBLEM.x[members], run.weights[t]
+            for k in range(SETUP.local_steps + 1):
+                z = x @ w.T
+                on = start[members] if linearised else z >= 0
+                assert np.array_equal(run.local_flips.value[t, k, members], (on != start[members]).sum(axis=1))
+                residual = PROBLEM.y[members] - scale * (z * on) @ WEIGHTS.signs
+                w = w + SETUP.eta_local * scale * WEIGHTS.signs[:, None] * ((on.T * residual) @ x)
+    assert linearised != run.local_flips.value.any()

@@ -117,6 +117,28 @@ def test_entries_whose_products_overflow_are_refused():
         smallest_eigenvalue(h)
 
 
+def test_a_matrix_is_the_same_in_blocks_of_any_number_of_rows(monkeypatch):
+    rng = np.random.default_rng(4)
+    a = rng.normal(size=(230, 230))
+    exact = a @ a.T / 230
+    exact = np.triu(exact) + np.triu(exact, 1).T
+    rounded = exact * (1 + 1e-15 * rng.choice([-1, 1], exact.shape))
+    matrices = (exact, rounded, Estimate(exact, 1e-9 * np.abs(a)))
+    wanted = [smallest_eigenvalue(h) for h in matrices]
+    broken = exact.copy()
+    broken[200, 3], broken[7, 210] = np.inf, 1e3
+    for rows in (1, 7, 64):
+        monkeypatch.setattr(spectrum, "_ENTRIES", rows * 230)
+        for found, expected in zip(map(smallest_eigenvalue, matrices), wanted, strict=True):
+            assert np.isclose(found.value, expected.value, rtol=0, atol=1e-13)
+            assert np.isclose(found.error, expected.error, rtol=1e-9, atol=0)
+        with pytest.raises(ValueError, match=r"entry \(200, 3\) of the matrix is inf"):
+            smallest_eigenvalue(broken)
+    broken[200, 3] = exact[200, 3]
+    with pytest.raises(ValueError, match=r"from their mirror images by up to 1e\+03"):
+        smallest_eigenvalue(broken)
+
+
 @settings(deadline=None, max_examples=25)
 @given(seed=seeds, n=st.integers(2, 8), d=st.integers(2, 6), factor=st.floats(0.01, 100))
 def test_parallel_rows_are_named_and_lambda_is_zero(seed, n, d, factor):

@@ -59,14 +59,19 @@ def test_several_processes_find_what_one_finds_in_the_same_order():
     assert not multiprocessing.active_children()
 
 
-def test_a_process_that_is_killed_takes_no_other_verdict_with_it():
-    counted = []
+def test_a_process_that_is_killed_takes_no_other_verdict_with_it(monkeypatch):
+    counted, busy, take = [], [], processes._Worker.take
+
+    def taking(worker, unit):
+        busy.append(worker.process.pid)
+        take(worker, unit)
 
     def kill_one(family, done, total):
         if not counted:
-            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+            os.kill(busy[0], signal.SIGKILL)  # the other one may still be starting, with nothing to lose
         counted.append((done, total))
 
+    monkeypatch.setattr(processes._Worker, "take", taking)
     found = verify_in_processes(CHEAP, FEW, progress=kill_one, processes=2)
     lost = [verdict for verdict in found if verdict.error]
     assert 1 <= len({verdict.id for verdict in lost}) < len(CHEAP)

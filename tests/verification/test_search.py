@@ -48,8 +48,9 @@ def without_witness(identifier):
     return replace(get(identifier), witness={}, necessity={})
 
 
-def found_in(identifier, examples=400, seconds=60, seed=0):
-    done = attack(without_witness(identifier), Form.STATED, examples=examples, seconds=seconds, seed=seed, shrinking=2)
+def found_in(identifier, examples=400, seconds=60, seed=0, shrinking=2):
+    budget = {"examples": examples, "seconds": seconds, "shrinking": shrinking}
+    done = attack(without_witness(identifier), Form.STATED, seed=seed, **budget)
     assert done.found is not None, (done.tried, done.admitted, done.best)
     assert not done.contradicts_record
     assert not done.missed
@@ -70,7 +71,7 @@ def test_it_finds_what_is_false_and_the_file_replays_it_bit_for_bit(identifier):
 
 
 def test_what_it_finds_is_small():
-    sum_of_one = found_in("fl-ntk/A.1").case
+    sum_of_one = found_in("fl-ntk/A.1", shrinking=60).case  # on a slow machine too: it takes half a second
     assert sum_of_one == BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(1))
 
 
@@ -157,6 +158,9 @@ def test_a_bad_request_is_refused():
         attack(get("fl-ntk/A.1"), Form.PROVED)
     with pytest.raises(ValueError, match="the budget is 0 cases in 60 seconds; both must be positive"):
         attack(get("fl-ntk/A.1"), Form.STATED, examples=0)
+    without = replace(get("fl-ntk/A.1"), draws=lambda options: (), form_draws={})
+    with pytest.raises(ValueError, match=r"fl-ntk/A.1 draws no families of cases for its stated form"):
+        attack(without, Form.STATED)
     with pytest.raises(ValueError, match=r"the range is \(2, 1\); it must be"):
         log_uniform(2, 1)
 

@@ -95,7 +95,7 @@ def attack(
         shrinking: seconds for each of the two ways of shrinking what is found. progress: told each stage.
 
     Raises:
-        ValueError: a form that the statement does not have, or a budget that is not positive.
+        ValueError: a form that the statement does not have, one without families, or a budget that is not positive.
     """
     if form not in statement.forms:
         has = ", ".join(found.value for found in statement.forms)
@@ -103,6 +103,10 @@ def attack(
     if not (examples >= 1 and seconds > 0):
         raise ValueError(f"the budget is {examples} cases in {seconds:g} seconds; both must be positive")
     families = _distinct(statement.families(form, options or Options()))
+    if not families:
+        raise ValueError(
+            f"{statement.id} draws no families of cases for its {form.value} form; a search needs one or more"
+        )
     began = time.process_time()
     hunt = Hunt(statement, form, began, shrinking, progress)
     share = max(1, examples // len(families))

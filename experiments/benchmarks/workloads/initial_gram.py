@@ -121,6 +121,7 @@ OWN_JAX = (  # NtkImplementation: 1 contracts Jacobians, 2 takes products with t
     (2, {"m": 2**12}),
     (3, {"m": 2**14, "d": 10}),
 )
+HELD = {"m": 2**20}  # weights that are held; drawn block by block there may be any number
 WORKLOAD = Workload(
     name="initial-gram",
     says="H(0), n samples of d features, m neurons",
@@ -129,12 +130,13 @@ WORKLOAD = Workload(
         {"n": 1000, "d": 10, "m": 2**14},
         {"n": 1000, "d": 10, "m": 2**17},
         {"n": 1000, "d": 10, "m": 2**20},
+        {"n": 1000, "d": 10, "m": 2**24},
         {"n": 1000, "d": 784, "m": 2**14},
     ),
     candidates=(
-        Candidate("ntkfl", _ours, "ours"),
+        Candidate("ntkfl", _ours, "ours", most=HELD),
         Candidate("ntkfl, weights drawn too", _ours_drawn, "also ours"),
-        Candidate("float32 products", _products, "limit"),
+        Candidate("float32 products", _products, "limit", most=HELD),
         Candidate("torch.func", _torch_func, most={"m": 2**14, "d": 10}),
         Candidate("neural-tangents", _neural_tangents, needs="neural_tangents", most={"m": 2**12}),
         *(

@@ -36,7 +36,7 @@ def _cholesky(sizes: Sizes) -> Call:
 WORKLOAD = Workload(
     name="smallest-eigenvalue",
     says="lambda_min of H_inf, n samples of d features",
-    sizes=({"n": 2500, "d": 32}, {"n": 5000, "d": 32}),
+    sizes=({"n": 2500, "d": 32}, {"n": 5000, "d": 32}, {"n": 10000, "d": 32}),
     candidates=(
         Candidate("ntkfl", _ours, "ours"),
         Candidate("eigvalsh", _all),

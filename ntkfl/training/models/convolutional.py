@@ -1,4 +1,8 @@
-"""The small convolutional networks of FedGuCci (SimpleCNN) and of IMA (Table IV)."""
+"""The small convolutional networks of FedGuCci (SimpleCNN) and of IMA (Table IV).
+
+The ReLU stands after the pooling, where the papers have it before: outputs and gradients are the same, to the bit, and
+there is a quarter as much for it to do.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +23,8 @@ def simple_cnn(request: Request) -> Model:
 
     def convolutions() -> nn.Sequential:
         return nn.Sequential(
-            *(nn.Conv2d(channels, 32, 3), nn.ReLU(), nn.MaxPool2d(2)),
-            *(nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2)),
+            *(nn.Conv2d(channels, 32, 3), nn.MaxPool2d(2), nn.ReLU()),
+            *(nn.Conv2d(32, 64, 3), nn.MaxPool2d(2), nn.ReLU()),
             *(nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Flatten()),
         )
 
@@ -45,8 +49,8 @@ def ima_cnn(request: Request) -> Model:
 
     def convolutions() -> nn.Sequential:
         return nn.Sequential(
-            *(nn.Conv2d(channels, filters, 5), nn.ReLU(), nn.MaxPool2d(2)),
-            *(nn.Conv2d(filters, filters, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()),
+            *(nn.Conv2d(channels, filters, 5), nn.MaxPool2d(2), nn.ReLU()),
+            *(nn.Conv2d(filters, filters, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten()),
         )
 
     flat = flat_length(convolutions, shape)
@@ -69,8 +73,8 @@ def ima_domain_cnn(request: Request) -> Model:
 
     def convolutions() -> nn.Sequential:
         return nn.Sequential(
-            *(*_normed(channels, 64), nn.ReLU(), nn.MaxPool2d(2)),
-            *(*_normed(64, 64), nn.ReLU(), nn.MaxPool2d(2)),
+            *(*_normed(channels, 64), nn.MaxPool2d(2), nn.ReLU()),
+            *(*_normed(64, 64), nn.MaxPool2d(2), nn.ReLU()),
             *(*_normed(64, 128), nn.ReLU(), nn.Flatten()),
         )
 

@@ -1,4 +1,7 @@
-"""VGG11 (Simonyan & Zisserman 2015) without batch norm, and AlexNet (Krizhevsky et al. 2012)."""
+"""VGG11 (Simonyan & Zisserman 2015) without batch norm, and AlexNet (Krizhevsky et al. 2012).
+
+Pooling stands before the ReLU: see `convolutional`.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def vgg11(request: Request, norm: Norm, projected: bool = False) -> Model:
                 layers += [*convolution(inputs, filters, 3, norm, padding=1), nn.ReLU()]
                 inputs = filters
             else:
-                layers.append(nn.MaxPool2d(2))
+                layers.insert(-1, nn.MaxPool2d(2))
         projector = [nn.Linear(512, 128)] if projected else []
         body = nn.Sequential(*drawn_for_relu(nn.Sequential(*layers)), Mean(), *projector)
         return body, readout(128 if projected else 512, request.outputs)
@@ -50,11 +53,11 @@ def ima_alexnet(request: Request) -> Model:
 
     def convolutions() -> nn.Sequential:
         return nn.Sequential(
-            *(*convolution(channels, 64, 11, "group", 4, 2), nn.ReLU(), nn.MaxPool2d(3, 2)),
-            *(*convolution(64, 192, 5, "group", padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
+            *(*convolution(channels, 64, 11, "group", 4, 2), nn.MaxPool2d(3, 2), nn.ReLU()),
+            *(*convolution(64, 192, 5, "group", padding=2), nn.MaxPool2d(3, 2), nn.ReLU()),
             *(*convolution(192, 384, 3, "group", padding=1), nn.ReLU()),
             *(*convolution(384, 256, 3, "group", padding=1), nn.ReLU()),
-            *(*convolution(256, 256, 3, "group", padding=1), nn.ReLU(), nn.MaxPool2d(3, 2), nn.Flatten()),
+            *(*convolution(256, 256, 3, "group", padding=1), nn.MaxPool2d(3, 2), nn.ReLU(), nn.Flatten()),
         )
 
     flat = flat_length(convolutions, shape)

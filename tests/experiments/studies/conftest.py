@@ -54,7 +54,7 @@ def started():
             process.kill()
 
 
-def until(seen, seconds=60.0):
+def until(seen, seconds=300.0):
     """Wait until `seen()` is true; an assertion if it does not become so."""
     end = time.monotonic() + seconds
     while not seen():

@@ -6,6 +6,7 @@ import pytest
 from bounds.statement import Outcome
 from experiments.studies.answers import along, equal, exponent, interval, samples, upper
 from experiments.studies.spread import mean, root_mean_square
+from experiments.studies.study import counted
 from ntkfl.estimate import Estimate
 
 SIZES = 2.0 ** np.arange(6, 14)
@@ -108,3 +109,16 @@ def test_points_of_a_chart_lie_in_their_intervals_and_missing_ones_are_nan():
         assert (low[:-1] <= value[:-1]).all() and (value[:-1] <= high[:-1]).all() and (low < high)[:-1].all()
         assert np.isnan([value[-1], low[-1], high[-1]]).all()
     assert root_mean_square([np.array([3.0, 4.0])])[0][0] == pytest.approx(np.sqrt(12.5))
+
+
+def test_where_it_holds_with_an_open_cell_the_ratio_is_that_of_the_worst_settled_one():
+    left, unknown = np.append(np.full(39, 0.5), 0.9), np.append(np.zeros(39), np.inf)
+    answer = upper("c", "s", left, np.ones(40), unknown)
+    assert answer.outcome is Outcome.HOLDS and answer.note == "1 of 40 trials unresolved"
+    assert answer.measured is not None and (answer.measured.value, answer.measured.error) == (0.5, 0.0)
+
+
+def test_answers_are_counted_in_words():
+    counts = [Outcome.HOLDS, Outcome.HOLDS, Outcome.TOUCHES, Outcome.VIOLATED]
+    assert counted(counts) == "4 answers: 2 hold, 1 touches, 1 violated"
+    assert counted(counts[:1]) == "1 answer: 1 holds" and counted([]) == "0 answers: none"

@@ -148,7 +148,7 @@ def test_two_writers_killed_at_random_moments_leave_no_half_cell(tmp_path, start
             writer.send_signal(signal.SIGKILL)
             writer.wait()
         found = {cell.point["seed"]: store.kept(cell) for cell in cells}
-        assert sum(there is not None for there in found.values()) > 3
+        assert found[3] is not None
         for seed, there in found.items():
             assert there is None or (there.arrays["square"] == seed**2).all()
         store.path(cells[3]).unlink()

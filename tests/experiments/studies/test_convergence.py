@@ -87,6 +87,22 @@ def test_a_network_that_does_not_get_there_runs_to_its_bound_and_needs_more(monk
     assert found["rounds_run"] == np.inf and ran[0] >= found["rounds_bound"] > 2 * found["rounds_limit"]
 
 
+@pytest.mark.parametrize("legs", [0, 1])
+def test_a_network_that_overflows_does_not_drop_out(monkeypatch, legs):
+    done, really = [], convergence.simulate
+
+    def overflows(*arguments, **options):
+        done.append(None)
+        if len(done) > legs:
+            raise FloatingPointError("the run overflowed at round 7")
+        return really(*arguments, **options)
+
+    monkeypatch.setattr(convergence, "simulate", overflows)
+    monkeypatch.setattr(convergence, "SHARE", 1e-9)
+    found = measure(POINT)
+    assert len(done) == legs + 1 and found["rounds_run"] == found["over_bound"] == np.inf
+
+
 def test_networks_that_do_not_get_there_violate_and_leave_the_exponents_open():
     cells = planted(STUDY, lambda p: cell(p) | ({} if p["seed"] else {"rounds_run": np.inf}))
     answers = {answer.source + answer.claim: answer.outcome for answer in STUDY.summarise(cells)}
@@ -98,7 +114,7 @@ def test_networks_that_do_not_get_there_violate_and_leave_the_exponents_open():
 def test_what_is_not_stable_is_counted():
     gone = dict.fromkeys(("rounds_limit", "rounds_run", "rounds_bound", "over_bound"), np.nan)
     cells = planted(STUDY, lambda p: cell(p) | ({} if p["seed"] or p["clients"] > 1 else gone))
-    assert all("32 cells are left out" in answer.note for answer in STUDY.summarise(cells)[:2])
+    assert all("left out: 32 cells" in answer.note for answer in STUDY.summarise(cells)[:2])
 
 
 def test_missing_cells_and_other_values_of_the_axes():

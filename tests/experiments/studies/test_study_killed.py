@@ -17,12 +17,12 @@ from experiments.studies.study_folder import StudyFolder
 
 pytestmark = pytest.mark.slow
 RUN = ("-m", "experiments", "study", "run")
-SLOW = {"PENDULUM_SECONDS": "0.15"}
+SLOW = {"PENDULUM_SECONDS": "0.5"}  # many cells are left while a loaded machine sees that some are done
 
 
 def finished(process, status=0):
     """What it printed on its streams, when it has ended with this exit status."""
-    out, err = (stream.decode() for stream in process.communicate(timeout=120))
+    out, err = (stream.decode() for stream in process.communicate(timeout=300))
     assert process.returncode == status, err
     return out, err
 
@@ -59,14 +59,14 @@ def test_killed_at_random_moments_it_ends_with_the_bits_of_an_uninterrupted_run(
 
 def test_workers_do_not_outlive_a_killed_run(pendulum, tmp_path, started):
     process = started(
-        *RUN, pendulum, "--processes", "2", "--out", tmp_path, PENDULUM_SECONDS="60", LOG=f"{tmp_path}/log"
+        *RUN, pendulum, "--processes", "2", "--out", tmp_path, PENDULUM_SECONDS="600", LOG=f"{tmp_path}/log"
     )
     until(lambda: (tmp_path / "log").exists())
     workers = children(process.pid)
     assert len(workers) == 2
     process.send_signal(signal.SIGKILL)
     process.wait()
-    until(lambda: not any(alive(worker) for worker in workers), 10)
+    until(lambda: not any(alive(worker) for worker in workers), 60)
 
 
 def children(pid):

@@ -163,14 +163,15 @@ def test_a_full_disk_stops_the_run_and_keeps_what_is_done(grid, tmp_path, monkey
 
 
 HOLDER = """
-import sys, time
+import os, sys, time
 from pathlib import Path
 from experiments.studies.cell import Cell
 from experiments.studies.cell_store import CellStore
 with CellStore(Path(sys.argv[1])).claim(Cell("pendulum", eval(sys.argv[2]), sys.argv[3])) as mine:
     print(mine, flush=True)
-    time.sleep(1)
-    import os
+    while len(list(Path(sys.argv[1]).glob("cells/*.safetensors"))) < 15:
+        time.sleep(0.01)
+    time.sleep(0.2)  # it may be waited for by now
     os._exit(1)
 """
 

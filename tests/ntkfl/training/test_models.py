@@ -14,7 +14,7 @@ from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.federation import Federation
 from ntkfl.training.local_plan import LocalWork
 from ntkfl.training.method import Average, Method
-from ntkfl.training.model import from_modules
+from ntkfl.training.model import applied, from_modules
 from ntkfl.training.models import build, catalogue
 from ntkfl.training.models.two_layer import from_network, to_network
 from ntkfl.training.objectives import CrossEntropy, half_squares
@@ -160,6 +160,63 @@ def test_the_mapped_gradient_is_the_loops(spec, shape):
 def test_the_mapped_gradient_of_large_models_is_the_loops(spec, shape):
     data = some_data(shape, n=2)
     assert_close(*mapped_and_looped(build(spec, data), data))
+
+
+@pytest.mark.parametrize(
+    ("spec", "size", "padding", "pooled"),
+    [("simple-cnn", 18, 0, (1, 1, 0)), ("ima-cnn", 16, 0, (1, 1)), ("vgg11", 32, 1, (1, 1, 0, 1, 0, 1, 0, 1))],
+)
+def test_pooling_before_the_relu_is_to_the_bit_the_printed_pooling_after_it(spec, size, padding, pooled):
+    data = some_data((1, size, size), n=3)
+    model = build(spec, data)
+
+    def printed(params, x):
+        weights = iter(params.items())
+        for pools in pooled:
+            (_, filters), (_, bias) = next(weights), next(weights)
+            x = nn.functional.conv2d(x, filters, bias, padding=padding).relu()
+            x = nn.functional.max_pool2d(x, 2) if pools else x
+        x = x.mean((-2, -1)) if spec == "vgg11" else x.flatten(1)
+        layers = [(matrix, bias) for (_, matrix), (_, bias) in zip(weights, weights, strict=True)]
+        for place, (matrix, bias) in enumerate(layers):
+            x = nn.functional.linear(x, matrix, bias)
+            x = x.relu() if len(layers) > 1 and place == 0 else x  # both networks have one between their linear layers
+        return x
+
+    params = model.initial(1)
+    assert torch.equal(model.outputs(params, data.x), printed(params, data.x))
+    found, expected = (grad(lambda p, f=f: f(p, data.x).square().sum())(params) for f in (model.outputs, printed))
+    assert all(torch.equal(found[name], expected[name]) and expected[name].any() for name in params)
+
+
+class Shared(nn.Module):
+    """Two layers with one matrix, and a bias of its own outside any layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3, bias=False)
+        self.second.weight = self.first.weight
+        self.shift = nn.Parameter(torch.randn(3))
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(x))) + self.shift
+
+
+def test_a_module_is_applied_to_parameters_as_functional_call_does():
+    module, x = Shared().double(), torch.randn(2, 3, dtype=torch.float64)
+    own = dict(module.named_parameters())
+    other = {name: torch.randn_like(value) for name, value in own.items()}
+    call = applied(module, "body.")
+    found = call({f"body.{name}": value for name, value in other.items()} | {"head.weight": x}, x)
+    assert torch.equal(found, torch.func.functional_call(module, other, x))
+    with pytest.raises(RuntimeError, match="shape"):
+        call({f"body.{name}": value for name, value in other.items()}, torch.ones(2, 5, dtype=torch.float64))
+    with pytest.raises(KeyError, match="body"):
+        call(other, x)
+    assert (
+        all(value is own[name] for name, value in module.named_parameters())
+        and module.second.weight is own["first.weight"]
+    )
 
 
 @pytest.mark.parametrize(

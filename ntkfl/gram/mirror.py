@@ -1,0 +1,16 @@
+"""One triangle of a symmetric matrix from the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_ROWS = 256  # of a block; what is moved at once stays in cache
+
+
+def mirrored(upper: np.ndarray) -> np.ndarray:
+    """The matrix (n, n) itself, its entries below the diagonal overwritten by those above."""
+    for start in range(0, len(upper), _ROWS):
+        rows, rest = slice(start, start + _ROWS), slice(start + _ROWS, None)
+        upper[rows, rows] = np.triu(upper[rows, rows]) + np.triu(upper[rows, rows], 1).T
+        upper[rest, rows] = upper[rows, rest].T
+    return upper

@@ -1,0 +1,16 @@
+"""The lower triangle from the upper one, block by block."""
+
+import numpy as np
+import pytest
+
+from ntkfl.gram import mirror
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 64])
+def test_the_upper_triangle_stays_and_the_lower_one_follows(n, monkeypatch):
+    monkeypatch.setattr(mirror, "_ROWS", 3)
+    matrix = np.random.default_rng(n).normal(size=(n, n))
+    upper = np.triu(matrix)
+    found = mirror.mirrored(matrix)
+    assert found is matrix
+    assert np.array_equal(np.triu(found), upper) and np.array_equal(found, found.T)

@@ -1,0 +1,37 @@
+"""The batches of a plan: their samples, and the places that one client alone does not need."""
+
+import numpy as np
+import pytest
+import torch
+from tiny_federations import classes
+
+from ntkfl.training.batches import Batches
+from ntkfl.training.local_plan import LocalWork, local_plan
+
+WORKS = [LocalWork(epochs=2, batch_size=3), LocalWork(batch_size=None, steps=2), LocalWork(batch_size=4, steps=5)]
+
+
+@pytest.mark.parametrize("work", WORKS, ids=repr)
+def test_a_step_has_the_samples_of_the_plan(work):
+    data = classes()
+    plan = local_plan(data.members(), [2, 0, 4], work, 1, 0, 0)
+    batches = Batches(data, plan, torch.float32, alone=False)
+    for step in range(plan.active.shape[1]):
+        batch = batches.at(step)
+        assert torch.equal(batch.x, data.x[plan.index[:, step]]) and torch.equal(batch.y, data.y[plan.index[:, step]])
+        assert batch.real.dtype == torch.float32 and (batch.real.numpy() == plan.real[:, step]).all()
+
+
+@pytest.mark.parametrize("work", WORKS, ids=repr)
+def test_one_client_alone_has_the_real_places_and_no_others(work):
+    data = classes()
+    plan = local_plan(data.members(), [2], work, 1, 0, 0)
+    padded, alone = (Batches(data, plan, torch.float64, alone=some) for some in (False, True))
+    sizes = []
+    for step in range(plan.active.shape[1]):
+        real = torch.as_tensor(plan.real[0, step])
+        found, expected = alone.at(step), padded.at(step)
+        assert torch.equal(found.x[0], expected.x[0][real]) and torch.equal(found.y[0], expected.y[0][real])
+        assert found.real.all()
+        sizes.append(found.real.shape[1])
+    assert sizes == plan.real[0].sum(axis=1).tolist() and np.min(sizes) > 0
