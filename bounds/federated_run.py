@@ -246,7 +246,9 @@ def _user_problem(spec: str, unit, clients, partition, n, seed) -> Problem:
     return data.named(spec, n=n, seed=seed, unit=unit, clients=clients, partition=partition)
 
 
-DEFAULT_TRIALS = 40  # seeds of each default family: no failure in both excludes one in twenty; B.3 allows one in ten
+DEFAULT_TRIALS = (
+    60  # seeds of each default family: no failure in both excludes one in thirty, where B.3 allows one in ten
+)
 OWN_TRIALS = 30  # seeds for the families that a statement brings beside the default ones
 
 
