@@ -66,6 +66,10 @@ def _total(z: np.ndarray, on: np.ndarray, signs: np.ndarray) -> np.ndarray:
     return np.array(plus) - np.array(minus)
 
 
+def _total_of_balls(z: np.ndarray, on: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    return _total(z, on, signs) + ZERO  # of no neurons it would be the integer 0
+
+
 def _enclosures(array: np.ndarray) -> Estimate:
     flat = enclosure(list(array.ravel()))
     return Estimate(flat.value.reshape(array.shape), flat.error.reshape(array.shape), "ball")
@@ -77,7 +81,7 @@ BALL = Arithmetic(
     np.vectorize(lambda b: b.nonnegative_part().sqrt(), otypes=[object]),
     _largest,
     _decided,
-    _total,
+    _total_of_balls,
     _enclosures,
 )
 EXTENDED = Arithmetic(

@@ -153,3 +153,14 @@ def test_local_flips_are_counted_from_the_weights(linearised):
                 residual = PROBLEM.y[members] - scale * (z * on) @ WEIGHTS.signs
                 w = w + SETUP.eta_local * scale * WEIGHTS.signs[:, None] * ((on.T * residual) @ x)
     assert linearised != run.local_flips.value.any()
+
+
+@pytest.mark.parametrize("arithmetic", [BALL, EXTENDED, DOUBLE])
+def test_a_sample_that_activates_no_neuron_has_output_zero(arithmetic):
+    problem = Problem(np.array([[1.0, 0.0], [0.0, 1.0]]), np.ones(2))
+    for asleep in ([-1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]):  # both samples, or one of them
+        weights = Weights(np.array([asleep, asleep]), np.array([1.0, -1.0]))
+        run = plain_run(problem, Setup(width=2, eta_local=0.1, rounds=2), weights, arithmetic)
+        sleeping = np.array(asleep) < 0
+        assert (run.outputs.value[0] == 0).all() and (run.outputs.value[:, sleeping] == 0).all()
+        assert (run.outputs.value[2, ~sleeping] > 0).all()
