@@ -131,7 +131,7 @@ def _federated_runs(draw: DrawFn, n, d, clients, width, local_steps, rounds, lin
     weights = draw(networks(x.shape[1], width))
     assume((x @ weights.hidden.T).all())  # a neuron at its kink makes a case of the convention for relu'(0)
     h = gram.finite(x, weights.hidden)
-    outputs = np.maximum(x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(len(weights.signs))
+    outputs = weights.outputs(x)
     problem = Problem(x, draw(targets(outputs)), owner, name="drawn")
     chosen = draw(steps(_largest_block(h, owner), _largest(h), problem.n_clients, local_steps, rounds))
     setup = Setup(width=len(weights.signs), **chosen)

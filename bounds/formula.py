@@ -142,7 +142,7 @@ def _estimate(value: Any) -> Estimate:
 
 def _known(value: Any) -> tuple[Any, Any, str]:
     """Value, error and method; single numbers, which most are, as floats."""
-    if isinstance(value, int | float) and value == value:
+    if (isinstance(value, float) and value == value) or (isinstance(value, int) and abs(value) <= 2**53):
         return float(value), 0.0, "exact"
     found = _estimate(value)
     if found.value.ndim:

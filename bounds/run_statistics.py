@@ -10,6 +10,7 @@ import numpy as np
 from bounds.federated_run import FederatedRun
 from bounds.snapshot import Snapshot
 from ntkfl import gram, kernel_regime
+from ntkfl.problem import Weights
 
 TEST_POINTS = 5
 
@@ -94,7 +95,7 @@ def _against_limits(run: FederatedRun) -> dict[str, Any]:
 
 
 def _network(run: FederatedRun, hidden: np.ndarray, points: np.ndarray) -> np.ndarray:
-    return np.maximum(points @ hidden.T, 0) @ run.weights.signs / np.sqrt(run.setup.width)
+    return Weights(hidden, run.weights.signs).outputs(points)
 
 
 def _inside(run: FederatedRun) -> dict[str, Any]:

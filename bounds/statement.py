@@ -216,6 +216,14 @@ class Statement:
                 )
         return parts
 
+    def measured(self, form: Form, case: Any) -> tuple[tuple[Estimate, ...], Mapping[Any, Any]]:
+        """The left side of one form on a case, and its formulas' constants there; both at one precision of balls.
+
+        What else runs in the process, threads that prepare cases say, does not change them.
+        """
+        with precision():
+            return self.left(form, case), self.constants(case)
+
     def evaluate(self, constants: Mapping[Any, Any], form: Form | None = None) -> tuple[Estimate, ...]:
         """The right side for a user's own numbers, symbol by symbol, part by part."""
         for symbol, value in constants.items():

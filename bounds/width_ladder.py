@@ -61,7 +61,7 @@ class WidthLadder:
     def _run(self, width: int, seed: int) -> FederatedRun:
         with jax.disable_jit(False):  # one compiled function draws all networks of this d
             weights = draw(width, self.problem.d, seed, self.setup.sigma)
-        initial = np.maximum(self.problem.x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(width)
+        initial = weights.outputs(self.problem.x)
         problem = replace(self.problem, y=initial + self.problem.y, x_test=None, y_test=None)
         run = federated_run(problem, replace(self.setup, width=width, seed=seed), weights)
         return replace(run, arithmetic=self.arithmetic)

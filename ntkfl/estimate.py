@@ -61,7 +61,16 @@ class Estimate:
 
     @classmethod
     def exact(cls, value) -> Estimate:
-        """A value that carries no error: an input, or an integer count."""
+        """A value that carries no error: an input, or an integer count.
+
+        Raises:
+            ValueError: an integer that no float64 is equal to.
+        """
+        given = np.asarray(value)
+        if given.dtype.kind in "iuO":  # integers beyond int64 are objects
+            for one in given.ravel().tolist():
+                if isinstance(one, int) and abs(one) > 2**53 and (one.bit_length() > 1023 or float(one) != one):
+                    raise ValueError(f"{one} is no float64: give it rounded, or as an Estimate with its error")
         return cls(value, np.zeros(()), "exact")
 
     @classmethod

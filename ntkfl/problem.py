@@ -17,6 +17,10 @@ class Weights(NamedTuple):
     hidden: Float[np.ndarray, "m d"]
     signs: Float[np.ndarray, " m"]
 
+    def outputs(self, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+        """f(x_i) of each row, (n,), in float64 without an error bound."""
+        return np.maximum(x @ self.hidden.T, 0) @ self.signs / np.sqrt(len(self.signs))
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:

@@ -9,7 +9,6 @@ from bounds.brought import brought_by, failure
 from bounds.formula import Formula, evaluate
 from bounds.options import Options
 from bounds.statement import Draw, Form, Outcome, Statement
-from ntkfl.balls import precision
 from ntkfl.trajectory import provenance
 from verification.compare import Comparison, judge
 from verification.confirm import confirm, refined
@@ -87,9 +86,9 @@ class Check:
                 self.tally.rejected[hypothesis.name] += 1
                 return
         self.tally.admit(margins)
-        with precision():  # as in `judge`
-            left, constants = statement.left(self.form, case), statement.constants(case)
-        seen = judge(statement, self.form, case, left=left, constants=constants)
+        known = statement.measured(self.form, case)
+        constants = known[1]
+        seen = judge(statement, self.form, case, known=known)
         seen = refined(statement, self.form, case, seen)
         weight = getattr(case, "n_runs", 1)
         failure = float(formula.failure_at(constants)) if formula.failure is not None else None
@@ -104,8 +103,7 @@ class Check:
             if failure is None and tally.counts[Outcome.VIOLATED]:
                 continue  # killed already
             try:
-                known: dict[str, Any] = {"left": left, "constants": constants}
-                wrong = judge(statement, self.form, case, formula=mutated, reverse=reverse, **known)
+                wrong = judge(statement, self.form, case, formula=mutated, reverse=reverse, known=known)
             except ArithmeticError as error:  # the mutant's doing: the case itself is counted already
                 tally.leave_open(str(error), weight)
             else:

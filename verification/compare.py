@@ -10,7 +10,6 @@ import numpy as np
 from bounds.formula import Constants, Formula
 from bounds.slopes import slope
 from bounds.statement import Form, Kind, Outcome, Statement
-from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 
 FINE = 1e-6  # relative error below which overlapping enclosures touch rather than leave the question open
@@ -99,19 +98,16 @@ def judge(
     case: Any,
     *,
     formula: Formula | None = None,
-    left: tuple[Estimate, ...] | None = None,
-    constants: Constants | None = None,
+    known: tuple[tuple[Estimate, ...], Constants] | None = None,
     reverse: bool = False,
 ) -> Comparison:
     """Evaluate both sides of one form on one case and compare them, part by part; the worst part decides.
 
-    `formula` replaces the form's own and `reverse` turns its inequality round (mutants); `left` and `constants` may be
-    passed when they are already known.
+    `formula` replaces the form's own and `reverse` turns its inequality round (mutants); `known`: what
+    `statement.measured` gave on this case, where it has been asked already.
     """
     formula = statement.forms[form] if formula is None else formula
-    with precision():  # whatever the threads that prepare other cases ask for
-        left = statement.left(form, case) if left is None else left
-        constants = statement.constants(case) if constants is None else constants
+    left, constants = statement.measured(form, case) if known is None else known
     right = formula.evaluate(constants)
     if len(left) != len(right):
         raise ValueError(f"{statement.id} measures {len(left)} parts, its {form.value} formula has {len(right)}")

@@ -100,7 +100,7 @@ class GroupLadder:
         lengths = np.linalg.norm(gaussian.hidden, axis=1, keepdims=True)
         weights = Weights(gaussian.hidden * (np.sqrt(2) / lengths), gaussian.signs)
         x, y = self.problem.x, self.problem.y
-        start = np.maximum(x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(width)
+        start = weights.outputs(x)
         setup = Setup(width, eta_local=self.eta_local, local_steps=self.local_steps)
         models = trained_clients(self.problem, setup, weights, y + start)
         circle = circle_outputs(np.stack([weights.hidden, mean_weights(models), *models]), weights.signs)

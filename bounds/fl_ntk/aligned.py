@@ -47,11 +47,10 @@ class AlignedDraw:
         x *= self.length / np.linalg.norm(x, axis=1, keepdims=True)
         hidden = rng.normal(size=(self.width, d))
         hidden[:, 0] = 6 + np.abs(hidden[:, 0])
-        signs = np.where(np.arange(self.width) % 2, 1.0, -1.0)
-        outputs = np.maximum(x @ hidden.T, 0) @ signs / np.sqrt(self.width)
-        problem = Problem(x, outputs + self.residual, name=f"aligned(n={n}, seed={seed})")
+        weights = Weights(hidden, np.where(np.arange(self.width) % 2, 1.0, -1.0))
+        problem = Problem(x, weights.outputs(x) + self.residual, name=f"aligned(n={n}, seed={seed})")
         setup = Setup(self.width, 1.0, self.eta_local, self.eta_global, local_steps, self.rounds, seed)
-        run = federated_run(problem, setup, Weights(hidden, signs))
+        run = federated_run(problem, setup, weights)
         return run.with_arithmetic(BALL, bits=256 + 8 * setup.rounds * local_steps)
 
     def strategy(self) -> SearchStrategy[FederatedRun]:

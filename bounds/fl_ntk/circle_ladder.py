@@ -35,11 +35,11 @@ class CircleLadder:
         signs = np.where(np.arange(width) % 2, 1.0, -1.0)
         at = np.pi / 4 * np.array([0, 1, 3])
         x = np.stack([np.cos(at), np.sin(at)], axis=1)
-        outputs = np.maximum(x @ hidden.T, 0) @ signs / np.sqrt(width)
+        weights = Weights(hidden, signs)
         residual = 1e-3 * np.array([1.0, 0.5, -0.5])
-        problem = Problem(x, outputs + residual, np.array([0, 1, 0]), name="three points on the circle")
+        problem = Problem(x, weights.outputs(x) + residual, np.array([0, 1, 0]), name="three points on the circle")
         setup = Setup(width, eta_local=0.4, local_steps=3, rounds=2)
-        return federated_run(problem, setup, Weights(hidden, signs)).with_arithmetic(BALL)
+        return federated_run(problem, setup, weights).with_arithmetic(BALL)
 
     @cached_property
     def remainders(self) -> Estimate:

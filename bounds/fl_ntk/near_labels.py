@@ -16,7 +16,7 @@ from ntkfl.reference import BALL
 
 def near_run(x: np.ndarray, direction: np.ndarray, owner: np.ndarray, weights: Weights, setup: Setup) -> FederatedRun:
     """The run whose residual at the start is 1e-6 in this direction, in balls."""
-    outputs = np.maximum(x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(setup.width)
+    outputs = weights.outputs(x)
     problem = Problem(x, outputs + 1e-6 * direction / np.linalg.norm(direction), owner, name="labels near the outputs")
     return federated_run(problem, setup, weights).with_arithmetic(BALL)
 

@@ -97,7 +97,7 @@ def paper_run(
     """
     values, vectors = np.linalg.eigh(gram.finite(x, weights.hidden))
     chosen = vectors[:, 0] if direction is None else direction
-    outputs = np.maximum(x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(setup.width)
+    outputs = weights.outputs(x)
     problem = Problem(x, outputs + chosen / np.linalg.norm(chosen), owner, name=f"{len(x)} points, steps of the proof")
     limit = values[0] ** 2 / (values[-1] * len(x) ** 2 * setup.local_steps)
     steps = replace(setup, eta_local=float(share * limit), rounds=4)

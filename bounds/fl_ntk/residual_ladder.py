@@ -64,7 +64,7 @@ class ResidualLadder:
     def _run(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         x, width = self.problem.x, self.setup.width
         weights = draw(width, self.problem.d, seed, self.setup.sigma)
-        initial = np.maximum(x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(width)
+        initial = weights.outputs(x)
         problem = replace(self.problem, y=initial + self.problem.y, x_test=None, y_test=None)
         setup = replace(self.setup, seed=seed)
         many = compiled(problem, setup)

@@ -40,10 +40,9 @@ def _run(angle: float, hidden: np.ndarray, setup: Setup, name: str) -> Federated
     """Residual (1, -1)/sqrt 2 times 1e-4, too small for any pattern to flip: the movement is the linearised one's."""
     x = np.array([[np.cos(side * angle / 2), np.sin(side * angle / 2)] for side in (1, -1)])
     x /= np.linalg.norm(x, axis=1, keepdims=True)
-    signs = np.where(np.arange(len(hidden)) % 4 < 2, 1.0, -1.0)
-    outputs = np.maximum(x @ hidden.T, 0) @ signs / np.sqrt(len(hidden))
-    problem = Problem(x, outputs + 1e-4 * np.array([1.0, -1.0]) / np.sqrt(2), name=name)
-    return federated_run(problem, setup, Weights(hidden, signs))
+    weights = Weights(hidden, np.where(np.arange(len(hidden)) % 4 < 2, 1.0, -1.0))
+    problem = Problem(x, weights.outputs(x) + 1e-4 * np.array([1.0, -1.0]) / np.sqrt(2), name=name)
+    return federated_run(problem, setup, weights)
 
 
 @dataclass(frozen=True)

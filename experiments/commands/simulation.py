@@ -35,6 +35,7 @@ def simulation(
     import numpy as np
 
     from ntkfl import kernel_regime, simulate
+    from ntkfl.initialisation import draw
     from ntkfl.trajectory_file import as_npz
 
     with ExitStack() as stack:
@@ -46,7 +47,7 @@ def simulation(
             setup = options.setup(seed=options.seed)
         with bad_input(FloatingPointError, OverflowError):
             if network == "infinite":
-                start = simulate(problem, options.setup(seed=options.seed, rounds=1)).outputs[0]
+                start = draw(setup.width, problem.d, setup.seed, setup.sigma).outputs(problem.x)
                 run = kernel_regime(problem, setup).trajectory(initial_outputs=start)
             else:
                 run = simulate(problem, setup, linearised=network == "linearised")

@@ -113,18 +113,22 @@ def upper(
     """
     arrays = np.broadcast_arrays(left, right, _known(left_error, left), _known(right_error, right))
     there = ~np.isnan(arrays[0]) & ~np.isnan(arrays[1])
-    tally, settled = Tally(), []
-    for low, high, less_sure, bound_error in zip(*(array[there] for array in arrays), strict=True):
-        seen = compare(Kind.UPPER, Estimate(low, less_sure), Estimate(high, bound_error))
-        tally.add(seen, {}, 1, failure)
-        settled += [seen] if seen.outcome is not Outcome.UNRESOLVED else []
+    seen = [
+        compare(Kind.UPPER, Estimate(low, less_sure), Estimate(high, bound_error))
+        for low, high, less_sure, bound_error in zip(*(array[there] for array in arrays), strict=True)
+    ]
+    tally = Tally()
+    for one in seen:
+        tally.add(one, {}, 1, failure)
     outcome, said = tally.settle(Kind.UPPER, fewest)
     if outcome is Outcome.UNTESTED or tally.worst is None:
         return untested(claim, source, None, f"{tally.trials} cells; {fewest} are needed")
     if outcome is Outcome.VIOLATED and failure is None:
         said = (f"violated in {tally.counts[outcome]} of {tally.trials} cells",)
-    holds = outcome in (Outcome.HOLDS, Outcome.TOUCHES)
-    worst = max(settled, key=lambda seen: seen.tightness) if holds else tally.worst
+    worst = tally.worst
+    if outcome in (Outcome.HOLDS, Outcome.TOUCHES):
+        settled = (one for one in seen if one.outcome is not Outcome.UNRESOLVED)
+        worst = max(settled, key=lambda one: one.tightness)
     ratio = _ratio(worst, f"left/right of the worst of {tally.trials} cells")
     return Answer(claim, source, None, ratio, outcome, joined(note, *said))
 

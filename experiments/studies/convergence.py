@@ -72,7 +72,7 @@ def measure(point: Point) -> Measured:
     if not regime.stable:
         return found
     weights = draw(WIDTH, problem.d, setup.seed)
-    rounds = regime.rounds_to(SHARE, _outputs(problem, weights))
+    rounds = regime.rounds_to(SHARE, weights.outputs(problem.x))
     rho = setup.eta_global * setup.eta_local * setup.local_steps / problem.n_clients
     step = rho * float(np.linalg.eigvalsh(gram.finite(problem.x, weights.hidden))[0]) / 2
     bound = 2 * np.log(SHARE) / np.log1p(-step) if step < 1 else float("nan")
@@ -96,16 +96,12 @@ def _rate_bound(problem: Problem, setup: Setup, limit: np.ndarray) -> float:
     return float(evaluate(FACTOR, known | {eta_local: setup.eta_local, eta_global: setup.eta_global}).value)
 
 
-def _outputs(problem: Problem, weights: Weights) -> np.ndarray:
-    return np.maximum(problem.x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(len(weights.signs))
-
-
 def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np.ndarray:
     """|y - y(t)| of the network, t = 0, 1, ..., until it has fallen to SHARE or for `most` rounds and a leg.
 
     Of a leg that overflows the end is infinite: a network that its kernel regime calls stable does not drop out.
     """
-    residual = np.array([np.linalg.norm(problem.y - _outputs(problem, weights))])
+    residual = np.array([np.linalg.norm(problem.y - weights.outputs(problem.x))])
     while len(residual) <= most and not residual[-1] <= SHARE * residual[0]:
         try:
             run = simulate(problem, setup, weights, keep=[LEG], movements=False)

@@ -39,7 +39,7 @@ def measure(point: Point) -> Measured:
     """The residual of a run, how large it ever was, and the limits."""
     seed = int(point[SEED])
     drawn, weights = data.sphere(N_SAMPLES, FEATURES, seed=seed, clients=CLIENTS), draw(WIDTH, FEATURES, seed)
-    start = np.maximum(drawn.x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(WIDTH)
+    start = weights.outputs(drawn.x)
     problem = replace(drawn, y=start + float(point[SIZE]) * drawn.y)
     setup = Setup(
         width=WIDTH,

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from ntkfl.estimate import Estimate
 from ntkfl.gram.error_free import halves, product_error, scaled_rows
 from ntkfl.gram.limit_tiles import fill
+from ntkfl.gram.mirror import mirrored
 from ntkfl.problem import checked_inputs
 
 ROUNDOFF = 2.0**-53
@@ -135,7 +136,7 @@ def _kernel(x: np.ndarray, z: np.ndarray, alone: bool, entry, out: np.ndarray) -
         out[rows, columns] = block
         if alone:
             k = len(block)
-            out[rows, rows] = np.triu(block[:, :k]) + np.triu(block[:, :k], 1).T
+            mirrored(out[rows, rows])
             out[start + k :, rows] = block[:, k:].T
     return out
 

@@ -239,7 +239,7 @@ def test_sides_are_as_near_as_those_of_the_nearest_part(order):
     left, right = zip(*((tight, near)[i] for i in order), strict=True)
     statement = SimpleNamespace(id="mine/T", kind=Kind.UPPER)
     formula = SimpleNamespace(evaluate=lambda constants: right, lower=None)
-    found = judge(statement, Form.STATED, None, formula=formula, left=left, constants={})
+    found = judge(statement, Form.STATED, None, formula=formula, known=(left, {}))
     assert (found.outcome, found.tightness) == (H, 0.9)
     assert found.margin_in_errors == compare(Kind.UPPER, *near).margin_in_errors < 10
     between = compare(Kind.TWO_SIDED, estimate(0.9, 0.01), estimate(1.0), estimate(0.895))

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bounds.strategies import problems, unit_data
-from ntkfl import algorithm1, simulate
+from ntkfl import algorithm1, data, simulate
 from ntkfl.algorithm1 import FEW_SAMPLES
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
@@ -108,6 +108,13 @@ def test_agrees_with_a_plain_loop_in_weight_space(local_steps, linearised, sizes
         assert np.abs(kept - path[t]).max() < 1e-12
     other, _ = in_weight_space(problem, setup, *weights, not linearised)
     assert np.abs(other["outputs"] - expected["outputs"]).max() > 1e-4  # patterns flip, so the two are not the same
+
+
+def test_the_outputs_of_weights_are_those_a_run_starts_from():
+    problem, setup = data.sphere(9, 4, seed=2, clients=3), Setup(width=50, rounds=1, seed=5)
+    weights = draw(50, 4, 5)
+    assert np.allclose(weights.outputs(problem.x), simulate(problem, setup).outputs[0], rtol=0, atol=1e-14)
+    assert weights.outputs(problem.x[:0]).shape == (0,)
 
 
 @settings(deadline=None, max_examples=10)

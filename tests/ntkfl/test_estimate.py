@@ -129,3 +129,14 @@ def test_the_ends_of_a_number_are_those_of_an_array_of_one(value, error):
     one, array = Estimate(value, error), Estimate([value], [error])
     assert (one.lo, one.hi) == (array.lo[0], array.hi[0])
     assert one.lo.shape == one.hi.shape == () and not one.lo.flags.writeable
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, [1, -(2**53) - 1], np.array([2**63 - 1]), 10**30, 10**400])
+def test_an_integer_that_would_be_rounded_is_not_exact(value):
+    with pytest.raises(ValueError, match="is no float64: give it rounded, or as an Estimate with its error"):
+        Estimate.exact(value)
+
+
+@pytest.mark.parametrize("value", [2**53, -(2**60), [3, 2**62], 2**1000, np.arange(4), True])
+def test_an_integer_that_is_a_float_is_exact(value):
+    assert np.array_equal(Estimate.exact(value).value, np.array(value, float))

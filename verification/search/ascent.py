@@ -193,5 +193,4 @@ def _residual_size(case: FederatedRun) -> float:
 
 def initial_outputs(case: FederatedRun) -> np.ndarray:
     """f(x_i) of the network that the run starts from, (n,)."""
-    hidden, signs = case.weights
-    return np.maximum(case.problem.x @ hidden.T, 0) @ signs / np.sqrt(len(signs))
+    return case.weights.outputs(case.problem.x)

@@ -38,12 +38,14 @@ class Seen:
     `score`: the larger, the nearer to a violation. `late`: the same of the last round, carried on to round 256 by the
     trend there; a bound that fails in the end may be nearest to it in the first round, and worst in between.
     `comparison`: None where a hypothesis is not met (`unmet`) or a side has no value (`failed`). `violated`: as judged
-    in float64. `frequency`: failures and networks, for a claim that may fail, with the probability that it allows.
+    in float64. `allowed`: the probability with which the claim may fail. `frequency`: failures and networks, for such a
+    claim, with the probability that it allows.
     """
 
     score: float
     comparison: Comparison | None = None
     violated: bool = False
+    allowed: float = 0.0
     unmet: str | None = None
     failed: str | None = None
     frequency: tuple[int, int, float] | None = None
@@ -113,12 +115,13 @@ def _single(statement: Statement, form: Form, case: Any) -> Seen:
     unmet = [name for name, missing in lacking if missing > 0]
     if unmet:
         return Seen(UNMET - sum(missing for _, missing in lacking), unmet=unmet[0])
-    left, constants = statement.left(form, case), statement.constants(case)
-    found = judge(statement, form, case, left=left, constants=constants)
-    late = None
+    known = left, constants = statement.measured(form, case)
+    found = judge(statement, form, case, known=known)
+    formula, late = statement.forms[form], None
+    allowed = 0.0 if formula.failure is None else formula.failure_at(constants)
     if statement.kind in (Kind.UPPER, Kind.PROBABILITY):
-        late = _heading(left, statement.forms[form].evaluate(constants))
-    return Seen(_score(statement.kind, found), found, found.outcome is Outcome.VIOLATED, late=late)
+        late = _heading(left, formula.evaluate(constants))
+    return Seen(_score(statement.kind, found), found, found.outcome is Outcome.VIOLATED, allowed, late=late)
 
 
 def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float | None:
@@ -200,7 +203,7 @@ def _count(statement: Statement, form: Form, case: Any, networks: int, first: in
         failures += seen.violated
         ratios.append(seen.comparison.tightness)
         late = seen.late if late is None or seen.late is None else max(late, seen.late)
-        allowed = max(allowed, statement.forms[form].failure_at(statement.constants(one)))
+        allowed = max(allowed, seen.allowed)
         if worst is None or seen.comparison.tightness > worst.tightness:
             worst = seen.comparison
     return failures, len(ratios), allowed, ratios, worst, unmet, late
