@@ -9,6 +9,7 @@ whose output, residual and gradient are exactly zero.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -45,8 +46,8 @@ def simulate(
         weights: initial network, (hidden (m, d), signs (m,)); default: drawn from `setup.seed`.
         keep: rounds t in 0..T whose hidden weights u(t) are kept in the trajectory.
         linearised: freeze the activation patterns at their initial values: the network linearised in its weights.
-        movements: record movements, steps and flips. Without them a large run goes through groups of clients
-            (`client_groups`): a fraction of the memory, and several times faster.
+        movements: record movements, steps and flips. Without them a large run goes through groups of clients, by the
+            host's threads or on devices: a fraction of the memory, and several times faster.
         dtype, devices: float32, and JAX devices that share the neurons; both without movements only.
         memory: bytes that the run may take, of each device, beside the results: groups of clients are made to fit.
         compiled: whether the passes over neurons are compiled, three times faster after some three seconds once a
@@ -211,13 +212,16 @@ def _run_in_groups(
     devices: Sequence,
     memory: float | None,
 ) -> _Run:
-    """The same without movements, by `client_groups`."""
-    from ntkfl import client_groups
+    """The same without movements: by the host's threads, or on the devices that are named or that JAX has found."""
+    import jax
 
-    x, y = layout.x, layout.y.reshape(layout.x.shape[:2])
-    found = client_groups.run(
-        x,
-        y,
+    from ntkfl import client_groups, client_threads
+
+    elsewhere = len(devices) > 0 or jax.default_backend() != "cpu"
+    run = partial(client_groups.run, devices=devices) if elsewhere else client_threads.run
+    found = run(
+        layout.x,
+        layout.y.reshape(layout.x.shape[:2]),
         *weights,
         keep,
         setup.eta_local,
@@ -226,13 +230,12 @@ def _run_in_groups(
         rounds=setup.rounds,
         linearised=linearised,
         dtype=dtype,
-        devices=devices,
         memory=memory,
     )
-    local = np.asarray(found.local, float).reshape(setup.rounds, setup.local_steps + 1, -1)
-    outputs = np.concatenate([local[:, 0], np.asarray(found.last, float).reshape(1, -1)])
-    kept = {int(t): np.asarray(u, float) for t, u in zip(keep, found.kept, strict=True)}
-    return _Run(outputs, local, kept, ", ".join(sorted(map(str, found.last.devices()))))
+    local = found.local.astype(float).reshape(setup.rounds, setup.local_steps + 1, -1)
+    outputs = np.concatenate([local[:, 0], found.last.astype(float).reshape(1, -1)])
+    kept = {int(t): u.astype(float) for t, u in zip(keep, found.kept, strict=True)}
+    return _Run(outputs, local, kept, found.device)
 
 
 def _not_finite(rounds: np.ndarray) -> np.ndarray:

@@ -22,9 +22,10 @@ ROWS = 128  # samples of a group: enough for products to be fast, few enough for
 class Outputs(NamedTuple):
     """What a run yields: outputs (T, K+1, N, c) of every client's own samples, the last (N, c), the weights kept."""
 
-    local: jax.Array
-    last: jax.Array
-    kept: jax.Array
+    local: np.ndarray
+    last: np.ndarray
+    kept: np.ndarray
+    device: str
 
 
 def in_weight_space(samples: int, d: int) -> bool:
@@ -32,31 +33,32 @@ def in_weight_space(samples: int, d: int) -> bool:
     return samples >= 4 * d
 
 
-def clients_of_a_group(
-    n_clients: int, samples: int, d: int, width: int, itemsize: int, kept: int = 0, memory: float | None = None
+def clients_at_once(
+    n_clients: int, each: float, d: int, width: int, itemsize: int, kept: int = 0, memory: float | None = None
 ) -> int:
-    """How many clients are computed together: about `ROWS` samples, fewer where they would not fit.
-
-    What a run holds beside its results was measured to be at most four numbers for each neuron and each sample of a
-    group, and four for each weight; a client in weight space adds its change of the weights.
+    """Of how many clients the arrays fit, beside four numbers for each weight of the global network.
 
     Args:
-        width: neurons of one device. kept: rounds whose weights are kept. memory: bytes; None: whatever it takes.
+        each: numbers for a neuron that a client holds. width: neurons of one device. kept: rounds whose weights are
+            kept. memory: bytes; None: whatever it takes.
 
     Raises:
         ValueError: one client alone does not fit.
     """
-    size = min(n_clients, max(1, ROWS // samples))
     if memory is None:
-        return size
-    always = width * itemsize * (4 + kept) * d
-    each = width * itemsize * (4 * samples + (d if in_weight_space(samples, d) else 0))
-    if always + each > memory:
+        return n_clients
+    always, one = width * itemsize * (4 + kept) * d, width * itemsize * each
+    if always + one > memory:
         raise ValueError(
-            f"the run takes {(always + each) / 1e9:.3g} GB and memory is {memory / 1e9:.3g} GB; smaller clients, fewer "
+            f"the run takes {(always + one) / 1e9:.3g} GB and memory is {memory / 1e9:.3g} GB; smaller clients, fewer "
             "kept rounds, dtype='float32' or several devices need less"
         )
-    return min(size, int((memory - always) // each))
+    return min(n_clients, int((memory - always) // one))
+
+
+def numbers_held(samples: int, d: int) -> int:
+    """How many numbers for a neuron XLA was measured to hold at most for a client: four a sample, and its change."""
+    return 4 * samples + (d if in_weight_space(samples, d) else 0)
 
 
 def run(
@@ -92,7 +94,8 @@ def run(
     if len(keep) and devices and jax.process_count() > 1:
         raise ValueError(f"keep names {len(keep)} rounds; no one of the {jax.process_count()} hosts has all weights")
     own = -(-width // max(1, len(devices)))
-    size = clients_of_a_group(n_clients, samples, d, own, np.dtype(dtype).itemsize, len(keep), memory)
+    fit = clients_at_once(n_clients, numbers_held(samples, d), d, own, np.dtype(dtype).itemsize, len(keep), memory)
+    size = min(fit, max(1, ROWS // samples))
     padding = ((0, -n_clients % size), (0, 0))
     x, y = np.pad(x, (*padding, (0, 0))), np.pad(y, padding)
     x, y = x.reshape(-1, size, samples, d).astype(dtype), y.reshape(-1, size, samples).astype(dtype)
@@ -108,8 +111,9 @@ def run(
             linearised=linearised,
             by_weights=in_weight_space(samples, d),
         )
-    local, last = (part.reshape(*part.shape[:-3], -1, samples)[..., :n_clients, :] for part in found[:2])
-    return Outputs(local, last, found.kept[:, :width])
+    local, last = (np.asarray(p).reshape(*p.shape[:-3], -1, samples)[..., :n_clients, :] for p in found[:2])
+    where = ", ".join(sorted(map(str, found[1].devices())))
+    return Outputs(local, last, np.asarray(found[2])[:, :width], where)
 
 
 def _shared(array: np.ndarray, devices: Sequence[jax.Device]) -> jax.Array | np.ndarray:
@@ -123,7 +127,7 @@ def _shared(array: np.ndarray, devices: Sequence[jax.Device]) -> jax.Array | np.
 
 
 @partial(jax.jit, static_argnames=("local_steps", "rounds", "linearised", "by_weights"))
-def _run(x, y, hidden, signs, keep, eta_local, share, scale, *, local_steps, rounds, linearised, by_weights) -> Outputs:
+def _run(x, y, hidden, signs, keep, eta_local, share, scale, *, local_steps, rounds, linearised, by_weights):
     def network(z, active):
         return (jnp.where(active, z, 0) @ signs) * scale
 
@@ -177,7 +181,7 @@ def _run(x, y, hidden, signs, keep, eta_local, share, scale, *, local_steps, rou
         return network(z, _active(rows @ hidden.T if linearised else z))
 
     kept = jnp.where((keep == rounds)[:, None, None], u, kept)
-    return Outputs(local, jax.lax.map(last, x), kept)
+    return local, jax.lax.map(last, x), kept
 
 
 def _active(z: jax.Array) -> jax.Array:

@@ -7,8 +7,8 @@
 # # Scale out: more processes, machines, devices, and less memory
 #
 # Nothing here changes a result. Cells of a study are the same bits on any worker of one kind of machine; a run shared
-# among devices differs from the run on one by rounding. This page runs everything on the machine it was made on; what
-# needs another machine is given as commands and said to be so.
+# among devices differs from the run on one by rounding, a Gram matrix counted by them in nothing. This page runs
+# everything on the machine it was made on; what needs another machine is given as commands and said to be so.
 #
 # ## The cores of this machine
 #
@@ -116,8 +116,9 @@ print(f"float32 is off by less than 1e-4: {np.abs(single.outputs - double.output
 # ## Several JAX devices
 #
 # `devices=` deals the neurons out; every local step the devices exchange the outputs of one group of clients, and
-# nothing of the network. Without several devices, JAX can pretend to have them, which is how this is tested: here are
-# four on the processor. The number of devices is fixed when JAX starts, so this is a program of its own.
+# nothing of the network. `gram.initial` takes them too: each counts neurons of its own, and the counts are added once.
+# Without several devices, JAX can pretend to have them, which is how this is tested: here are four on the processor.
+# The number of devices is fixed when JAX starts, so this is a program of its own.
 
 # %%
 # %%writefile shared.py
@@ -132,6 +133,8 @@ alone = ntkfl.simulate(problem, setup, movements=False)
 shared = ntkfl.simulate(problem, setup, movements=False, devices=jax.devices())
 print(f"{len(jax.devices())} devices, {setup.width // len(jax.devices())} neurons each")
 print("outputs agree to 1e-10:", bool(np.abs(shared.outputs - alone.outputs).max() < 1e-10))
+counted = ntkfl.gram.initial(problem.x, setup.width, seed=0, devices=jax.devices())
+print("H(0) the same bits:", np.array_equal(counted, ntkfl.gram.initial(problem.x, setup.width, seed=0)))
 
 # %%
 # !XLA_FLAGS=--xla_force_host_platform_device_count=4 python shared.py
@@ -149,6 +152,8 @@ print("outputs agree to 1e-10:", bool(np.abs(shared.outputs - alone.outputs).max
 #   `tests/experiments/test_verify_on_a_device.py` holds its verdicts against the simulator's; please tell us.
 # * `simulate` on GPUs: a CUDA build of JAX, and `devices=jax.devices("gpu")`. Products are asked for in full
 #   precision (some GPUs would multiply with ten bits otherwise).
+# * `gram.initial` likewise. It multiplies patterns as 8-bit integers, which is exact; a neuron with a sign that float64
+#   leaves open is counted on the processor. It is slower than packed bits where the devices are processors.
 #
 # Without a device the choice is refused in one line, before anything is computed. `ntkfl doctor` says what was found.
 #

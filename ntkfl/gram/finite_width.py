@@ -5,13 +5,15 @@ Only blocks of neurons are held at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ntkfl.estimate import Estimate
+from ntkfl.gram.device_counts import summed_on_devices
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.packing import BITS, active_words
 from ntkfl.gram.pair_counts import Side, summed
@@ -77,22 +79,33 @@ def finite_estimate(
 
 
 def initial(
-    x: Float[np.ndarray, "n d"], width: int, seed: int, sigma: float = 1.0, block: int = 16
+    x: Float[np.ndarray, "n d"],
+    width: int,
+    seed: int,
+    sigma: float = 1.0,
+    block: int = 16,
+    devices: Sequence[Any] = (),
 ) -> Float[np.ndarray, "n n"]:
     """H(0) of the network that `initialisation.draw` gives for this seed, of any width; the weights are never held.
 
-    Bit for bit `finite(x, draw(width, d, seed).hidden)`, whatever the `block` (chunks of 1024 neurons drawn at a
-    time). Memory O(n^2 + block). It does not depend on sigma but for rounding.
+    Bit for bit `finite(x, draw(width, d, seed).hidden)`, whatever the `block` and the `devices`. Memory O(n^2 + block).
+    It does not depend on sigma but for rounding.
+
+    Args:
+        block: chunks of 1024 neurons drawn at a time. devices: JAX devices of this host, CPUs or GPUs, that count
+            instead of the processor, which draws the weights and counts what float64 leaves open.
 
     Raises:
-        ValueError: as `finite` and `draw`.
+        ValueError: as `finite` and `draw`, or a device that is a TPU.
     """
     x = checked_inputs("x", x)
     drawn = blocks(width, x.shape[1], seed, sigma, block)
-    parts = (
-        partial(_same, x, weights.hidden[part]) for weights in drawn for part in _blocks(len(x), len(weights.hidden))
-    )
-    return _inner_products(x, None) * (summed(parts, (len(x), len(x)), width, same=True) / width)
+    pieces = (weights.hidden[part] for weights in drawn for part in _blocks(len(x), len(weights.hidden)))
+    if devices:
+        counts = summed_on_devices(x, pieces, devices)
+    else:
+        counts = summed((partial(_same, x, piece) for piece in pieces), (len(x), len(x)), width, same=True)
+    return _inner_products(x, None) * (counts / width)
 
 
 def local_gram(

@@ -29,13 +29,15 @@ def active_words(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> UI
     if x.shape[1] > SINGLE:
         return words(activations(x, u))
     x, u = scaled_rows(x), scaled_rows(u)
-    single, other, out = unit_rows(x), unit_rows(u), np.zeros((len(x), -(-len(u) // BITS)), np.uint64)
+    single, other = unit_rows(x), np.pad(unit_rows(u), ((0, -len(u) % BITS), (0, 0)))
+    out = np.empty((len(x), len(other) // BITS), np.uint64)
     step = max(1, CACHED // len(x) // BITS) * BITS
     room, undecided = np.empty(len(x) * step, np.float32), np.empty((max(1, int(FEW * step * len(x))), 2), np.int64)
     pack, left = kernels().pack, [undecided[:0]]
     for start in range(0, len(u), step):
         part = other[start : start + step]
         dot = np.matmul(single, part.T, out=room[: len(x) * len(part)].reshape(len(x), -1))
+        dot[:, len(u) - start :] = np.nan  # of no neuron: neither >= 0 nor small
         first, found = start // BITS, pack(dot, doubt(x.shape[1]), out, start // BITS, undecided)
         if found > len(undecided):
             some = words(activations(x, u[start : start + step]))
@@ -55,8 +57,8 @@ class Kernels(NamedTuple):
 
     count(rows, columns, triangle, counts): counts[i, j] += popcount(rows[i] & columns[j]), where `triangle` says so
         for j >= i only (and some more, of no meaning).
-    pack(dot, doubt, out, first, undecided): bits 1{dot >= 0} into the words of `out` from `first` on; the places with
-        |dot| <= doubt into `undecided`, as far as there is room; returns how many there are.
+    pack(dot, doubt, out, first, undecided): bits 1{dot >= 0} of whole words into `out` from word `first` on; the places
+        with |dot| <= doubt into `undecided`, as far as there is room; returns how many there are.
     """
 
     count: Callable[..., Any]
@@ -106,26 +108,26 @@ def kernels() -> Kernels:
     @njit("int64(float32[:,::1], float32, uint64[:,::1], int64, int64[:,::1])", nogil=True)
     def pack(dot, doubt, out, first, undecided):
         n, width = dot.shape
-        found = 0
+        found, signs, small = 0, np.empty(64, np.uint8), np.empty(64, np.uint8)
+        of_signs, of_small = signs.view(np.uint64), small.view(np.uint64)  # eight at a time
         for i in range(n):
             for start in range(0, width, 64):
-                word, few = np.uint64(0), 0
-                if start + 64 <= width:  # a loop of fixed length, which the compiler vectorises
-                    for k in range(64):
-                        value = dot[i, start + k]
-                        word |= np.uint64(value >= 0) << np.uint64(k)
-                        few += abs(value) <= doubt
-                else:
-                    for k in range(width - start):
-                        value = dot[i, start + k]
-                        word |= np.uint64(value >= 0) << np.uint64(k)
-                        few += abs(value) <= doubt
+                block = dot[i, start : start + 64]
+                for k in range(64):  # two loops of fixed length, which the compiler vectorises
+                    signs[k] = block[k] >= 0
+                for k in range(64):
+                    small[k] = abs(block[k]) <= doubt
+                word, few = np.uint64(0), np.uint64(0)
+                for k in range(8):
+                    eight = of_signs[k] * np.uint64(0x0102040810204080) >> np.uint64(56)  # their lowest bits, together
+                    word |= eight << np.uint64(8 * k)
+                    few |= of_small[k]
                 out[i, first + start // 64] = word
                 if few:
-                    for r in range(start, min(start + 64, width)):
-                        if abs(dot[i, r]) <= doubt:
+                    for k in range(64):
+                        if small[k]:
                             if found < len(undecided):
-                                undecided[found, 0], undecided[found, 1] = i, r
+                                undecided[found, 0], undecided[found, 1] = i, start + k
                             found += 1
         return found
 

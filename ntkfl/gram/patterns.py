@@ -53,11 +53,11 @@ def _signs(x: np.ndarray, u: np.ndarray, single: np.ndarray) -> np.ndarray:
     return active
 
 
-def doubt(d: int) -> np.float32:
-    """How far a float32 product of two rows of `unit_rows` may be from that of the exact rows of unit norm."""
-    # d roundings of the sum and two of the factors of its terms, 2^-24 each, times sum_k |x_k u_k| <= 1; two more cover
-    # the errors of the norms, underflow and all products of these, and one the rounding of this line.
-    return np.float32((d + 5) * 2.0**-24)
+def doubt(d: int, dtype: type[np.floating] = np.float32) -> np.floating:
+    """How far a product of two rows of `unit_rows`, in any order, may be from a positive multiple of the exact one."""
+    # d roundings of the sum and two of the factors of its terms, half an eps each, times sum_k |x_k u_k| <= 1; two more
+    # cover the multiple (errors of the norms), underflow and all products of these, and one the rounding of this line.
+    return dtype((d + 5) * np.finfo(dtype).eps / 2)
 
 
 def decided(x: Float[np.ndarray, "k d"], u: Float[np.ndarray, "k d"]) -> Bool[np.ndarray, " k"]:
@@ -69,10 +69,10 @@ def decided(x: Float[np.ndarray, "k d"], u: Float[np.ndarray, "k d"]) -> Bool[np
     return active
 
 
-def unit_rows(x: np.ndarray) -> np.ndarray:
-    """Scaled rows as rows of unit norm in float32; a zero row stays zero."""
+def unit_rows(x: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
+    """Scaled rows as rows of unit norm; a zero row stays zero."""
     norms = np.linalg.norm(x, axis=1, keepdims=True)
-    return (x / np.where(norms > 0, norms, 1.0)).astype(np.float32)
+    return (x / np.where(norms > 0, norms, 1.0)).astype(dtype, copy=False)
 
 
 def doubtful(

@@ -51,6 +51,15 @@ def test_all_candidates_of_a_workload_find_the_same(name):
         assert timing.skipped or timing.role == "limit" or timing.off <= (candidate.tolerance or workload.tolerance)
 
 
+def test_the_initial_gram_on_devices_is_ours():
+    candidates = {candidate.name: candidate for candidate in catalogue()["initial-gram"].candidates}
+    drawn, on_devices = (
+        candidates[name].build(SMALL["initial-gram"])()
+        for name in ("ntkfl, weights drawn too", "ntkfl, drawn and on devices")
+    )
+    assert np.array_equal(drawn, on_devices)
+
+
 @pytest.mark.slow
 def test_a_candidate_that_finds_something_else_is_not_believed():
     workload = catalogue()["smallest-eigenvalue"]

@@ -1,4 +1,4 @@
-"""Algorithm 1 by groups of clients: the same run as `simulate`, in either space, any grouping, on several devices."""
+"""Algorithm 1 by groups of clients: the run of `simulate`, in either space, any grouping, on devices or the host."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from ntkfl import Problem, Setup, algorithm1, client_groups, simulate
+from ntkfl import Problem, Setup, algorithm1, client_groups, client_threads, simulate
 from ntkfl.initialisation import draw
 
 SETUP = Setup(width=96, eta_local=0.2, eta_global=1.3, local_steps=3, rounds=4, seed=1)
@@ -38,21 +38,22 @@ def outputs(found, place):
 @pytest.mark.parametrize("linearised", [False, True])
 @pytest.mark.parametrize("weight_space", [False, True])
 @pytest.mark.parametrize("rows", [1, 16, 1000])
-def test_the_run_is_that_of_the_simulator(rows, weight_space, linearised, monkeypatch):
-    monkeypatch.setattr(client_groups, "ROWS", rows)
-    monkeypatch.setattr(client_groups, "in_weight_space", lambda samples, d: weight_space)
+@pytest.mark.parametrize("way", [client_groups, client_threads])
+def test_the_run_is_that_of_the_simulator(way, rows, weight_space, linearised, monkeypatch):
+    monkeypatch.setattr(way, "ROWS", rows)
+    monkeypatch.setattr(way, "in_weight_space", lambda samples, d: weight_space)
     problem, x, y, place = ragged()
     weights = draw(SETUP.width, problem.d, SETUP.seed)
     expected = simulate(problem, SETUP, weights, keep=(0, 2, 4), linearised=linearised)
     steps = {"eta_local": SETUP.eta_local, "eta_global": SETUP.eta_global}
     sizes = {"local_steps": SETUP.local_steps, "rounds": SETUP.rounds, "linearised": linearised}
-    found = client_groups.run(x, y, *weights, np.array([0, 2, 4]), **steps, **sizes)
+    found = way.run(x, y, *weights, np.array([0, 2, 4]), **steps, **sizes)
     path, local = outputs(found, place)
     assert np.allclose(path, expected.outputs, rtol=0, atol=1e-12)
     assert np.allclose(local, expected.local_outputs, rtol=0, atol=1e-12)
     for kept, t in zip(found.kept, (0, 2, 4), strict=True):
         assert np.allclose(kept, expected.weights[t], rtol=0, atol=1e-12)
-    single = client_groups.run(x, y, *weights, np.array([], int), **steps, **sizes, dtype="float32")
+    single = way.run(x, y, *weights, np.array([], int), **steps, **sizes, dtype="float32")
     assert single.last.dtype == np.float32
     assert np.allclose(outputs(single, place)[0], expected.outputs, rtol=0, atol=1e-4)
 
@@ -87,12 +88,13 @@ def test_weights_that_are_spread_over_hosts_are_not_kept(monkeypatch):
 def test_a_budget_makes_groups_smaller_and_changes_nothing():
     problem, padded, *_ = ragged()
     setup, plain = replace(SETUP, width=512), None
-    least = 512 * 8 * (4 * 3 + 4 * padded.shape[1])  # one client in pre-activation space
+    one = client_threads.numbers_held(padded.shape[1], 3, "float64")
+    least = 512 * 8 * (4 * 3 + one)
     for memory in (None, 1e12, least):
         found = simulate(problem, setup, movements=False, memory=memory)
         plain = found if plain is None else plain
         assert np.allclose(found.outputs, plain.outputs, rtol=0, atol=1e-12)
-    assert client_groups.clients_of_a_group(5, padded.shape[1], 3, 512, 8, memory=least) == 1
+    assert client_groups.clients_at_once(5, one, 3, 512, 8, memory=least) == 1
     with pytest.raises(ValueError, match=r"the run takes \S+ GB and memory is \S+ GB; smaller clients"):
         simulate(problem, setup, movements=False, memory=least - 1)
     with pytest.raises(ValueError, match=r"with movements the run takes .*; movements=False needs"):
@@ -108,7 +110,9 @@ def test_a_budget_makes_groups_smaller_and_changes_nothing():
 def test_what_xla_allocates_is_within_the_count(clients, samples, d, dtype, kept):
     width, item = 2**14, np.dtype(dtype).itemsize
     memory = 0.6 * width * item * (4 * samples * min(clients, 128 // samples + 2) + (6 + kept) * d)
-    size = client_groups.clients_of_a_group(clients, samples, d, width, item, kept, memory)
+    each = client_groups.numbers_held(samples, d)
+    fit = client_groups.clients_at_once(clients, each, d, width, item, kept, memory)
+    size = min(fit, max(1, client_groups.ROWS // samples))
 
     def numbers(*shape, dtype=dtype):
         return jax.ShapeDtypeStruct(shape, dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
 
@@ -41,19 +42,20 @@ def _with_movements(sizes: Sizes) -> Call:
     return _simulated(sizes)
 
 
-def _loop(sizes: Sizes) -> Call:
-    """One client after the other, gradients by autograd, float64."""
+def _loop(sizes: Sizes, dtype: str = "float64") -> Call:
+    """One client after the other, gradients by autograd."""
     import torch
 
     x, y, owner, weights = _given(sizes)
-    signs = torch.tensor(weights.signs) / len(weights.signs) ** 0.5
-    clients = [(torch.tensor(x[owner == c]), torch.tensor(y[owner == c])) for c in range(sizes["N"])]
+    given = partial(torch.tensor, dtype=getattr(torch, dtype))
+    signs = given(weights.signs) / len(weights.signs) ** 0.5
+    clients = [(given(x[owner == c]), given(y[owner == c])) for c in range(sizes["N"])]
 
     def outputs(u):
-        return (torch.relu(torch.tensor(x) @ u.T) @ signs).numpy()
+        return (torch.relu(given(x) @ u.T) @ signs).numpy()
 
     def work():
-        u = torch.tensor(weights.hidden)
+        u = given(weights.hidden)
         for _ in range(ROUNDS):
             change = torch.zeros_like(u)
             for rows, labels in clients:
@@ -106,6 +108,7 @@ WORKLOAD = Workload(
         Candidate("ntkfl, with movements", _with_movements, "also ours"),
         Candidate("ntkfl, float32", _single, "also ours", tolerance=IN_SINGLE),
         Candidate("autograd loop", _loop),
+        Candidate("autograd loop, float32", partial(_loop, dtype="float32"), tolerance=IN_SINGLE),
         *(
             Candidate(peer, _by_simulator(f"rounds_by_{peer}"), peer=peer, most={"d": 32}, tolerance=IN_SINGLE)
             for peer in ("pfl", "flower", "fedjax")

@@ -34,6 +34,16 @@ def _ours_drawn(sizes: Sizes) -> Call:
     return lambda: gram.initial(x, sizes["m"], 0)
 
 
+def _on_devices(sizes: Sizes) -> Call:
+    """The same counted by all devices of JAX."""
+    import jax
+
+    from ntkfl import gram
+
+    x = unit_rows(sizes["n"], sizes["d"])
+    return lambda: gram.initial(x, sizes["m"], 0, devices=jax.devices())
+
+
 def _products(sizes: Sizes) -> Call:
     """Patterns from a float32 product, counts from symmetric float32 products, block by block."""
     import numpy as np
@@ -136,6 +146,7 @@ WORKLOAD = Workload(
     candidates=(
         Candidate("ntkfl", _ours, "ours", most=HELD),
         Candidate("ntkfl, weights drawn too", _ours_drawn, "also ours"),
+        Candidate("ntkfl, drawn and on devices", _on_devices, "also ours", needs="jax_plugins"),  # JAX's, for GPUs
         Candidate("float32 products", _products, "limit", most=HELD),
         Candidate("torch.func", _torch_func, most={"m": 2**14, "d": 10}),
         Candidate("neural-tangents", _neural_tangents, needs="neural_tangents", most={"m": 2**12}),

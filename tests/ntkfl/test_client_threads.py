@@ -1,0 +1,68 @@
+"""Algorithm 1 by the host's threads: bit for bit the same with any number of them, within memory, overflow seen."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from ntkfl import Setup, client_threads, data, simulate
+from ntkfl.client_groups import clients_at_once
+from ntkfl.client_threads import numbers_held
+
+STEPS = {"local_steps": 2, "rounds": 3, "linearised": False}
+
+
+def clients(number, samples, d, width, seed=0):
+    """Samples and labels by client, hidden weights, signs."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(number, samples, d)) / np.sqrt(d)
+    return x, rng.normal(size=(number, samples)), rng.normal(size=(width, d)), rng.choice([-1.0, 1.0], width)
+
+
+def ran(x, y, hidden, signs, **options):
+    return client_threads.run(x, y, hidden, signs, np.array([3]), 0.3, 1.2, **(STEPS | options))
+
+
+@pytest.mark.parametrize("memory", [None, "of one client"])
+@pytest.mark.parametrize(("number", "samples", "d"), [(7, 3, 40), (7, 12, 3), (1, 12, 3), (2, 3, 40)])
+def test_the_number_of_threads_changes_no_bit(number, samples, d, memory, monkeypatch):
+    monkeypatch.setattr(client_threads, "ROWS", 4)
+    monkeypatch.setattr(client_threads, "PIECE", 2**12)
+    given = clients(number, samples, d, 1000)
+    if memory:  # then the threads share the neurons of one client
+        each = numbers_held(samples, d, "float64")
+        memory = 1000 * 8 * (5 * d + each)
+        assert clients_at_once(number, each, d, 1000, 8, 1, memory) == 1
+    found = []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads):
+            found.append(ran(*given, memory=memory))
+    for other in found[1:]:
+        for name in ("local", "last", "kept"):
+            assert np.array_equal(getattr(found[0], name), getattr(other, name))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("linearised", [False, True])
+@pytest.mark.parametrize(("number", "samples", "d"), [(6, 50, 4), (40, 5, 30), (1, 200, 20)])
+def test_what_is_allocated_is_within_the_count(number, samples, d, linearised, dtype):
+    width, item = 2**16, np.dtype(dtype).itemsize
+    given = clients(number, samples, d, width)
+    ran(*clients(2, samples, d, 200), dtype=dtype)  # compiled before it is measured
+    memory = width * item * (5 * d + 1.5 * numbers_held(samples, d, dtype)) + 8 * client_threads.PIECE
+    tracemalloc.start()
+    try:
+        found = ran(*given, memory=memory, linearised=linearised, dtype=dtype)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    results = sum(array.nbytes for array in (found.local, found.last))
+    assert 0.3 * memory < taken - results <= memory
+
+
+def test_an_overflow_is_seen_and_not_taken_for_inactive_neurons():
+    problem = data.sphere(64, 3, seed=1, clients=4)
+    setup = Setup(width=2**15, eta_local=1e200, local_steps=3, rounds=3, seed=0)
+    with pytest.warns(UserWarning), pytest.raises(FloatingPointError, match="the run overflowed at round"):
+        simulate(problem, setup, movements=False)
