@@ -19,6 +19,7 @@ from bounds.draw_counts import CountedDraw
 from ntkfl.connectivity.barrier import largest_loss
 from ntkfl.connectivity.low_loss_region import binomial_share, region_size
 from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.segment_loss_bounds import absolute_loss_bounds
 from ntkfl.estimate import Estimate
 
 CONFIDENCE = 0.999
@@ -98,7 +99,18 @@ class LowLossCube(CubeNetworks):
         return self.anchor.vector() + self.side * (rng.random((count, self.anchor.size)) - 0.5)
 
     def _count_connected(self, drawn: np.ndarray, rows: slice) -> int:
-        return sum(self.highest_loss(self.anchor.at(vector), rows) < self.epsilon for vector in drawn)
+        low, high = self._between(drawn, rows)
+        doubtful = drawn[(low < self.epsilon) & (high >= self.epsilon)]
+        exact = [self.highest_loss(self.anchor.at(vector), rows) for vector in doubtful]
+        return int((high < self.epsilon).sum()) + sum(loss < self.epsilon for loss in exact)
+
+    def highest_of(self, drawn: np.ndarray, rows: slice) -> float:
+        """The largest `highest_loss` of networks (N, S)."""
+        low, high = self._between(drawn, rows)
+        return max(self.highest_loss(self.anchor.at(vector), rows) for vector in drawn[high >= low.max()])
+
+    def _between(self, drawn: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        return absolute_loss_bounds(self.anchor, drawn, self.x[rows], self.y[rows])
 
     def highest_loss(self, network: TwoLayer, rows: slice) -> float:
         """The largest mean loss of some rows on the segment from the anchor to a network, rounded up."""
@@ -142,10 +154,11 @@ class LowLossCubeDraw(CountedDraw):
         x = rng.standard_normal((8 * clients, self.l))
         x /= np.linalg.norm(x, axis=1, keepdims=True)
         moves = self.side * INSIDE * (rng.random((PILOTS + self.count, anchor.size)) - 0.5)
-        networks = tuple(anchor.at(anchor.vector() + move) for move in moves)
-        case = LowLossCube(anchor, networks[PILOTS:], self.side, x, anchor.outputs(x), self.delta)
+        drawn = anchor.vector() + moves
+        networks = tuple(anchor.at(vector) for vector in drawn[PILOTS:])
+        case = LowLossCube(anchor, networks, self.side, x, anchor.outputs(x), self.delta)
         case = replace(case, domain=self.domain, clients=clients, seed=seed)
-        largest = max(case.highest_loss(net, rows) for net in networks[:PILOTS] for rows in case.owners)
+        largest = max(case.highest_of(drawn[:PILOTS], rows) for rows in case.owners)
         return replace(case, epsilon=self.level * largest)
 
     def strategy(self) -> SearchStrategy[LowLossCube]:

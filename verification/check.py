@@ -55,6 +55,11 @@ class Check:
         """Admitted cases a verdict needs."""
         return min((draw.required for draw in self.draws), default=0)
 
+    @property
+    def planned(self) -> int:
+        """Cases drawn, of which some may be rejected."""
+        return sum(draw.trials for draw in self.draws)
+
     def fail(self, error: Exception) -> None:
         """End this check: its verdict is unresolved and names the exception."""
         self.error = self.error or failure(error, self.statement)
@@ -100,7 +105,7 @@ class Check:
         if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
             self.violating = [(case, seen), *self.violating][:CONFIRM]  # the latest or worst first
         for (mutated, reverse), tally in zip(self.mutated, self.mutants, strict=True):
-            if failure is None and tally.counts[Outcome.VIOLATED]:
+            if tally.refuted(self.planned):
                 continue  # killed already
             try:
                 wrong = judge(statement, self.form, case, formula=mutated, reverse=reverse, known=known)

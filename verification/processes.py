@@ -1,6 +1,7 @@
 """Many statements checked by several processes, each verdict what one process would have found.
 
-The processes are started afresh (jax does not survive a fork), with one thread of linear algebra each.
+The processes are forked from one that has imported what they need and computed nothing yet (jax does not survive a fork
+once it has), with one thread of linear algebra each.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -31,6 +34,7 @@ from verification.verdict import Verdict
 from verification.worker import STOP, serve
 
 WORTHWHILE = 20.0  # seconds of work below which starting processes costs more than it saves
+PRELOADED = "verification.preloaded"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -41,6 +45,13 @@ class ProcessEnded(RuntimeError):
 def cores() -> int:
     """How many cores this process may use, by its affinity and its group's limits."""
     return joblib.cpu_count()
+
+
+def start_server() -> None:
+    """Start the process that workers are forked from, if it is not running; it imports while this one goes on."""
+    with _for_a_worker():
+        forkserver.set_forkserver_preload([PRELOADED])
+        forkserver.ensure_running()
 
 
 def verify_in_processes(
@@ -75,12 +86,12 @@ class _Worker:
     """A process, the connection to it, and what it is checking."""
 
     def __init__(self, options: Options, forms: Sequence[Form] | None) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")
         self.connection, theirs = context.Pipe()
         files = [(file.name, file.source) for file in loaded_files()]
         self.process: BaseProcess = context.Process(target=serve, args=(theirs, options, forms, files), daemon=True)
-        with _for_a_worker():
-            self.process.start()
+        start_server()
+        self.process.start()
         theirs.close()  # so that its end is seen when the process is gone
         self.unit: Unit | None = None
         self.done = 0  # cases of the unit
@@ -197,9 +208,10 @@ class _Pool:
 
 @contextmanager
 def _for_a_worker() -> Iterator[None]:
-    """What a process inherits: one thread of linear algebra, and deafness to the terminal's Ctrl-C."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(ONE_THREAD)
+    """What workers inherit: one thread of linear algebra, our modules only, deafness to a terminal's Ctrl-C."""
+    given = ONE_THREAD | {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
     main = threading.current_thread() is threading.main_thread()
     hearing = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
     try:

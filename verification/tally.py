@@ -63,7 +63,7 @@ class Tally:
         """
         required = max(required, 1)
         violated, unresolved = self.counts[Outcome.VIOLATED], self.counts[Outcome.UNRESOLVED]
-        if self._refuted(violated):
+        if self.refuted(self.trials):
             allowed = self.failures_allowed
             return Outcome.VIOLATED, self._failures(violated, max(allowed)) if allowed else ()
         if self.weight < required:
@@ -79,10 +79,12 @@ class Tally:
         notes = (f"{unresolved} of {self.trials} trials unresolved",) if unresolved else ()
         return (Outcome.TOUCHES if self.counts[Outcome.TOUCHES] else Outcome.HOLDS), notes
 
-    def _refuted(self, violated: int) -> bool:
+    def refuted(self, trials: int) -> bool:
+        """Whether the failures seen so far refute the form, however well it does in the rest of so many trials."""
+        violated = self.counts[Outcome.VIOLATED]
         if not self.failures_allowed:
             return violated > 0
-        return lower_limit(violated, self.trials) > max(self.failures_allowed)
+        return lower_limit(violated, trials) > max(self.failures_allowed)
 
     def _failures(self, failures: int, allowed: float) -> tuple[str, ...]:
         return (f"{failures} failures in {self.trials} trials; allowed probability {allowed:.3g}",)

@@ -63,6 +63,8 @@ def verify(
             if processes is not None and processes < 1:
                 raise ValueError(f"processes is {processes}; it must be a positive integer")
             options = replace(options, trials=trials, device=_there(device))
+            if not (ids or meta or symbolic or device) and processes != 1:
+                _start_early()
             statements, forms = _wanted(ids, form)
             files = [word.partition("::")[0] for word in ids or ()]
             if meta and markdown is not None:
@@ -100,6 +102,14 @@ def verify(
         raise typer.Exit(INTERRUPTED)
     if _differing(verdicts, own_data):
         raise typer.Exit(DIFFERS)
+
+
+def _start_early() -> None:
+    """Where several processes are going to check all statements: have what they need imported while this one does."""
+    from verification.processes import cores, start_server
+
+    if cores() > 1:
+        start_server()
 
 
 def _there(device: str | None) -> str | None:

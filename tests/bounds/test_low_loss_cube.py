@@ -63,6 +63,19 @@ def test_a_client_is_judged_by_its_own_inputs():
     assert float(below_one.connected_share.value) < float(case.connected_share.value)
 
 
+@pytest.mark.parametrize("draw", [WIDE, LowLossCubeDraw(2, 2, 1.0, count=3, own=True)])
+def test_networks_are_counted_as_one_by_one(draw):
+    case = draw.case(1)
+    networks = networks_in_cube(case, case.side, 60, 4)
+    vectors = np.array([net.vector() for net in networks])
+    for rows in case.owners:
+        highest = [case.highest_loss(net, rows) for net in networks]
+        assert case.highest_of(vectors, rows) == max(highest)
+        for level in np.quantile(highest, [0.1, 0.5, 0.9]):
+            counted = replace(case, epsilon=float(level))._count_connected(vectors, rows)
+            assert counted == sum(loss < level for loss in highest)
+
+
 def test_a_higher_level_makes_a_larger_region_and_the_domain_bounds_it():
     case = WIDE.case(2)
     sizes = [replace(case, epsilon=factor * case.epsilon).low_loss_size for factor in (0.5, 1.0, 1e9)]

@@ -46,3 +46,18 @@ def test_an_interrupted_terminal_gets_what_all_processes_counted(tmp_path):
     assert content["provenance"]["complete"] is False and content["verdicts"]
     assert all(verdict["notes"][0].startswith("interrupted: ") for verdict in content["verdicts"])
     assert all(verdict["id"] in output for verdict in content["verdicts"])
+
+
+@pytest.mark.slow
+def test_workers_take_no_module_from_the_users_folder(tmp_path):
+    for name in ("bounds", "verification", "numbers"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not this one')\n")
+    installed = (
+        "import sys; sys.path.remove(''); from experiments.command_line import app; app()"  # as a script finds it
+    )
+    command = [sys.executable, "-c", installed, "verify", "fl-ntk/A.1", "fedgucci/F4", "--processes", "2"]
+    found = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300
+    )
+    assert found.returncode == 0, found.stderr
+    assert "0 differ from what is recorded" in found.stdout and "not this one" not in found.stderr

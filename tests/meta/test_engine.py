@@ -18,10 +18,12 @@ from bounds.options import Options
 from bounds.statement import Form, Hypothesis, Kind, Outcome, Source, Statement
 from ntkfl.balls import PRECISION
 from ntkfl.estimate import Estimate
+from verification import check
 from verification.check import OWN_DATA
 from verification.compare import judge
 from verification.engine import verify, verify_all
 from verification.replaying import replay_command
+from verification.tally import Tally
 from verification.verdict import Verdict
 
 X = sp.Symbol("x", positive=True)
@@ -157,6 +159,24 @@ def test_mutants_are_judged_on_the_same_cases():
     assert max(built.values()) == 1
     violated = claim(formula=X / 2, recorded=Outcome.VIOLATED, mutants=(scaled(2),))
     assert verify(violated)[0].mutants_total == 0  # nothing to mutate where nothing holds
+
+
+def test_a_mutant_is_judged_until_no_more_cases_can_clear_it(monkeypatch):
+    judged = Counter()
+
+    def counting(*given, **how):
+        judged["mutant" if "formula" in how else "form"] += 1
+        return judge(*given, **how)
+
+    monkeypatch.setattr(check, "judge", counting)
+    may_fail = {Form.STATED: Formula(2 * X, failure=sp.Rational(1, 10))}
+    (verdict,) = verify(claim(forms=may_fail, mutants=(scaled(sp.Rational(1, 4)),)), options=Options(trials=200))
+    assert verdict.mutants == {"times 1/4": "violated"} and judged["form"] == verdict.trials == 200
+    few = judged["mutant"]
+    assert 20 < few < 100
+    enough = Tally(Counter({Outcome.VIOLATED: few}), failures_allowed=[0.1])
+    short = Tally(Counter({Outcome.VIOLATED: few - 1}), failures_allowed=[0.1])
+    assert enough.refuted(200) and not short.refuted(200)
 
 
 def test_necessity_needs_a_case_that_breaks_the_claim_and_this_hypothesis_alone():

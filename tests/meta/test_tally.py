@@ -100,6 +100,17 @@ def test_of_several_allowed_probabilities_the_worse_one_for_the_verdict_counts()
     assert found.settle(Kind.PROBABILITY, 20)[0] is U  # above .01, not above .5
 
 
+@pytest.mark.parametrize("allowed", [0.01, 0.1, 0.3])
+def test_what_is_refuted_whatever_follows_stays_refuted(allowed):
+    planned = 120
+    fewest = next(k for k in range(planned) if tally({V: k}, allowed).refuted(planned))
+    assert tally({H: planned - fewest, V: fewest}, allowed).settle(Kind.PROBABILITY, 20)[0] is V
+    earlier = tally({V: fewest - 1}, allowed)
+    assert earlier.refuted(earlier.trials)  # by what was seen; but the rest may clear it:
+    assert tally({H: planned - fewest + 1, V: fewest - 1}, allowed).settle(Kind.PROBABILITY, 20)[0] is not V
+    assert tally({V: 1}).refuted(planned) and not tally({H: 9}).refuted(planned)
+
+
 def test_a_tiny_probability_is_said_to_be_not_refuted():
     outcome, notes = tally({H: 150}, 1e-30).settle(Kind.PROBABILITY, 20)
     assert (outcome, notes) == (H, ("not refuted in 150 trials (allowed probability 1e-30)",))
