@@ -33,9 +33,15 @@ def page(
         own = [t for t in timings if t.workload == workload.name]
         lines += [f"**{workload.name}**: {workload.says}", "", HEAD + (" before |" if earlier else "")]
         lines += ["|---|---|--:|--:|--:|--:|--:|--:|" + ("--:|" if earlier else "")]
-        for timing in own:
+        for timing in (t for t in own if not t.skipped):
             then = before.get((timing.workload, json.dumps(dict(timing.sizes)), timing.candidate))
             lines.append(_row(timing, own) + (f" {_ratio(then, timing)} |" if earlier else ""))
+        left_out: dict[tuple[str, str], str] = {}
+        for timing in own:
+            if timing.skipped:
+                left_out.setdefault((timing.candidate, timing.skipped), _case(timing))
+        said = [f"{candidate}, first at {case} ({why})" for (candidate, why), case in left_out.items()]
+        lines += ["", f"Left out: {'; '.join(said)}."] if said else []
         found = exponent(own, workload, workload.ours.name)
         if found:
             lines += ["", f"Time of `ntkfl` grows like {workload.along}^{found[0]:.2f} ({found[1]} cases)."]
@@ -62,16 +68,17 @@ def from_json(content: object) -> list[Timing]:
 
 
 def _row(timing: Timing, own: Sequence[Timing]) -> str:
-    case = ", ".join(f"{name}={value}" for name, value in timing.sizes.items())
-    start = f"| {case} | {timing.candidate} |"
-    if timing.skipped:
-        return f"{start} {timing.skipped} | | | | | |"
+    start = f"| {_case(timing)} | {timing.candidate} |"
     same = [t for t in own if t.sizes == timing.sizes and not t.skipped]
     ours = next((t for t in same if t.role == "ours"), None)
     limit = next((t for t in same if t.role == "limit"), None)
     off = "" if math.isnan(timing.off) or timing.role in ("ours", "limit") else f"{timing.off:.0e}"
     numbers = f" {timing.clock:.3g} | {timing.processor:.3g} | {timing.memory / 1e9:.2f} |"
     return f"{start}{numbers} {_ratio(timing, ours)} | {_ratio(timing, limit)} | {off} |"
+
+
+def _case(timing: Timing) -> str:
+    return ", ".join(f"{name}={value}" for name, value in timing.sizes.items())
 
 
 def _ratio(timing: Timing | None, base: Timing | None) -> str:

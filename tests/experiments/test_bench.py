@@ -136,7 +136,7 @@ def test_the_exponent_is_fitted_to_cases_that_differ_in_one_size():
 def test_the_page_has_ratios_and_says_what_was_skipped():
     text = page([CUBIC], timings(), (), 3, 2)
     assert "| n=10, d=1 | other | 2 | 1 | 2.00 | 2.00 (0.50) | 1.00 (1.00) |  |" in text
-    assert "| n=20, d=2 | other | nothing is not installed |" in text
+    assert "\nLeft out: other, first at n=20, d=2 (nothing is not installed).\n" in text
     assert "grows like n^3.00 (2 cases)" in text
     faster = [replace(timing, clock=timing.clock / 4) for timing in timings()]
     assert "| 4.00 (1.00) |" in page([CUBIC], faster, timings(), 3, 2)
