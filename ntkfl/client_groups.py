@@ -16,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from ntkfl.problem import Setup, Weights
+
 ROWS = 128  # samples of a group: enough for products to be fast, few enough for a block of neurons to stay in cache
 
 
@@ -64,14 +66,10 @@ def numbers_held(samples: int, d: int) -> int:
 def run(
     x: np.ndarray,
     y: np.ndarray,
-    hidden: np.ndarray,
-    signs: np.ndarray,
+    weights: Weights,
     keep: np.ndarray,
-    eta_local: float,
-    eta_global: float,
+    setup: Setup,
     *,
-    local_steps: int,
-    rounds: int,
     linearised: bool,
     dtype: str = "float64",
     devices: Sequence[jax.Device] = (),
@@ -80,17 +78,18 @@ def run(
     """Run Algorithm 1.
 
     Args:
-        x, y: (N, c, d) and (N, c), padded with zero rows. hidden, signs: the initial network. keep: rounds whose u(t)
-            are returned, ascending. linearised: patterns stay those of the start. dtype: of all that is computed.
+        x, y: (N, c, d) and (N, c), padded with zero rows. weights: the initial network. keep: rounds whose u(t) are
+            returned, ascending. setup: steps and rounds. linearised: patterns stay those of the start. dtype: of all
+            that is computed.
         devices: they share the neurons; each local step they exchange the outputs of one group, no more. Of several
             hosts all call this, with all of their devices, after `jax.distributed.initialize`.
-        memory: bytes a device, as in `clients_of_a_group`.
+        memory: bytes a device, as in `clients_at_once`.
 
     Raises:
         ValueError: weights to keep that are spread over several hosts, or too little memory.
     """
     n_clients, samples, d = x.shape
-    width = len(signs)
+    width = len(weights.signs)
     if len(keep) and devices and jax.process_count() > 1:
         raise ValueError(f"keep names {len(keep)} rounds; no one of the {jax.process_count()} hosts has all weights")
     own = -(-width // max(1, len(devices)))
@@ -103,11 +102,11 @@ def run(
         found = _run(
             x,
             y,
-            *(_shared(np.asarray(array, dtype), devices) for array in (hidden, signs)),
+            *(_shared(np.asarray(array, dtype), devices) for array in weights),
             np.asarray(keep),
-            *(np.asarray(number, dtype) for number in (eta_local, eta_global / n_clients, width**-0.5)),
-            local_steps=local_steps,
-            rounds=rounds,
+            *(np.asarray(number, dtype) for number in (setup.eta_local, setup.eta_global / n_clients, width**-0.5)),
+            local_steps=setup.local_steps,
+            rounds=setup.rounds,
             linearised=linearised,
             by_weights=in_weight_space(samples, d),
         )

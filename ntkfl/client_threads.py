@@ -17,6 +17,7 @@ from jaxtyping import Float
 from ntkfl.client_groups import Outputs, clients_at_once, in_weight_space
 from ntkfl.client_passes import passes
 from ntkfl.gram.threads import worker_threads
+from ntkfl.problem import Setup, Weights
 
 ROWS = 64  # samples of a group of small clients: enough for products to be fast
 LANES = 128  # neurons of a chunk
@@ -26,20 +27,16 @@ PIECE = 2**19  # bytes of an array (chunks, samples of a group, LANES) of one pi
 def run(
     x: np.ndarray,
     y: np.ndarray,
-    hidden: np.ndarray,
-    signs: np.ndarray,
+    weights: Weights,
     keep: np.ndarray,
-    eta_local: float,
-    eta_global: float,
+    setup: Setup,
     *,
-    local_steps: int,
-    rounds: int,
     linearised: bool,
     dtype: str = "float64",
     memory: float | None = None,
 ) -> Outputs:
     """Run Algorithm 1; arguments, result and errors as of `client_groups.run`."""
-    n_clients, samples, d = x.shape
+    (n_clients, samples, d), (hidden, signs), rounds = x.shape, weights, setup.rounds
     by_weights = in_weight_space(samples, d)
     each, item = numbers_held(samples, d, dtype), np.dtype(dtype).itemsize
     fit = clients_at_once(n_clients, each, d, len(signs), item, len(keep), memory)
@@ -47,7 +44,7 @@ def run(
     padding = ((0, -n_clients % size), (0, 0))  # clients of zero rows do nothing
     x, y = np.pad(x.astype(dtype), (*padding, (0, 0))), np.pad(y.astype(dtype), padding)
     groups = [Group.of(x[i : i + size], y[i : i + size]) for i in range(0, len(x), size)]
-    local = np.empty((rounds, local_steps + 1, len(groups), size * samples), dtype)
+    local = np.empty((rounds, setup.local_steps + 1, len(groups), size * samples), dtype)
     last, kept = np.empty((1, *local.shape[2:]), dtype), np.empty((len(keep), *hidden.shape), dtype)
     with worker_threads() as threads, ThreadPoolExecutor(threads) as pool:
         at_once = threads if threads <= len(groups) and threads * size <= fit else 1
@@ -56,9 +53,9 @@ def run(
             if t in keep:
                 kept[keep == t] = model.hidden()
             if t < rounds:
-                model.train(eta_local, local[t])
-                model.move(eta_global / n_clients)
-        model.train(eta_local, last)
+                model.train(setup.eta_local, local[t])
+                model.move(setup.eta_global / n_clients)
+        model.train(setup.eta_local, last)
     local, last = (part.reshape(*part.shape[:-2], -1, samples)[..., :n_clients, :] for part in (local, last[0]))
     return Outputs(local, last, kept, "cpu")
 

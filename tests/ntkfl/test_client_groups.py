@@ -45,15 +45,13 @@ def test_the_run_is_that_of_the_simulator(way, rows, weight_space, linearised, m
     problem, x, y, place = ragged()
     weights = draw(SETUP.width, problem.d, SETUP.seed)
     expected = simulate(problem, SETUP, weights, keep=(0, 2, 4), linearised=linearised)
-    steps = {"eta_local": SETUP.eta_local, "eta_global": SETUP.eta_global}
-    sizes = {"local_steps": SETUP.local_steps, "rounds": SETUP.rounds, "linearised": linearised}
-    found = way.run(x, y, *weights, np.array([0, 2, 4]), **steps, **sizes)
+    found = way.run(x, y, weights, np.array([0, 2, 4]), SETUP, linearised=linearised)
     path, local = outputs(found, place)
     assert np.allclose(path, expected.outputs, rtol=0, atol=1e-12)
     assert np.allclose(local, expected.local_outputs, rtol=0, atol=1e-12)
     for kept, t in zip(found.kept, (0, 2, 4), strict=True):
         assert np.allclose(kept, expected.weights[t], rtol=0, atol=1e-12)
-    single = way.run(x, y, *weights, np.array([], int), **steps, **sizes, dtype="float32")
+    single = way.run(x, y, weights, np.array([], int), SETUP, linearised=linearised, dtype="float32")
     assert single.last.dtype == np.float32
     assert np.allclose(outputs(single, place)[0], expected.outputs, rtol=0, atol=1e-4)
 
@@ -130,14 +128,14 @@ def test_what_xla_allocates_is_within_the_count(clients, samples, d, dtype, kept
 ON_DEVICES = """
 import json, re, sys
 import jax, numpy as np
-from ntkfl import client_groups
+from ntkfl import Setup, client_groups
 from ntkfl.initialisation import draw
 assert len(jax.devices()) == 4
 rng = np.random.default_rng(0)
 x, y, found = rng.normal(size=(5, 6, 3)) / 2, rng.choice([-1.0, 1.0], (5, 6)), []
-steps = dict(eta_local=0.2, eta_global=1.3, local_steps=3, rounds=4, linearised=False)
+setup = Setup(width=70, eta_local=0.2, eta_global=1.3, local_steps=3, rounds=4)
 for devices in ((), jax.devices()[:3], jax.devices()):
-    run = client_groups.run(x, y, *draw(70, 3, 0), np.array([4]), **steps, devices=devices)
+    run = client_groups.run(x, y, draw(70, 3, 0), np.array([4]), setup, linearised=False, devices=devices)
     assert run.kept.shape == (1, 70, 3)
     found.append([np.asarray(run.local).ravel().tolist() + np.asarray(run.last).ravel().tolist(),
                   np.asarray(run.kept).ravel().tolist()])

@@ -9,19 +9,19 @@ from threadpoolctl import threadpool_limits
 from ntkfl import Setup, client_threads, data, simulate
 from ntkfl.client_groups import clients_at_once
 from ntkfl.client_threads import numbers_held
-
-STEPS = {"local_steps": 2, "rounds": 3, "linearised": False}
+from ntkfl.problem import Weights
 
 
 def clients(number, samples, d, width, seed=0):
-    """Samples and labels by client, hidden weights, signs."""
+    """Samples and labels by client, and a network."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(number, samples, d)) / np.sqrt(d)
-    return x, rng.normal(size=(number, samples)), rng.normal(size=(width, d)), rng.choice([-1.0, 1.0], width)
+    return x, rng.normal(size=(number, samples)), Weights(rng.normal(size=(width, d)), rng.choice([-1.0, 1.0], width))
 
 
-def ran(x, y, hidden, signs, **options):
-    return client_threads.run(x, y, hidden, signs, np.array([3]), 0.3, 1.2, **(STEPS | options))
+def ran(x, y, weights, **options):
+    setup = Setup(width=len(weights.signs), eta_local=0.3, eta_global=1.2, local_steps=2, rounds=3)
+    return client_threads.run(x, y, weights, np.array([3]), setup, **({"linearised": False} | options))
 
 
 @pytest.mark.parametrize("memory", [None, "of one client"])
