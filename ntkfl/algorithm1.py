@@ -23,6 +23,7 @@ from ntkfl.trajectory import Trajectory, provenance
 
 GROUPED = 2**21  # samples times neurons from which compiling the run in groups (about a second) pays
 COMPILED = 2**28  # the same times local steps from which compiling the passes over neurons (three seconds) pays
+TRACKED = 2**30  # the same in groups, for `switch_tracking` (as long)
 FEW_SAMPLES = 32  # of a client, up to which the compiled product with its Gram matrix is no slower than BLAS
 
 
@@ -50,8 +51,9 @@ def simulate(
             host's threads or on devices: a fraction of the memory, and several times faster.
         dtype, devices: float32, and JAX devices that share the neurons; both without movements only.
         memory: bytes that the run may take, of each device, beside the results: groups of clients are made to fit.
-        compiled: whether the passes over neurons are compiled, three times faster after some three seconds once a
-            process; default: where this run alone is that long. For float64 and clients of at most 32 samples.
+        compiled: whether to compile for some three seconds, once a process, what makes runs several times faster;
+            default: where this run alone is that long. With movements: the passes over neurons, for clients of at most
+            32 samples. In groups: `ntkfl.switch_tracking`.
 
     Raises:
         ValueError: several outputs, weights that do not fit, a round to keep that is not run, movements asked of
@@ -79,12 +81,14 @@ def simulate(
             f"with movements the run takes {whole / 1e9:.3g} GB and memory is {memory / 1e9:.3g} GB; movements=False "
             "needs a fraction of that"
         )
+    steps = layout.y.size * setup.width * setup.local_steps * setup.rounds
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, with its cause
         if special or (not movements and (problem.n * setup.width >= GROUPED or not fits)):
-            found = _run_in_groups(layout, setup, weights, keep, linearised, dtype, devices, memory)
+            tracked = steps >= TRACKED if compiled is None else compiled
+            found = _run_in_groups(layout, setup, weights, keep, linearised, dtype, devices, memory, tracked)
         else:
             if compiled is None:
-                compiled = layout.y.size * setup.width * setup.local_steps * setup.rounds >= COMPILED
+                compiled = steps >= COMPILED
             if compiled and layout.x.shape[1] <= FEW_SAMPLES:
                 neurons: Neurons | CompiledNeurons = CompiledNeurons(layout.x, *weights, linearised, movements)
             else:
@@ -211,6 +215,7 @@ def _run_in_groups(
     dtype: str,
     devices: Sequence,
     memory: float | None,
+    tracked: bool,
 ) -> _Run:
     """The same without movements: by the host's threads, or on the devices that are named or that JAX has found."""
     import jax
@@ -218,7 +223,8 @@ def _run_in_groups(
     from ntkfl import client_groups, client_threads
 
     elsewhere = len(devices) > 0 or jax.default_backend() != "cpu"
-    run = partial(client_groups.run, devices=devices) if elsewhere else client_threads.run
+    here = partial(client_threads.run, tracked=tracked)
+    run = partial(client_groups.run, devices=devices) if elsewhere else here
     found = run(
         layout.x,
         layout.y.reshape(layout.x.shape[:2]),

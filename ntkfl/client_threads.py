@@ -1,26 +1,30 @@
-"""Algorithm 1 without the record of movements, on the host's cores: each thread trains a group of clients.
+"""Algorithm 1 without the record of movements, on the host's cores.
 
-The spaces are those of `client_groups`. Arrays are (chunks, rows, LANES), neurons dealt out to chunks, and are gone
-through in pieces that stay in cache: products by BLAS, what lies between two of them in one compiled pass. Sums are
-taken in the order of pieces and of clients, so that the result does not depend on the number of threads.
+A round goes by `switch_tracking` where few neurons may switch, else by products: each thread trains a group of clients,
+in the spaces of `client_groups`. Arrays are (chunks, rows, LANES), neurons dealt out to chunks, and are gone through in
+pieces that stay in cache: products by BLAS, what lies between two of them in one compiled pass. Sums are taken in the
+order of pieces and of clients, so that the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from ntkfl.client_groups import Outputs, clients_at_once, in_weight_space
-from ntkfl.client_passes import passes
+from ntkfl.client_passes import Passes, passes
+from ntkfl.dealt_network import DealtNetwork
 from ntkfl.gram.threads import worker_threads
 from ntkfl.problem import Setup, Weights
+from ntkfl.switch_passes import LANES
+from ntkfl.switch_tracking import SwitchTracking, bytes_held, worthwhile_share
 
 ROWS = 64  # samples of a group of small clients: enough for products to be fast
-LANES = 128  # neurons of a chunk
 PIECE = 2**19  # bytes of an array (chunks, samples of a group, LANES) of one piece
 
 
@@ -34,30 +38,33 @@ def run(
     linearised: bool,
     dtype: str = "float64",
     memory: float | None = None,
+    tracked: bool = True,
 ) -> Outputs:
-    """Run Algorithm 1; arguments, result and errors as of `client_groups.run`."""
-    (n_clients, samples, d), (hidden, signs), rounds = x.shape, weights, setup.rounds
-    by_weights = in_weight_space(samples, d)
-    each, item = numbers_held(samples, d, dtype), np.dtype(dtype).itemsize
-    fit = clients_at_once(n_clients, each, d, len(signs), item, len(keep), memory)
-    size = 1 if by_weights else min(fit, max(1, ROWS // samples))
-    padding = ((0, -n_clients % size), (0, 0))  # clients of zero rows do nothing
-    x, y = np.pad(x.astype(dtype), (*padding, (0, 0))), np.pad(y.astype(dtype), padding)
-    groups = [Group.of(x[i : i + size], y[i : i + size]) for i in range(0, len(x), size)]
-    local = np.empty((rounds, setup.local_steps + 1, len(groups), size * samples), dtype)
-    last, kept = np.empty((1, *local.shape[2:]), dtype), np.empty((len(keep), *hidden.shape), dtype)
+    """Run Algorithm 1; arguments, result and errors as of `client_groups.run`.
+
+    Args:
+        tracked: use `switch_tracking` where it is faster, which takes three seconds to compile, once a process.
+    """
+    n_clients, rounds = len(x), setup.rounds
+    x, y = x.astype(dtype), y.astype(dtype)
+    share, fit = _fitting(x, setup, len(keep), memory, tracked)
+    local = np.empty((rounds, setup.local_steps + 1, y.size), dtype)
+    last, kept = np.empty((1, y.size), dtype), np.empty((len(keep), *weights.hidden.shape), dtype)
     with worker_threads() as threads, ThreadPoolExecutor(threads) as pool:
-        at_once = threads if threads <= len(groups) and threads * size <= fit else 1
-        model = Model(groups, hidden.astype(dtype), signs.astype(dtype), linearised, by_weights, pool, at_once)
+        network = DealtNetwork(weights, dtype)
+        products = ClientProducts(network, x, y, linearised, fit, pool, threads)
+        tracking = SwitchTracking(network, x, y, linearised, share, pool) if share > 0 else None
         for t in range(rounds + 1):
             if t in keep:
-                kept[keep == t] = model.hidden()
+                kept[keep == t] = network.hidden()
+            outputs = local[t] if t < rounds else last
+            if not (tracking and tracking.train(setup.eta_local, outputs)):
+                products.train(setup.eta_local, outputs)
+                if tracking:
+                    tracking.expect(setup.eta_local, outputs)
             if t < rounds:
-                model.train(setup.eta_local, local[t])
-                model.move(setup.eta_global / n_clients)
-        model.train(setup.eta_local, last)
-    local, last = (part.reshape(*part.shape[:-2], -1, samples)[..., :n_clients, :] for part in (local, last[0]))
-    return Outputs(local, last, kept, "cpu")
+                network.move(setup.eta_global / n_clients)
+    return Outputs(local.reshape(*local.shape[:2], *y.shape), last.reshape(y.shape), kept, "cpu")
 
 
 def numbers_held(samples: int, d: int, dtype: str) -> float:
@@ -65,17 +72,34 @@ def numbers_held(samples: int, d: int, dtype: str) -> float:
     return samples / np.dtype(dtype).itemsize + (d if in_weight_space(samples, d) else 2 * samples)
 
 
+def _fitting(x: np.ndarray, setup: Setup, kept: int, memory: float | None, tracked: bool) -> tuple[float, int]:
+    """Up to which share of entries rounds go by `SwitchTracking`, and how many clients are trained together else."""
+    n_clients, samples, d = x.shape
+    space = (n_clients, numbers_held(samples, d, x.dtype.name), d, setup.width, x.itemsize, kept)
+    tracked = tracked and samples <= setup.width  # so that Gram matrices are not what takes the memory
+    share = worthwhile_share(samples, d, setup.local_steps) if tracked else 0.0
+    if memory is None or share <= 0:
+        return share, clients_at_once(*space, memory)
+    always, one = bytes_held(x, setup.width)
+    entries = (memory - always) / 4
+    try:
+        return min(share, entries / one), clients_at_once(*space, memory - always - entries)
+    except ValueError:
+        return 0.0, clients_at_once(*space, memory)
+
+
 class Group(NamedTuple):
-    """Clients that are trained together: samples (c g, d), labels (c g,), each client's Gram matrix (g, c, c)."""
+    """Clients that are trained together: samples (c g, d), labels (c g,), each client's Gram matrix, if needed."""
 
     rows: np.ndarray
     labels: np.ndarray
     grams: np.ndarray
 
     @classmethod
-    def of(cls, x: np.ndarray, y: np.ndarray) -> Group:
+    def of(cls, x: np.ndarray, y: np.ndarray, by_weights: bool) -> Group:
         """The group of clients with samples x (g, c, d) and labels y (g, c)."""
-        return cls(x.reshape(-1, x.shape[2]), y.ravel(), x @ x.transpose(0, 2, 1))
+        grams = np.empty((0, 0, 0), x.dtype) if by_weights else x @ x.transpose(0, 2, 1)
+        return cls(x.reshape(-1, x.shape[2]), y.ravel(), grams)
 
 
 class Room(NamedTuple):
@@ -96,51 +120,66 @@ class Room(NamedTuple):
         return cls(np.empty((chunks, samples, LANES), bool), *(np.empty((chunks, k, LANES), dtype) for k in rows))
 
 
-class Model:
-    """The global network and its training by groups of clients, all of one size.
+class ClientProducts:
+    """Training by groups of clients, all of one size.
 
     Args:
-        pool, at_once: threads, and how many groups these train together; if one, they share its neurons.
+        network: it is read, and its `total` added to. x: (N, c, d). y: (N, c). linearised: patterns stay those of the
+            network as it is now. fit: how many clients are trained together at most.
+        pool, threads: they train groups together or, where only one group fits, share its neurons.
     """
 
     def __init__(
         self,
-        groups: list[Group],
-        hidden: np.ndarray,
-        signs: np.ndarray,
+        network: DealtNetwork,
+        x: np.ndarray,
+        y: np.ndarray,
         linearised: bool,
-        by_weights: bool,
+        fit: int,
         pool: Executor,
-        at_once: int,
+        threads: int,
     ) -> None:
-        self.groups, self.linearised, self.by_weights, self.pool = groups, linearised, by_weights, pool
-        self.passes, self.width, self.scale = passes(signs.dtype.name), len(signs), signs.dtype.type(len(signs) ** -0.5)
-        self.weights, self.signs = _dealt(hidden.T), _dealt(signs[None])[:, 0]
-        self.first = self.weights.copy() if linearised else self.weights
-        self.total = np.zeros_like(self.weights)
-        (samples, d), chunks = groups[0].rows.shape, len(self.weights)
-        step = max(1, PIECE // (samples * LANES * signs.itemsize))
+        self.network, self.linearised, self.pool, self.clients = network, linearised, pool, (x, y)
+        self.by_weights = in_weight_space(*x.shape[1:])
+        self.first = network.weights.copy() if linearised else network.weights
+        self.size = 1 if self.by_weights else min(fit, max(1, ROWS // x.shape[1]))
+        self.at_once = threads if threads <= -(-len(x) // self.size) and threads * self.size <= fit else 1
+        chunks, step = len(network.weights), max(1, PIECE // (self.size * x.shape[1] * LANES * x.itemsize))
         self.pieces = [slice(begin, min(begin + step, chunks)) for begin in range(0, chunks, step)]
-        self.rooms = [Room.empty(chunks, samples, d, by_weights, signs.dtype) for _ in range(at_once)]
 
-    def hidden(self) -> Float[np.ndarray, "m d"]:
-        """The hidden weights."""
-        return self.weights.transpose(0, 2, 1).reshape(-1, self.weights.shape[1])[: self.width]
+    # What takes memory or a second to compile is made when the first round goes this way.
 
-    def train(self, eta_local: float, outputs: Float[np.ndarray, "k g c"]) -> None:
-        """Fill in the groups' outputs, before and after each local step, and add up the changes."""
-        at_once, rate = len(self.rooms), self.scale.dtype.type(eta_local) * self.scale
-        each: Callable[..., Iterable] = self.pool.map if at_once > 1 else map
-        for first in range(0, len(self.groups), at_once):
-            some = range(first, min(first + at_once, len(self.groups)))
-            list(each(lambda room, g: self._train(room, self.groups[g], rate, outputs[:, g]), self.rooms, some))
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The clients by groups; the last is filled up with clients of zero rows, which do nothing."""
+        x, y = self.clients
+        missing = ((0, -len(x) % self.size), (0, 0))
+        x, y = np.pad(x, (*missing, (0, 0))), np.pad(y, missing)
+        parts = [slice(i, i + self.size) for i in range(0, len(x), self.size)]
+        return [Group.of(x[part], y[part], self.by_weights) for part in parts]
+
+    @cached_property
+    def rooms(self) -> list[Room]:
+        """Room for the groups that are trained together."""
+        (samples, d), chunks = self.groups[0].rows.shape, len(self.network.weights)
+        return [Room.empty(chunks, samples, d, self.by_weights, self.clients[0].dtype) for _ in range(self.at_once)]
+
+    @cached_property
+    def passes(self) -> Passes:
+        """The compiled functions."""
+        return passes(self.clients[0].dtype.name)
+
+    def train(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> None:
+        """Fill in the outputs, before and after each local step, and add up the changes."""
+        found = np.empty((len(outputs), len(self.groups), len(self.groups[0].labels)), outputs.dtype)
+        rate = self.network.scale.dtype.type(eta_local) * self.network.scale
+        each: Callable[..., Iterable] = self.pool.map if self.at_once > 1 else map
+        for first in range(0, len(self.groups), self.at_once):
+            some = range(first, min(first + self.at_once, len(self.groups)))
+            list(each(lambda room, g: self._train(room, self.groups[g], rate, found[:, g]), self.rooms, some))
             if len(outputs) > 1:
                 list(self.pool.map(lambda piece: self._add(some, piece), self.pieces))  # noqa: B023
-
-    def move(self, share: float) -> None:
-        """Move the weights by this share of what was added up since the last time."""
-        self.weights += self.scale.dtype.type(share) * self.total
-        self.total[:] = 0
+        outputs[:] = found.reshape(len(outputs), -1)[:, : outputs.shape[1]]
 
     def _train(self, room: Room, group: Group, rate: np.floating, outputs: np.ndarray) -> None:
         each: Callable[..., Iterable] = map if len(self.rooms) > 1 else self.pool.map
@@ -148,12 +187,12 @@ class Model:
         for k in range(len(outputs)):
             sums = each(lambda piece: self._step(room, group, pull, k, piece), self.pieces)  # noqa: B023
             with np.errstate(over="ignore", invalid="ignore"):  # not inherited by threads
-                outputs[k] = sum(sums) * self.scale
+                outputs[k] = sum(sums) * self.network.scale
                 pull = rate * (group.labels - outputs[k])
 
     def _step(self, room: Room, group: Group, pull: np.ndarray, k: int, piece: slice) -> np.ndarray:
         """The k-th local step of some chunks (none at k = 0), and their sums s_r relu(z_ir) after it, (c g,)."""
-        u, signs = self.weights[piece], self.signs[piece]
+        u, signs = self.network.weights[piece], self.network.signs[piece]
         on, change, start = (array[piece] for array in room)
         with np.errstate(over="ignore", invalid="ignore"):
             if k == 0:
@@ -178,10 +217,4 @@ class Model:
         with np.errstate(over="ignore", invalid="ignore"):
             for room, g in zip(self.rooms, some, strict=False):
                 change = room.change[piece]
-                self.total[piece] += change if self.by_weights else self.groups[g].rows.T @ change
-
-
-def _dealt(rows: np.ndarray) -> np.ndarray:
-    """Rows (k, m) as (chunks, k, LANES), filled up with zeros."""
-    padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % LANES)))
-    return np.ascontiguousarray(padded.reshape(len(rows), -1, LANES).transpose(1, 0, 2))
+                self.network.total[piece] += change if self.by_weights else self.groups[g].rows.T @ change

@@ -31,11 +31,11 @@ def _simulated(sizes: Sizes, **options) -> Call:
 
 
 def _ours(sizes: Sizes) -> Call:
-    return _simulated(sizes, movements=False)
+    return _simulated(sizes, movements=False, compiled=True)
 
 
 def _single(sizes: Sizes) -> Call:
-    return _simulated(sizes, movements=False, dtype="float32")
+    return _simulated(sizes, movements=False, compiled=True, dtype="float32")
 
 
 def _with_movements(sizes: Sizes) -> Call:

@@ -1,0 +1,169 @@
+"""Rounds that follow only the neurons which may switch: Algorithm 1 to rounding, however many do."""
+
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
+
+from ntkfl import Problem, Setup, client_threads, data, simulate, switch_tracking
+from ntkfl.client_threads import run
+from ntkfl.dealt_network import DealtNetwork
+from ntkfl.initialisation import draw
+from ntkfl.problem import Weights
+from ntkfl.switch_tracking import SwitchTracking
+
+EVERYTHING = 2.0  # more entries than there can be: never products
+
+
+def clients(number, samples, d, width, seed=0):
+    """Samples and labels by client, and a network."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(number, samples, d)) / np.sqrt(d)
+    return x, rng.normal(size=(number, samples)), Weights(rng.normal(size=(width, d)), rng.choice([-1.0, 1.0], width))
+
+
+def both(monkeypatch, given, setup, most=EVERYTHING, **options):
+    """The run by tracking, up to this share of entries, and by products."""
+    monkeypatch.setattr(client_threads, "worthwhile_share", lambda *_: most)
+    options = {"linearised": False} | options
+    keep = np.arange(setup.rounds + 1)
+    return run(*given, keep, setup, **options), run(*given, keep, setup, **options, tracked=False)
+
+
+def assert_close(found, expected, off=1e-10):
+    for name in ("local", "last", "kept"):
+        a, b = getattr(found, name), getattr(expected, name)
+        assert np.abs(a - b).max() <= off * max(1, np.abs(b).max())
+
+
+@pytest.fixture
+def switches(monkeypatch):
+    """How many neurons switched within rounds, on a sample."""
+    seen, add = [0], SwitchTracking._add
+
+    def counted(self, piece, entries, coefficients):
+        seen[0] += int((entries["extra"] != 0).sum())
+        add(self, piece, entries, coefficients)
+
+    monkeypatch.setattr(SwitchTracking, "_add", counted)
+    return seen
+
+
+@pytest.mark.parametrize("eta_local", [0.01, 0.3, 3.0])
+@pytest.mark.parametrize(("number", "samples", "d"), [(7, 3, 5), (3, 40, 3), (1, 70, 2), (30, 1, 4), (2, 600, 3)])
+def test_the_runs_of_products(number, samples, d, eta_local, monkeypatch, switches):
+    given, rate = clients(number, samples, d, 700), eta_local / samples
+    setup = Setup(width=700, eta_local=rate, eta_global=1.2, local_steps=4, rounds=3)
+    assert_close(*both(monkeypatch, given, setup))
+    if eta_local == 3.0:
+        assert switches[0] > 0
+
+
+@given(seed=st.integers(0, 1000), samples=st.integers(1, 9), steps=st.integers(1, 4), rate=st.floats(0.01, 2.0))
+@settings(max_examples=60, deadline=None)
+def test_the_runs_of_the_whole_record(seed, samples, steps, rate):
+    """Against the simulator that records movements, with clients of different sizes and a width of no whole chunk."""
+    rng = np.random.default_rng(seed)
+    owner = np.r_[np.repeat(np.arange(3), [samples, 1, samples + 2])]
+    x = rng.integers(-2, 3, (len(owner), 2)) / 2.0  # duplicates, parallel rows
+    x[~x.any(axis=1)] = 1.0
+    problem = Problem(x, rng.choice([-1.0, 1.0], len(owner)), owner)
+    setup = Setup(
+        width=int(rng.integers(12, 200)), eta_local=rate / len(x), eta_global=1.0, local_steps=steps, rounds=3
+    )
+    weights = draw(setup.width, 2, seed)
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patched:
+        warnings.simplefilter("ignore")
+        whole = simulate(problem, setup, weights, compiled=False)
+        patched.setattr("ntkfl.algorithm1.GROUPED", 0)
+        patched.setattr(client_threads, "worthwhile_share", lambda *_: EVERYTHING)
+        found = simulate(problem, setup, weights, movements=False, compiled=True)
+    size = max(1.0, np.abs(whole.local_outputs).max())
+    assert np.abs(found.local_outputs - whole.local_outputs).max() <= 1e-10 * size
+    assert np.abs(found.outputs - whole.outputs).max() <= 1e-10 * size
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_linearised_runs(dtype, monkeypatch):
+    setup = Setup(width=500, eta_local=0.3, eta_global=1.2, local_steps=4, rounds=3)
+    off = 1e-10 if dtype == "float64" else 1e-4
+    assert_close(*both(monkeypatch, clients(5, 6, 4, 500), setup, linearised=True, dtype=dtype), off)
+
+
+def test_single_precision(monkeypatch, switches):
+    setup = Setup(width=500, eta_local=0.3, eta_global=1.2, local_steps=4, rounds=3)
+    assert_close(*both(monkeypatch, clients(5, 6, 4, 500), setup, dtype="float32"), 1e-4)
+    assert switches[0] > 0
+
+
+def test_a_reach_that_was_expected_too_small_is_noticed(monkeypatch):
+    passes, start = [0], SwitchTracking._start
+
+    def counted(self, reach):
+        passes[0] += 1
+        return start(self, reach)
+
+    monkeypatch.setattr(SwitchTracking, "_start", counted)
+    monkeypatch.setattr(switch_tracking, "MARGIN", 1e-3)
+    setup = Setup(width=300, eta_local=0.3, eta_global=1.2, local_steps=4, rounds=3)
+    assert_close(*both(monkeypatch, clients(7, 3, 5, 300), setup))
+    assert passes[0] > 2 + setup.rounds
+
+
+@pytest.mark.parametrize("most", [1e-9, 0.5])
+def test_rounds_with_many_entries_go_by_products(most, monkeypatch):
+    """With .5 some rounds do, with 1e-9 all; a first round of large residuals, later ones of small."""
+    tracked, train = [], SwitchTracking.train
+
+    def noted(self, eta_local, outputs):
+        tracked.append(train(self, eta_local, outputs))
+        return tracked[-1]
+
+    monkeypatch.setattr(SwitchTracking, "train", noted)
+    x, y, weights = clients(7, 3, 5, 300)
+    setup = Setup(width=300, eta_local=0.3, eta_global=1.2, local_steps=4, rounds=8)
+    assert_close(*both(monkeypatch, (x, 10 * y, weights), setup, most))
+    assert not tracked[0]
+    assert any(tracked[:-1]) == (most == 0.5)
+
+
+def test_what_may_switch_is_within_reach():
+    """The bound that everything rests on: no pre-activation moves farther than its sample's reach."""
+    x, y, weights = clients(4, 6, 3, 200)
+    network, eta_local = DealtNetwork(weights, "float64"), 0.5
+    with ThreadPoolExecutor(1) as pool:
+        tracking = SwitchTracking(network, x, y, False, EVERYTHING, pool)
+        outputs = np.empty((5, y.size))
+        assert tracking.train(eta_local, outputs)
+        needed = tracking.expect(eta_local, outputs).reshape(y.shape)
+    for rows, labels, reach in zip(x, y, needed, strict=True):
+        u = weights.hidden.copy()
+        for _ in range(4):
+            z = rows @ u.T
+            residuals = labels - np.maximum(z, 0) @ weights.signs / np.sqrt(200)
+            u += eta_local / np.sqrt(200) * weights.signs[:, None] * ((z >= 0) * residuals[:, None]).T @ rows
+            farthest = np.abs(rows @ (u - weights.hidden).T).max(axis=1)
+            assert (farthest <= reach).all()
+    assert (farthest >= 0.1 * reach).any()
+
+
+def test_the_number_of_threads_changes_no_bit(monkeypatch):
+    setup = Setup(width=3000, eta_local=0.3, eta_global=1.2, local_steps=3, rounds=3)
+    found = []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads):
+            found.append(both(monkeypatch, clients(7, 12, 3, 3000), setup)[0])
+    for other in found[1:]:
+        for name in ("local", "last", "kept"):
+            assert np.array_equal(getattr(found[0], name), getattr(other, name))
+
+
+def test_an_overflow_is_seen():
+    problem = data.sphere(64, 3, seed=1, clients=4)
+    setup = Setup(width=2**15, eta_local=1e200, local_steps=3, rounds=3, seed=0)
+    with pytest.warns(UserWarning), pytest.raises(FloatingPointError, match="the run overflowed at round"):
+        simulate(problem, setup, movements=False, compiled=True)
