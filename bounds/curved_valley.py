@@ -143,17 +143,21 @@ class CurvedValleyDraw:
         return CurvedValley(amplitudes, period, 12.0, model, (x, y), (moved_x if floor else x, moved_y), scale)
 
     def strategy(self) -> SearchStrategy[CurvedValley]:
-        """Any amplitudes up to 8, periods from 1 to 400, points within two periods."""
+        """Any amplitudes up to 8, periods from 1 to 400, points within two periods; some anchors move by 2 at most."""
         sizes, shares = (st.integers(low, high).map(lambda k: k / 64) for low, high in ((0, 512), (-128, 128)))
 
-        def valley(p: float, q: float, period: float, parts: tuple[float, ...], floor: bool) -> CurvedValley:
+        def valley(
+            p: float, q: float, period: float, parts: tuple[float, ...], floor: bool, near: bool
+        ) -> CurvedValley:
             x, y, moved_x, moved_y, model_x, model_y = parts
+            to_x = x * period + moved_x if near else moved_x * period
             if floor:
-                moved_y = -_floor((p, q), period, moved_x * period)
-            points = ((model_x * period, model_y), (x * period, y), (moved_x * period, moved_y))
+                moved_y = -_floor((p, q), period, to_x)
+            points = ((model_x * period, model_y), (x * period, y), (to_x, moved_y))
             return CurvedValley((p, q), period, 12.0, *points)
 
-        return st.builds(valley, sizes, sizes, st.floats(1, 400), st.tuples(*[shares] * 6), st.booleans())
+        yes = st.booleans()
+        return st.builds(valley, sizes, sizes, st.floats(1, 400), st.tuples(*[shares] * 6), yes, yes)
 
 
 def _floor(amplitudes: tuple[float, float], period: float, x: float) -> float:

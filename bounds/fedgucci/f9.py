@@ -9,7 +9,7 @@ import sympy as sp
 from hypothesis.strategies import SearchStrategy
 
 from bounds.cube_networks import CubeDraw, CubeNetworks
-from bounds.fedgucci.cube_bound import MUTANTS, NEEDED, cube_bound
+from bounds.fedgucci.cube_bound import MUTANTS, NEEDED, SAYS_BOTH, cube_bound
 from bounds.fedgucci.cube_families import gap_draws, scattered, unit_loss_draws
 from bounds.fedgucci.cube_terms import (
     IN_CUBE,
@@ -114,6 +114,7 @@ STATEMENTS = (
         form_hypotheses={Form.STATED: (AS_ASSUMED, CONNECTED), Form.REPAIRED: (LIPSCHITZ_LOSS,)},
         necessity=NEEDED | {CONNECTED.name: hardly_connected},
         measures={Form.STATED: barrier},
+        says_left=SAYS_BOTH + "; as printed: the second part alone",
         form_draws={Form.STATED: lambda options: (*unit_loss_draws(options), *low_loss_draws(options))},
         uses=("fedgucci/R1g",),
     ),

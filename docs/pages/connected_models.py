@@ -178,11 +178,84 @@ for folder in ("fedavg", "fedgucci"):
 # *FedAvg* and *FedGuCci* are clients of one round, which begin at one network: between those no loss barrier is seen
 # (0 is: to within 1e-10). FedGuCci's clients move farther from it (column d), as statement X4 says.
 #
+# ## Any other model
+#
+# Barriers are exact for two-layer networks without biases. Of any other torch module only evaluations are needed:
+# `TorchNetwork` makes it a network that can be averaged, and what is then taken on a grid of the segment says so.
+
+# %%
+import torch
+from torch import nn
+
+from ntkfl.connectivity.curves import grid_barrier, grid_connectivity_loss
+from ntkfl.connectivity.discrepancy import linear_cka
+from ntkfl.connectivity.ensembles import averaging_gap, locality
+from ntkfl.connectivity.evaluated_groups import evaluated_group_barrier
+from ntkfl.connectivity.losses import CROSS_ENTROPY
+from ntkfl.connectivity.network import between
+from ntkfl.connectivity.torch_network import TorchNetwork
+
+torch.manual_seed(0)
+deep = [nn.Sequential(nn.Linear(64, 24), nn.Tanh(), nn.Linear(24, 24), nn.ReLU(), nn.Linear(24, 10)) for _ in range(3)]
+for module in deep:
+    optimizer = torch.optim.Adam(module.parameters(), 0.01)
+    for _ in range(60):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(module(torch.tensor(x).float()), torch.tensor(classes)).backward()
+        optimizer.step()
+models = [TorchNetwork.of(module) for module in deep]
+
+
+def loss(model):
+    return float(CROSS_ENTROPY.value(model.outputs(x), classes).mean())
+
+
+def on_the_segment(alpha):
+    return loss(between(models[0], models[1], alpha))
+
+
+print("loss barrier     ", grid_barrier(on_the_segment))
+print("connectivity loss", grid_connectivity_loss(on_the_segment))
+print("group barrier    ", f"{evaluated_group_barrier(loss, models):.4f}")
+print("WENS less FMA    ", f"{np.sqrt(np.mean(averaging_gap(models, x) ** 2)):.4f} (root mean square)")
+print("locality         ", f"{locality(models):.4f}")
+print("CKA of two       ", f"{linear_cka(models[0].outputs(x), models[1].outputs(x)):.4f}")
+
+# %% [markdown]
+# `plane_through([model.vector() for model in models])` and `plane_grid` draw their plane. `error_factors` splits the
+# error of an average into the five factors of the averaging paper, from outputs of any models; `mean_discrepancy`
+# (MMD, with K or K^2, U- or V-statistic) takes any kernel's matrices.
+#
+# ## How large is a region of low loss?
+#
+# FedGuCci's $d_\varepsilon$ is the root, of the order of the number of weights, of the volume of $\{L < \varepsilon\}$
+# in a cube. For few weights uniform points give it, for many splitting does. Without a bounded domain it is infinite:
+
+# %%
+from ntkfl.connectivity.low_loss_region import region_size, split_region_size
+
+rng = np.random.default_rng(0)
+anchor = TwoLayer(rng.standard_normal((2, 2)), rng.standard_normal(2))
+inputs = rng.standard_normal((10, 2))
+
+
+def losses(points):
+    hidden, readout = points[:, :4].reshape(-1, 2, 2), points[:, 4:, None]
+    outputs = (np.maximum(inputs @ hidden.swapaxes(1, 2), 0) @ readout)[..., 0]
+    return np.abs(outputs - anchor.outputs(inputs)).mean(axis=1)
+
+
+print("uniform points", region_size(losses, 0.15, anchor.vector(), 4.0, rng, points=200_000))
+print("splitting     ", split_region_size(losses, 0.15, anchor.vector(), 4.0, rng))
+try:
+    region_size(losses, 0.15, anchor.vector(), np.inf, rng)
+except ValueError as error:
+    print(error)
+
+# %% [markdown]
 # ## Limits
 #
-# * Exact barriers are for two-layer networks without biases. For any other model
-#   `ntkfl.connectivity.curves.grid_barrier` takes a function of alpha and returns the largest value on a grid, which
-#   is a lower bound and says so; `plane_grid` evaluates any function of the weights in a plane.
+# * Exact barriers are for two-layer networks without biases; of others a grid gives a lower bound.
 # * A barrier is of a data set: take samples that the models have not been trained on.
 # * Permutations are not undone: two networks that compute the same may have a barrier, as above.
 #

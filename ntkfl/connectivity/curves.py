@@ -1,10 +1,12 @@
-"""Losses along the line through two models, of which only evaluations are needed: curves, and barriers on a grid."""
+"""Losses along the line through two models, of which only evaluations are needed: curves, and barriers on a grid.
+
+Of torch modules, `TorchNetwork` has the points of the line: `lambda alpha: loss(between(first, second, alpha))`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -24,6 +26,17 @@ class GridBarrier:
 
     def __str__(self) -> str:
         return f"{self.value:.6g} at alpha = {self.at:.6g}, the largest of {self.points} grid points (a lower bound)"
+
+
+@dataclass(frozen=True, eq=False)
+class GridMean:
+    """A mean over the segment by the trapezoidal rule on a grid: nothing bounds how far it is from the integral."""
+
+    value: float
+    points: int
+
+    def __str__(self) -> str:
+        return f"{self.value:.6g}, by the trapezoidal rule on {self.points} grid points (no error bound)"
 
 
 def interpolation_curve(
@@ -56,6 +69,16 @@ def grid_barrier(evaluate: Callable[[float], float], points: int = 51) -> GridBa
     return GridBarrier(float(excess[best]), float(alphas[best]), points)
 
 
+def grid_connectivity_loss(evaluate: Callable[[float], float], points: int = 51) -> GridMean:
+    """The integral of evaluate(alpha) over [0, 1], from equally spaced alphas (FedGuCci, Eq (7)).
+
+    Raises:
+        ValueError: as `grid_barrier`.
+    """
+    alphas, values = _grid(evaluate, points)
+    return GridMean(float(np.trapezoid(values, alphas)), points)
+
+
 def grid_accuracy_barrier(evaluate: Callable[[float], float], points: int = 51) -> GridBarrier:
     """The largest of 1 - evaluate(alpha) / (alpha evaluate(1) + (1 - alpha) evaluate(0)) on equally spaced alphas.
 
@@ -70,27 +93,6 @@ def grid_accuracy_barrier(evaluate: Callable[[float], float], points: int = 51) 
     drops[[0, -1]] = 0.0
     best = int(np.argmax(drops))
     return GridBarrier(float(drops[best]), float(alphas[best]), points)
-
-
-def mixed_state(first: Mapping[str, Any], second: Mapping[str, Any], alpha: float) -> dict[str, Any]:
-    """alpha first + (1 - alpha) second of two state dicts of torch, name by name, in their own types.
-
-    Counters (whole numbers, such as batch norm's num_batches_tracked) are taken from the first; running averages are
-    mixed like weights.
-
-    Raises:
-        ValueError: names or shapes that do not agree.
-    """
-    missing = set(first) ^ set(second)
-    if missing:
-        raise ValueError(f"the state dicts do not have the same entries: {', '.join(sorted(missing))} is in one only")
-    mixed = {}
-    for name, one in first.items():
-        two = second[name]
-        if one.shape != two.shape:
-            raise ValueError(f"{name} has shapes {tuple(one.shape)} and {tuple(two.shape)}; they must agree")
-        mixed[name] = alpha * one + (1 - alpha) * two if one.is_floating_point() else one
-    return mixed
 
 
 def _grid(evaluate: Callable[[float], float], points: int) -> tuple[np.ndarray, np.ndarray]:

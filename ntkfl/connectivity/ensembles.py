@@ -1,17 +1,21 @@
-"""Two ways of averaging models: their outputs (WENS), or their weights (FMA)."""
+"""Two ways of averaging models: their outputs (WENS), or their weights (FMA).
+
+Only evaluations are needed: the networks are `TwoLayer` or, of any torch module, `TorchNetwork`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl.connectivity.network import TwoLayer, check_shapes, combination
+from ntkfl.connectivity.network import Averageable, combination, shares
 
 
 def ensemble_outputs(
-    networks: Sequence[TwoLayer], x: Float[np.ndarray, "n l"], weights: Sequence[float] | None = None
+    networks: Sequence[Averageable], x: Any, weights: Sequence[float] | None = None
 ) -> Float[np.ndarray, ...]:
     """sum_k p_k f(x; w_k), the outputs of the weighted ensemble; equal weights unless they are given.
 
@@ -19,38 +23,35 @@ def ensemble_outputs(
         ValueError: as `combination`; inputs that do not fit.
     Source: IMA, section III; ledger I3.
     """
-    chosen = _weights(networks, weights)
+    chosen = shares(networks, weights)
     outputs = [p * network.outputs(x) for p, network in zip(chosen, networks, strict=True)]
     return np.sum(outputs, axis=0)
 
 
 def averaging_gap(
-    networks: Sequence[TwoLayer], x: Float[np.ndarray, "n l"], weights: Sequence[float] | None = None
+    networks: Sequence[Averageable], x: Any, weights: Sequence[float] | None = None
 ) -> Float[np.ndarray, ...]:
     """f_WENS - f_FMA: the outputs' mean less the outputs at the mean of the weights (Lemma 1 of IMA).
 
     Raises:
         ValueError: as `ensemble_outputs`; weights that do not sum to 1.
     """
-    chosen = _weights(networks, weights)
-    if abs(chosen.sum() - 1) > 1e-12:
-        raise ValueError(f"the weights sum to {chosen.sum():.17g}; they must sum to 1")
+    chosen = _checked(networks, weights)
     return ensemble_outputs(networks, x, list(chosen)) - combination(networks, list(chosen)).outputs(x)
 
 
-def locality(networks: Sequence[TwoLayer], weights: Sequence[float] | None = None) -> float:
+def locality(networks: Sequence[Averageable], weights: Sequence[float] | None = None) -> float:
     """Delta = max_k |w_k - sum_k p_k w_k|, all parameters as one vector (IMA, Theorem 1).
 
     Raises:
-        ValueError: as `combination`.
+        ValueError: as `averaging_gap`.
     """
-    centre = combination(networks, weights).vector()
+    centre = combination(networks, list(_checked(networks, weights))).vector()
     return max(float(np.linalg.norm(network.vector() - centre)) for network in networks)
 
 
-def _weights(networks: Sequence[TwoLayer], weights: Sequence[float] | None) -> Float[np.ndarray, " K"]:
-    check_shapes(networks)
-    chosen = np.full(len(networks), 1 / len(networks)) if weights is None else np.asarray(weights, float)
-    if chosen.shape != (len(networks),):
-        raise ValueError(f"there are {len(networks)} networks and weights of shape {chosen.shape}; one weight each")
+def _checked(networks: Sequence[Averageable], weights: Sequence[float] | None) -> Float[np.ndarray, " K"]:
+    chosen = shares(networks, weights)
+    if abs(chosen.sum() - 1) > 1e-12:
+        raise ValueError(f"the weights sum to {chosen.sum():.17g}; they must sum to 1")
     return chosen

@@ -50,7 +50,8 @@ def error_factors(
             samples, HeterBias over all others. weights: p_k.
 
     Raises:
-        ValueError: shapes that do not fit, weights that do not sum to 1, an owner that is no client.
+        ValueError: shapes that do not fit, weights that do not sum to 1, an entry that is not finite, or an owner
+            that is no client.
     Source: IMA, Theorem 1 (13)-(14) and Eq (11); ledger I4, I5. The draws must be those of the joint law of the
     round: under a product law every covariance is zero (I6).
     """
@@ -88,6 +89,9 @@ def _checked(outputs, averaged, y, owner, weights) -> tuple[np.ndarray, ...]:
             raise ValueError(
                 f"{name} has shape {array.shape}; with outputs of shape {outputs.shape} it must be {shape}"
             )
+    for name, array in {"outputs": outputs, "averaged": averaged, "y": y, "weights": weights}.items():
+        if not np.isfinite(array).all():
+            raise ValueError(f"{name} has the entry {array[~np.isfinite(array)][0]}; every number must be finite")
     if abs(weights.sum() - 1) > 1e-12:
         raise ValueError(f"the weights sum to {weights.sum():.17g}; they must sum to 1")
     if not np.isin(owner, np.arange(-1, clients)).all():

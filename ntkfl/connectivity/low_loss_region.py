@@ -14,6 +14,8 @@ Losses = Callable[[np.ndarray], np.ndarray]  # of points (N, S), one number a po
 
 QUANTILE = 0.2  # share of the particles that a level of the splitting keeps
 MOST_LEVELS = 400
+MOVES_A_PARAMETER = 5  # of a particle on each level: with 1.5 the volume came out 70% too large (S = 20)
+LEAST_MOVES = 30
 
 
 def region_size(
@@ -68,7 +70,8 @@ def split_region_size(
 
     The volume is a product of shares of about QUANTILE: the particles of each level start from those below the last
     level's quantile and make random moves in the cube that stay below it. Its S-th root forgives: an error of 1 in the
-    logarithm of the volume is 1/S of it in d_eps.
+    logarithm of the volume is 1/S of it in d_eps. A bias that falls with the number of particles is not in the error:
+    on a ball, S = 20, 1.4% of d_eps with 150 particles, below 1% with 500.
 
     Raises:
         ValueError: an unbounded cube; fewer than 2 runs or 10 particles; a region that is not reached; a NaN.
@@ -116,13 +119,16 @@ def _moved(
     centre: np.ndarray,
     side: float,
     rng: np.random.Generator,
-    moves: int = 30,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Metropolis moves of random scale that keep the uniform law on {L < level} in the cube."""
+    """Metropolis moves of random scale that keep the uniform law on {L < level} in the cube.
+
+    Particles from one parent stay alike for a number of moves that grows like the number of parameters; while they are
+    alike, the few that are lowest stand for too much of the volume.
+    """
     count, size = at.shape
     spread = np.maximum(at.std(axis=0), 1e-12 * side)
-    for _ in range(moves):
-        scale = np.exp(rng.uniform(np.log(0.05), np.log(2.0), size=(count, 1))) / np.sqrt(size)
+    for _ in range(max(LEAST_MOVES, MOVES_A_PARAMETER * size)):
+        scale = np.exp(rng.uniform(np.log(0.1), np.log(2.0), size=(count, 1))) / np.sqrt(size)
         tried = at + scale * spread * rng.normal(size=at.shape)
         new = _heights(losses, tried)
         taken = (new < level) & (np.abs(tried - centre) <= side / 2).all(axis=1)

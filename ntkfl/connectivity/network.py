@@ -4,9 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from jaxtyping import Float
+
+
+class Averageable(Protocol):
+    """A network as a point of its weight space, of which only evaluations are needed: `TwoLayer`, `TorchNetwork`."""
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each of its weights, by name."""
+        ...
+
+    def vector(self) -> Float[np.ndarray, " S"]:
+        """All weights."""
+        ...
+
+    def at(self, vector: Float[np.ndarray, " S"]) -> Self:
+        """The network of this shape with these weights."""
+        ...
+
+    def outputs(self, x: Any) -> Float[np.ndarray, ...]:
+        """f(x), samples first."""
+        ...
+
+
+AnyNetwork = TypeVar("AnyNetwork", bound=Averageable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +64,11 @@ class TwoLayer:
             object.__setattr__(self, name, weights)
 
     @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the two layers' weights."""
+        return {"hidden": self.hidden.shape, "readout": self.readout.shape}
+
+    @property
     def size(self) -> int:
         """Number of parameters, S."""
         return self.hidden.size + self.readout.size
@@ -65,26 +95,38 @@ class TwoLayer:
         return TwoLayer(hidden.reshape(self.hidden.shape), readout.reshape(self.readout.shape))
 
 
-def combination(networks: Sequence[TwoLayer], weights: Sequence[float] | None = None) -> TwoLayer:
+def combination(networks: Sequence[AnyNetwork], weights: Sequence[float] | None = None) -> AnyNetwork:
     """sum_k p_k w_k of networks of one shape; equal weights unless they are given.
 
     Raises:
-        ValueError: no network, networks of different shapes, or as many weights as there are not networks.
+        ValueError: as `shares`.
+    """
+    parts = [p * network.vector() for p, network in zip(shares(networks, weights), networks, strict=True)]
+    return networks[0].at(sum(parts[1:], parts[0]))
+
+
+def shares(networks: Sequence[Averageable], weights: Sequence[float] | None) -> Float[np.ndarray, " K"]:
+    """The weights p_k of networks that are averaged, equal ones unless they are given.
+
+    Raises:
+        ValueError: no network, networks of different shapes, as many weights as there are not networks, or one that is
+            not finite.
     """
     check_shapes(networks)
     chosen = np.full(len(networks), 1 / len(networks)) if weights is None else np.asarray(weights, float)
     if chosen.shape != (len(networks),):
         raise ValueError(f"there are {len(networks)} networks and weights of shape {chosen.shape}; one weight each")
-    parts = [(p * network.hidden, p * network.readout) for p, network in zip(chosen, networks, strict=True)]
-    return TwoLayer(sum(hidden for hidden, _ in parts), sum(readout for _, readout in parts))
+    if not np.isfinite(chosen).all():
+        raise ValueError(f"network {np.argmin(np.isfinite(chosen))} has the weight {chosen[~np.isfinite(chosen)][0]}")
+    return chosen
 
 
-def between(first: TwoLayer, second: TwoLayer, alpha: float) -> TwoLayer:
+def between(first: AnyNetwork, second: AnyNetwork, alpha: float) -> AnyNetwork:
     """The point alpha w_1 + (1 - alpha) w_2 of the segment (FedGuCci, Definition 2.1)."""
     return combination((first, second), (alpha, 1 - alpha))
 
 
-def check_shapes(networks: Sequence[TwoLayer]) -> None:
+def check_shapes(networks: Sequence[Averageable]) -> None:
     """Refuse networks that cannot be averaged.
 
     Raises:
@@ -92,12 +134,14 @@ def check_shapes(networks: Sequence[TwoLayer]) -> None:
     """
     if not networks:
         raise ValueError("there is no network; at least one is needed")
-    shapes = [(network.hidden.shape, network.readout.shape) for network in networks]
-    for number, shape in enumerate(shapes):
-        if shape != shapes[0]:
+    first = networks[0].shapes
+    for number, shapes in enumerate(network.shapes for network in networks):
+        wrong = [name for name in first | shapes if shapes.get(name) != first.get(name)]
+        if wrong:
+            found, wanted = (" and ".join(str(each.get(name)) for name in wrong) for each in (shapes, first))
             raise ValueError(
-                f"network {number} has hidden and readout weights of shapes {shape[0]} and {shape[1]}, network 0 has "
-                f"{shapes[0][0]} and {shapes[0][1]}; only networks of one shape lie on a segment"
+                f"network {number} has {' and '.join(wrong)} weights of shapes {found}, network 0 has {wanted}; only "
+                "networks of one shape lie on a segment"
             )
 
 

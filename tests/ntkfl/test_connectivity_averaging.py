@@ -201,6 +201,10 @@ BAD = {
         lambda: error_factors(OUTPUTS, np.ones((2, 3)), np.ones(3), np.zeros(3, int), np.ones(2)),
         "the weights sum to 2; they must sum to 1",
     ),
+    "outputs that are not finite": (
+        lambda: error_factors(OUTPUTS * np.inf, np.ones((2, 3)), np.ones(3), np.zeros(3, int), np.ones(2) / 2),
+        "outputs has the entry (inf|nan); every number must be finite",
+    ),
     "an owner that is none": (
         lambda: error_factors(OUTPUTS, np.ones((2, 3)), np.ones(3), np.array([0, 1, 2]), np.ones(2) / 2),
         "owner 2 is no client; it must be 0..1, or -1",

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +10,6 @@ from ntkfl.connectivity.curves import (
     grid_accuracy_barrier,
     grid_barrier,
     interpolation_curve,
-    mixed_state,
 )
 from ntkfl.connectivity.network import TwoLayer, between, combination
 from ntkfl.connectivity.planes import plane_grid, plane_losses, plane_through
@@ -108,44 +106,6 @@ def test_the_accuracy_grid_divides_at_each_alpha():
     assert np.isclose(found.value, 1 - 0.6 / 0.75) and found.at == 0.5
 
 
-def test_torch_models_are_mixed_by_name():
-    torch.manual_seed(0)
-    models = [
-        torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.ReLU(), torch.nn.Linear(6, 1))
-        for _ in range(2)
-    ]
-    inputs, targets = torch.randn(10, 4), torch.randn(10, 1)
-    first, second = (model.state_dict() for model in models)
-
-    def loss(alpha):
-        model = models[0].eval()
-        outputs = torch.func.functional_call(model, mixed_state(first, second, alpha), (inputs,))
-        return float(((outputs - targets) ** 2).mean().detach())
-
-    for alpha, model in ((1.0, models[0]), (0.0, models[1])):
-        alone = ((model.eval()(inputs) - targets) ** 2).mean().detach()
-        assert np.isclose(loss(alpha), float(alone), rtol=1e-6)
-    middle = mixed_state(first, second, 0.25)
-    assert torch.allclose(middle["0.weight"], 0.25 * first["0.weight"] + 0.75 * second["0.weight"])
-    assert middle["1.num_batches_tracked"] == first["1.num_batches_tracked"]
-    assert grid_barrier(loss, 21).points == 21
-
-
-def test_a_torch_module_has_a_plane_too():
-    modules = [torch.nn.Linear(2, 1, dtype=torch.float64) for _ in range(3)]
-    vectors = [torch.nn.utils.parameters_to_vector(module.parameters()).detach().numpy() for module in modules]
-    plane = plane_through(vectors)
-    target = torch.nn.Linear(2, 1, dtype=torch.float64)
-    inputs = torch.ones(1, 2, dtype=torch.float64)
-
-    def evaluate(vector):
-        torch.nn.utils.vector_to_parameters(torch.tensor(vector), target.parameters())
-        return float(target(inputs).detach())
-
-    for module, corner in zip(modules, plane.corners, strict=True):
-        assert np.isclose(plane_grid(plane, evaluate, [corner[0]], [corner[1]])[0, 0], float(module(inputs).detach()))
-
-
 BAD = {
     "two points": (lambda: plane_through([np.ones(3)] * 2), "goes through 3 points, got 2"),
     "lengths": (lambda: plane_through([np.ones(3), np.ones(3), np.ones(2)]), "must be vectors of one length"),
@@ -165,8 +125,6 @@ BAD = {
         lambda: grid_accuracy_barrier(lambda a: a, 3),
         "alpha = 0 is 0: the barrier's ratio is und",
     ),
-    "names": (lambda: mixed_state({"a": torch.ones(1)}, {"b": torch.ones(1)}, 0.5), "a, b is in one only"),
-    "shapes": (lambda: mixed_state({"a": torch.ones(1)}, {"a": torch.ones(2)}, 0.5), r"a has shapes \(1,\) and \(2,\)"),
 }
 
 

@@ -40,9 +40,9 @@ def test_splitting_finds_the_ball_of_the_ledger():
     size = 20
     radius = 4 * math.exp((-31.38 - log_ball(size, 1.0)) / size)
     assert np.isclose(log_ball(size, radius) - size * math.log(4), -31.38)
-    rng = np.random.default_rng(1)
-    found = [log_share(lambda w: squared_norm(w), radius**2, np.zeros(size), 4.0, rng, 300) for _ in range(3)]
-    assert abs(np.mean(found) + 31.38) < 2.0
+    rng = np.random.default_rng(0)
+    found = [log_share(squared_norm, radius**2, np.zeros(size), 4.0, rng, 150) for _ in range(8)]
+    assert abs(np.mean(found) + 31.38) < 0.8  # their standard error is .2; 30 moves a level put them 1.2 too high
 
 
 def test_splitting_and_uniform_points_agree_on_a_network():

@@ -1,0 +1,82 @@
+"""Any torch module as a network that can be averaged: only its weights and its outputs are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, eq=False)
+class TorchNetwork:
+    """A torch module with weights of its own, evaluated in evaluation mode and without gradients.
+
+    Args:
+        module: gives the architecture; it is neither trained nor changed, and one serves for many networks.
+        state: parameters and buffers by name, as `module.state_dict()` has them. Those that are no real numbers, such
+            as batch norm's counters, are no weights: `at` keeps them. Its running averages are weights, and averaged.
+            A tied weight counts as often as it is named.
+
+    Raises:
+        ValueError: names or shapes that are not the module's, or a weight that is not finite.
+    """
+
+    module: nn.Module
+    state: Mapping[str, Tensor]
+
+    def __post_init__(self) -> None:
+        own = {name: value.shape for name, value in self.module.state_dict().items()}
+        if {name: value.shape for name, value in self.state.items()} != own:
+            wrong = sorted(name for name in {*own, *self.state} if not self._fits(name, own))
+            raise ValueError(f"the state does not fit the module: {', '.join(wrong)} differs in name or shape")
+        for name, value in self._weights():
+            if not bool(torch.isfinite(value).all()):
+                raise ValueError(f"weight {name} has an entry that is not finite; every weight must be finite")
+        object.__setattr__(self, "state", {name: value.detach().clone() for name, value in self.state.items()})
+
+    @classmethod
+    def of(cls, module: nn.Module) -> TorchNetwork:
+        """The module with the weights that it has now."""
+        return cls(module, module.state_dict())
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the weights, by name."""
+        return {name: tuple(value.shape) for name, value in self._weights()}
+
+    def vector(self) -> Float[np.ndarray, " S"]:
+        """All weights, float64."""
+        return np.concatenate([value.double().cpu().numpy().ravel() for _, value in self._weights()])
+
+    def at(self, vector: Float[np.ndarray, " S"]) -> TorchNetwork:
+        """The network of this shape with these weights, in the types that they had."""
+        weights = self._weights()
+        sizes = [value.numel() for _, value in weights]
+        if np.shape(vector) != (sum(sizes),):
+            raise ValueError(f"the weights have shape {np.shape(vector)}; this network has ({sum(sizes)},)")
+        parts = np.split(np.asarray(vector, float), np.cumsum(sizes)[:-1])
+        found = {n: torch.as_tensor(p).reshape(v.shape).to(v) for (n, v), p in zip(weights, parts, strict=True)}
+        return TorchNetwork(self.module, {**self.state, **found})
+
+    def outputs(self, x: Tensor | np.ndarray) -> Float[np.ndarray, ...]:
+        """The module's outputs, samples first, float64; an array of inputs takes the type of the first weight."""
+        inputs = x if isinstance(x, Tensor) else torch.as_tensor(np.array(x)).to(self._weights()[0][1])
+        training = {part: part.training for part in self.module.modules()}
+        self.module.eval()
+        try:
+            with torch.no_grad():
+                found: Tensor = torch.func.functional_call(self.module, dict(self.state), (inputs,), tie_weights=False)
+        finally:
+            for part, was in training.items():
+                part.training = was
+        return found.double().cpu().numpy()
+
+    def _weights(self) -> list[tuple[str, Tensor]]:
+        return [(name, value) for name, value in self.state.items() if value.is_floating_point()]
+
+    def _fits(self, name: str, own: Mapping[str, torch.Size]) -> bool:
+        return name in own and name in self.state and self.state[name].shape == own[name]

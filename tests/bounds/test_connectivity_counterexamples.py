@@ -1,0 +1,40 @@
+"""Each false form about connectivity and averaging has a stored case; the search finds one without looking at it."""
+
+from dataclasses import replace
+
+import pytest
+
+from bounds import Form, Outcome, catalogue
+from verification.search import attack, read, rejudge, written
+
+FALSE = [
+    (one.id, form)
+    for one in catalogue().values()
+    if one.id.startswith(("fedgucci/", "averaging/"))
+    for form, outcome in one.recorded.items()
+    if outcome is Outcome.VIOLATED
+]
+LONG = {"fedgucci/F9-all-x"}  # a minute of processor time
+
+
+def test_these_are_the_false_ones():
+    names = "F2-lipschitz F2-smooth F3-equality F9-all-x F10 F17".split()
+    names = [f"fedgucci/{name}" for name in names] + [f"averaging/I{k}" for k in "1 5 6 7 8-nonzero 10 11".split()]
+    assert sorted(FALSE) == sorted((name, Form.STATED) for name in names)
+    assert all(catalogue()[name].witness[form]() is not None for name, form in FALSE)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "form", "seed"),
+    [
+        pytest.param(*each, seed, marks=[pytest.mark.slow] if each[0] in LONG else [])
+        for each in FALSE
+        for seed in ([1] if each[0] in LONG else [1, 5])
+    ],
+)
+def test_the_search_finds_one_unaided_and_its_file_replays_it(identifier, form, seed):
+    statement = replace(catalogue()[identifier], witness={}, necessity={})
+    found = attack(statement, form, seed=seed, shrinking=0.1, seconds=600).found
+    assert found is not None
+    again = rejudge(read(written(statement, form, found)))
+    assert again.confirmed and again.same_sides
