@@ -18,8 +18,8 @@ def near_entry(dtype: str) -> np.dtype:
 
     sample: its number within the client. start: the pre-activation when the round starts. safe: the neuron cannot
     switch before the sample's reach exceeds this. extra: the coefficient less that of a neuron which does not switch.
-    shift: what other entries' `extra` adds to the pre-activation, but for the sign. next: the next entry of the neuron
-    within the client, in a circle.
+    shift: what all `extra` of the neuron within the client add to the pre-activation, but for the sign. next: the next
+    entry of the neuron within the client, in a circle. switched: whether the pattern is not that of the start.
     """
     numbers = [(name, dtype) for name in ("start", "safe", "extra", "shift")]
     places = [(name, "i4") for name in ("client", "sample", "neuron", "next")]
@@ -32,8 +32,9 @@ class Passes(NamedTuple):
     look(z, signs, reach, frozen, words, first, sums): adds sum_r s_r relu(z_ir) to `sums`; unless `frozen`, sets the
         bits `words` (2, n) of active neurons: z >= 0, or NaN, which must not go unseen. Returns #{|z| < reach}. A
         neuron without a sign is not there.
-    gather(z, signs, reach, first, neuron, samples, heads, at, entries): writes these from `at` on as entries; `heads`
-        is of the chunk that starts with this neuron, -1 where a client has no entry of a neuron yet.
+    gather(z, signs, reach, first, neuron, samples, heads, at, entries): writes these from `at` on as entries; the
+        chunk starts with this neuron, and `heads` (LANES,) keeps an entry of each, of the client that is last so far,
+        -1 at first. Samples of a client follow one another.
     spread(words, first, coefficients, signs, out): `out` (samples, LANES) is q_i s_r where the bit says active, else 0.
     step(entries, words, signs, grams, pull, coefficients, reach, sums): a local step of the entries; to `sums` of
         neurons that do not switch it adds what those that do add or take.
@@ -87,7 +88,7 @@ def _compiled(dtype: str) -> Passes:
             sums[first + i] += total
         return near
 
-    @njit(types.void(table, row, row, index, index, index, types.int32[:, ::1], index, entries_type), nogil=True)
+    @njit(types.void(table, row, row, index, index, index, types.int32[::1], index, entries_type), nogil=True)
     def gather(z, signs, reach, first, neuron, samples, heads, at, entries):
         for i in range(len(z)):
             limit, few = reach[first + i], 0
@@ -98,13 +99,13 @@ def _compiled(dtype: str) -> Passes:
             client, sample = (first + i) // samples, (first + i) % samples
             for r in range(LANES):
                 if abs(z[i, r]) < limit * abs(signs[r]):
-                    entry, head = entries[at], heads[client, r]
+                    entry, head = entries[at], heads[r]
                     entry.client, entry.sample, entry.neuron = client, sample, neuron + r
                     entry.start, entry.safe = z[i, r], abs(z[i, r])
                     entry.extra = entry.shift = zero
                     entry.switched = False
-                    if head < 0:
-                        heads[client, r] = entry.next = at
+                    if head < 0 or entries[head].client != client:
+                        heads[r] = entry.next = at
                     else:
                         entry.next, entries[head].next = entries[head].next, at
                     at += 1

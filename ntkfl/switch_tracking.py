@@ -43,9 +43,10 @@ def worthwhile_share(samples: int, d: int, local_steps: int) -> float:
 
 def bytes_held(x: np.ndarray, width: int) -> tuple[float, float]:
     """What tracking holds for samples (N, c, d), and what more if all pairs of neuron and sample are entries."""
-    pairs, grams = x[..., 0].size * width, 6 * x.shape[0] * x.shape[1] ** 2
+    samples, grams = x[..., 0].size, 6 * x.shape[0] * x.shape[1] ** 2
+    sums = (PIECES + 16) * samples  # of the pieces, and what else is held of each sample
     growing = 3  # while a piece's array is copied to one of twice its size
-    return pairs / 8 + max(8, x.itemsize) * grams, growing * pairs * near_entry(x.dtype.name).itemsize
+    return samples * width / 8 + 8 * (grams + sums), growing * samples * width * near_entry(x.dtype.name).itemsize
 
 
 class Start(NamedTuple):
@@ -85,33 +86,36 @@ class SwitchTracking:
         self.crowding = 0.0  # the share of entries over the mean reach, where it was too large last
 
     def train(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> bool:
-        """Fill in the outputs before and after each local step and add up the changes; or False: it is not worth it."""
+        """Fill in the outputs before and after each local step and add up the changes.
+
+        Returns False, having added nothing, where it is not worth it or the run overflows, of which numpy warns.
+        """
         still = self.linearised or len(outputs) == 1
         nowhere = np.zeros_like(self.labels)
-        with np.errstate(over="ignore", invalid="ignore"):  # the caller sees what is not finite
-            if self.reach is None and not still:
-                first = self.network.scale * self._start(nowhere).sums
-                self.expect(eta_local, np.broadcast_to(first, outputs.shape))
-            while True:
-                reach = nowhere if still or self.reach is None else self.reach
-                if not self.crowding * reach.mean() <= self.most:  # or not a number
-                    return False
-                start = self._start(reach)
-                if start.share > self.most:
-                    self.crowding = start.share / reach.mean()
-                    return False
-                coefficients = self._steps(start, eta_local, outputs)
-                if still:
-                    break
-                needed = self.expect(eta_local, outputs)
-                if not np.isfinite(needed).all():
-                    return False
-                if (needed <= reach).all():
-                    break
-                self.reach = 2 * reach  # the outputs were not right
-            self.fixed = self.linearised
-            if len(outputs) > 1:
-                self._each(lambda piece, entries: self._add(piece, entries, coefficients), start.entries)
+        if self.reach is None and not still:
+            first = self.network.scale * self._start(nowhere).sums
+            self.expect(eta_local, np.broadcast_to(first, outputs.shape))
+        while True:
+            reach = nowhere if still or self.reach is None else self.reach
+            if not self.crowding * reach.mean() <= self.most:  # or not a number
+                return False
+            start = self._start(reach)
+            if start.share > self.most:
+                self.crowding = start.share / reach.mean()
+                return False
+            coefficients = self._steps(start, eta_local, outputs)
+            if still:
+                break
+            needed = self.expect(eta_local, outputs)
+            if not np.isfinite(needed).all():
+                return False
+            if (needed <= reach).all():
+                break
+            # The outputs were not right where it was too small, so `needed` may be too; where it was 0, it is not 0.
+            self.reach = np.maximum(MARGIN * needed, np.where(needed > reach, 2 * reach, reach))
+        self.fixed = self.linearised
+        if len(outputs) > 1:
+            self._each(lambda piece, entries: self._add(piece, entries, coefficients), start.entries)
         return True
 
     def expect(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " n"]:
@@ -144,14 +148,16 @@ class SwitchTracking:
         pairs, samples = len(piece) * LANES * len(self.x), self.grams.shape[1]
         for chunk in piece:
             signs, words = self.network.signs[chunk], self.words[2 * chunk : 2 * chunk + 2]
-            heads = np.full((len(self.grams), LANES), -1, np.int32)
+            heads = np.full(LANES, -1, np.int32)
             for first in range(0, len(self.x), ROWS):
                 rows = self.x[first : first + ROWS]
                 tile = np.matmul(rows, self.network.weights[chunk], out=z[: len(rows)])
                 near = self.passes.look(tile, signs, reach, self.fixed, words, first, sums)
-                if near and found + near <= self.most * pairs:
+                if near and (found + near) / pairs <= self.most:
                     if found + near > len(room):
-                        room = np.concatenate([room[:found], np.empty(max(found, 2 * near), room.dtype)])
+                        larger = np.empty(found + max(found, 2 * near), room.dtype)
+                        larger[:found] = room[:found]
+                        room = larger
                     self.passes.gather(tile, signs, reach, first, chunk * LANES, samples, heads, found, room)
                 found += near
         return sums, found / pairs, room[:found]

@@ -1,11 +1,13 @@
 """Rounds that follow only the neurons which may switch: Algorithm 1 to rounding, however many do."""
 
+import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
@@ -100,18 +102,113 @@ def test_single_precision(monkeypatch, switches):
     assert switches[0] > 0
 
 
-def test_a_reach_that_was_expected_too_small_is_noticed(monkeypatch):
-    passes, start = [0], SwitchTracking._start
+def in_fractions(x, y, weights, setup):
+    """Algorithm 1, client by client, in rational numbers: local outputs (T, K+1, N, c) and the last weights."""
+    exact = np.vectorize(Fraction, otypes=[object])
+    x, y, u, signs = exact(x), exact(y), exact(weights.hidden), exact(weights.signs)
+    scale, eta_local, share = (
+        1 / exact(setup.width**0.5),
+        Fraction(setup.eta_local),
+        Fraction(setup.eta_global) / len(x),
+    )
+    local = np.empty((setup.rounds, setup.local_steps + 1, *y.shape), object)
+    for t in range(setup.rounds):
+        total = 0 * u
+        for c, rows in enumerate(x):
+            v = u
+            for k in range(setup.local_steps + 1):
+                z = rows @ v.T
+                local[t, k, c] = np.where(z >= 0, z, Fraction(0)) @ signs * scale
+                pull = (z >= 0) * (eta_local * scale * (y[c] - local[t, k, c]))[:, None]
+                v = v + (signs * pull).T @ rows if k < setup.local_steps else v
+            total = total + v - u
+        u = u + share * total
+    return local, u
 
-    def counted(self, reach):
-        passes[0] += 1
-        return start(self, reach)
 
-    monkeypatch.setattr(SwitchTracking, "_start", counted)
+@given(seed=st.integers(0, 10**6), number=st.sampled_from([1, 2, 4]), samples=st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_every_bit_where_nothing_is_rounded(seed, number, samples):
+    """Small integers: duplicates, opposite and zero rows, and again and again a weight exactly on a hyperplane."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.integers(-1, 2, (number, samples, 2)), rng.integers(-4, 5, (number, samples))
+    weights = Weights(rng.integers(-2, 3, (16, 2)).astype(float), rng.choice([-1.0, 1.0], 16))
+    setup = Setup(width=16, eta_local=rng.choice([0.25, 0.5]), eta_global=1.0, local_steps=2, rounds=2)
+    local, last = in_fractions(x, y, weights, setup)
+    denominators = [number.denominator for number in [*local.flat, *last.flat]]
+    assume(max(denominators) < 2**30 and max(map(abs, local.flat)) < 2**16)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(client_threads, "worthwhile_share", lambda *_: EVERYTHING)
+        patched.setattr(switch_tracking, "ROWS", int(rng.integers(1, 8)))  # clients end within tiles or go over several
+        found = run(x.astype(float), y.astype(float), weights, np.array([2]), setup, linearised=False)
+    assert np.array_equal(found.local, local.astype(float))
+    assert np.array_equal(found.kept[0], last.astype(float))
+
+
+@pytest.fixture
+def starts(monkeypatch):
+    """The entries' shares found at the start of rounds, those that are done again too."""
+    seen, start = [], SwitchTracking._start
+
+    def noted(self, reach):
+        found = start(self, reach)
+        seen.append(found.share)
+        return found
+
+    monkeypatch.setattr(SwitchTracking, "_start", noted)
+    return seen
+
+
+def test_a_reach_that_was_expected_too_small_is_noticed(monkeypatch, starts):
     monkeypatch.setattr(switch_tracking, "MARGIN", 1e-3)
     setup = Setup(width=300, eta_local=0.3, eta_global=1.2, local_steps=4, rounds=3)
     assert_close(*both(monkeypatch, clients(7, 3, 5, 300), setup))
-    assert passes[0] > 2 + setup.rounds
+    assert len(starts) > 2 + setup.rounds
+
+
+def test_a_reach_of_zero_is_left_at_once(monkeypatch, starts):
+    """A client that starts without residuals, and is moved by the other: 0 times 2 is not enough."""
+    x, y, weights = clients(2, 3, 5, 300)
+    y[0] = weights.outputs(x[0])
+    setup = Setup(width=300, eta_local=0.1, eta_global=1.2, local_steps=4, rounds=3)
+    assert_close(*both(monkeypatch, (x, y, weights), setup))
+    assert len(starts) <= 2 + 2 * setup.rounds
+
+
+def test_a_share_of_just_the_most_is_followed(monkeypatch, switches, starts):
+    """One entry of 49 * 128 pairs: 1 / 6272 * 6272 < 1, as computed."""
+    assert 1 / (49 * 128) * (49 * 128) < 1
+    x, y = np.ones((49, 1, 2)), np.full((49, 1), 1.0)
+    x[0], y[0] = (1.0, -0.999), -1.0
+    given, setup = (x, y, Weights(np.ones((1, 2)), np.ones(1))), Setup(1, eta_local=0.01, local_steps=2, rounds=1)
+    assert_close(*both(monkeypatch, given, setup, 1 / (49 * 128)))
+    assert starts[1] == 1 / (49 * 128)
+    assert switches[0] == 1
+
+
+@pytest.mark.parametrize(("number", "samples", "width"), [(500, 20, 2048), (4000, 2, 128)])
+def test_what_tracking_holds_is_counted(number, samples, width, monkeypatch):
+    x, y, weights = clients(number, samples, 2, width)
+    always, pairs = switch_tracking.bytes_held(x, width)
+    tracemalloc.start()
+    try:
+        with threadpool_limits(1), ThreadPoolExecutor(1) as pool:
+            network, outputs = DealtNetwork(weights, "float64"), np.empty((3, y.size))
+            tracking, largest = SwitchTracking(network, x, y, False, EVERYTHING, pool), [0.0]
+            start = SwitchTracking._start
+
+            def noted(reach):
+                found = start(tracking, reach)
+                largest[0] = max(largest[0], found.share)
+                return found
+
+            monkeypatch.setattr(tracking, "_start", noted)
+            assert tracking.train(0.01 / samples, outputs)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0 < largest[0]
+    assert taken <= always + largest[0] * pairs + 2**21
 
 
 @pytest.mark.parametrize("most", [1e-9, 0.5])
