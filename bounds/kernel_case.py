@@ -121,6 +121,7 @@ def kernel_draws(options: Options, reach: float) -> tuple[KernelDraw, ...]:
     """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow."""
     found = []
     for base in federated_draws(options):
-        trials = options.trials or (50 if base.problem(options.seed).n <= 50 else 10)
+        known = base.n if options.data is None else None  # without loading the digits
+        trials = options.trials or (50 if (known or base.problem(options.seed).n) <= 50 else 10)
         found.append(KernelDraw(replace(base, trials=trials), reach, options.data is not None))
     return tuple(found)

@@ -80,7 +80,7 @@ class Snapshot:
         rows, inner = self._active, self.run.problem.x @ self.run.problem.x.T
         if neurons is not None:
             rows = rows & neurons
-        counts = [rows.astype(np.float32) @ columns.astype(np.float32).T for columns in self._local_active]  # exact
+        counts = [rows.astype(np.float32) @ columns.astype(np.float32).T for columns in self.local_active]  # exact
         blocks = [inner * (count.astype(float) / self.run.setup.width) for count in counts]
         return Estimate(np.hstack(blocks), np.hstack(self._doubts), "counts, rounding bound")
 
@@ -90,7 +90,7 @@ class Snapshot:
         return gram.activations(self.run.problem.x, self.hidden)
 
     @cached_property
-    def _local_active(self) -> list[np.ndarray]:
+    def local_active(self) -> list[np.ndarray]:
         """For each k, 1{w_{k,c(j),r}(t).x_j >= 0}, (n, m): every sample under the weights of its own client."""
         x, patterns = self.run.problem.x, []
         for local in self.local[0][:-1]:
@@ -107,11 +107,19 @@ class Snapshot:
         inner = np.abs(x) @ np.abs(x).T
         ours = gram.doubtful(x, self.hidden)
         found = []
-        for local in self.local[0][:-1]:
-            theirs = np.zeros(len(x))
-            for c, members in enumerate(self.run.problem.clients()):
-                theirs[members] = gram.doubtful(x[members], local[c])
+        for theirs in self.local_doubtful:
             found.append(((ours[:, None] + theirs) / self.run.setup.width + 2 * (x.shape[1] + 4) * EPS) * inner)
+        return found
+
+    @cached_property
+    def local_doubtful(self) -> list[np.ndarray]:
+        """For each k, how many patterns of w_{k,c(j)}(t) are within rounding of the kink, (n,), as `local_active`."""
+        x, found = self.run.problem.x, []
+        for local in self.local[0][:-1]:
+            count = np.zeros(len(x))
+            for c, members in enumerate(self.run.problem.clients()):
+                count[members] = gram.doubtful(x[members], local[c])
+            found.append(count)
         return found
 
     @cached_property
@@ -125,7 +133,7 @@ class Snapshot:
             (before >= 0).astype(float),
             (np.maximum(after, 0) - np.maximum(before, 0)) / np.where(change == 0, 1, change),
         )
-        blocks = [(x @ x.T) * (slope @ active.T) / self.run.setup.width for active in self._local_active]
+        blocks = [(x @ x.T) * (slope @ active.T) / self.run.setup.width for active in self.local_active]
         # A slope is a quotient of differences: wrong by rounding / |change|, or anything in [0, 1].
         rounding = 4 * (x.shape[1] + 4) * EPS * np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(self.hidden, axis=1)
         flips = (before >= 0) != (after >= 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ SHORT = {2**k: 24 for k in range(8, 14)}  # networks at each width
 LONG = {2**k: 48 for k in range(8, 13)} | {2**13: 32, 2**14: 16, 2**15: 12, 2**16: 8}
 SPACING = 1000  # seeds between two widths; the same seed at two widths would give networks that share neurons
 OTHER = 500  # from a ladder's seeds to those of its second opinion
-THREADS = 2
+THREADS = 1 if os.environ.get("OMP_NUM_THREADS") == "1" else 2  # one: other processes have the other cores
 
 
 @dataclass(frozen=True, eq=False)

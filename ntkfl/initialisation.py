@@ -7,15 +7,17 @@ held, and the first m neurons of a wider network are the network of width m.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from ntkfl.problem import Weights
 
 CHUNK = 1024  # neurons drawn from one key; changing it changes every network
-COMPILED = (4, 16, 64)  # values a neuron for which the draw is compiled; a d between them takes the first of the next
+SIZE = 8192  # values that one compiled call draws
 
 
 def draw(width: int, d: int, seed: int, sigma: float = 1.0) -> Weights:
@@ -47,24 +49,48 @@ def blocks(width: int, d: int, seed: int, sigma: float = 1.0, block: int = 16) -
 
 
 def _blocks(width: int, d: int, seed: int, sigma: float, block: int) -> Iterator[Weights]:
-    key = jax.random.key(seed, impl="threefry2x32")
+    key = np.array([[seed >> 32], [seed & 0xFFFFFFFF]], np.uint32)
+    places = np.arange(CHUNK, dtype=np.uint32)
     for start in range(0, width, block * CHUNK):
         stop = min(start + block * CHUNK, width)
-        hidden, signs = np.empty((stop - start, d)), np.empty(stop - start)
-        # One chunk a call, not a vmap over chunks: another compiled shape may round erfinv differently, and the
-        # numbers must not depend on the block size.
-        for first in range(start, stop, CHUNK):
-            here = slice(first - start, min(first - start + CHUNK, stop - start))
-            values, drawn = _chunk(key, first // CHUNK, next((size for size in COMPILED if size >= d), d))
-            rows = here.stop - here.start
-            hidden[here], signs[here] = np.asarray(values)[: rows * d].reshape(rows, d), np.asarray(drawn)[:rows]
+        of_chunk = _threefry(key, np.arange(start // CHUNK, -(-stop // CHUNK), dtype=np.uint32))
+        of_hidden, of_signs = (np.array(_threefry(of_chunk, np.uint32(part))) for part in (0, 1))
+        hidden = np.empty((stop - start, d))
+        for i, words in enumerate(of_hidden.T):
+            _fill(hidden[i * CHUNK : (i + 1) * CHUNK].reshape(-1), words)
+        high, _ = _threefry(of_signs[:, :, None], places)
         hidden *= sigma
-        yield Weights(hidden, signs)
+        yield Weights(hidden, np.where(high.reshape(-1)[: stop - start] >> 31, -1.0, 1.0))
 
 
-@partial(jax.jit, static_argnums=2)
-def _chunk(key: jax.Array, index: int, size: int) -> tuple[jax.Array, jax.Array]:
-    """CHUNK * size normal values and CHUNK signs; a value depends on its place only, not on how many there are."""
-    of_hidden, of_signs = jax.random.split(jax.random.fold_in(key, index))
-    hidden = jax.random.normal(of_hidden, (CHUNK * size,), dtype=np.float64)
-    return hidden, jax.random.rademacher(of_signs, (CHUNK,), dtype=np.float64)
+def _fill(values: Float[np.ndarray, " k"], key: np.ndarray) -> None:
+    """Normal values of a key: a value depends on its place only, not on how many there are."""
+    for first in range(0, len(values), SIZE):
+        piece = values[first : first + SIZE]
+        piece[:] = np.asarray(_normal(np.append(key, np.uint32(first))))[: len(piece)]
+
+
+@jax.jit  # for this size only: compiled for another, erfinv may be rounded differently, and networks would change
+def _normal(key_and_first: jax.Array) -> jax.Array:
+    """SIZE normal values from place `first` on, as `jax.random.normal` makes them of the 64 bits of each place."""
+    *key, first = key_and_first
+    high, low = (word.astype(np.uint64) for word in _threefry(key, first + jnp.arange(SIZE, dtype=np.uint32)))
+    of_one_to_two = jax.lax.bitcast_convert_type(high << 20 | low >> 12 | 0x3FF << 52, np.float64)
+    least = np.nextafter(-1.0, 0.0)  # -1 has no normal value
+    return np.sqrt(2) * jax.lax.erf_inv(jnp.maximum(least, 2 * (of_one_to_two - 1) + least))
+
+
+def _threefry(key: Any, count: Any) -> tuple[Any, Any]:
+    """The two words of Threefry-2x32, 20 rounds (Salmon, Moraes, Dror, Shaw 2011), at each count below 2^32.
+
+    Arrays of numpy, or of jax within `_normal`: jax's own function takes XLA a second to compile, as often as a draw
+    needs it.
+    """
+    keys = (key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA))
+    a, b = 0 * count + keys[0], count + keys[1]
+    for group in range(5):
+        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            a = a + b
+            b = (b << turn | b >> 32 - turn) ^ a
+        a, b = a + keys[(group + 1) % 3], b + keys[(group + 2) % 3] + np.uint32(group + 1)
+    return a, b

@@ -64,8 +64,10 @@ class Check:
         """End this check: its verdict is unresolved and names the exception."""
         self.error = self.error or failure(error, self.statement)
 
-    def add(self, case: Any, label: dict[str, Any]) -> None:
+    def add(self, case: Any, label: dict[str, Any], margins: dict[int, float] | None = None) -> None:
         """Admit or reject a case; judge the form and its mutants on it.
+
+        margins: of this case, by the id of the hypothesis, as far as other checks have found them; this one adds to it.
 
         A case on which a side has no finite value is unresolved; any other exception ends the check at this case.
         Neither may take the other statements down.
@@ -74,19 +76,21 @@ class Check:
             return
         weight = getattr(case, "n_runs", 1)
         try:
-            self._add(case, label)
+            self._add(case, label, {} if margins is None else margins)
         except ArithmeticError as error:
             self.tally.leave_open(str(error), weight)
         except Exception as error:
             self.fail(error)
             self.tally.leave_open(str(self.error), weight)
 
-    def _add(self, case: Any, label: dict[str, Any]) -> None:
+    def _add(self, case: Any, label: dict[str, Any], known_margins: dict[int, float]) -> None:
         statement, formula = self.statement, self.statement.forms[self.form]
         self.devices.add(getattr(case, "device", None))
         margins: dict[str, float] = {}
         for hypothesis in statement.required(self.form):
-            margins[hypothesis.name] = hypothesis.least(case)
+            if id(hypothesis) not in known_margins:
+                known_margins[id(hypothesis)] = hypothesis.least(case)
+            margins[hypothesis.name] = known_margins[id(hypothesis)]
             if not margins[hypothesis.name] >= 0:
                 self.tally.rejected[hypothesis.name] += 1
                 return

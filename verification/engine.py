@@ -50,11 +50,12 @@ def verify_all(
         with threadpool_limits(1, user_api="blas"):  # the cases are prepared in threads already
             plan = [(family, options.seed + i) for family in by_draw for i in range(family.trials)]
             for (family, seed), case in zip(plan, _ahead(plan, threads), strict=True):
+                margins: dict[int, float] = {}  # statements and forms have hypotheses in common
                 for check in by_draw[family]:
                     if isinstance(case, _Unbuilt):
                         check.fail(case.error)
                     else:
-                        check.add(case, {"cases": family.name, "case_seed": seed})
+                        check.add(case, {"cases": family.name, "case_seed": seed}, margins)
                 done[family] += 1
                 if progress is not None:
                     progress(family.name, done.total(), len(plan))

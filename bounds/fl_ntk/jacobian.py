@@ -40,13 +40,10 @@ def _changes_at_snapshot(case: FederatedRun) -> Estimate:
     x, start = case.problem.x, gram.activations(case.problem.x, case.weights.hidden)
     squares, uncertain = (x**2).sum(axis=1), gram.doubtful(x, case.weights.hidden)
     sums, doubts = [], []
-    for weights in snapshot(case).local[0][:-1]:
-        changed, doubt = np.zeros(len(x)), np.zeros(len(x))
-        for c, members in enumerate(case.problem.clients()):
-            changed[members] = (gram.activations(x[members], weights[c]) != start[members]).sum(axis=1)
-            doubt[members] = gram.doubtful(x[members], weights[c]) + uncertain[members]
-        sums.append(squares @ changed / case.setup.width)
-        doubts.append(squares @ doubt / case.setup.width + 1e-13 * sums[-1])
+    inside = snapshot(case)
+    for active, doubtful in zip(inside.local_active, inside.local_doubtful, strict=True):
+        sums.append(squares @ (active != start).sum(axis=1).astype(float) / case.setup.width)
+        doubts.append(squares @ (doubtful + uncertain) / case.setup.width + 1e-13 * sums[-1])
     low, high = np.maximum(np.array(sums) - doubts, 0), np.array(sums) + doubts
     return Estimate.between(np.sqrt(low), np.sqrt(high), "counts, rounding bound")
 

@@ -7,7 +7,7 @@ import sympy as sp
 from scipy.special import stdtrit
 
 from bounds.fl_ntk.x_1 import MAP_SYMBOLS, D, H
-from bounds.fl_ntk.x_8 import COEFFICIENTS, start
+from bounds.fl_ntk.x_8 import COEFFICIENTS, MOVEMENT, start
 from bounds.formula import Formula, evaluate
 from bounds.initial_ladder import InitialLadder, initial_ladder_draws
 from bounds.mutants import power, replaced, scaled
@@ -27,7 +27,6 @@ inner = sp.MatrixSymbol("G", n, n)
 farthest = sp.Symbol("c_max", positive=True)  # max_s |X^T (c_T * s)|
 VARIANCE = sp.Trace(limit_gram * (inner - limit_gram))  # sum of G_ij^2 p_ij (1 - p_ij), since H_inf = G p
 OUTPUT = sigma**2 * sp.Trace(inner) / 2
-MOVEMENT = COEFFICIENTS.T * H * COEFFICIENTS
 
 
 def _within(expression, tolerance: sp.Rational) -> Formula:

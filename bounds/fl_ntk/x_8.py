@@ -22,6 +22,7 @@ h = sp.MatrixSymbol("h", p, n)  # h(x)_j = H(x, x_j)
 f0 = sp.MatrixSymbol("f_0", p, 1)
 start = sp.MatrixSymbol("r_0", n, 1)  # y - y(0)
 COEFFICIENTS = H**-1 * (sp.Identity(n) - ROUND_MAP**T) * start  # c_T
+MOVEMENT = COEFFICIENTS.T * H * COEFFICIENTS
 
 
 class _Test:
@@ -82,7 +83,7 @@ STATEMENTS = (
             "depends on N, K, the steps or the partition",
         ),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
-        forms={Form.REPAIRED: Formula((f0 + h * COEFFICIENTS, COEFFICIENTS.T * H * COEFFICIENTS))},
+        forms={Form.REPAIRED: Formula((f0 + h * COEFFICIENTS, MOVEMENT))},
         recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=_measure,

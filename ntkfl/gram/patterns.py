@@ -14,6 +14,7 @@ EPSILON = 2.0**-52
 _ENTRIES = 2**22  # of a block of pre-activations (32 MiB)
 CACHED = 2**18  # entries of a block of float32 products (1 MiB)
 SINGLE = 1024  # features up to which a float32 product leaves few signs undecided
+SAFE = 2.0**600  # squared norms up to it and down to its inverse are computed as accurately as others
 FEW = 0.01  # share of undecided signs up to which they are decided one by one
 
 
@@ -31,12 +32,12 @@ def activations(x: Float[np.ndarray, "n d"], u: Float[np.ndarray, "m d"]) -> Boo
     x = scaled_rows(x)  # a positive scale changes no sign, and nothing can overflow or vanish
     single, step = unit_rows(x), max(64, CACHED // len(x))
     for block in (slice(start, start + step) for start in range(0, len(u), step)):
-        out[:, block] = _signs(x, scaled_rows(u[block]), single)
+        out[:, block] = _signs(x, u[block], single)
     return out
 
 
 def _signs(x: np.ndarray, u: np.ndarray, single: np.ndarray) -> np.ndarray:
-    """1{x_i . u_r >= 0} of scaled rows; `single`: those of x of unit norm in float32."""
+    """1{x_i . u_r >= 0}, x of scaled rows; `single`: those of x of unit norm in float32."""
     d = x.shape[1]
     if d <= SINGLE:
         dot = single @ unit_rows(u).T
@@ -45,8 +46,9 @@ def _signs(x: np.ndarray, u: np.ndarray, single: np.ndarray) -> np.ndarray:
         i, r = np.nonzero(undecided[hit])
         if len(i) <= FEW * dot.size:
             active, i = dot >= 0, hit[i]
-            active[i, r] = decided(x[i], u[r])
+            active[i, r] = decided(x[i], scaled_rows(u[r]))
             return active
+    u = scaled_rows(u)
     dot, bound = _dots(x, u)
     active, (i, r) = dot >= 0, np.nonzero(np.abs(dot) <= bound)
     active[i, r] = decided(x[i], u[r])
@@ -70,8 +72,13 @@ def decided(x: Float[np.ndarray, "k d"], u: Float[np.ndarray, "k d"]) -> Bool[np
 
 
 def unit_rows(x: np.ndarray, dtype: type[np.floating] = np.float32) -> np.ndarray:
-    """Scaled rows as rows of unit norm; a zero row stays zero."""
-    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    """Rows as rows of unit norm; a zero row stays zero."""
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.einsum("ij,ij->i", x, x)
+    if not ((squares > 1 / SAFE) & (squares < SAFE)).all():  # some may have overflowed or vanished
+        x = scaled_rows(x)
+        squares = np.einsum("ij,ij->i", x, x)
+    norms = np.sqrt(squares)[:, None]
     return (x / np.where(norms > 0, norms, 1.0)).astype(dtype, copy=False)
 
 

@@ -142,6 +142,23 @@ def test_of_an_array_the_worst_entry_decides(data, kind, size):
     assert (found.left.value, found.right.value) in [(one.left.value, one.right.value) for one in deciding]
 
 
+SPECIAL = st.sampled_from([0.0, -0.0, 1.0, 1 + 1e-9, -1.0, 2.0, 1e-320, 1e308, -1e308, np.inf, -np.inf])
+
+
+@settings(deadline=None, max_examples=400)
+@given(
+    kind=st.sampled_from([kind for kind in Kind if kind not in (Kind.TWO_SIDED, Kind.RATE)]),
+    values=st.tuples(SPECIAL, SPECIAL),
+    errors=st.tuples(*[st.sampled_from([0.0, 1e-9, 1e-6, 0.5, 1e308, np.inf])] * 2),
+)
+def test_a_single_number_is_judged_as_an_array_of_it(kind, values, errors):
+    sides = [estimate(value, error) for value, error in zip(values, errors, strict=True)]
+    twice = [estimate([value] * 2, error) for value, error in zip(values, errors, strict=True)]
+    one, both = compare(kind, *sides), compare(kind, *twice)
+    assert (one.outcome, one.tightness, one.margin_in_errors) == (both.outcome, both.tightness, both.margin_in_errors)
+    assert [(s.value, s.error) for s in (one.left, one.right)] == [(s.value, s.error) for s in (both.left, both.right)]
+
+
 def test_one_bad_entry_of_a_matrix_is_found_and_shown():
     left, right = np.ones((4, 5)), np.full((4, 5), 2.0)
     left[2, 3] = 7.0

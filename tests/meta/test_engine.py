@@ -296,3 +296,16 @@ def test_data_that_a_statement_does_not_use_are_said_to_be_unused_and_not_replay
     assert "digits" not in verdict.replay and "--unit" not in verdict.replay and "--trials 5" in verdict.replay
     (plain,) = verify(claim(), options=Options(trials=5))
     assert OWN_DATA not in plain.notes
+
+
+def test_a_margin_is_found_once_a_case_for_all_statements_and_forms():
+    asked: Counter = Counter()
+
+    def margin(case):
+        asked[case.value] += 1
+        return case.value - 3.0
+
+    large = Hypothesis("large", "x >= 3", margin)
+    found = verify_all([claim("test/E", hypotheses=(large,)), claim("test/F", hypotheses=(large,))], Options())
+    assert asked == {1.0 + seed: 1 for seed in range(30)}
+    assert [(verdict.trials, verdict.rejected) for verdict in found] == [(28, {"large": 2})] * len(found)

@@ -72,6 +72,19 @@ def test_a_sign_that_float64_gets_wrong_is_right():
     assert doubtful(x, u).tolist() == [3]
 
 
+@pytest.mark.parametrize("exponent", [-1060, -600, -350, 0, 350, 600, 1000])
+def test_rows_of_any_length_have_the_patterns_of_their_directions(exponent):
+    """Some rows' squared norms overflow or vanish, those of their neighbours do not; a zero row is active."""
+    rng = np.random.default_rng(5)
+    x, u = rng.normal(size=(4, 3)), np.ldexp(rng.integers(-9, 10, size=(40, 3)).astype(float), -3)
+    u[7] = 0
+    scaled = u.copy()
+    scaled[::2] *= 2.0**exponent  # exact: these numbers have few bits
+    assert np.array_equal(activations(x, scaled), activations(x, u))
+    assert activations(x, u)[:, 7].all()
+    assert np.array_equal(activations(x, u), np.sign(x @ u.T) >= 0)
+
+
 @settings(deadline=None, max_examples=25)
 @given(seed=seeds, n=st.integers(1, 5), p=st.integers(1, 5), m=st.integers(1, 40))
 def test_two_networks_and_two_data_sets_against_a_loop(seed, n, p, m):

@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -142,3 +144,18 @@ def test_a_stop_waits_for_a_message_and_spares_the_settling_once():
             signal.raise_signal(STOP)
     finally:
         signal.signal(STOP, before)
+
+
+@pytest.mark.slow
+def test_what_is_preloaded_can_be_forked():
+    """A fork has one thread of its parent's, and XLA and BLAS do not do without theirs."""
+    program = (
+        "import verification.preloaded, os\n"
+        "from ntkfl import client_passes, compiled_neurons, initialisation\n"
+        "assert compiled_neurons.passes.cache_info().hits == 0 and compiled_neurons.passes.cache_info().currsize == 1\n"
+        "assert initialisation._normal._cache_size() == 0\n"
+        "print(len(os.listdir('/proc/self/task')) if os.path.isdir('/proc/self/task') else 1)"
+    )
+    given = os.environ | processes.ONE_THREAD
+    done = subprocess.run([sys.executable, "-c", program], env=given, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1"]
