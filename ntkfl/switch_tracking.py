@@ -167,7 +167,9 @@ class SwitchTracking:
         signs, coefficients = self.network.signs.ravel(), np.zeros_like(self.labels)
         if not self.fixed and len(outputs) > 1:
             counts = np.zeros(self.grams.shape, np.int64)
-            list(self.pool.map(self._count, range(len(counts)), counts))
+            share = -(-len(counts) // PIECES)
+            parts = [range(c, min(c + share, len(counts))) for c in range(0, len(counts), share)]
+            list(self.pool.map(lambda part: self._count(part, counts), parts))
             counts = np.triu(counts)
             self.counted = self.grams * (counts + np.triu(counts, 1).transpose(0, 2, 1))
         outputs[0] = self.network.scale * start.sums
@@ -188,11 +190,12 @@ class SwitchTracking:
             outputs[k] = self.network.scale * (start.sums + self._by_client(self.counted, coefficients) + changes)
         return coefficients
 
-    def _count(self, client: int, counts: np.ndarray) -> None:
-        """Add up N_ij of one client, j >= i."""
-        samples = len(counts)
-        rows = np.ascontiguousarray(self.words[:, client * samples : (client + 1) * samples].T)
-        packing.kernels().count(rows, rows, True, counts)
+    def _count(self, clients: range, counts: np.ndarray) -> None:
+        """Add up N_ij of some clients, j >= i."""
+        by_client = self.words.reshape(len(self.words), *self.grams.shape[:2])
+        for client in clients:
+            rows = np.ascontiguousarray(by_client[:, client].T)
+            packing.kernels().count(rows, rows, True, counts[client])
 
     def _add(self, piece: range, entries: np.ndarray, coefficients: np.ndarray) -> None:
         """Add the change of the weights of some chunks."""
