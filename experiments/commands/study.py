@@ -187,7 +187,9 @@ def _measure(grid: "Grid", folder: "StudyFolder", processes: int | None, cluster
             said, code = f"error: {error}", BAD_INPUT
         except KeyboardInterrupt:
             said, code = "stopped by Ctrl-C", INTERRUPTED
-    kept = f"{progress.done} of {progress.total} cells are kept in {folder.path}; the same command goes on from there"
+    with bad_input(OSError):
+        left = planned(grid, folder.store)  # a worker may have kept a cell that it could not report any more
+    kept = f"{len(left.kept)} of {left.total} cells are kept in {folder.path}; the same command goes on from there"
     typer.echo(f"{said}\n{kept}", err=True)
     raise typer.Exit(code)
 
