@@ -26,6 +26,7 @@ from ntkfl.switch_passes import LANES, near_entry, passes
 
 ROWS = 512  # samples of a tile, of LANES neurons
 PIECES = 64  # of the neurons, at most; what is summed over them does not depend on the number of threads
+CHUNKS = 4  # of a piece, at least: with fewer, dealing them out takes as long as the work
 MARGIN = 1.25  # next round's reach over this round's: beyond it the round is done again
 
 
@@ -78,7 +79,7 @@ class SwitchTracking:
         self.sizes = (1 + 4 * x.shape[1] * np.finfo(x.dtype).eps) * np.abs(self.grams)  # more than rounding may lose
         self.counted, self.passes = self.grams, passes(x.dtype.name)
         chunks = len(network.weights)
-        step = -(-chunks // PIECES)
+        step = max(CHUNKS, -(-chunks // PIECES))
         self.pieces = [range(begin, min(begin + step, chunks)) for begin in range(0, chunks, step)]
         self.words = np.zeros((2 * chunks, len(self.x)), np.uint64)
         self.fixed = False  # whether the patterns stay as they are
