@@ -1,0 +1,165 @@
+# %% [markdown]
+# # Check your implementation
+#
+# You have written FedAvg, or a framework did it for you. Is it the algorithm? A run that learns says little: with the
+# clients' shares wrong, a schedule ignored or a momentum kept, it learns too, and ends a few points lower.
+#
+# `ntkfl conform run` gives your code small problems, tells it who trains on which samples in every round, and holds
+# its weights against those of a plain loop, round by round, to $10^{-10}$. Where they differ, it says from which round
+# and tensor on, and which known variant of the method yours is.
+#
+# ## An implementation
+#
+# Thirty lines, as one might write them. There is a fault in them, of a kind that is easily overlooked.
+
+# %%
+# %%writefile my_fedavg.py
+import numpy as np
+
+
+class Client:
+    def __init__(self, momentum, weight_decay):
+        self.momentum, self.weight_decay = momentum, weight_decay
+        self.buffer = None
+
+    def fit(self, weights, batches, gradient, rate):
+        weights = {name: value.copy() for name, value in weights.items()}
+        for x, y in batches:
+            found = gradient(weights, x, y)
+            if self.buffer is None:
+                self.buffer = {name: np.zeros_like(value) for name, value in weights.items()}
+            for name in weights:
+                step = found[name] + self.weight_decay * weights[name]
+                self.buffer[name] = self.momentum * self.buffer[name] + step
+                weights[name] -= rate * self.buffer[name]
+        return weights
+
+
+class Server:
+    def __init__(self, weights):
+        self.weights = weights
+
+    def average(self, models, sizes):
+        for name in self.weights:
+            self.weights[name] = sum(n * model[name] for n, model in zip(sizes, models, strict=True)) / sum(sizes)
+
+
+# %% [markdown]
+# ## An adapter
+#
+# An adapter is a Python file with one function, `run(case)`. It returns, or yields, the global model after every
+# round: a dictionary of arrays. The case has everything else:
+#
+# - `case.method` and `case.options`; a `NotImplementedError` leaves out what you do not have.
+# - `case.start`, the first model as one vector; `case.tensors(vector)` makes named tensors of it, `case.flat(tensors)`
+#   a vector again. `case.gradient(vector, x, y)` is the gradient of the loss of a batch; a framework of yours may
+#   compute it itself, `case.model` names the network.
+# - `case.rounds`, and of round `t` the local rate `case.rates[t]`, the clients `case.cohort(t)` and the local steps of
+#   each, `case.batches(t, client)`. `case.sizes` are the numbers of samples.
+# - `case.momentum`, `case.weight_decay`, `case.clip`: the local optimizer.
+
+# %%
+# %%writefile adapter.py
+from my_fedavg import Client, Server
+
+
+def run(case):
+    if case.method != "fedavg" or case.options["server_rate"] != 1 or case.clip is not None:
+        raise NotImplementedError("only plain FedAvg")
+
+    def gradient(weights, x, y):
+        return case.tensors(case.gradient(case.flat(weights), x, y))
+
+    server = Server(case.tensors(case.start.copy()))
+    clients = [Client(case.momentum, case.weight_decay) for _ in case.sizes]
+    for t in range(case.rounds):
+        cohort = case.cohort(t)
+        models = []
+        for i in cohort:
+            batches = [(batch.x, batch.y) for batch in case.batches(t, i)]
+            models.append(clients[i].fit(server.weights, batches, gradient, case.rates[t]))
+        server.average(models, [case.sizes[i] for i in cohort])
+        yield {name: value.copy() for name, value in server.weights.items()}
+
+
+# %% [markdown]
+# ## What it is
+
+# %%
+# !ntkfl conform run adapter.py --method fedavg
+
+# %% [markdown]
+# Where clients have no momentum it is FedAvg. In the three cases where they have, it shows: the buffer is made once and
+# lives as long as the client, so that from its second round on a client begins with the velocity of a model that is
+# gone. Clients of FedAvg keep nothing between rounds. A variant says what an implementation is, not whether it works:
+# somebody may want just this.
+#
+# ## Without the fault
+
+# %%
+from pathlib import Path
+
+text = Path("my_fedavg.py").read_text()
+text = text.replace("        for x, y in batches:\n", "        self.buffer = None\n        for x, y in batches:\n")
+written = Path("my_fedavg.py").write_text(text)
+
+# %%
+# !ntkfl conform run adapter.py --method fedavg --markdown conform.md
+
+# %% [markdown]
+# The Markdown file has the table and a badge for a README:
+
+# %%
+print(Path("conform.md").read_text())
+
+# %% [markdown]
+# `--json FILE` keeps everything, every case with its difference, and `ntkfl report --conformance FILE --out DIR` makes a
+# page of it. The exit status is 0 when all that was not left out is equal, else 1: in a pipeline of yours the command is
+# a test.
+#
+# ## In another environment
+#
+# The adapter runs in a process of its own. Name the interpreter that has your framework: it needs numpy, and nothing
+# of this project.
+#
+# ```
+# ntkfl conform run adapter.py --python /path/to/my/environment/bin/python --limit 20
+# ```
+#
+# Nothing that the adapter returns is unpickled or imported here. One that crashes, hangs, or returns NaN, half
+# precision, wrong names or shapes costs that case a line, and the next one is run. float32 is taken for what it is: what
+# it may be off by is 16 times what the plain loop itself loses in float32.
+#
+# ## The methods, and variants by name
+#
+# All nineteen methods have cases; without `--method` all are run. What is known by name is listed so:
+
+# %%
+# !ntkfl conform variants --method scaffold
+
+# %% [markdown]
+# Each is one line of the plain loop, changed. Tests hold every two of them apart on the cases, in float64 and in
+# float32. Where none explains what was seen, two at once are tried; else the report says *no known variant*, and where
+# the difference begins.
+#
+# From Python:
+
+# %%
+from ntkfl.conformance import conformance
+
+found = conformance("adapter.py", ["fedavg"])
+print(found.conforms, found.methods[0].outcome.value, {case.precision for case in found.methods[0].cases})
+
+# %% [markdown]
+# For other languages `ntkfl conform cases --out DIR` writes problems, options, batches and reference trajectories as
+# JSON (with its schema) and npz files without pickles; the `README.md` in the folder says what is in them.
+#
+# ## Limits
+#
+# - Equal means equal on these cases: small networks, four rounds, five clients. A fault that shows only in the
+#   hundredth round, or in half precision, is not seen.
+# - What a case does not ask for is not tested: how cohorts are drawn, how data are shuffled, evaluation, communication.
+# - Adapters stand for what is under test. Where a framework leaves local training to its users, the adapter's own
+#   local steps are tested with it.
+#
+# What three frameworks are on these cases: [conformance of frameworks](../conformance.md).

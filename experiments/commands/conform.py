@@ -1,0 +1,93 @@
+"""`ntkfl conform`: is an implementation the algorithm? The kit's cases, and an adapter held against them."""
+
+import json
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.console.bad_input import bad_input
+from experiments.console.interruptible import if_stopped
+from experiments.console.output_files import reserved
+
+if TYPE_CHECKING:
+    from ntkfl.conformance import MethodVerdict
+
+DIFFERS = 1
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+Methods = Annotated[
+    list[str] | None, typer.Option("--method", help="only this method; may be given again (all of the kit)")
+]
+
+
+@app.callback()
+def conform() -> None:
+    """Cases of federated methods with reference trajectories, and what an implementation of yours is on them."""
+
+
+@app.command("cases", short_help="Write the cases and their trajectories.")
+def write_cases(
+    out: Annotated[Path, typer.Option(help="a new or empty folder")],
+    method: Methods = None,
+) -> None:
+    """Write the kit: problems, options, batches and reference trajectories, as JSON and npz without pickles.
+
+    The folder's README.md says what the files hold. Exit status: 0 done, 2 bad input.
+    """
+    from ntkfl.conformance import write
+
+    with if_stopped(lambda: f"nothing is kept; {out} is written at the end"), bad_input():
+        count = write(out, method)
+    typer.echo(f"{count} cases: {out}")
+
+
+@app.command("run", short_help="Hold an implementation against the cases.")
+def run(
+    adapter: Annotated[Path, typer.Argument(help="a Python file with a function run(case)")],
+    method: Methods = None,
+    python: Annotated[
+        str, typer.Option(metavar="PATH", help="the interpreter that runs it, with numpy (the one that runs this)")
+    ] = sys.executable,
+    limit: Annotated[float, typer.Option(help="seconds for each case")] = 60.0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write everything as JSON")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="write the table and a badge to this file")] = None,
+) -> None:
+    """Run an adapter on the kit, in a process of its own, and say what it is: equal, a known variant, something else.
+
+    Of what differs, the first round and tensor are named. Exit status: 0 all that was not left out is equal, 1
+    something differs or failed, 2 bad input, 130 stopped by Ctrl-C (the methods until then were reported).
+    """
+    from ntkfl.conformance import conformance
+    from ntkfl.conformance.page import as_json, as_markdown, method_lines, summary
+
+    def show(verdict: "MethodVerdict") -> None:
+        for line in method_lines(verdict, 10):
+            typer.echo(line)
+
+    with ExitStack() as stack:
+        with bad_input():
+            write_json, write_markdown = stack.enter_context(reserved(json_file, markdown, inputs=(str(adapter),)))
+        with if_stopped(lambda: "no file is written"), bad_input(ValueError):
+            found = conformance(adapter, method, python, limit, show)
+        if write_json:
+            write_json(json.dumps(as_json(found), indent=1, allow_nan=False) + "\n")
+        if write_markdown:
+            write_markdown(as_markdown(found))
+    typer.echo(f"\n{summary(found)}")
+    raise typer.Exit(0 if found.conforms else DIFFERS)
+
+
+@app.command("variants", short_help="List the known variants.")
+def variants(method: Methods = None) -> None:
+    """List the ways to differ that `ntkfl conform run` knows by name, method by method."""
+    from ntkfl.conformance import methods, variants_of
+
+    with bad_input():
+        chosen = methods(method)
+    for name in chosen:
+        typer.echo(f"{name}:")
+        for variant in variants_of(name):
+            typer.echo(f"    {variant.name}: {variant.says}")

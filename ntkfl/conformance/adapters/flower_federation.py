@@ -1,0 +1,116 @@
+"""Flower as a federation on this machine: a server and a process for every client, over its gRPC transport.
+
+Plain FedAvg with all clients in every round: whom Flower would draw otherwise cannot be prescribed. Everything stays on
+the loopback address. As a script, `python flower_federation.py CASE.py FOLDER CLIENT ADDRESS` is one client.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # before it is imported
+
+import flwr.client
+import flwr.server
+import numpy as np
+from flwr.common import ndarrays_to_parameters
+from flwr.server.strategy import FedAvg
+
+PACKAGES = ("flwr", "grpcio")
+PATIENCE = 60.0  # seconds for a round, and for a client to find the server
+
+
+class OneClient(flwr.client.NumPyClient):
+    """Trains as the case says."""
+
+    def __init__(self, case: Any, client: int) -> None:
+        self.case, self.client = case, client
+
+    def fit(self, parameters: list[np.ndarray], config: dict[str, Any]) -> Any:
+        """The local steps of the round that the server names."""
+        case, number = self.case, int(config["round"]) - 1
+        w = np.concatenate([value.ravel() for value in parameters])
+        velocity = np.zeros_like(w)
+        for batch in case.batches(number, self.client):
+            velocity = case.momentum * velocity + case.gradient(w, batch.x, batch.y) + case.weight_decay * w
+            w = w - case.rates[number] * velocity
+        return list(case.tensors(w).values()), case.sizes[self.client], {}
+
+
+def run(case: Any) -> Any:
+    """The server's model after every round."""
+    if case.method != "fedavg" or case.options["server_rate"] != 1 or case.clip is not None:
+        raise NotImplementedError("only plain FedAvg")
+    if any(len(case.cohort(number)) < case.population for number in range(case.rounds)):
+        raise NotImplementedError("Flower draws the clients of a round itself")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    models: list[dict[str, np.ndarray]] = []
+
+    def seen(number: int, parameters: list[np.ndarray], config: dict[str, Any]) -> None:
+        if number:
+            models.append(dict(zip(case.shapes, parameters, strict=True)))
+
+    everybody = case.population
+    strategy = FedAvg(
+        fraction_fit=1.0,
+        fraction_evaluate=0.0,
+        min_fit_clients=everybody,
+        min_available_clients=everybody,
+        on_fit_config_fn=lambda number: {"round": number},
+        evaluate_fn=seen,
+        accept_failures=False,
+        initial_parameters=ndarrays_to_parameters(list(case.tensors(case.start).values())),
+    )
+    with clients(case, address):
+        config = flwr.server.ServerConfig(num_rounds=case.rounds, round_timeout=PATIENCE)
+        flwr.server.start_server(server_address=address, config=config, strategy=strategy)
+    return models
+
+
+@contextmanager
+def clients(case: Any, address: str) -> Iterator[None]:
+    """A process for every client, until the block is left."""
+    reading = sys.modules[type(case).__module__].__file__
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "case"
+        case.write(folder)
+        command = [sys.executable, __file__, str(reading), str(folder)]
+        quiet = subprocess.DEVNULL
+        started = [
+            subprocess.Popen([*command, str(client), address], stdout=quiet, stderr=quiet)
+            for client in range(case.population)
+        ]
+        try:
+            yield
+        finally:
+            for process in started:
+                process.terminate()
+            for process in started:
+                process.wait()
+
+
+def main() -> None:
+    """Be one client."""
+    path, folder, client, address = sys.argv[1:]
+    spec = importlib.util.spec_from_file_location("conformance_case", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    one = OneClient(module.Case.read(Path(folder)), int(client)).to_client()
+    flwr.client.start_client(server_address=address, client=one, insecure=True, max_wait_time=PATIENCE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Flower's strategies on the kit: Flower decides what is sent and puts the replies together.
+
+Flower leaves local training to its users, so the local steps are this file's: those of the cases, in numpy. Only what
+the server does is Flower's. Cohorts are the case's: the strategy is shown no other nodes.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+os.environ |= {"FLWR_TELEMETRY_ENABLED": "0"}  # before it is imported
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import FedAdam, FedAvg, FedAvgM, FedProx, FedYogi
+from flwr.supercore.task_identity import TaskIdentity
+
+TaskIdentity.task_id, TaskIdentity.run_id, TaskIdentity.node_id = 1, 1, 1  # as in a server app: messages name them
+PACKAGES = ("flwr",)
+
+
+class Cohort:
+    """The nodes that a strategy may choose from: those of one round."""
+
+    def __init__(self, nodes: list[int]) -> None:
+        self.nodes = nodes
+
+    def get_node_ids(self) -> list[int]:
+        """All of them."""
+        return self.nodes
+
+
+def strategy(case: Any) -> Any:
+    """Flower's strategy with the case's options."""
+    given = case.options
+    counts: dict[str, Any] = {"min_train_nodes": 1, "min_available_nodes": 1}
+    if case.method in ("fedavg", "fl-ntk", "fedprox") and given["server_rate"] != 1:
+        if case.method == "fedprox":
+            raise NotImplementedError("Flower's FedProx has no server rate")
+        return FedAvgM(server_learning_rate=given["server_rate"], **counts)
+    if case.method in ("fedavg", "fl-ntk"):
+        return FedAvg(**counts)
+    if case.method == "fedprox":
+        return FedProx(proximal_mu=given["mu"], **counts)
+    if case.method == "fedavgm":
+        if given["nesterov"]:
+            raise NotImplementedError("Flower's FedAvgM has no Nesterov step")
+        return FedAvgM(server_learning_rate=given["server_rate"], server_momentum=given["momentum"], **counts)
+    if case.method in ("fedadam", "fedyogi"):
+        kind = FedAdam if case.method == "fedadam" else FedYogi
+        decays = {"beta_1": given["first"], "beta_2": given["second"]}
+        return kind(eta=given["server_rate"], tau=given["tau"], **decays, **counts)
+    raise NotImplementedError(f"Flower has no strategy for {case.method}")
+
+
+def train(case: Any, received: np.ndarray, number: int, client: int, mu: float) -> np.ndarray:
+    """Local steps with momentum, weight decay and clipping; FedProx's term as in the formula of Flower's page."""
+    w, velocity = received, np.zeros_like(received)
+    for batch in case.batches(number, client):
+        gradient = case.gradient(w, batch.x, batch.y) + mu * (w - received)
+        if case.clip is not None:
+            gradient = gradient * min(1.0, case.clip / np.linalg.norm(gradient))
+        velocity = case.momentum * velocity + gradient + case.weight_decay * w
+        w = w - case.rates[number] * velocity
+    return w
+
+
+def run(case: Any) -> Any:
+    """The strategy's model after every round."""
+    server = strategy(case)
+    arrays, sizes = to_record(case.tensors(case.start)), case.sizes
+    for number in range(case.rounds):
+        nodes = [client + 1 for client in case.cohort(number)]  # 0 is no node's number
+        replies = []
+        for message in server.configure_train(number + 1, arrays, ConfigRecord(), Cohort(nodes)):
+            client = message.metadata.dst_node_id - 1
+            mu = message.content["config"].get("proximal-mu", 0.0)
+            start = case.flat(to_tensors(message.content["arrays"]))
+            end = to_record(case.tensors(train(case, start, number, client, mu)))
+            count = MetricRecord({"num-examples": 1 if case.method == "fl-ntk" else sizes[client]})
+            replies.append(Message(content=RecordDict({"arrays": end, "metrics": count}), reply_to=message))
+        arrays, _ = server.aggregate_train(number + 1, replies)
+        yield to_tensors(arrays)
+
+
+def to_record(tensors: dict[str, np.ndarray]) -> Any:
+    """Arrays as Flower sends them."""
+    return ArrayRecord({name: Array(np.asarray(value)) for name, value in tensors.items()})
+
+
+def to_tensors(record: Any) -> dict[str, np.ndarray]:
+    """What such a record holds."""
+    return {name: array.numpy() for name, array in record.items()}

@@ -1,0 +1,156 @@
+"""A case of the conformance kit, as an adapter gets it. Needs numpy only: other interpreters read this file too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+FORMAT = "ntkfl conformance case 1"
+DOCUMENT, ARRAYS = "case.json", "case.npz"
+
+
+class Batch(NamedTuple):
+    """One local step: its samples, x (b, d) and y (b,), numbers drawn uniformly, and whether a pass ends with it."""
+
+    x: np.ndarray
+    y: np.ndarray
+    draws: tuple[float, ...]
+    ends_pass: bool
+
+
+class Case:
+    """A federated problem, a method with its options, and who trains on which samples in every round.
+
+    Args:
+        document: what `case.json` has (`ntkfl.conformance.kit.SCHEMA`). arrays: what `case.npz` has: x (n, d), y (n,),
+            owner (n,), the client of each sample, and start/NAME for every tensor of the model.
+
+    `start` and all that `flat` returns are vectors (P,), the tensors one after the other.
+
+    Raises:
+        ValueError: another format.
+    """
+
+    def __init__(self, document: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        if document.get("format") != FORMAT:
+            raise ValueError(f"the case's format is {document.get('format')!r}; it must be {FORMAT!r}")
+        self.document, self.arrays = document, arrays
+        self.name, self.method, self.options = document["name"], document["method"], document["options"]
+        self.model, self.loss = document["model"], document["loss"]
+        local = document["local"]
+        self.momentum, self.weight_decay, self.clip = local["momentum"], local["weight_decay"], local["clip"]
+        self.x, self.y, owner = arrays["x"], arrays["y"], arrays["owner"]
+        self.population = document["clients"]
+        self.members = [np.flatnonzero(owner == client) for client in range(self.population)]
+        self.sizes = [len(own) for own in self.members]
+        self.shapes = {name: arrays[f"start/{name}"].shape for name in document["tensors"]}
+        self.start = np.concatenate([arrays[f"start/{name}"].ravel() for name in self.shapes])
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes.values()]).tolist()
+        self._parts = list(zip(self.shapes, [0, *ends[:-1]], ends, self.shapes.values(), strict=True))
+        self.rounds = len(document["rounds"])
+        self.rates = [one["rate"] for one in document["rounds"]]
+        self._steps = [
+            {own["client"]: [self._batch(step) for step in own["steps"]] for own in one["clients"]}
+            for one in document["rounds"]
+        ]
+
+    @classmethod
+    def read(cls, folder: Path) -> Case:
+        """The case in a folder of the kit."""
+        document = json.loads((folder / DOCUMENT).read_text(encoding="utf-8"))
+        with np.load(folder / ARRAYS, allow_pickle=False) as arrays:
+            return cls(document, dict(arrays))
+
+    def write(self, folder: Path) -> None:
+        """Put it into an empty folder; floats of the JSON are written so that they come back to the bit."""
+        folder.mkdir(parents=True)
+        (folder / DOCUMENT).write_text(json.dumps(self.document, indent=1) + "\n", encoding="utf-8")
+        np.savez(folder / ARRAYS, allow_pickle=False, **self.arrays)
+
+    def cast(self, dtype: Any) -> Case:
+        """The same case with its real numbers in another precision."""
+        real = {name: a.astype(dtype) if a.dtype.kind == "f" else a for name, a in self.arrays.items()}
+        return Case(self.document, real)
+
+    def cohort(self, number: int) -> list[int]:
+        """The clients that take part in a round, ascending."""
+        return list(self._steps[number])
+
+    def batches(self, number: int, client: int) -> list[Batch]:
+        """The local steps of a client of the cohort in a round, in their order."""
+        return self._steps[number][client]
+
+    def _batch(self, step: dict[str, Any]) -> Batch:
+        rows = step["samples"]
+        return Batch(self.x[rows], self.y[rows], tuple(step["draws"]), step["ends_pass"])
+
+    def samples(self, client: int) -> tuple[np.ndarray, np.ndarray]:
+        """All of a client's samples."""
+        return self.x[self.members[client]], self.y[self.members[client]]
+
+    def tensors(self, flat: np.ndarray) -> dict[str, np.ndarray]:
+        """The model's tensors by name, of a vector (P,)."""
+        return {name: flat[first:end].reshape(shape) for name, first, end, shape in self._parts}
+
+    def flat(self, tensors: dict[str, Any]) -> np.ndarray:
+        """The vector (P,) of tensors by name."""
+        return np.concatenate([np.asarray(tensors[name]).ravel() for name in self.shapes])
+
+    def gradient(self, w: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Of the loss of these samples at w, (P,): their mean, or their sum where `loss` says so.
+
+        Args:
+            w: flat, (P,). x, y: samples.
+        """
+        total = GRADIENTS[self.model](self.tensors(w), x, y)
+        return self.flat(total) / (1 if self.loss == "sum" else len(y))
+
+
+def line(w: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """The gradient of the sum of (w.x - y)^2 / 2.
+
+    Args:
+        w: "w", (d,). x: (n, d). y: (n,).
+    """
+    return {"w": x.T @ (x @ w["w"] - y)}
+
+
+def logistic(w: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """The gradient of the sum of the cross-entropies of weight x + bias.
+
+    Args:
+        w: "head.weight" (C, d) and "head.bias" (C,). x: (n, d). y: classes (n,).
+    """
+    error = _error(x @ w["head.weight"].T + w["head.bias"], y)
+    return {"head.weight": error.T @ x, "head.bias": error.sum(axis=0)}
+
+
+def network(w: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """The gradient of the sum of the cross-entropies of head(tanh(body(x))), both layers with a bias.
+
+    Args:
+        w: weight and bias of "body.0" and "head". x: (n, d). y: classes (n,).
+    """
+    hidden = np.tanh(x @ w["body.0.weight"].T + w["body.0.bias"])
+    error = _error(hidden @ w["head.weight"].T + w["head.bias"], y)
+    back = (error @ w["head.weight"]) * (1 - hidden**2)
+    return {
+        "body.0.weight": back.T @ x,
+        "body.0.bias": back.sum(axis=0),
+        "head.weight": error.T @ hidden,
+        "head.bias": error.sum(axis=0),
+    }
+
+
+GRADIENTS = {"line": line, "logistic": logistic, "network": network}
+
+
+def _error(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The derivative of -log softmax(logits)_y."""
+    chances = np.exp(logits - logits.max(axis=1, keepdims=True))
+    chances /= chances.sum(axis=1, keepdims=True)
+    chances[np.arange(len(y)), y] -= 1
+    return chances

@@ -1,0 +1,293 @@
+"""The cases of the kit, a method after the other: how it is trained, with which options, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ntkfl.conformance import limits, loops, plan, split_loops
+from ntkfl.conformance.case import Case
+from ntkfl.conformance.problems import Problem
+from ntkfl.nearest_name import did_you_mean
+from ntkfl.training.engine.local_plan import LocalWork
+from ntkfl.training.methods import options
+
+Trajectory = dict[str, np.ndarray]
+ROUNDS = 4
+LOOPS = loops.LOOPS | split_loops.LOOPS
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How clients train; `decay` is the rate's from round to round."""
+
+    problem: Problem
+    rate: float
+    work: LocalWork
+    decay: float = 1.0
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip: float | None = None
+    participation: float = 1.0
+    loss: str = "mean"
+    seed: int = 3
+
+
+@dataclass(frozen=True, eq=False)
+class KitCase:
+    """A case and what is expected of an implementation of its method.
+
+    Args:
+        equals: the limit case's own computation of the model; None: the method's plain loop.
+    """
+
+    case: Case
+    equals: Callable[[Case], Iterable[Mapping[str, np.ndarray]]] | None = None
+
+    @cached_property
+    def expected(self) -> Trajectory:
+        """Name -> values after rounds 1, 2, ...: the model's tensors, and what else the plain loop keeps."""
+        kept = trajectory(self.case, loops_of(self.case.method).run)
+        return kept | trajectory(self.case, self.equals) if self.equals else kept
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """What must be returned; the other names of `expected` are compared where they are."""
+        return (*self.case.shapes, *(("client_models",) if "client_models" in self.expected else ()))
+
+
+def trajectory(case: Case, run: Callable[[Case], Iterable[Mapping[str, np.ndarray]]]) -> Trajectory:
+    """What `run` yields after every round, by name, stacked over the rounds."""
+    found = list(run(case))
+    return {name: np.array([kept[name] for kept in found]) for name in found[0]}
+
+
+def loops_of(method: str) -> Any:
+    """The module whose `run` is the method's plain loop."""
+    return loops if method in loops.LOOPS else split_loops
+
+
+SETTINGS = {
+    "quadratics": Setting(Problem("line"), 0.1, LocalWork(1, 4)),
+    "logistic": Setting(Problem("logistic"), 0.3, LocalWork(2, 3), 0.9, participation=0.6),
+    "network": Setting(Problem("network"), 0.2, LocalWork(2, 3), 0.9, 0.9, 1e-2, participation=0.6),
+}
+LACKING = Problem("network", lacking=True)
+SPLIT = {
+    "network-plain": Setting(LACKING, 0.2, LocalWork(2, 3)),
+    "network": Setting(LACKING, 0.2, LocalWork(2, 3), 0.9, 0.9, 1e-2, participation=0.6),
+}
+FURTHER = {
+    "fedavg": {"clipped": replace(SETTINGS["logistic"], clip=0.5, weight_decay=0.2)},
+    "fl-ntk": {"quadratics": replace(SETTINGS["quadratics"], rate=0.02, loss="sum")},
+}
+ADAPTIVE = {"server_rate": 0.05, "first": 0.8, "second": 0.9, "tau": 1e-2}
+ANCHORS = {"strength": 0.3, "anchor_momentum": 0.4, "calibration_rate": 0.05}
+GUCCI = {"beta": 0.7, "anchors": 2, "alpha": "uniform", "step": "joint"}
+AS_RELEASED = {"alpha": "half", "step": "sequential", "released": True}
+PLUS = {"tau": 0.5, "rho": 0.1}
+OPTIONS: dict[
+    str, dict[str, dict[str, Any]]
+] = {  # of each method: what goes before the setting's name, and the options
+    "fedadam": {"": ADAPTIVE},
+    "fedasam": {"": {"rho": 0.5, "eta": 0.1}},
+    "fedavg": {"": {}, "server-rate-": {"server_rate": 0.7}},
+    "fedavg-aligned": {"": {}, "server-rate-": {"server_rate": 0.7}},
+    "fedavgm": {
+        "": {"momentum": 0.6, "server_rate": 0.7},
+        "nesterov-": {"momentum": 0.8, "nesterov": True, "server_rate": 0.7},
+    },
+    "feddyn": {"": {"alpha": 0.4}},
+    "fedfa": {
+        "": ANCHORS,
+        "present-": ANCHORS | {"anchor_avg": "present_only", "calibrate_from": 1},
+        "released-": ANCHORS | {"released": True},
+    },
+    "fedgma": {
+        "": {"threshold": 0.6, "server_rate": 0.7},
+        "hard-": {"threshold": 0.6, "mask": "hard", "server_rate": 0.7},
+        "released-": {"threshold": 0.4, "released": True},
+    },
+    "fedgucci": {
+        "": GUCCI,
+        "gauss2-": GUCCI | {"alpha": "gauss2"},
+        "client-": GUCCI | {"anchor_history": "client"},
+        "released-": GUCCI | AS_RELEASED,
+    },
+    "fedgucci+": {"": GUCCI | PLUS, "released-": GUCCI | PLUS | AS_RELEASED},
+    "fedlc": {"": {"tau": 0.5}},
+    "fednova": {"": {}, "proximal-": {"mu": 0.5}},
+    "fedprox": {"": {"mu": 0.5}, "server-rate-": {"mu": 0.5, "server_rate": 0.7}},
+    "fedrod": {"": {"gamma": 0.8}},
+    "fedsam": {"": {"rho": 0.2}},
+    "fedyogi": {"": ADAPTIVE},
+    "fl-ntk": {"": {}, "server-rate-": {"server_rate": 1.3}},
+    "local": {"": {}},
+    "moon": {
+        "": {"mu": 2.0, "temperature": 0.7},
+        "released-": {"mu": 2.0, "temperature": 0.7, "released": True},
+    },
+    "scaffold": {"": {}, "server-rate-": {"server_rate": 0.8}, "option-I-": {"option": "I"}},
+}
+
+
+def methods(chosen: Collection[str] | None = None) -> tuple[str, ...]:
+    """The methods of the kit, or those of these names.
+
+    Raises:
+        ValueError: an unknown one, with the nearest.
+    """
+    for name in chosen or ():
+        if name not in OPTIONS:
+            raise ValueError(
+                f"the kit has no method {name!r}.{did_you_mean(name, OPTIONS)} Its methods are {', '.join(OPTIONS)}"
+            )
+    return tuple(name for name in OPTIONS if not chosen or name in chosen)
+
+
+def cases(chosen: Collection[str] | None = None) -> tuple[KitCase, ...]:
+    """The kit: cases of every method, or of these, each followed by its limits.
+
+    Raises:
+        ValueError: an unknown method.
+    """
+    return tuple(case for method in methods(chosen) for case in (*_ordinary(method), *_limits(method)))
+
+
+def build(method: str, name: str, setting: Setting, given: Mapping[str, Any], limit: str = "") -> Case:
+    """The case of these options; those not given have the method's defaults, and all stand in the case.
+
+    Args:
+        method: its name. name: of the case. setting: data, model and work. given: options that are not the defaults.
+        limit: what must hold exactly, in words.
+    """
+    chosen = {key: option.default for key, option in options(method).items()} | dict(given)
+    draws = chosen["anchors"] if chosen.get("alpha") == "uniform" else 0
+    return plan.case(
+        method,
+        chosen,
+        setting.problem.model,
+        setting.problem.samples(),
+        setting.problem.start(),
+        [setting.rate * setting.decay**number for number in range(ROUNDS)],
+        setting.work,
+        name=f"{method}/{name}",
+        limit=limit,
+        loss=setting.loss,
+        momentum=setting.momentum,
+        weight_decay=setting.weight_decay,
+        clip=setting.clip,
+        participation=setting.participation,
+        seed=setting.seed,
+        draws=draws,
+    )
+
+
+def _ordinary(method: str) -> Iterator[KitCase]:
+    settings = (SETTINGS if method in loops.LOOPS else SPLIT) | FURTHER.get(method, {})
+    for tag, given in OPTIONS[method].items():
+        for name, setting in settings.items():
+            yield KitCase(build(method, tag + name, setting, given))
+
+
+WHOLE = LocalWork(batch_size=None, steps=1)
+SEVERAL = LocalWork(batch_size=None, steps=3)
+RAGGED = Setting(Problem("logistic"), 0.3, WHOLE, 0.9)
+ALIKE = replace(RAGGED, problem=Problem("logistic", (4, 4, 4)))
+ALONE = Setting(Problem("network", (9,)), 0.2, LocalWork(2, 4), 0.9, 0.9, 1e-2)
+COPIES = Setting(Problem("network", copies=3), 0.2, SEVERAL, 0.9, 0.9, 1e-2)
+STILL = replace(SPLIT["network"], rate=0.0)
+SAME_STEPS = replace(SPLIT["network"], work=SEVERAL)
+FROZEN = {"server_rate": 0.5, "first": 0.0, "second": 1.0, "tau": 0.5}
+NO_GUCCI = {"beta": 0.0, "alpha": "uniform", "step": "joint"}
+BY_SIZE: dict[str, dict[str, Any]] = {
+    "fedavg": {},
+    "fedavgm": {"momentum": 0.0},
+    "fedgma": {"threshold": 0.0},
+    "fednova": {},
+}
+ADAPTIVE_FROZEN = {"fedadam": FROZEN, "fedyogi": FROZEN}
+UNIFORM: dict[str, dict[str, Any]] = {"scaffold": {}, "fl-ntk": {}}
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What must hold exactly of some methods, with these options: `says` it, `equals` computes it."""
+
+    name: str
+    says: str
+    setting: Setting
+    equals: Callable[[Case], Iterable[Mapping[str, np.ndarray]]]
+    methods: Mapping[str, Mapping[str, Any]]
+
+
+LIMITS = (
+    Limit(
+        "one-full-step",
+        "one full-batch step of every client is a step of gradient descent on the pooled loss",
+        RAGGED,
+        limits.pooled_descent,
+        BY_SIZE | {"fedprox": {"mu": 0.5}} | ADAPTIVE_FROZEN,
+    ),
+    Limit(
+        "one-full-step",
+        "with clients of one size, one full-batch step of each is gradient descent on the pooled loss",
+        ALIKE,
+        limits.pooled_descent,
+        UNIFORM,
+    ),
+    Limit(
+        "one-client",
+        "a single client is centralised training, its momentum begun anew every round",
+        ALONE,
+        limits.one_client,
+        BY_SIZE | UNIFORM | ADAPTIVE_FROZEN | {"fedprox": {"mu": 0.0}},
+    ),
+    Limit(
+        "identical-clients",
+        "clients with the same samples train as one of them alone",
+        COPIES,
+        limits.one_client,
+        BY_SIZE | UNIFORM | {"fedgma": {"threshold": 0.8}, "fedprox": {"mu": 0.0}},
+    ),
+    Limit(
+        "zero-rate",
+        "with a local rate of 0 the model stays as it is, and nothing becomes NaN",
+        STILL,
+        limits.still,
+        {
+            **{name: given[""] for name, given in OPTIONS.items() if name != "scaffold"},
+            "fedfa": ANCHORS | {"calibration_rate": 0.0},
+            "scaffold": {"option": "I"},
+        },
+    ),
+    Limit(
+        "is-fedavg",
+        "with these options the method is FedAvg",
+        SAME_STEPS,
+        limits.fed_avg,
+        {
+            **{name: given for name, given in (BY_SIZE | ADAPTIVE_FROZEN).items() if name != "fedavg"},
+            "fedprox": {"mu": 0.0},
+            "moon": {"mu": 0.0},
+            "fedlc": {"tau": 0.0},
+            "fedrod": {"gamma": 0.0},
+            "fedsam": {"rho": 0.0},
+            "fedasam": {"rho": 0.0},
+            "fedfa": {"strength": 0.0, "calibration_rate": 0.0},
+            "fedgucci": NO_GUCCI,
+            "fedgucci+": NO_GUCCI | {"tau": 0.0, "rho": 0.0},
+        },
+    ),
+)
+
+
+def _limits(method: str) -> Iterator[KitCase]:
+    for limit in LIMITS:
+        if method in limit.methods:
+            case = build(method, limit.name, limit.setting, limit.methods[method], limit.says)
+            yield KitCase(case, limit.equals)

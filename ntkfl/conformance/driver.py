@@ -1,0 +1,104 @@
+"""The adapter's side of an exchange: run by its interpreter as a script, with nothing but numpy beside the adapter.
+
+`python driver.py ADAPTER FOLDER FIRST`: FOLDER holds the cases 0, 1, ...; from FIRST on, each is given to the adapter's
+function `run`, and what comes back is left in N.npz, without pickles, and N.json, which is there last.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import itertools
+import json
+import os
+import platform
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+START = "start.json"
+WANTED = "run(case) must return, or yield, a dictionary of arrays after every round"
+
+
+def main(adapter: Path, folder: Path, first: int) -> None:
+    """Load the adapter, say so, and give it the cases.
+
+    Args:
+        adapter: a file with the function `run`. folder: of the cases, where answers are written.
+        first: number of the first case.
+    """
+    try:
+        import numpy
+
+        sys.path.insert(0, str(adapter.parent))
+        module = loaded("conformance_adapter", adapter)
+        if not callable(getattr(module, "run", None)):
+            raise TypeError("it has no function run(case)")
+        reading = loaded("conformance_case", Path(__file__).with_name("case.py"))
+        packages = {name: importlib.metadata.version(name) for name in getattr(module, "PACKAGES", ())}
+    except BaseException as error:
+        say(folder / START, {"fault": described(error)})
+        raise
+    python = {"python": platform.python_version(), "numpy": numpy.__version__}
+    say(folder / START, {"packages": packages, "with": python})
+    while (folder / str(first)).is_dir():
+        case = reading.Case.read(folder / str(first))
+        say(folder / f"{first}.json", answer(module.run, case, folder / f"{first}.npz"))
+        first += 1
+
+
+def loaded(name: str, path: Path) -> Any:
+    """The module in a file."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def answer(run: Any, case: Any, path: Path) -> dict[str, str]:
+    """What the adapter made of the case: {} and a file of arrays, or why there is none.
+
+    Args:
+        run: the adapter's function. case: to be run. path: where its arrays are written.
+    """
+    import numpy
+
+    try:
+        found = run(case)
+        if isinstance(found, (dict, str, bytes)) or not hasattr(found, "__iter__"):
+            raise TypeError(f"run returned {type(found).__name__}; {WANTED}")
+        rounds = list(itertools.islice(found, case.rounds + 1))  # it may never end
+        for kept in rounds:
+            if not isinstance(kept, dict) or not all(isinstance(name, str) for name in kept):
+                raise TypeError(f"a round is {type(kept).__name__}; {WANTED}")
+        if len({tuple(sorted(kept)) for kept in rounds}) > 1:
+            raise ValueError("the rounds do not all have the same names")
+        stacked = {name: numpy.array([numpy.asarray(kept[name]) for kept in rounds]) for name in (rounds or [{}])[0]}
+        with zipfile.ZipFile(path, "w") as file:  # older versions of savez have no allow_pickle
+            for name, value in stacked.items():
+                with file.open(f"{name}.npy", "w") as member:
+                    numpy.lib.format.write_array(member, value, allow_pickle=False)
+    except NotImplementedError as error:
+        return {"left_out": str(error) or "not implemented"}
+    except BaseException as error:  # SystemExit too: the other cases go on
+        return {"fault": described(error)}
+    return {}
+
+
+def described(error: BaseException) -> str:
+    """One line of an exception."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+def say(path: Path, value: Any) -> None:
+    """Put it there at once, so that who waits never reads half of it."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(value), encoding="utf-8")
+    os.replace(part, path)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,214 @@
+"""Cases go to an adapter in an interpreter of its own, arrays or a fault come back; nothing of it is imported here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ntkfl import interruption
+from ntkfl.conformance import received
+from ntkfl.conformance.catalogue import KitCase
+from ntkfl.conformance.driver import START
+from ntkfl.conformance.received import Refused
+
+DRIVER = Path(__file__).with_name("driver.py")
+PAUSE = 0.005  # seconds between two looks
+LOADING = 120.0  # seconds that an adapter has at least to be loaded: frameworks take long to import
+HANGS = 2  # after so many of one method, its other cases are not run
+
+
+class AdapterError(ValueError):
+    """The adapter cannot be run at all."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back for one case: arrays by name; or why none, left out by the adapter or by a fault of its."""
+
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+    left_out: str = ""
+    fault: str = ""
+    seconds: float = 0.0
+    hung: bool = False
+
+
+@dataclass
+class Peer:
+    """What the adapter runs with: versions of its PACKAGES, and of python and numpy."""
+
+    packages: dict[str, str] = field(default_factory=dict)
+    runs_with: dict[str, str] = field(default_factory=dict)
+
+
+def answers(
+    adapter: Path, cases: Sequence[KitCase], python: str = sys.executable, limit: float = 60.0, peer: Peer | None = None
+) -> Iterator[Answer]:
+    """One answer a case, in their order; `limit` is how many seconds the adapter has for each.
+
+    The cases go one after the other to one process; after a crash or a hang the next ones go to a new one.
+
+    Args:
+        adapter: a file with the function `run`. cases: to be run. python: the interpreter that loads it.
+        limit: seconds for each case. peer: told what the interpreter has.
+
+    Raises:
+        AdapterError: there is no such file or interpreter, or the adapter cannot be loaded.
+    """
+    for path, what in ((adapter, "adapter"), (Path(python), "interpreter")):
+        if not path.is_file():
+            raise AdapterError(f"the {what} is {str(path)!r}; there is no such file")
+    hung: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for number, case in enumerate(cases):
+            case.case.write(folder / str(number))
+        at = 0
+        while at < len(cases):
+            with _started(python, adapter, folder, at) as process:
+                _loaded(process, folder, max(limit, LOADING), peer or Peer())
+                while at < len(cases):
+                    method = cases[at].case.method
+                    if hung.get(method, 0) >= HANGS:
+                        break
+                    answer = _awaited(process, folder, at, cases[at], limit)
+                    yield answer
+                    at += 1
+                    if answer.hung:
+                        hung[method] = hung.get(method, 0) + 1
+                    if process.ended:
+                        break
+            while at < len(cases) and hung.get(cases[at].case.method, 0) >= HANGS:
+                yield Answer(fault=f"not run: {HANGS} cases of this method had no answer within {limit:g} s")
+                at += 1
+
+
+class _Process:
+    """The adapter's process and the end of what it says on stderr."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.popen = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # nothing is written beside the adapter
+        )
+        self.said: deque[bytes] = deque(maxlen=8)
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
+        self.ended = False
+
+    def _listen(self) -> None:
+        assert self.popen.stderr is not None
+        with suppress(ValueError, OSError):
+            while chunk := self.popen.stderr.read1(4096):  # type: ignore[attr-defined]
+                self.said.append(chunk)
+
+    def end(self) -> None:
+        """Kill it and all that it started in its session."""
+        self.ended = True
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        self.popen.wait()
+
+    def how(self) -> str:
+        """How it ended, and the last line of what it said."""
+        self.listener.join(timeout=1)
+        status = self.popen.returncode
+        ended = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        lines = b"".join(self.said).decode(errors="replace").split("\n")
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        return f"the process {ended}" + (f": {_line(last, 200)}" if last.strip() else "")
+
+
+@contextmanager
+def _started(python: str, adapter: Path, folder: Path, first: int) -> Iterator[_Process]:
+    (folder / START).unlink(missing_ok=True)
+    try:
+        process = _Process([python, str(DRIVER), str(adapter.resolve()), str(folder), str(first)])
+    except OSError as error:
+        raise AdapterError(f"{python} cannot be started: {error.strerror}") from error
+    try:
+        yield process
+    finally:
+        process.end()
+        if process.popen.stderr is not None:
+            process.listener.join(timeout=1)
+            process.popen.stderr.close()
+
+
+def _loaded(process: _Process, folder: Path, limit: float, peer: Peer) -> None:
+    """Wait until the adapter is loaded.
+
+    Raises:
+        AdapterError: it is not, and why.
+    """
+    if not _there(process, folder / START, limit):
+        why = process.how() if process.ended else f"it was not loaded within {limit:g} s"
+        raise AdapterError(f"the adapter cannot be loaded: {why}")
+    try:
+        found = received.document(folder / START)
+        if fault := _words(found, "fault"):
+            raise AdapterError(f"the adapter cannot be loaded: {fault}")
+        for key, kept in (("packages", peer.packages), ("with", peer.runs_with)):
+            kept |= {_line(str(name), 60): _line(str(value), 60) for name, value in dict(found.get(key, {})).items()}
+    except (Refused, TypeError, ValueError) as error:
+        if isinstance(error, AdapterError):
+            raise
+        raise AdapterError(f"the adapter cannot be loaded: {START} is not what the driver writes") from error
+
+
+def _awaited(process: _Process, folder: Path, at: int, case: KitCase, limit: float) -> Answer:
+    begun = time.monotonic()
+    if not _there(process, folder / f"{at}.json", limit):
+        if process.ended:
+            return Answer(fault=process.how(), seconds=time.monotonic() - begun)
+        process.end()
+        return Answer(fault=f"no answer within {limit:g} s", seconds=time.monotonic() - begun, hung=True)
+    seconds = time.monotonic() - begun
+    shapes = {name: value.shape for name, value in case.expected.items()}
+    try:
+        found = received.document(folder / f"{at}.json")
+        if left_out := _words(found, "left_out"):
+            return Answer(left_out=left_out, seconds=seconds)
+        if fault := _words(found, "fault"):
+            return Answer(fault=fault, seconds=seconds)
+        return Answer(received.arrays(folder / f"{at}.npz", shapes, case.required), seconds=seconds)
+    except Refused as error:
+        return Answer(fault=str(error), seconds=seconds)
+
+
+def _there(process: _Process, path: Path, limit: float) -> bool:
+    """Whether the file appears before the limit and the end of the process."""
+    until = time.monotonic() + limit
+    while not path.exists():
+        interruption.check()
+        if process.popen.poll() is not None:
+            process.ended = not path.exists()
+            return not process.ended
+        if time.monotonic() > until:
+            return False
+        time.sleep(PAUSE)
+    return True
+
+
+def _words(found: dict[str, object], key: str) -> str:
+    return _line(str(found.get(key, "")), 300)
+
+
+def _line(text: str, length: int) -> str:
+    """One line of it that a terminal takes for nothing but text."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:length]

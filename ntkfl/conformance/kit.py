@@ -1,0 +1,80 @@
+"""The kit as a folder: cases and reference trajectories in JSON and npz, for adapters in any language."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+
+from ntkfl import interruption
+from ntkfl.conformance.catalogue import cases
+from ntkfl.conformance.comparing import MARGIN, TOLERANCE
+from ntkfl.conformance.schema import SCHEMA
+from ntkfl.version import VERSION
+
+INDEX, SCHEMA_FILE, EXPECTED, README = "kit.json", "case.schema.json", "expected.npz", "README.md"
+TEXT = f"""# A conformance kit for federated methods
+
+Every folder METHOD/CASE has
+
+* `case.json`, as `{SCHEMA_FILE}` describes it;
+* `case.npz`: x, y, owner (the client of each sample), and start/NAME, the tensors of the first model;
+* `{EXPECTED}`: for every tensor of the model, under its name, its values after rounds 1, 2, ...; beside them vectors
+  that the method keeps, parameters in the order of `tensors`; names that begin with `client_` have a row a client.
+
+All real numbers are float64, and no file has pickles. `{INDEX}` lists the cases.
+
+Models, with the loss of a sample:
+
+* `line`: w.x, (w.x - y)^2 / 2.
+* `logistic`: head.weight x + head.bias, cross-entropy of the softmax with class y.
+* `network`: head.weight tanh(body.0.weight x + body.0.bias) + head.bias, the same cross-entropy.
+
+A local step: the gradient g of the batch's loss, a mean or a sum as `loss` says, with what the method adds to it;
+clipped to the norm `clip`; plus `weight_decay` w; v <- `momentum` v + g, v = 0 when the round begins; w <- w - rate v.
+
+An implementation agrees with a case where no number is off by more than {TOLERANCE:g} times the largest of its round,
+or 1. In float32: {MARGIN} times what the reference loses when it is run in float32. Where `limit` says something, it
+holds exactly.
+"""
+
+
+def write(out: Path, methods: Collection[str] | None = None) -> int:
+    """Write the kit, or some methods' part of it, into a new or empty folder; how many cases it has.
+
+    Raises:
+        ValueError: an unknown method. OSError: the folder is not empty, or cannot be written.
+    """
+    chosen = cases(methods)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise OSError(f"{out} is there and not an empty folder; name a new one")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        for case in chosen:
+            interruption.check()
+            case.case.write(part / case.case.name)
+            np.savez(part / case.case.name / EXPECTED, allow_pickle=False, **case.expected)
+        listed = [
+            {
+                "case": case.case.name,
+                "method": case.case.method,
+                "limit": case.case.document["limit"],
+                "required": list(case.required),
+            }
+            for case in chosen
+        ]
+        index = {"ntkfl": VERSION, "tolerance": TOLERANCE, "cases": listed}
+        for name, content in ((INDEX, index), (SCHEMA_FILE, SCHEMA)):
+            (part / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        (part / README).write_text(TEXT, encoding="utf-8")
+        part.chmod(0o755)
+        os.replace(part, out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return len(chosen)

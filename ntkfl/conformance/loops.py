@@ -1,0 +1,305 @@
+"""Methods from their formulas: plain numpy, one client after the other, all parameters as one vector w.
+
+It is the reference of the conformance kit and an adapter for it: `run` takes a `Case`. Only numpy is imported, and
+every step has a line of its own, of which `ntkfl.conformance.variants` changes one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ntkfl.conformance.case import Case
+
+Added = Any  # w -> what is added to the gradient there
+States = Iterator[dict[str, np.ndarray]]
+
+
+def run(case: Case) -> States:
+    """After every round the tensors of the model by name, and what else the method keeps."""
+    for kept in LOOPS[case.method](case, **case.options):
+        yield case.tensors(kept["model"]) | {name: value for name, value in kept.items() if name != "model"}
+
+
+def nothing(w: np.ndarray) -> float:
+    """No term is added to the gradient."""
+    return 0.0
+
+
+def train(case: Case, w: np.ndarray, t: int, i: int, added: Added = nothing) -> np.ndarray:
+    """Where client i ends in round t: SGD from w with momentum, `added(w)` added to each gradient.
+
+    Args:
+        case: data and plan. w: the model received, (P,). t: the round. i: the client. added: w -> what is added.
+    """
+    rate = case.rates[t]
+    velocity = np.zeros_like(w)
+    for x, y, _, _ in case.batches(t, i):
+        gradient = case.gradient(w, x, y)
+        gradient = gradient + added(w)
+        gradient = clipped(case, gradient)
+        gradient = gradient + case.weight_decay * w
+        velocity[:] = case.momentum * velocity + gradient
+        w = w - rate * velocity
+    return w
+
+
+def clipped(case: Case, gradient: np.ndarray) -> np.ndarray:
+    """At most `clip` long."""
+    if case.clip is None:
+        return gradient
+    return gradient * min(1.0, case.clip / np.linalg.norm(gradient))
+
+
+def displacement(case: Case, steps: int, pull: float = 0.0) -> float:
+    """a_i, by walking `steps` steps against a unit gradient with the optimizer's momentum.
+
+    Args:
+        case: with the momentum. steps: how many. pull: of a proximal term, times the rate.
+    """
+    position = velocity = 0.0
+    for _ in range(steps):
+        velocity = case.momentum * velocity + (1 + pull * position)
+        position -= velocity
+    return -position
+
+
+def shares(case: Case, clients: list[int]) -> list[float]:
+    """p_i, of the cohort's samples."""
+    total = sum(case.sizes[i] for i in clients)
+    return [case.sizes[i] / total for i in clients]
+
+
+def mean_move(case: Case, w: np.ndarray, t: int, added: Added = nothing) -> Any:
+    """D = sum_i p_i Delta_i over the cohort of round t.
+
+    Args:
+        case: data and plan. w: the model sent, (P,). t: the round. added: as in `train`.
+    """
+    clients = case.cohort(t)
+    moves = [train(case, w, t, i, added) - w for i in clients]
+    return sum(p * move for p, move in zip(shares(case, clients), moves, strict=True))
+
+
+def fed_avg(case: Case, server_rate: float = 1.0, mu: float = 0.0) -> States:
+    """McMahan et al. 2017; FedProx (Li et al. 2020) where mu is not 0.
+
+    Args:
+        case: data and plan. server_rate: of the server's step. mu: of the proximal term.
+    """
+    w = case.start
+    for t in range(case.rounds):
+        d = mean_move(case, w, t, lambda v, w=w: mu * (v - w))
+        w = w + server_rate * d
+        yield {"model": w}
+
+
+def fed_avg_aligned(case: Case, server_rate: float = 1.0) -> States:
+    """FedAvg of the nearest models of the same functions, unless one client is alone."""
+    w = case.start
+    for t in range(case.rounds):
+        clients = case.cohort(t)
+        ends = [train(case, w, t, i) for i in clients]
+        if len(clients) > 1:
+            ends = [nearest(case, end, w) for end in ends]
+        w = w + server_rate * sum(p * (end - w) for p, end in zip(shares(case, clients), ends, strict=True))
+        yield {"model": w}
+
+
+def nearest(case: Case, end: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Of the orders of the network's hidden units the one that is nearest to w; other models have none.
+
+    Args:
+        case: whose model it is. end: a client's model. w: the one it received.
+    """
+    if case.model != "network":
+        return end
+    found, own = end, case.tensors(end)
+    for order in map(list, permutations(range(len(own["body.0.bias"])))):
+        turned = {name: own[name][order] for name in ("body.0.weight", "body.0.bias")}
+        turned |= {"head.weight": own["head.weight"][:, order], "head.bias": own["head.bias"]}
+        if np.sum((case.flat(turned) - w) ** 2) < np.sum((found - w) ** 2):
+            found = case.flat(turned)
+    return found
+
+
+def fed_avg_m(case: Case, momentum: float = 0.9, nesterov: bool = False, server_rate: float = 1.0) -> States:
+    """Hsu et al. 2019.
+
+    Args:
+        case: data and plan. momentum, nesterov, server_rate: of the server.
+    """
+    w = case.start
+    v = np.zeros_like(w)
+    for t in range(case.rounds):
+        d = mean_move(case, w, t)
+        v = momentum * v + d
+        step = d + momentum * v if nesterov else v
+        w = w + server_rate * step
+        yield {"model": w, "momentum": v}
+
+
+def fl_ntk(case: Case, server_rate: float = 1.0) -> States:
+    """Algorithm 1 of FL-NTK: all clients count alike."""
+    w = case.start
+    for t in range(case.rounds):
+        clients = case.cohort(t)
+        move = sum(train(case, w, t, i) - w for i in clients) / len(clients)
+        w = w + server_rate * move
+        yield {"model": w}
+
+
+def local(case: Case) -> States:
+    """Every client alone; the server's model stays."""
+    own = np.tile(case.start, (case.population, 1))
+    for t in range(case.rounds):
+        for i in case.cohort(t):
+            own[i] = train(case, own[i], t, i)
+        yield {"model": case.start, "client_models": own.copy()}
+
+
+def fed_dyn(case: Case, alpha: float = 0.01) -> States:
+    """Acar et al. 2021."""
+    w = case.start
+    g, h = np.zeros((case.population, len(w)), w.dtype), np.zeros_like(w)
+    for t in range(case.rounds):
+        clients, ends = case.cohort(t), []
+        for i in clients:
+            end = train(case, w, t, i, lambda v, w=w, i=i: alpha * (v - w) - g[i])
+            g[i] = g[i] - alpha * (end - w)
+            ends.append(end)
+        h = h - alpha * sum(end - w for end in ends) / case.population
+        w = sum(ends) / len(ends) - h / alpha
+        yield {"model": w, "client_duals": g.copy(), "dual": h}
+
+
+def scaffold(case: Case, option: str = "II", server_rate: float = 1.0) -> States:
+    """Karimireddy et al. 2020.
+
+    Args:
+        case: data and plan. option: "I" or "II", how controls are renewed. server_rate: of the server's step.
+    """
+    w = case.start
+    c_i, c = np.zeros((case.population, len(w)), w.dtype), np.zeros_like(w)
+    for t in range(case.rounds):
+        clients, moves, changes = case.cohort(t), [], []
+        for i in clients:
+            end = train(case, w, t, i, lambda v, i=i, c=c: c - c_i[i])
+            if option == "I":
+                new = case.gradient(w, *case.samples(i))
+            else:
+                steps = displacement(case, len(case.batches(t, i)))
+                new = c_i[i] - c + (w - end) / (steps * case.rates[t])
+            changes.append(new - c_i[i])
+            moves.append(end - w)
+            c_i[i] = new
+        w = w + server_rate * sum(moves) / len(clients)
+        c = c + sum(changes) / case.population
+        yield {"model": w, "client_controls": c_i.copy(), "control": c}
+
+
+def fed_nova(case: Case, mu: float = 0.0) -> States:
+    """Wang et al. 2020."""
+    w = case.start
+    for t in range(case.rounds):
+        clients = case.cohort(t)
+        steps, direction = 0.0, np.zeros_like(w)
+        for p, i in zip(shares(case, clients), clients, strict=True):
+            end = train(case, w, t, i, lambda v, w=w: mu * (v - w))
+            a = displacement(case, len(case.batches(t, i)), case.rates[t] * mu)
+            direction = direction + p * (end - w) / a
+            steps = steps + p * a
+        w = w + steps * direction
+        yield {"model": w}
+
+
+def fed_adam(
+    case: Case,
+    server_rate: float = 0.01,
+    first: float = 0.9,
+    second: float = 0.99,
+    tau: float = 1e-3,
+    yogi: bool = False,
+) -> States:
+    """Reddi et al. 2021.
+
+    Args:
+        case: data and plan. server_rate: of the server's step. first, second: decays of the moments.
+        tau: beside the root. yogi: FedYogi's second moment.
+    """
+    w = case.start
+    m, v = np.zeros_like(w), np.zeros_like(w)
+    for t in range(case.rounds):
+        d = mean_move(case, w, t)
+        m = first * m + (1 - first) * d
+        grown = v - (1 - second) * d**2 * np.sign(v - d**2)
+        v = grown if yogi else second * v + (1 - second) * d**2
+        w = w + server_rate * m / (np.sqrt(v) + tau)
+        yield {"model": w, "first_moment": m, "second_moment": v}
+
+
+def fed_gma(
+    case: Case, threshold: float = 0.8, mask: str = "soft", released: bool = False, server_rate: float = 1.0
+) -> States:
+    """Tenison et al. 2023; `released`: the code of the IMA paper, order of clients left out.
+
+    Args:
+        case: data and plan. threshold: share of clients that agree on a sign. mask: "soft" or "hard".
+        released: as the code has it. server_rate: of the server's step.
+    """
+    if released:
+        yield from fed_gma_released(case, threshold, overwritten=False)
+        return
+    w = case.start
+    for t in range(case.rounds):
+        clients = case.cohort(t)
+        moves = np.array([train(case, w, t, i) - w for i in clients])
+        agreement = abs(np.sign(moves).sum(axis=0)) / len(clients)
+        below = np.zeros_like(agreement) if mask == "hard" else agreement
+        factor = np.where(agreement >= threshold, 1, below).astype(w.dtype)
+        d = sum(p * move for p, move in zip(shares(case, clients), moves, strict=True))
+        w = w + server_rate * factor * d
+        yield {"model": w}
+
+
+def fed_gma_released(case: Case, threshold: float, overwritten: bool = True) -> States:
+    """Literally: the sum over clients replaces the model received while it runs (`overwritten`), or it does not.
+
+    Args:
+        case: data and plan. threshold: as in `fed_gma`. overwritten: whether the sum takes the model's place.
+    """
+    w: Any = case.start
+    for t in range(case.rounds):
+        clients = case.cohort(t)
+        ends = [train(case, w, t, i) for i in clients]
+        counter = sum(np.sign(end - w) for end in ends)
+        received: Any = w
+        total = sum(p * end for p, end in zip(shares(case, clients), ends, strict=True))
+        for end in ends:
+            move = end - received
+            agrees = ((move > 0) == (counter > 0)) & (abs(counter) > threshold * len(clients))
+            total = total - 1e-4 * np.where(agrees, move, 0) / len(clients)
+            received = total if overwritten else w
+        w = total
+        yield {"model": w}
+
+
+LOOPS: dict[str, Callable[..., States]] = {
+    "fedadam": fed_adam,
+    "fedavg": fed_avg,
+    "fedavg-aligned": fed_avg_aligned,
+    "fedavgm": fed_avg_m,
+    "feddyn": fed_dyn,
+    "fedgma": fed_gma,
+    "fednova": fed_nova,
+    "fedprox": fed_avg,
+    "fedyogi": partial(fed_adam, yogi=True),
+    "fl-ntk": fl_ntk,
+    "local": local,
+    "scaffold": scaffold,
+}

@@ -1,0 +1,89 @@
+"""Which known variant an implementation is, or which two at once: those that agree with every answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from ntkfl import interruption
+from ntkfl.conformance import loops, variants
+from ntkfl.conformance.catalogue import KitCase, Trajectory
+from ntkfl.conformance.comparing import allowed, first_difference, loss, of_double, of_single
+from ntkfl.conformance.variants import Variant
+
+Answered = Sequence[tuple[KitCase, Trajectory]]  # of one method
+
+
+def explanations(answered: Answered) -> tuple[tuple[Variant, ...], ...]:
+    """The variants that agree with every answer; where there is none, the pairs of them that do (plain numpy only)."""
+    # the cases with the fewest numbers first: most candidates are excluded there
+    answered = sorted(answered, key=lambda one: (one[0].case.start.size, len(one[0].case.x)))
+    method = answered[0][0].case.method
+    known = variants.of(method)
+    if single := tuple(_agreeing(((one,) for one in known), answered)):
+        return single
+    if method not in loops.LOOPS:  # autograd is too slow for all pairs
+        return ()
+    return tuple(_agreeing(_pairs(known, answered), answered))
+
+
+def explained_in_part(answered: Answered) -> dict[Variant, int]:
+    """Of how many of the cases that differ each variant agrees with the answer, taken by themselves; most first."""
+    known, counts = variants.of(answered[0][0].case.method), dict[Variant, int]()
+    for case, values in answered:
+        if _differs(case, values):
+            for (variant,) in _agreeing(((one,) for one in known), [(case, values)]):
+                counts[variant] = counts.get(variant, 0) + 1
+    return dict(sorted(counts.items(), key=lambda one: -one[1]))
+
+
+def _pairs(known: Sequence[Variant], answered: Answered) -> Iterator[tuple[Variant, Variant]]:
+    """The pairs that may explain the first case that differs: both change it, or one alone explains it."""
+    case, values = next(one for one in answered if _differs(*one))
+    active = [one for one in known if not _agrees(case, case.expected, (one,))]
+    settling = [one for one in active if _agrees(case, values, (one,))]
+    for pair in combinations(known, 2):
+        changed = [old for one in pair for old, _ in one.changes]
+        both, either = all(one in active for one in pair), any(one in settling for one in pair)
+        if len(set(changed)) == len(changed) and (both or either):
+            yield pair
+
+
+def _differs(case: KitCase, values: Trajectory) -> bool:
+    return first_difference(values, case.expected, allowed(case, _precision(values))) is not None
+
+
+def _agreeing(candidates: Iterable[tuple[Variant, ...]], answered: Answered) -> Iterator[tuple[Variant, ...]]:
+    for changed in candidates:
+        interruption.check()
+        if all(_agrees(case, values, changed) for case, values in answered):
+            yield changed
+
+
+def _agrees(case: KitCase, values: Trajectory, changed: tuple[Variant, ...]) -> bool:
+    """Whether the plain loop with these changes agrees with the answer; it is run until it does not.
+
+    A variant may amplify rounding more than the method does: in float32 it is allowed what it loses itself.
+    """
+    double = variants.followed(case.case, *changed)
+    single = None if _precision(values) == "float64" else variants.followed(case.case.cast(np.float32), *changed)
+    rounds, lost = 0, 0.0
+    for number, kept in enumerate(double):
+        if single is None:
+            most = of_double(values, number)
+        else:
+            other = next(single, None)
+            if other is None:
+                return False
+            lost = max(lost, loss(other, kept))
+            most = of_single(lost, values, number)
+        if not all(np.abs(values[name][number] - kept[name]).max() <= most for name in values):
+            return False
+        rounds += 1
+    return rounds == case.case.rounds
+
+
+def _precision(values: Trajectory) -> str:
+    return next(iter(values.values())).dtype.name

@@ -1,0 +1,189 @@
+"""What an implementation was found to be, as text, Markdown and JSON."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import quote
+
+from ntkfl.conformance.comparing import Difference
+from ntkfl.conformance.exchange import Peer
+from ntkfl.conformance.variants import Variant
+from ntkfl.conformance.verdict import CaseVerdict, Conformance, MethodVerdict, Outcome
+from ntkfl.version import VERSION
+
+COLUMNS = ("method", "verdict", "cases", "what it does", "first difference")
+NAMED = 3  # explanations that are written out
+FAIR = (
+    "Found on these cases. A variant is no fault by itself: another paper, or another reading of the same one, may ask "
+    "for it."
+)
+
+
+def as_json(found: Conformance) -> dict[str, Any]:
+    """Everything, as JSON types."""
+    return {
+        "ntkfl": VERSION,
+        "date": _today(),
+        "adapter": found.adapter,
+        **asdict(found.peer),
+        "conforms": found.conforms,
+        "methods": [
+            {
+                "method": one.method,
+                "outcome": one.outcome.value,
+                "explained": [[asdict(variant) for variant in together] for together in one.explained],
+                "in_part": [{"variant": asdict(variant), "cases": count} for variant, count in one.in_part],
+                "cases": [asdict(case) | {"outcome": case.outcome.value} for case in one.cases],
+            }
+            for one in found.methods
+        ],
+    }
+
+
+def from_json(content: Mapping[str, Any]) -> Conformance:
+    """What `as_json` wrote.
+
+    Raises:
+        KeyError, TypeError, ValueError: it did not write this.
+    """
+    methods = tuple(
+        MethodVerdict(
+            _text(one["method"]),
+            Outcome(one["outcome"]),
+            tuple(_case(case) for case in one["cases"]),
+            tuple(tuple(_variant(variant) for variant in together) for together in one["explained"]),
+            tuple((_variant(part["variant"]), part["cases"]) for part in one["in_part"]),
+        )
+        for one in content["methods"]
+    )
+    peer = Peer(dict(content["packages"]), dict(content["runs_with"]))
+    return Conformance(_text(content["adapter"]), methods, peer)
+
+
+def as_text(found: Conformance) -> str:
+    """A line a method, under it the first difference and a line for every case that failed; then the sum."""
+    width = max(len(one.method) for one in found.methods)
+    lines = [line for one in found.methods for line in method_lines(one, width)]
+    return "\n".join([*lines, "", summary(found)])
+
+
+def method_lines(one: MethodVerdict, width: int = 0) -> Iterator[str]:
+    """The lines of one method."""
+    yield f"{one.method:<{width}}  {one.outcome.value:<8}  {_counted(one)}"
+    for text in _explained(one):
+        yield f"{'':<{width}}  {text}"
+    for case in _first_differing(one):
+        yield f"{'':<{width}}  first: {_where(case)}"
+    for case in one.cases:
+        if case.outcome is Outcome.FAILED:
+            yield f"{'':<{width}}  {case.case}: {case.remark}"
+
+
+def summary(found: Conformance) -> str:
+    """One line: how many methods are what."""
+    counts = [(outcome, sum(one.outcome is outcome for one in found.methods)) for outcome in Outcome]
+    said = ", ".join(f"{count} {outcome.value}" for outcome, count in counts if count)
+    count = len(found.methods)
+    return f"{count} method{'s' if count > 1 else ''}: {said}"
+
+
+def as_markdown(found: Conformance) -> str:
+    """A table of the methods, with versions, the date and a badge."""
+    versions = ", ".join(f"{name} {version}" for name, version in found.peer.packages.items())
+    rows, left_out = table(found)
+    lines = [
+        f"# {found.adapter}",
+        "",
+        badge(found),
+        "",
+        f"{summary(found)}. {versions + '; ' if versions else ''}ntkfl {VERSION}, {_today()}. {FAIR}",
+        "",
+        f"| {' | '.join(COLUMNS)} |",
+        "|---" * len(COLUMNS) + "|",
+    ]
+    for row in rows:
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+    if left_out:
+        lines += ["", f"Left out: {', '.join(left_out)}."]
+    return "\n".join([*lines, ""])
+
+
+def table(found: Conformance) -> tuple[list[tuple[str, ...]], list[str]]:
+    """A row of COLUMNS for every method that was tried, and the names of those that were left out."""
+    rows: list[tuple[str, ...]] = []
+    for one in (one for one in found.methods if one.outcome is not Outcome.LEFT_OUT):
+        says = "; ".join(_explained(one)) or "; ".join(dict.fromkeys(c.remark for c in one.cases if c.remark))
+        first = "; ".join(map(_where, _first_differing(one)))
+        rows.append((one.method, one.outcome.value, _counted(one), says, first))
+    return rows, [one.method for one in found.methods if one.outcome is Outcome.LEFT_OUT]
+
+
+def badge(found: Conformance) -> str:
+    """A line of Markdown that shows how many of the methods tried are equal to the reference."""
+    tried = [one for one in found.methods if one.outcome is not Outcome.LEFT_OUT]
+    equal = sum(one.outcome is Outcome.EQUAL for one in tried)
+    said = f"{equal} of {len(tried)} methods equal"
+    colour = "brightgreen" if found.conforms else "orange" if equal else "red"
+    label, message = (quote(text.replace("-", "--"), safe="") for text in ("ntkfl conform", said))
+    return f"![ntkfl conform: {said}](https://img.shields.io/badge/{label}-{message}-{colour})"
+
+
+def described(together: tuple[Variant, ...]) -> str:
+    """The name of a variant and what is done, of several one after the other."""
+    return ", and ".join(f"{variant.name}: {variant.says}" for variant in together)
+
+
+def _explained(one: MethodVerdict) -> list[str]:
+    if not any(case.outcome is Outcome.DIFFERS for case in one.cases):
+        return []
+    if not one.explained:
+        differing = one.counts()[Outcome.DIFFERS]
+        some = [f"in {count} of {differing} cases {described((variant,))}" for variant, count in one.in_part[:NAMED]]
+        return ["; ".join(["no known variant in all cases", *some] if some else ["no known variant"])]
+    found = [described(together) for together in one.explained[:NAMED]]
+    more = len(one.explained) - len(found)
+    return [" -- or ".join(found) + (f" -- or {more} more" if more else "")]
+
+
+def _first_differing(one: MethodVerdict) -> list[CaseVerdict]:
+    return [case for case in one.cases if case.difference][:1]
+
+
+def _where(case: CaseVerdict) -> str:
+    there = case.difference
+    assert there is not None
+    limit = f" ({case.limit})" if case.limit else ""
+    return f"{case.case}, round {there.round}, {there.name}, off by {there.size:.2g}{limit}"
+
+
+def _counted(one: MethodVerdict) -> str:
+    counts = one.counts()
+    shown = [(outcome, count) for outcome, count in counts.items() if count]
+    said = ", ".join(f"{count} {outcome.value}" for outcome, count in shown)
+    precisions = sorted({case.precision for case in one.cases if case.precision} - {"float64"})
+    return said + (f" ({', '.join(precisions)})" if precisions else "")
+
+
+def _case(content: Mapping[str, Any]) -> CaseVerdict:
+    difference = content["difference"]
+    there = None if difference is None else Difference(**difference)
+    texts = {name: _text(content[name]) for name in ("case", "precision", "remark", "limit")}
+    return CaseVerdict(**{**content, **texts, "outcome": Outcome(content["outcome"]), "difference": there})
+
+
+def _variant(content: Mapping[str, Any]) -> Variant:
+    changes = tuple((old, new) for old, new in content["changes"])
+    return Variant(_text(content["name"]), _text(content["says"]), changes, tuple(content["methods"]))
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _today() -> str:
+    return datetime.date.today().isoformat()

@@ -1,0 +1,65 @@
+"""Small problems in float64: linear regression, logistic regression, a two-layer network; clients of unequal size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+SIZES = (5, 3, 9, 4, 7)
+CLASSES = 3
+Samples = tuple[np.ndarray, np.ndarray, np.ndarray]  # x, y, the client of each
+SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
+    "line": {"w": (3,)},
+    "logistic": {"head.weight": (CLASSES, 4), "head.bias": (CLASSES,)},
+    "network": {
+        "body.0.weight": (5, 4),
+        "body.0.bias": (5,),
+        "head.weight": (CLASSES, 5),
+        "head.bias": (CLASSES,),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A model of `SHAPES` and the samples of clients, drawn from a seed.
+
+    Args:
+        sizes: how many samples each client has. copies: clients that all have the samples of the first.
+        lacking: whether clients lack classes, the first sample's among them.
+    """
+
+    model: str
+    sizes: tuple[int, ...] = SIZES
+    copies: int = 0
+    lacking: bool = False
+    seed: int = 0
+
+    def samples(self) -> Samples:
+        """The samples, those of a client not beside each other unless they are copies."""
+        rng = np.random.default_rng(self.seed)
+        owner = rng.permutation(np.repeat(np.arange(len(self.sizes)), self.sizes))
+        features = SHAPES[self.model][next(iter(SHAPES[self.model]))][-1]
+        x = rng.standard_normal((len(owner), features))
+        if self.model == "line":
+            optima = 2 + rng.standard_normal((len(self.sizes), features))
+            y = (x * optima[owner]).sum(axis=1) + 0.1 * rng.standard_normal(len(owner))
+        else:
+            y = rng.integers(0, CLASSES, len(owner))
+            if self.lacking:
+                y = np.where((y == owner % CLASSES) & (owner % 2 == 0), (y + 1) % CLASSES, y)
+            x = x + 0.5 * y[:, None]
+        if self.copies:
+            own = owner == 0
+            x, y = np.tile(x[own], (self.copies, 1)), np.tile(y[own], self.copies)
+            owner = np.repeat(np.arange(self.copies), own.sum())
+        return x, y, owner
+
+    def start(self) -> dict[str, np.ndarray]:
+        """The first model, Gaussian, divided by the root of the width that a tensor is given."""
+        rng = np.random.default_rng([self.seed, 1])
+        return {
+            name: rng.standard_normal(shape) / np.sqrt(shape[-1] if len(shape) > 1 else 4)
+            for name, shape in SHAPES[self.model].items()
+        }

@@ -1,0 +1,118 @@
+"""Known ways to differ from a method: each a change of a line of its plain loop, in `variants.toml`.
+
+A variant is no verdict: other papers, and other readings of the same one, may ask for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import CodeType, ModuleType
+
+import numpy as np
+
+from ntkfl.conformance.case import Case
+from ntkfl.conformance.catalogue import loops_of
+
+TABLE = Path(__file__).with_name("variants.toml")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A known way to differ.
+
+    Args:
+        name: what reports call it. says: what is done, in words.
+        changes: the lines of the plain loop and what stands in their place, without indentation; nearly always one.
+        methods: whose, where the line is not another one for all whose loops pass it; (): of these all.
+    """
+
+    name: str
+    says: str
+    changes: tuple[tuple[str, str], ...]
+    methods: tuple[str, ...] = ()
+
+    def concerns(self, method: str) -> bool:
+        """Whether the method's loop passes the lines, and the variant is not said to be of others only."""
+        passed = _passed(method)
+        return (not self.methods or method in self.methods) and all(old in passed for old, _ in self.changes)
+
+
+@cache
+def catalogue() -> tuple[Variant, ...]:
+    """All variants."""
+    found = []
+    for line in tomllib.loads(TABLE.read_text(encoding="utf-8"))["line"]:
+        for name, one in line["variants"].items():
+            changes = ((line["old"], one["new"]), *((tuple(one["also"]),) if "also" in one else ()))
+            found.append(Variant(name, one["says"], changes, tuple(line.get("methods", ()))))
+    return tuple(found)
+
+
+def of(method: str) -> tuple[Variant, ...]:
+    """The variants of a method."""
+    return tuple(variant for variant in catalogue() if variant.concerns(method))
+
+
+def followed(case: Case, *variants: Variant) -> Iterator[dict[str, np.ndarray]]:
+    """What the plain loop with these changes has after every round, by name; it may stop early, where it fails.
+
+    Raises:
+        ValueError: two of them change the same line.
+    """
+    changes = tuple(change for variant in variants for change in variant.changes)
+    module = ModuleType("changed")
+    exec(_compiled(loops_of(case.method), changes), module.__dict__)  # our own source, our own changes
+    with suppress(ArithmeticError, ValueError, LookupError, RuntimeError), np.errstate(all="ignore"):
+        yield from module.run(case)
+
+
+@cache
+def _compiled(module: ModuleType, changes: tuple[tuple[str, str], ...]) -> CodeType:
+    """The module's code with these lines changed.
+
+    Raises:
+        ValueError: a line that does not stand there once, or is changed twice.
+    """
+    lines, new = _lines(module), dict(changes)
+    if len(new) < len(changes):
+        raise ValueError(f"a line is changed twice: {', '.join(old for old, _ in changes)}")
+    for old in new:
+        if lines.count(old) != 1:
+            raise ValueError(f"{module.__name__} has the line {old!r} {lines.count(old)} times; it must have it once")
+    changed = [
+        line.replace(line.strip(), new[line.strip()]) if line.strip() in new else line
+        for line in _text(module).split("\n")
+    ]
+    return compile("\n".join(changed), f"{module.__name__}, changed", "exec")
+
+
+@cache
+def _passed(method: str) -> frozenset[str]:
+    """The lines of the method's loop and of all functions that it calls, directly or not."""
+    module = loops_of(method)
+    functions = {one.name: one for one in ast.parse(_text(module)).body if isinstance(one, ast.FunctionDef)}
+    loop = module.LOOPS[method]
+    reached, waiting = set(), {getattr(loop, "func", loop).__name__}
+    while waiting:
+        reached |= waiting
+        named = {node.id for name in waiting for node in ast.walk(functions[name]) if isinstance(node, ast.Name)}
+        waiting = (named & functions.keys()) - reached
+    text = _text(module).split("\n")
+    own = (functions[name] for name in reached)
+    return frozenset(line.strip() for one in own for line in text[one.lineno - 1 : one.end_lineno])
+
+
+@cache
+def _lines(module: ModuleType) -> tuple[str, ...]:
+    return tuple(line.strip() for line in _text(module).split("\n"))
+
+
+@cache
+def _text(module: ModuleType) -> str:
+    return Path(str(module.__file__)).read_text(encoding="utf-8")

@@ -1,0 +1,133 @@
+"""What an implementation is on the cases: the method, a known variant of it, something else, or no answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from ntkfl.conformance.catalogue import KitCase, cases
+from ntkfl.conformance.comparing import Difference, allowed, first_difference
+from ntkfl.conformance.exchange import Answer, Peer, answers
+from ntkfl.conformance.naming import explained_in_part, explanations
+from ntkfl.conformance.variants import Variant
+
+
+class Outcome(StrEnum):
+    """Of a case, or of a method as a whole."""
+
+    EQUAL = "equal"
+    DIFFERS = "differs"
+    FAILED = "failed"
+    LEFT_OUT = "left out"
+
+
+@dataclass(frozen=True)
+class CaseVerdict:
+    """Of one case. precision: float64 or float32, as the answer said; "": there is none. remark: a fault, in words."""
+
+    case: str
+    outcome: Outcome
+    precision: str = ""
+    difference: Difference | None = None
+    remark: str = ""
+    limit: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class MethodVerdict:
+    """Of a method: of its cases, and what explains every answer of those that differ.
+
+    Args:
+        outcome: the worst of its cases'. explained: each a variant, or two together, with which every answer agrees;
+            () where no known one does. in_part: then, variants with which some answers agree, and of how many cases.
+    """
+
+    method: str
+    outcome: Outcome
+    cases: tuple[CaseVerdict, ...]
+    explained: tuple[tuple[Variant, ...], ...] = ()
+    in_part: tuple[tuple[Variant, int], ...] = ()
+
+    def counts(self) -> dict[Outcome, int]:
+        """How many cases have each outcome."""
+        return {outcome: sum(case.outcome is outcome for case in self.cases) for outcome in Outcome}
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """Verdicts of all methods, and what the adapter ran with."""
+
+    adapter: str
+    methods: tuple[MethodVerdict, ...]
+    peer: Peer = field(default_factory=Peer)
+
+    @property
+    def conforms(self) -> bool:
+        """Whether nothing differs or failed, and something is equal."""
+        outcomes = {one.outcome for one in self.methods}
+        return Outcome.EQUAL in outcomes and outcomes <= {Outcome.EQUAL, Outcome.LEFT_OUT}
+
+
+def conformance(
+    adapter: str | Path,
+    methods: Collection[str] | None = None,
+    python: str = sys.executable,
+    limit: float = 60.0,
+    seen: Callable[[MethodVerdict], None] = lambda verdict: None,
+) -> Conformance:
+    """Run an adapter on the kit's cases, in an interpreter of its own, and say what it is.
+
+    Args:
+        adapter: a Python file with a function `run(case)`, which returns or yields after every round a dictionary of
+            the model's tensors; a `NotImplementedError` leaves a case out. `ntkfl.conformance.case.Case` is a case.
+        methods: their names; None: all. python: the interpreter that runs it, with numpy.
+        limit: seconds for each case. seen: is told each method's verdict when it is there.
+
+    Raises:
+        ValueError: an unknown method, an adapter or interpreter that is not there or cannot be loaded, a limit that
+            is not positive.
+    """
+    if not limit > 0:
+        raise ValueError(f"the limit is {limit:g} s; it must be positive")
+    chosen, peer, found = cases(methods), Peer(), []
+    there: list[tuple[KitCase, Answer]] = []
+    for case, answer in zip(chosen, answers(Path(adapter), chosen, python, limit, peer), strict=True):
+        if there and there[-1][0].case.method != case.case.method:
+            found.append(judged(there))
+            seen(found[-1])
+            there = []
+        there.append((case, answer))
+    found.append(judged(there))
+    seen(found[-1])
+    return Conformance(Path(adapter).name, tuple(found), peer)
+
+
+def judged(answered: Sequence[tuple[KitCase, Answer]]) -> MethodVerdict:
+    """The verdict on a method, from its cases and the answers to them."""
+    verdicts = tuple(_case_verdict(case, answer) for case, answer in answered)
+    outcome = max((one.outcome for one in verdicts), key=_WORST.index)
+    explained: tuple[tuple[Variant, ...], ...] = ()
+    in_part: tuple[tuple[Variant, int], ...] = ()
+    if any(one.outcome is Outcome.DIFFERS for one in verdicts):
+        there = [(case, answer.values) for case, answer in answered if answer.values]
+        explained = explanations(there)
+        in_part = () if explained else tuple(explained_in_part(there).items())
+    return MethodVerdict(answered[0][0].case.method, outcome, verdicts, explained, in_part)
+
+
+_WORST = (Outcome.LEFT_OUT, Outcome.EQUAL, Outcome.FAILED, Outcome.DIFFERS)  # what differs says more than a failure
+
+
+def _case_verdict(case: KitCase, answer: Answer) -> CaseVerdict:
+    name, limit, seconds = case.case.name, case.case.document["limit"], answer.seconds
+    if not answer.values:
+        outcome, remark = (Outcome.LEFT_OUT, answer.left_out) if answer.left_out else (Outcome.FAILED, answer.fault)
+        return CaseVerdict(name, outcome, remark=remark, limit=limit, seconds=seconds)
+    precision = next(iter(answer.values.values())).dtype.name
+    difference = first_difference(answer.values, case.expected, allowed(case, precision))
+    outcome = Outcome.DIFFERS if difference else Outcome.EQUAL
+    return CaseVerdict(name, outcome, precision, difference, limit=limit, seconds=seconds)

@@ -1,0 +1,188 @@
+"""Somebody's implementation of seven methods, tensor by tensor, written from the papers and from nothing here."""
+
+import numpy as np
+
+
+def run(case):
+    if case.method not in SERVERS:
+        raise NotImplementedError(f"no {case.method} here")
+    if case.clip is not None:
+        raise NotImplementedError("no clipping here")
+    server = SERVERS[case.method](case)
+    for number in range(case.rounds):
+        server.round(number)
+        yield dict(server.model)
+
+
+def zeros(model):
+    return {name: np.zeros_like(value) for name, value in model.items()}
+
+
+def add(first, second, scale=1.0):
+    return {name: first[name] + scale * second[name] for name in first}
+
+
+class Server:
+    """FedAvg, from which the others differ."""
+
+    def __init__(self, case):
+        self.case = case
+        self.model = case.tensors(case.start.copy())
+        for name, value in case.options.items():
+            setattr(self, name, value)
+
+    def round(self, number):
+        self.number, self.cohort = number, self.case.cohort(number)
+        total = sum(self.count(client) for client in self.cohort)
+        update = zeros(self.model)
+        for client in self.cohort:
+            local = self.fit(client)
+            update = add(update, add(local, self.model, -1.0), self.count(client) / total)
+        self.apply(update)
+
+    def count(self, client):
+        return self.case.sizes[client]
+
+    def apply(self, update):
+        self.model = add(self.model, update, self.server_rate)
+
+    def fit(self, client):
+        local = dict(self.model)
+        buffer = zeros(local)
+        for batch in self.case.batches(self.number, client):
+            grad = self.case.tensors(self.case.gradient(self.case.flat(local), batch.x, batch.y))
+            for name in local:
+                step = grad[name] + self.extra(client, name, local)
+                step = step + self.case.weight_decay * local[name]
+                buffer[name] = self.case.momentum * buffer[name] + step
+                local[name] = local[name] - self.case.rates[self.number] * buffer[name]
+        return local
+
+    def extra(self, client, name, local):
+        return 0.0
+
+
+class Prox(Server):
+    def extra(self, client, name, local):
+        return self.mu * (local[name] - self.model[name])
+
+
+class Momentum(Server):
+    def __init__(self, case):
+        super().__init__(case)
+        self.velocity = zeros(self.model)
+
+    def apply(self, update):
+        self.velocity = add(update, self.velocity, self.momentum)
+        ahead = add(update, self.velocity, self.momentum) if self.nesterov else self.velocity
+        self.model = add(self.model, ahead, self.server_rate)
+
+
+class Adam(Server):
+    def __init__(self, case):
+        super().__init__(case)
+        self.mean, self.square = zeros(self.model), zeros(self.model)
+
+    def apply(self, update):
+        for name, delta in update.items():
+            self.mean[name] = self.first * self.mean[name] + (1 - self.first) * delta
+            self.square[name] = self.second * self.square[name] + (1 - self.second) * delta * delta
+            scale = np.sqrt(self.square[name]) + self.tau
+            self.model[name] = self.model[name] + self.server_rate * self.mean[name] / scale
+
+
+class Scaffold(Server):
+    def __init__(self, case):
+        super().__init__(case)
+        self.control = zeros(self.model)
+        self.own = [zeros(self.model) for _ in range(case.population)]
+
+    def count(self, client):
+        return 1
+
+    def extra(self, client, name, local):
+        return self.control[name] - self.own[client][name]
+
+    def round(self, number):
+        before = self.model
+        self.change = zeros(self.model)
+        super().round(number)
+        assert before is not self.model
+        self.control = add(self.control, self.change, 1 / self.case.population)
+
+    def fit(self, client):
+        local = super().fit(client)
+        if self.option == "I":
+            x, y = self.case.samples(client)
+            fresh = self.case.tensors(self.case.gradient(self.case.flat(self.model), x, y))
+        else:
+            moved = add(self.model, local, -1.0)
+            fresh = add(add(self.own[client], self.control, -1.0), moved, 1 / self.length(client))
+        self.change = add(self.change, add(fresh, self.own[client], -1.0))
+        self.own[client] = fresh
+        return local
+
+    def length(self, client):
+        """The rate times the sum of 1 + m + ... + m^(k-1) over the steps k."""
+        m = self.case.momentum
+        steps = len(self.case.batches(self.number, client))
+        return self.case.rates[self.number] * sum(m**j for k in range(steps) for j in range(k + 1))
+
+
+class Dyn(Server):
+    def __init__(self, case):
+        super().__init__(case)
+        self.dual = [zeros(self.model) for _ in range(case.population)]
+        self.h = zeros(self.model)
+
+    def count(self, client):
+        return 1
+
+    def extra(self, client, name, local):
+        return self.alpha * (local[name] - self.model[name]) - self.dual[client][name]
+
+    def fit(self, client):
+        local = super().fit(client)
+        self.dual[client] = add(self.dual[client], add(local, self.model, -1.0), -self.alpha)
+        return local
+
+    def apply(self, update):
+        self.h = add(self.h, update, -self.alpha * len(self.cohort) / self.case.population)
+        self.model = add(add(self.model, update), self.h, -1 / self.alpha)
+
+
+class Nova(Server):
+    def round(self, number):
+        self.taus = []
+        super().round(number)
+
+    def fit(self, client):
+        local = super().fit(client)
+        weight = self.count(client) / sum(self.case.sizes[c] for c in self.cohort)
+        self.taus.append(weight * self.walked(client))
+        return add(self.model, add(local, self.model, -1.0), 1 / self.walked(client))
+
+    def walked(self, client):
+        """How far a constant gradient of 1 would have gone, over the rate."""
+        place, speed = 0.0, 0.0
+        for _ in self.case.batches(self.number, client):
+            speed = self.case.momentum * speed + 1 - self.case.rates[self.number] * self.mu * place
+            place += speed
+        return place
+
+    def extra(self, client, name, local):
+        return self.mu * (local[name] - self.model[name])
+
+    def apply(self, update):
+        self.model = add(self.model, update, sum(self.taus))
+
+
+SERVERS = {
+    "fedavg": Server,
+    "fedprox": Prox,
+    "fedavgm": Momentum,
+    "fedadam": Adam,
+    "scaffold": Scaffold,
+    "feddyn": Dyn,
+    "fednova": Nova,
+}

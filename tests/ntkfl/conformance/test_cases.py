@@ -1,0 +1,120 @@
+"""The kit's cases: what they hold, and that engine, plain loop and limit agree on them."""
+
+import json
+from dataclasses import replace
+
+import jsonschema
+import numpy as np
+import pytest
+import torch
+
+from ntkfl.conformance import Case, cases, loops, methods, plan, write
+from ntkfl.conformance.catalogue import LIMITS, OPTIONS, trajectory
+from ntkfl.conformance.comparing import allowed
+from ntkfl.conformance.kit import EXPECTED, SCHEMA_FILE
+from ntkfl.conformance.schema import SCHEMA
+from ntkfl.training.methods import catalogue
+
+KIT = cases()
+each_case = pytest.mark.parametrize("case", KIT, ids=lambda case: case.case.name)
+
+
+def test_every_method_has_cases_and_names_are_unique():
+    assert methods() == tuple(OPTIONS) and set(methods()) == set(catalogue())
+    assert {case.case.method for case in KIT} == set(catalogue())
+    assert len({case.case.name for case in KIT}) == len(KIT)
+
+
+@pytest.mark.parametrize("method", methods())
+def test_a_method_alone_is_its_part_of_the_kit(method):
+    assert [one.case.name for one in cases([method])] == [k.case.name for k in KIT if k.case.method == method]
+
+
+def test_an_unknown_method_is_refused_with_the_nearest():
+    with pytest.raises(ValueError, match=r"the kit has no method 'fedavgn'\..*fedavg"):
+        cases(["fedavgn"])
+
+
+@each_case
+def test_a_case_is_what_its_schema_says_and_stays_itself_in_files(case, tmp_path):
+    jsonschema.validate(case.case.document, SCHEMA)
+    case.case.write(tmp_path / "one")
+    read = Case.read(tmp_path / "one")
+    assert read.document == case.case.document
+    assert all(np.array_equal(read.arrays[name], value) for name, value in case.case.arrays.items())
+    assert all(value.dtype in (np.float64, np.int64) for value in read.arrays.values())
+
+
+def test_a_document_of_another_form_is_none():
+    document = KIT[0].case.document
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document | {"loss": "median"}, SCHEMA)
+    with pytest.raises(ValueError, match="the case's format is 'other'; it must be 'ntkfl conformance case 1'"):
+        Case(document | {"format": "other"}, KIT[0].case.arrays)
+
+
+@each_case
+def test_models_move_unless_they_must_not_and_stay_moderate(case):
+    model = {name: case.expected[name] for name in case.case.shapes}
+    moving = case.expected if case.case.method == "local" else model
+    moved = max(np.abs(value[-1] - value[0]).max() for value in moving.values())
+    assert (moved > 1e-3) == (not case.case.name.endswith("zero-rate"))
+    assert all(np.isfinite(value).all() and np.abs(value).max() < 20 for value in model.values())
+    assert all(len(value) == case.case.rounds for value in case.expected.values())
+
+
+@pytest.mark.parametrize("case", [one for one in KIT if one.equals], ids=lambda case: case.case.name)
+def test_a_limit_is_what_it_says_computed_without_the_method(case):
+    alone = replace(case, equals=None).expected
+    assert max(np.abs(alone[name] - case.expected[name]).max() for name in case.case.shapes) < 1e-13
+
+
+def test_every_limit_has_methods_that_exist():
+    assert all(set(limit.methods) <= set(OPTIONS) and limit.methods for limit in LIMITS)
+
+
+@pytest.mark.parametrize("case", [k for k in KIT if k.case.method in loops.LOOPS], ids=lambda case: case.case.name)
+def test_the_trajectory_is_that_of_extended_precision(case):
+    """The reference's own rounding is far below the tolerance."""
+    extended = trajectory(case.case.cast(np.longdouble), loops.run)
+    for name in case.case.shapes:
+        assert extended[name].dtype == np.longdouble
+        assert (np.abs(extended[name] - case.expected[name]).max(axis=tuple(range(1, extended[name].ndim)))
+                < 1e-3 * allowed(case, "float64")).all()  # fmt: skip
+
+
+@pytest.mark.parametrize("model", ["line", "logistic", "network"])
+@pytest.mark.parametrize("loss", ["mean", "sum"])
+def test_gradients_are_those_of_autograd(model, loss):
+    from ntkfl.conformance.problems import Problem
+
+    problem = Problem(model)
+    x, y, owner = problem.samples()
+    case = plan.case("fedavg", {}, model, (x, y, owner), problem.start(), [0.1], plan.LocalWork(), loss=loss)
+    leaf = {name: torch.tensor(value, requires_grad=True) for name, value in problem.start().items()}
+    inputs = torch.tensor(x)
+    if model == "line":
+        losses = (inputs @ leaf["w"] - torch.tensor(y)) ** 2 / 2
+    else:
+        if model == "network":
+            inputs = torch.tanh(inputs @ leaf["body.0.weight"].T + leaf["body.0.bias"])
+        scores = inputs @ leaf["head.weight"].T + leaf["head.bias"]
+        losses = torch.nn.functional.cross_entropy(scores, torch.tensor(y), reduction="none")
+    getattr(losses, loss)().backward()
+    expected = case.flat({name: value.grad.numpy() for name, value in leaf.items()})
+    assert np.abs(case.gradient(case.start, x, y) - expected).max() < 1e-13
+
+
+def test_the_kit_is_a_folder_of_files_without_pickles(tmp_path):
+    count = write(tmp_path / "kit", ["fedavg", "local"])
+    index = json.loads((tmp_path / "kit" / "kit.json").read_text())
+    assert len(index["cases"]) == count == len([k for k in KIT if k.case.method in ("fedavg", "local")])
+    assert json.loads((tmp_path / "kit" / SCHEMA_FILE).read_text()) == SCHEMA
+    for listed in index["cases"]:
+        folder = tmp_path / "kit" / listed["case"]
+        case = Case.read(folder)
+        with np.load(folder / EXPECTED, allow_pickle=False) as expected:
+            assert set(listed["required"]) <= set(expected.files)
+            assert all(expected[name].shape == (case.rounds, *shape) for name, shape in case.shapes.items())
+    with pytest.raises(OSError, match="is there and not an empty folder; name a new one"):
+        write(tmp_path / "kit")

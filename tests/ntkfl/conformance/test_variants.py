@@ -1,0 +1,81 @@
+"""Every known variant is a variant: it changes its method on the cases, and no other variant does the same."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from ntkfl.conformance import Variant, cases, loops, methods, variants_of
+from ntkfl.conformance.comparing import allowed
+from ntkfl.conformance.variants import catalogue, followed
+
+OF_CLIENTS = ("client_models", "client_heads")  # what only clients keep, and some variants change nothing else
+NUMPY = [method for method in methods() if method in loops.LOOPS]
+each_method = pytest.mark.parametrize(
+    "method", [m if m in NUMPY else pytest.param(m, marks=pytest.mark.slow) for m in methods()]
+)
+
+
+def trajectories(method):
+    """The kit's cases; those of the reference and, by variant, of every variant: cases x (rounds, P)."""
+    kit = cases([method])
+
+    def path(case, kept):
+        numbers = [np.concatenate([case.flat(one), *(one[k].ravel() for k in OF_CLIENTS if k in one)]) for one in kept]
+        full = np.full((case.rounds, len(numbers[0])), np.inf)  # where a variant fails
+        full[: len(numbers)] = numbers
+        return full
+
+    found = {variant: [path(k.case, list(followed(k.case, variant))) for k in kit] for variant in variants_of(method)}
+    return kit, [path(k.case, list(followed(k.case))) for k in kit], found
+
+
+def apart(first, second, kit, precision):
+    """Whether some case tells them apart, beyond what either's precision allows."""
+    with np.errstate(invalid="ignore"):
+        return any(
+            not (np.abs(a - b).max(axis=1) <= 2 * allowed(k, precision)).all()
+            for a, b, k in zip(first, second, kit, strict=True)
+        )
+
+
+@each_method
+def test_every_two_variants_that_change_a_method_are_held_apart(method):
+    kit, reference, found = trajectories(method)
+    for precision in ("float64", "float32"):
+        changing = [variant for variant, paths in found.items() if apart(paths, reference, kit, precision)]
+        alike = [
+            (a.name, b.name) for a, b in combinations(changing, 2) if not apart(found[a], found[b], kit, precision)
+        ]
+        assert not alike
+        assert [variant.name for variant in found if variant not in changing] == []
+    assert len(found) > 5
+
+
+def test_names_tell_the_variants_of_a_method_apart():
+    for method in methods():
+        names = [variant.name for variant in variants_of(method)]
+        assert len(set(names)) == len(names)
+
+
+def test_every_variant_is_one_line_for_another_in_a_plain_loop():
+    assert len(catalogue()) > 100
+    for variant in catalogue():
+        assert any(variant.concerns(method) for method in methods())
+        assert len(variant.changes) <= 2 and variant.says
+        for old, new in variant.changes:
+            assert old != new and "\n" not in old + new and old.strip() == old
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ((("w = w + 1", "pass"),), r"has the line 'w = w \+ 1' 0 times; it must have it once"),
+        ((("w = case.start", "pass"),), "has the line 'w = case.start' [0-9]+ times; it must have it once"),
+        ((("v = momentum * v + d", "v = d"), ("v = momentum * v + d", "v = v")), "a line is changed twice: v = "),
+    ],
+)
+def test_a_change_of_no_line_or_of_several_is_refused(changes, message):
+    (case, *_) = cases(["fedavg"])
+    with pytest.raises(ValueError, match=message):
+        next(followed(case.case, Variant("wrong", "", changes)))
