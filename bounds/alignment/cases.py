@@ -1,0 +1,310 @@
+"""Cases: a pair of networks of which the second is aligned to the first, all its orders, and trained pairs by width."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache, cached_property, lru_cache
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.cases.cube_networks import CubeNetworks, user_rows
+from bounds.cases.loss_constant import farthest
+from bounds.cases.network_pair import LOSS_OF_SEED, NetworkPair, NetworkPairDraw
+from bounds.draw_counts import CountedDraw
+from ntkfl.connectivity.alignment import Alignment, align, permuted
+from ntkfl.connectivity.barrier import loss_barrier
+from ntkfl.connectivity.losses import CROSS_ENTROPY, SQUARED
+from ntkfl.connectivity.network import TwoLayer, between
+from ntkfl.estimate import Estimate
+from ntkfl.training.engine.federation import Federation
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.models.two_layer import to_network
+from ntkfl.training.training_run import prepared
+
+PAPERS = "Entezari et al. 2022 (The role of permutation invariance); Ainsworth et al. 2023 (Git Re-Basin)"
+EPS = np.finfo(float).eps
+MOST = 6  # hidden units of which all orders are tried
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedPair(NetworkPair):
+    """Two networks, and the second one aligned to the first by its weights."""
+
+    @cached_property
+    def alignment(self) -> Alignment:
+        """As the library finds it."""
+        return align(self.first, self.second)
+
+    @cached_property
+    def aligned(self) -> NetworkPair:
+        """The first network and the second one moved, seen by the same inputs."""
+        pair = NetworkPair(self.first, self.alignment.aligned, self.x, self.y, self.loss)
+        return pair if self.reach is None else replace(pair, reach=farthest(pair.networks, self.x, self.y))
+
+    @cached_property
+    def distances(self) -> list[list[Fraction]]:
+        """Of every unit of the first network from every unit of the second, squared, exactly."""
+        rows = [_rows(network) for network in self.networks]
+        return [
+            [sum(((a - b) ** 2 for a, b in zip(one, two, strict=True)), Fraction()) for two in rows[1]]
+            for one in rows[0]
+        ]
+
+    def cost(self, order: tuple[int, ...]) -> Fraction:
+        """The squared distance with the second network's units in this order."""
+        return sum((self.distances[place][unit] for place, unit in enumerate(order)), Fraction())
+
+    @cached_property
+    def least_cost(self) -> Fraction:
+        """The smallest of all orders."""
+        return min(map(self.cost, permutations(range(len(self.distances)))))
+
+    @cached_property
+    def greedy_cost(self) -> Fraction:
+        """Of the order in which each unit of the first network, one after the other, takes the nearest that is left."""
+        left = list(range(len(self.distances)))
+        order = []
+        for row in self.distances:
+            order.append(min(left, key=row.__getitem__))
+            left.remove(order[-1])
+        return self.cost(tuple(order))
+
+
+def _rows(network: TwoLayer) -> list[list[Fraction]]:
+    rows = np.concatenate([network.hidden, np.atleast_2d(network.readout).T], axis=1)
+    return [[Fraction(value) for value in row] for row in rows.tolist()]
+
+
+def as_estimate(value: Fraction) -> Estimate:
+    """A rational number, rounded."""
+    return Estimate(float(value), EPS * float(abs(value)), "rounded")
+
+
+@dataclass(frozen=True)
+class AlignedPairDraw(CountedDraw):
+    """A network, and a second one with its units in another order, from as near as equal to far; few units.
+
+    With the user's data: 6 units on these inputs, with their labels above the median or not.
+    """
+
+    outputs: int = 1
+    trials: int = 40
+    options_data: str | None = None
+    n: int = 64
+    unit: bool = False
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        where = f" on {self.options_data}" if self.options_data else ""
+        return f"pairs to be aligned{where}" + (f", {self.outputs} outputs" if self.outputs > 1 else "")
+
+    def case(self, seed: int) -> AlignedPair:
+        """The pair of one seed."""
+        rng = np.random.default_rng([seed, 53])
+        h, features = int(rng.integers(2, MOST + 1)), int(rng.integers(1, 6))
+        if self.options_data is not None:
+            x, y = user_rows(self.options_data, self.n, self.unit)
+            h, features = MOST, x.shape[1]
+        else:
+            x, y = rng.standard_normal((10, features)), rng.choice([-1.0, 1.0], 10)
+        readout = (h,) if self.outputs == 1 else (self.outputs, h)
+        first, step = (TwoLayer(rng.standard_normal((h, features)), rng.standard_normal(readout)) for _ in range(2))
+        spread = np.exp(rng.uniform(-6, 1))
+        other = TwoLayer(first.hidden + spread * step.hidden, first.readout + spread * step.readout)
+        second = permuted(other, rng.permutation(h))
+        loss = CROSS_ENTROPY.name if self.outputs > 1 else LOSS_OF_SEED.get(seed % 5, "absolute")
+        if loss == CROSS_ENTROPY.name:
+            y = rng.integers(0, self.outputs, len(x))
+        elif loss != "logistic":
+            y = 1e3 * y  # beyond the outputs: the loss is linear where they are
+        reach = farthest((first, second), x, y) if loss == SQUARED.name else None
+        return AlignedPair(first, second, x, y, loss, reach)
+
+    def strategy(self) -> SearchStrategy[AlignedPair]:
+        """Networks with small integer weights."""
+        return (
+            NetworkPairDraw(self.outputs)
+            .strategy()
+            .map(lambda pair: AlignedPair(pair.first, pair.second, pair.x, pair.y, pair.loss, pair.reach))
+        )
+
+
+@dataclass(frozen=True)
+class KinkPairDraw(CountedDraw):
+    """Two units in two orders, of which one switches half way along the one input: where distances bound sharply."""
+
+    trials: int = 10
+    name: str = "pairs with one kink to be aligned"
+
+    def case(self, seed: int) -> AlignedPair:
+        """The pair of one seed."""
+        return _kink(*np.exp(np.random.default_rng([seed, 61]).uniform((-7, -1), (-2, 1))))
+
+    def strategy(self) -> SearchStrategy[AlignedPair]:
+        """With any small sizes."""
+        return st.builds(_kink, st.floats(1e-3, 0.2), st.floats(0.3, 3))
+
+
+def _kink(half: float, readout: float) -> AlignedPair:
+    first = TwoLayer(np.array([[half], [-9.0]]), np.array([readout, 0.0]))
+    second = TwoLayer(np.array([[-9.0], [-half]]), np.array([0.0, readout]))
+    return AlignedPair(first, second, np.ones((1, 1)), np.array([1e3]), "absolute")
+
+
+def pair_draws(options: Any) -> tuple[AlignedPairDraw, ...]:
+    """One output and three, or the user's inputs."""
+    return tuple(
+        AlignedPairDraw(outputs, options.trials or 40, options.data, options.n or 64, options.unit)
+        for outputs in (1, 3)
+    )
+
+
+def sharp_draws(options: Any) -> tuple[AlignedPairDraw | KinkPairDraw, ...]:
+    """The same, and without the user's inputs pairs on which a bound by distances is sharp."""
+    return pair_draws(options) + (() if options.data else (KinkPairDraw(options.trials or 10),))
+
+
+@lru_cache(maxsize=64)
+def cube_of(pair: AlignedPair) -> CubeNetworks:
+    """The smallest cube around the middle of the first and the aligned network that holds both."""
+    aligned = pair.alignment.aligned
+    anchor = between(pair.first, aligned, 0.5)
+    far = max(float(np.abs(net.vector() - anchor.vector()).max()) for net in (pair.first, aligned))
+    networks, side = (pair.first, aligned), 2 * far * (1 + 4 * EPS) + 1e-300
+    return CubeNetworks(anchor, networks, side, pair.x, pair.y, 0.1, pair.loss, pair.aligned.reach)
+
+
+@dataclass(frozen=True)
+class AlignedCubeDraw(CountedDraw):
+    """The cubes of `AlignedPairDraw`."""
+
+    base: AlignedPairDraw | KinkPairDraw
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return f"cubes around {self.base.name}"
+
+    @property
+    def trials(self) -> int:  # type: ignore[override]
+        """Seeds."""
+        return self.base.trials
+
+    def case(self, seed: int) -> CubeNetworks:
+        """The cube of one seed."""
+        return cube_of(self.base.case(seed))
+
+    def strategy(self) -> SearchStrategy[CubeNetworks]:
+        """The cubes of its pairs."""
+        return self.base.strategy().map(cube_of)
+
+
+def chosen_pair(seed: int = 0, features: int = 1600) -> CubeNetworks:
+    """Two networks of two units, the second's in the other order, that switch along the one input there is.
+
+    Aligned, they differ by 1 in every weight of one hidden unit and nowhere else; the input is along that difference.
+    """
+    signs = np.random.default_rng([seed, 59]).choice([-0.5, 0.5], features)
+    still = np.full(features, 3.0)
+    first = TwoLayer(np.stack([signs, still]), np.array([100.0, 1e-3]))
+    second = TwoLayer(np.stack([still, -signs]), np.array([1e-3, 100.0]))
+    x = signs[None] / np.linalg.norm(signs)
+    return cube_of(AlignedPair(first, second, x, np.array([1.0]), "absolute"))
+
+
+@dataclass(frozen=True)
+class ChosenPairDraw(CountedDraw):
+    """The pairs of `chosen_pair`."""
+
+    trials: int = 20
+    name: str = "two units that differ along the one input"
+
+    def case(self, seed: int) -> CubeNetworks:
+        """The pair of one seed."""
+        return chosen_pair(seed)
+
+    def strategy(self) -> SearchStrategy[CubeNetworks]:
+        """With any number of features."""
+        return st.builds(chosen_pair, st.integers(0, 2**16), st.integers(2, 1600))
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedPairs:
+    """Exact barriers of pairs of networks trained from two starts each, before and after weight matching, by width.
+
+    Args:
+        sizes: the widths. barriers: of cross-entropy on the training images, a row of pairs a width; `aligned`: after.
+    """
+
+    sizes: np.ndarray
+    barriers: list[np.ndarray]
+    aligned: list[np.ndarray]
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        return {"widths": self.sizes.tolist(), "pairs": sum(map(len, self.barriers))}
+
+
+@dataclass(frozen=True)
+class TrainedPairsDraw(CountedDraw):
+    """Pairs on 200 digits, three a width."""
+
+    trials: int = 1
+    widths: tuple[int, ...] = (32, 64, 128, 256, 512)
+    pairs: int = 3
+    passes: int = 30
+    name: str = "pairs trained from two starts on 200 digits"
+
+    @property
+    def required(self) -> int:
+        """Cases a verdict needs."""
+        return 1
+
+    def case(self, seed: int) -> TrainedPairs:
+        """The pairs of one seed."""
+        return _trained(self, seed)
+
+    def strategy(self) -> SearchStrategy[TrainedPairs]:
+        """Other seeds."""
+        return st.integers(0, 2**16).map(self.case)
+
+
+@cache
+def _trained(draw: TrainedPairsDraw, seed: int) -> TrainedPairs:
+    before, after = [], []
+    for width in draw.widths:
+        rows = [_barriers(width, draw.passes, [seed, width, pair]) for pair in range(draw.pairs)]
+        before.append(np.array([row[0] for row in rows]))
+        after.append(np.array([row[1] for row in rows]))
+    return TrainedPairs(np.array(draw.widths, float), before, after)
+
+
+def _barriers(width: int, passes: int, entropy: list[int]) -> tuple[float, float]:
+    """Before and after."""
+    seeds = [int(each) for each in np.random.SeedSequence(entropy).generate_state(2)]
+    keys: dict[str, Any] = {"optimizer": "adam", "rate": 4e-3, "batch_size": 50, "dtype": "float32", "clients": 1}
+    run = prepared(
+        "fedavg", "digits", f"two-layer:{width}", samples=200, epochs=passes, seed=seeds[0], **keys
+    ).federation
+    first, second = (_end(replace(run, seed=seed)) for seed in seeds)
+    x, y = _samples(run.data)
+    moved = align(first, second).aligned
+    one, two = (float(loss_barrier(first, other, x, y, CROSS_ENTROPY.name).value.value) for other in (second, moved))
+    return one, two
+
+
+def _end(run: Federation) -> TwoLayer:
+    """The one client's model after its steps from the start of the run's seed."""
+    ends = run.round(run.start(), keep_ends=True).ends or {}
+    return to_network({name: rows[0] for name, rows in ends.items()})
+
+
+def _samples(data: FederatedData) -> tuple[np.ndarray, np.ndarray]:
+    return data.x.flatten(1).to(torch.float64).numpy(), data.y.numpy()

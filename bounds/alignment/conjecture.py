@@ -1,0 +1,33 @@
+"""Entezari's conjecture: wide networks have no barrier once their units are permuted."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.alignment.cases import TrainedPairsDraw
+from bounds.ladders.slopes import slope
+from bounds.mutants import reversed_comparison, shifted
+from bounds.statement import Claim, Form, Kind, Outcome, Source, Statement
+
+STATEMENTS = (
+    Statement(
+        id="alignment/conjecture",
+        title="The barrier modulo permutation vanishes with the width (a conjecture)",
+        kind=Kind.UPPER,
+        source=Source(
+            "Entezari, Sedghi, Saukh, Neyshabur (ICLR 2022)",
+            "Conjecture 1",
+            note="open. The conjecture gives no rate, so that what is tested is whether the barrier after weight "
+            "matching falls: a power of the width below 0. Weight matching bounds the least barrier of all orders "
+            "from above. Nothing here settles a limit of infinite width",
+        ),
+        forms={Form.STATED: Claim(sp.Integer(0), recorded=Outcome.OPEN)},
+        constants=lambda case: {},
+        measure=lambda case: slope(case.sizes, case.aligned),
+        says_left="log-log slope over the widths of the exact barrier of cross-entropy, on the training images, "
+        "between networks trained from two starts, after weight matching; with its interval of 99%",
+        mutants=(shifted(-2), reversed_comparison()),
+        draws=lambda options: (TrainedPairsDraw(),),
+        uses=("alignment/optimality",),
+    ),
+)

@@ -1,0 +1,66 @@
+"""What Theorem 3.5 of FedGuCci says of two networks in the cube that they are in once they are aligned."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.alignment.cases import AlignedCubeDraw, ChosenPairDraw, chosen_pair, sharp_draws
+from bounds.cases.loss_constant import LIPSCHITZ_LOSS
+from bounds.fedgucci.f9 import AT_TRUE_SIDE
+from bounds.fedgucci.premises.cube_bound import SAYS_BOTH, cube_bound
+from bounds.fedgucci.premises.cube_terms import (
+    IN_CUBE,
+    C,
+    L,
+    absolute_value,
+    d_anc,
+    gap_and_barrier,
+    side,
+    with_loss,
+)
+from bounds.fedgucci.sure import SURE
+from bounds.fl_ntk.premises import FAILURE_PROBABILITY
+from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.statement import BEYOND, Change, Claim, Form, Kind, Nature, Outcome, Source
+
+STATEMENTS = (
+    cube_bound(
+        "alignment/cube",
+        "Theorem 3.5 at the aligned distance",
+        Source(
+            BEYOND,
+            "FedGuCci, Theorem 3.5 (B.2), Eq (32), and the sure bound of the ledger",
+            note="d is the smallest side of a cube, around the middle of the first network and the aligned second one, "
+            "that holds both. Theorem 3.5 is about networks drawn uniformly in a cube that was there before; read for "
+            "two given networks it has no probability to speak of, and fails where they differ along an input (1600 "
+            "features: left/right above 1). Repaired: the sure bound, which needs no draw",
+        ),
+        {
+            Form.STATED: Claim(
+                AT_TRUE_SIDE.subs(C, 1),
+                recorded=Outcome.VIOLATED,
+                nature=Nature.READING,
+                hypotheses=(FAILURE_PROBABILITY,),
+                measure=absolute_value,
+                draws=lambda options: (ChosenPairDraw(options.trials or 20),),
+                witness=chosen_pair,
+                consequence="Theorem 3.5 cannot be quoted for models that were trained and then aligned, however near "
+                "they are; the sure bound can",
+            ),
+            Form.REPAIRED: Claim(with_loss(SURE), hypotheses=(LIPSCHITZ_LOSS,)),
+        },
+        kind=Kind.UPPER,
+        hypotheses=(IN_CUBE,),
+        measure=gap_and_barrier,
+        draws=lambda options: tuple(map(AlignedCubeDraw, sharp_draws(options))),
+        mutants=(
+            scaled(sp.Rational(1, 10)),
+            replaced(d_anc, -d_anc, "the middle's term subtracted", Change.SIGN),
+            power(side, 3),
+            replaced(L, L / 10, "a tenth of the loss's constant", Change.CONSTANT),
+            reversed_comparison(),
+        ),
+        says_left=SAYS_BOTH + "; as printed: |z_x(alpha)| in balls at the one input",
+        uses=("fedgucci/sure", "alignment/optimality"),
+    ),
+)

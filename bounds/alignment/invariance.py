@@ -1,0 +1,69 @@
+"""Permuting hidden units leaves a network's function as it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+from flint import arb
+
+from bounds.alignment.cases import PAPERS, AlignedPair, pair_draws
+from bounds.mutants import replaced, scaled
+from bounds.statement import Change, Claim, Form, Kind, Source, Statement
+from ntkfl.balls import ball, enclosure, precision
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.estimate import Estimate
+
+EPS = np.finfo(float).eps
+outputs, hidden_only = sp.symbols("f_2 f_U", real=True)
+
+
+def _in_balls(network: TwoLayer, x: np.ndarray) -> Estimate:
+    """f(x), (n, C), from the definition, in balls."""
+    rows = [[ball(value) for value in unit] for unit in network.hidden.tolist()]
+    readout = [[ball(value) for value in each] for each in np.atleast_2d(network.readout).tolist()]
+    found = []
+    for sample in x.tolist():
+        active = [sum((u * ball(v) for u, v in zip(unit, sample, strict=True)), arb(0)).max(arb(0)) for unit in rows]
+        found.append([enclosure(sum((v * z for v, z in zip(each, active, strict=True)), arb(0))) for each in readout])
+    value, error = (np.array([[getattr(e, part) for e in row] for row in found], float) for part in ("value", "error"))
+    return Estimate(value, error, "ball", max(e.rigour for row in found for e in row))
+
+
+def _constants(case: AlignedPair) -> dict:
+    moved = TwoLayer(case.alignment.aligned.hidden, case.second.readout)  # the readout left where it was
+    with precision():
+        return {outputs: _in_balls(case.second, case.x), hidden_only: _in_balls(moved, case.x)}
+
+
+def _measure(case: AlignedPair) -> Estimate:
+    network = case.alignment.aligned
+    value = network.outputs(case.x).reshape(len(case.x), -1)
+    size = np.abs(case.x) @ np.abs(network.hidden).T @ np.abs(np.atleast_2d(network.readout)).T
+    return Estimate(value, (sum(network.hidden.shape) + 8) * EPS * size + 1e-300, "rounding bound")
+
+
+STATEMENTS = (
+    Statement(
+        id="alignment/invariance",
+        title="An aligned network is the same function",
+        kind=Kind.EQUALITY,
+        source=Source(
+            PAPERS,
+            "Entezari et al., section 2; Ainsworth et al., section 3",
+            note="sum_i v_i relu(u_i x) is a sum over the units, in whatever order",
+        ),
+        forms={Form.STATED: Claim(outputs)},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            outputs: "f_2(x), the outputs of the network that was given, in balls",
+            hidden_only: "the same with the hidden units moved and the readout left where it was",
+        },
+        says_left="the outputs of the aligned network for every input, as the library evaluates them",
+        draws=pair_draws,
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(outputs, hidden_only, "the readout left where it was", Change.INDEX),
+        ),
+    ),
+)

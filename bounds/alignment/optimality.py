@@ -1,0 +1,48 @@
+"""Weight matching of two-layer networks finds the smallest distance of all orders of the units."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.alignment.cases import MOST, PAPERS, AlignedPair, as_estimate, pair_draws
+from bounds.mutants import replaced, scaled
+from bounds.statement import Change, Claim, Form, Kind, Source, Statement
+
+least, given, greedy = sp.symbols("D_min D_0 D_greedy", nonnegative=True)
+
+
+def _constants(case: AlignedPair) -> dict:
+    identity = case.cost(tuple(range(len(case.distances))))
+    return {least: as_estimate(case.least_cost), given: as_estimate(identity), greedy: as_estimate(case.greedy_cost)}
+
+
+STATEMENTS = (
+    Statement(
+        id="alignment/optimality",
+        title="Weight matching of two-layer networks is exact: no order of the units is nearer",
+        kind=Kind.EQUALITY,
+        source=Source(
+            PAPERS,
+            "Ainsworth et al., section 3.2 and Lemma 1",
+            note="with one hidden layer a unit's weights in and out move together, so that the distance is a sum over "
+            "pairs of units, and the linear assignment problem is solved exactly; with two or more it is a sum of "
+            "bilinear assignments, NP-hard, and coordinate descent ends in a minimum of its turns",
+        ),
+        forms={Form.STATED: Claim(least)},
+        constants=_constants,
+        measure=lambda case: case.alignment.cost_after,
+        symbols={
+            least: f"the smallest squared distance of all h! orders, in exact rational numbers (h <= {MOST})",
+            given: "that of the order given",
+            greedy: "that of the order in which each unit in turn takes the nearest one that is left",
+        },
+        says_left="the squared distance of the weights after `ntkfl.connectivity.alignment.align`",
+        draws=pair_draws,
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(least, given, "the order given", Change.OTHER),
+            replaced(least, greedy, "the nearest that is left, unit by unit", Change.OTHER),
+        ),
+        uses=("alignment/invariance",),
+    ),
+)

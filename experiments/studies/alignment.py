@@ -1,0 +1,247 @@
+"""Alignment: is there a barrier between two models once the units of one are permuted to fit those of the other?
+
+Two-layer networks are trained on digits and Fashion-MNIST: alone from two starts; so, with FedGuCci's connectivity loss
+to one anchor, a third trained model; alone from one start; or as the two clients of FedAvg and of FedGuCci, who own
+five classes each. The barriers of the cross-entropy on training images are exact: as the models are, after weight
+matching and after activation matching. (On test images models that fit the training images too well gain from being
+averaged whatever stands between them, so that a barrier says less.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+from bounds.ladders.slopes import NoSlope, slope
+from bounds.statement import Kind, Outcome
+from experiments.studies.answers import FEWEST_CELLS, FEWEST_SIZES, along, errors, joined, samples, untested
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.running.spread import BARS, mean
+from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from ntkfl.connectivity.alignment import align
+from ntkfl.connectivity.barrier import loss_barrier
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.estimate import Estimate, Rigour
+from ntkfl.training.engine.federation import Federation
+from ntkfl.training.methods import build
+from ntkfl.training.methods.fed_gucci import Anchored
+from ntkfl.training.models.two_layer import to_network, to_networks
+from ntkfl.training.objectives import CrossEntropy
+from ntkfl.training.training_run import prepared
+from ntkfl.training.tree import Params
+from verification.compare import compare
+
+if TYPE_CHECKING:
+    import xarray
+
+INDEPENDENT, CONNECTED, ONE_START = "independent", "connected", "one-start"
+FEDAVG, FEDGUCCI = "fedavg", "fedgucci"
+IMAGES, SEEN, ROUND, BETA = (
+    500,
+    200,
+    4,
+    3.0,
+)  # images trained on, those of barriers, passes of a client's round, FedGuCci
+KEYS: dict[str, Any] = {"optimizer": "adam", "rate": 2e-3, "batch_size": 50, "dtype": "float32"}
+AFTER = {"barrier": "as they are", "by_weights": "after weight matching", "by_activations": "after activation matching"}
+LEVEL = 0.99
+ENTEZARI, GIT, GUCCI = "Entezari et al. 2022, Conjecture 1", "Ainsworth et al. 2023", "FedGuCci, section 4"
+
+
+def models(point: Point) -> tuple[tuple[TwoLayer, TwoLayer], np.ndarray, np.ndarray]:
+    """The two models of a cell, and training images with their classes; no two widths or seeds share a start."""
+    kind, passes = str(point["models"]), int(point["passes"])
+    seeds = [int(each) for each in np.random.SeedSequence((int(point[SEED]), int(point["width"]))).generate_state(3)]
+    federated = kind in (FEDAVG, FEDGUCCI)
+    keys = {"clients": 2, "partition": "shards:5", "epochs": ROUND} if federated else {"clients": 1, "epochs": passes}
+    run = prepared(
+        FEDGUCCI if kind in (CONNECTED, FEDGUCCI) else FEDAVG,
+        str(point["data"]),
+        f"two-layer:{point['width']}",
+        options={"beta": BETA} if kind in (CONNECTED, FEDGUCCI) else {},
+        samples=IMAGES,
+        seed=seeds[0],
+        **KEYS | keys,
+    ).federation
+    if federated:
+        state = run.start()
+        for _ in range(passes // ROUND - 1):
+            state = run.round(state).state
+        first, second = to_networks(run.round(state, keep_ends=True).ends or {})
+    else:
+        if kind == CONNECTED:
+            plain = replace(run, method=build(FEDAVG, CrossEntropy()))
+            run = replace(run, method=replace(run.method, server=Anchored(alone(plain, seeds[2], seeds[2]))))
+        starts = seeds[0], seeds[0 if kind == ONE_START else 1]
+        first, second = (to_network(alone(run, *each)) for each in zip(starts, seeds, strict=False))
+    return (first, second), run.data.x[:SEEN].flatten(1).double().numpy(), run.data.y[:SEEN].numpy()
+
+
+def alone(run: Federation, start: int, order: int) -> Params:
+    """The one client's model at the end of its round.
+
+    Args:
+        run: of one client. start, order: the seeds of its first model and of its batches.
+    """
+    found = replace(run, seed=order)
+    ends = found.round(found.start(run.model.initial(start)), keep_ends=True).ends or {}
+    return {name: rows[0] for name, rows in ends.items()}
+
+
+def measure(point: Point) -> Measured:
+    """The barriers between the two, the share of units that move, and how far apart the models are."""
+    (first, second), x, y = models(point)
+    by_weights, by_activations = align(first, second), align(first, second, "activations", x)
+    found = {"barrier": second, "by_weights": by_weights.aligned, "by_activations": by_activations.aligned}
+    barriers = {name: loss_barrier(first, other, x, y, "cross-entropy").value for name, other in found.items()}
+    units = np.arange(len(first.hidden))
+    return barriers | {
+        "moved": float(np.mean(by_weights.permutation != units)),
+        "moved_by_activations": float(np.mean(by_activations.permutation != units)),
+        "distance": float(np.sqrt(by_weights.cost_before.value)),
+        "aligned_distance": float(np.sqrt(by_weights.cost_after.value)),
+    }
+
+
+def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+    """The powers of the width that the conjecture is about, and who has the lower barriers."""
+    found = []
+    for data in map(str, cells.data.to_numpy()):
+        for passes in cells.passes.to_numpy():
+            at = cells.sel(data=data, passes=passes, models=INDEPENDENT)
+            found += [_falls(at, name, f"{data}, {passes} passes") for name in ("by_weights", "by_activations")]
+    pairs = (
+        ("weight matching lowers it, independent models", GIT, INDEPENDENT, "by_weights", INDEPENDENT, "barrier"),
+        ("weight matching beats activation matching", GIT, INDEPENDENT, "by_weights", INDEPENDENT, "by_activations"),
+        ("weight matching lowers it, models from one start", GIT, ONE_START, "by_weights", ONE_START, "barrier"),
+        ("connecting to one anchor lowers it", GUCCI, CONNECTED, "barrier", INDEPENDENT, "barrier"),
+        ("weight matching afterwards beats connecting", GUCCI, INDEPENDENT, "by_weights", CONNECTED, "barrier"),
+        ("both together beat connecting", GUCCI, CONNECTED, "by_weights", CONNECTED, "barrier"),
+        ("both together beat weight matching", GUCCI, CONNECTED, "by_weights", INDEPENDENT, "by_weights"),
+        ("FedGuCci's clients have a lower one than FedAvg's aligned", GUCCI, FEDGUCCI, "barrier", FEDAVG, "by_weights"),
+    )
+    return (*found, *(_lower(cells, claim, source, each[:2], each[2:]) for claim, source, *each in pairs))
+
+
+def _falls(cells: xarray.Dataset, name: str, where: str) -> Answer:
+    """Whether the power of the width is below 0, which the conjecture does not give a number for."""
+    claim = f"the barrier of independent models falls with the width {AFTER[name]}, {where}: its power is below 0"
+    at_each = zip(
+        cells.width.to_numpy(), samples(cells[name], "width"), samples(_errors(cells, name), "width"), strict=True
+    )
+    found = [(float(m), each, error) for m, each, error in at_each if len(each)]
+    there = [(m, each) for m, each, error in found if np.sqrt((each**2).mean()) > error.max()]
+    note = "" if len(there) == len(found) else "from some width on no barrier can be told from 0"
+    if len(there) < FEWEST_SIZES or sum(len(each) for _, each in there) < FEWEST_CELLS:
+        said = joined(f"{FEWEST_CELLS} cells at {FEWEST_SIZES} widths or more are needed", note)
+        return untested(claim, ENTEZARI, None, said)
+
+    def power() -> Estimate:
+        return slope(np.array([m for m, _ in there]), [each for _, each in there])
+
+    return _below_zero(claim, ENTEZARI, power, note)
+
+
+def _errors(cells: xarray.Dataset, name: str) -> xarray.DataArray:
+    return cells[name].copy(data=errors(cells, name))
+
+
+def _lower(cells: xarray.Dataset, claim: str, source: str, one: Sequence[str], other: Sequence[str]) -> Answer:
+    """Whether the mean difference of cells that have both, (models, quantity), is below 0, by Student's interval."""
+    (left, unsure), (right, less_sure) = (
+        (at[name].to_numpy(), errors(at, name)) for kind, name in (one, other) for at in (cells.sel(models=kind),)
+    )
+    there = ~np.isnan(left - right)
+    change, error = (left - right)[there], (unsure + less_sure)[there]
+    claim = f"{claim}: mean difference of the barriers, in nats"
+    if len(change) < FEWEST_CELLS:
+        return untested(claim, source, None, f"{len(change)} pairs of cells; {FEWEST_CELLS} are needed")
+    half = stats.t.ppf((1 + LEVEL) / 2, len(change) - 1) * change.std(ddof=1) / np.sqrt(len(change)) + error.mean()
+    said = f"of {len(change)} pairs of cells lower in {np.sum(change < -error)}, higher in {np.sum(change > error)}"
+    measured = Estimate(change.mean(), half, f"Student's {LEVEL:.0%} interval", Rigour.SAMPLED)
+    return _below_zero(claim, source, lambda: measured, said)
+
+
+def _below_zero(claim: str, source: str, measured: Callable[[], Estimate], note: str = "") -> Answer:
+    try:
+        found = measured()
+    except NoSlope as error:
+        return Answer(claim, source, None, None, Outcome.UNRESOLVED, joined(str(error), note))
+    return Answer(claim, source, None, found, compare(Kind.UPPER, found, Estimate.exact(0.0)).outcome, note)
+
+
+def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+    """Barriers against the width after the longest training: alone, and as clients, before and after alignment."""
+    longest = cells.passes.max()
+    widths = [float(width) for width in cells.width.to_numpy()]
+
+    def panel(data: str, title: str, kinds: tuple[str, ...], names: tuple[str, ...]) -> Panel:
+        series = [
+            Series(
+                f"{kind}, {AFTER[name]}",
+                "measured",
+                widths,
+                *mean(along(cells[name].sel(data=data, passes=longest, models=kind), "width")),
+            )
+            for kind in kinds
+            for name in names
+        ]
+        return Panel(
+            f"{data}: {title}", Label("width h", "units", log=True), Label("loss barrier [nats]"), tuple(series)
+        )
+
+    panels = [
+        each
+        for data in map(str, cells.data.to_numpy())
+        for each in (
+            panel(data, "trained alone", (INDEPENDENT, CONNECTED), tuple(AFTER)),
+            panel(data, "from one start", (ONE_START, FEDAVG, FEDGUCCI), ("barrier", "by_weights")),
+        )
+    ]
+    return (
+        Chart(
+            "alignment",
+            f"Exact barriers of the cross-entropy on {SEEN} training images between two networks trained on {IMAGES} "
+            f"for {int(longest)} passes, before and after the second's units are permuted to fit the first's; "
+            f"connected, and FedGuCci: beta = {BETA:g}; {cells.sizes[SEED]} seeds; {BARS}.",
+            "Loss barrier against width for independent models, those connected to an anchor or of one start, and "
+            "clients; before and after alignment.",
+            tuple(panels),
+        ),
+    )
+
+
+def _seconds(point: Point) -> float:
+    weights = int(point["width"]) * (784 if point["data"] == "fashion-mnist" else 64)
+    steps = 2 * IMAGES / 50 * int(point["passes"]) * {CONNECTED: 2.5, FEDGUCCI: 2}.get(str(point["models"]), 1)
+    return 0.3 + steps * (1e-3 + 1.5e-8 * weights) + 3e-4 * int(point["width"]) + 1e-6 * int(point["width"]) ** 2
+
+
+STUDY = Study(
+    name="alignment",
+    question="Is there a barrier between two models once the units of one are permuted to fit the other's?",
+    source="Entezari et al. 2022, Conjecture 1; Ainsworth et al. 2023, Git Re-Basin; FedGuCci",
+    axes=(
+        Axis("data", ("digits", "fashion-mnist"), "images"),
+        Axis("models", (INDEPENDENT, CONNECTED, ONE_START, FEDAVG, FEDGUCCI), "how the two models were trained"),
+        Axis("passes", (4, 20), "passes over the training images", least=ROUND),
+        Axis("width", (16, 64, 256, 1024, 4096), "hidden units h", option="widths", least=1),
+        Axis(SEED, tuple(range(4)), "of images, starts and orders", option="seeds"),
+    ),
+    quantities=(
+        *(Quantity(name, f"loss barrier of the cross-entropy {says}", "nats") for name, says in AFTER.items()),
+        Quantity("moved", "share of units that weight matching moves"),
+        Quantity("moved_by_activations", "share of units that activation matching moves"),
+        Quantity("distance", "of the two models' weights"),
+        Quantity("aligned_distance", "the same after weight matching"),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=_seconds,
+    megabytes=lambda point: 500 + 0.03 * int(point["width"]) + 1.4e-5 * int(point["width"]) ** 2,
+)

@@ -1,0 +1,199 @@
+"""Networks aligned by permuting their hidden units: the function stays, the point in weight space moves.
+
+A unit is described by a row of numbers, see `unit_rows`; two networks are aligned where the squared distance between
+the rows of units in one place is smallest, which is an assignment problem. In a two-layer network a unit's incoming
+and outgoing weights move together, so that for weights, too, one assignment is the exact optimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.optimize import linear_sum_assignment
+
+from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
+from ntkfl.estimate import Estimate
+from ntkfl.nearest_name import did_you_mean
+
+By = Literal["weights", "activations", "outputs"]
+RULES = ("weights", "activations", "outputs")
+ROUNDS = 100  # of a group, each of which lowers a sum over finitely many permutations: a handful is usual
+EPS, TINY = np.finfo(float).eps, np.finfo(float).smallest_normal
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """The second of two networks with its units moved to where they fit those of the first best.
+
+    Args:
+        permutation: (h,); unit r of `aligned` is unit permutation[r] of the network that was given.
+        aligned: the moved network; the same function.
+        cost_before, cost_after: sum over units of the squared distance of their rows, as given and as moved.
+    """
+
+    permutation: Int[np.ndarray, " h"]
+    aligned: TwoLayer
+    cost_before: Estimate
+    cost_after: Estimate
+
+
+def align(
+    first: TwoLayer, second: TwoLayer, by: By = "weights", x: Float[np.ndarray, "n l"] | None = None
+) -> Alignment:
+    """Permute the second network's hidden units so that each is as near as possible to the first network's.
+
+    The sum of squared distances is the smallest there is, up to the rounding of the products it is found from. Where
+    nothing is lower than the identity beyond rounding, the identity is taken; of several permutations of one cost, as
+    with duplicate or dead units, always the same one.
+
+    Args:
+        first, second: networks of one shape.
+        by: what a unit is described by, as in `unit_rows`. x: inputs, for activations and outputs.
+
+    Raises:
+        ValueError: networks of different shapes, an unknown rule, inputs that are missing, not needed or do not fit.
+    Source: Ainsworth et al. (2023), Git Re-Basin, sections 3.1 and 3.2, for one hidden layer.
+    """
+    check_shapes([first, second])
+    target, rows = unit_rows(first, by, x), unit_rows(second, by, x)
+    order = _better(target, rows, np.arange(len(rows.value)))
+    return Alignment(
+        order, permuted(second, order), squared_distance(target, rows), squared_distance(target, rows[order])
+    )
+
+
+def align_group(
+    networks: Sequence[TwoLayer],
+    by: By = "weights",
+    x: Float[np.ndarray, "n l"] | None = None,
+    reference: int | None = None,
+) -> list[Alignment]:
+    """Align all networks to one of them, or all to each other.
+
+    Args:
+        networks: two or more of one shape.
+        by, x: as in `align`.
+        reference: the index of the network that the others are aligned to. None: in turns, each network is aligned to
+            the mean of the others' rows, until no permutation changes. That never raises the sum of all pairs' squared
+            distances, and two networks are aligned to each other as they are over any third.
+
+    Returns:
+        An alignment for every network; its costs are distances to the reference, or to the mean of the others.
+
+    Raises:
+        ValueError: as `align`; a reference that is no network's index.
+    Source: Ainsworth et al. (2023), Git Re-Basin, Algorithm 3 (MergeMany), with rows of units in place of weights.
+    """
+    check_shapes(networks)
+    if reference is not None:
+        if not 0 <= reference < len(networks):
+            raise ValueError(f"the reference is {reference}; there are networks 0..{len(networks) - 1}")
+        return [align(networks[reference], network, by, x) for network in networks]
+    if len(networks) == 1:
+        return [align(networks[0], networks[0], by, x)]
+    given = [unit_rows(network, by, x) for network in networks]
+    orders = [np.arange(len(rows.value)) for rows in given]
+    for _ in range(ROUNDS):
+        before = [order.copy() for order in orders]
+        for k, rows in enumerate(given):
+            moved = [other[order] for other, order in zip(given, orders, strict=True)]
+            orders[k] = _better(_mean_of_others(k, moved), rows, orders[k])
+        if all(np.array_equal(*pair) for pair in zip(before, orders, strict=True)):
+            break
+    moved = [rows[order] for rows, order in zip(given, orders, strict=True)]
+    return [
+        Alignment(
+            orders[k],
+            permuted(network, orders[k]),
+            squared_distance(_mean_of_others(k, given), given[k]),
+            squared_distance(_mean_of_others(k, moved), moved[k]),
+        )
+        for k, network in enumerate(networks)
+    ]
+
+
+def unit_rows(network: TwoLayer, by: By = "weights", x: Float[np.ndarray, "n l"] | None = None) -> Estimate:
+    """What describes each hidden unit, as a row of (h, p).
+
+    Args:
+        network: of h hidden units, with l inputs and C outputs.
+        by: "weights": u and its column of v, p = l + C. "activations": relu(u.x_i) / sqrt(n), p = n. "outputs": its
+            part of them, v relu(u.x_i) / sqrt(n), p = n C, which rescaling a unit, (c u, v / c), does not change.
+        x: inputs, for activations and outputs.
+
+    Raises:
+        ValueError: an unknown rule, inputs that are missing, not needed or do not fit.
+    """
+    if by not in RULES:
+        raise ValueError(f"units are compared by {', '.join(RULES)}, not by {by!r};{did_you_mean(by, RULES)}")
+    readout = np.atleast_2d(network.readout)
+    if by == "weights":
+        if x is not None:
+            raise ValueError("units are compared by their weights, which takes no inputs; leave x out, or change `by`")
+        return Estimate.exact(np.concatenate([network.hidden, readout.T], axis=1))
+    if x is None:
+        raise ValueError(f"units are compared by their {by}, which needs inputs: give x")
+    x = checked_inputs(network, x) / np.sqrt(len(x))
+    value, size = np.maximum(network.hidden @ x.T, 0), np.abs(network.hidden) @ np.abs(x).T
+    if by == "outputs":
+        value, size = ((readout.T[:, :, None] * part[:, None]).reshape(len(part), -1) for part in (value, size))
+    return Estimate(value, (x.shape[1] + 8) * EPS * np.abs(size) + TINY, "rounding bound")
+
+
+def permuted(network: TwoLayer, permutation: Int[np.ndarray, " h"]) -> TwoLayer:
+    """The network whose unit r is unit permutation[r] of the one given.
+
+    Raises:
+        ValueError: no permutation of its hidden units.
+    """
+    order = np.asarray(permutation)
+    if order.shape != (len(network.hidden),) or not np.array_equal(np.sort(order), np.arange(len(order))):
+        raise ValueError(f"{order} is no permutation of the numbers 0..{len(network.hidden) - 1}")
+    return TwoLayer(network.hidden[order], network.readout[..., order])
+
+
+def balanced(network: TwoLayer) -> TwoLayer:
+    """The same function with |u_r| = |v_r| for every unit: of all rescalings (c u, v / c), the one of least norm.
+
+    Units whose weights in or out are all 0 add nothing to the output and stay as they are.
+    """
+    inner, outer = _norms(network.hidden), _norms(np.atleast_2d(network.readout).T)
+    alive = (inner > 0) & (outer > 0)
+    scale = np.sqrt(np.where(alive, outer, 1.0)) / np.sqrt(np.where(alive, inner, 1.0))
+    return TwoLayer(network.hidden * scale[:, None], network.readout / scale)
+
+
+def _norms(rows: Float[np.ndarray, "h p"]) -> Float[np.ndarray, " h"]:
+    """Of every row, also where its squares would leave the range of floats."""
+    largest = np.abs(rows).max(axis=1)
+    safe = np.where(largest > 0, largest, 1.0)
+    return largest * np.linalg.norm(rows / safe[:, None], axis=1)
+
+
+def _better(target: Estimate, rows: Estimate, order: Int[np.ndarray, " h"]) -> Int[np.ndarray, " h"]:
+    """The order in which the rows are nearest to the target's, or the one given where that is not beyond rounding.
+
+    The sum of squared distances is smallest where that of inner products is largest.
+    """
+    scale = max(np.abs(target.value).max(), np.abs(rows.value).max()) or 1.0  # so that products stay in range
+    found = linear_sum_assignment((target.value / scale) @ (rows.value / scale).T, maximize=True)[1]
+    return found if squared_distance(target, rows[found]).hi < squared_distance(target, rows[order]).lo else order
+
+
+def squared_distance(target: Estimate, rows: Estimate) -> Estimate:
+    """The sum of squared differences of the entries of two arrays of one shape."""
+    change, error = target.value - rows.value, target.error + rows.error
+    value = float(np.sum(change**2))
+    wide = float(np.sum((2 * np.abs(change) + error) * error))
+    return Estimate(value, 1.0001 * wide + (change.size + 8) * (EPS * value + TINY), "rounding bound")
+
+
+def _mean_of_others(k: int, rows: Sequence[Estimate]) -> Estimate:
+    others = [each for j, each in enumerate(rows) if j != k]
+    value, size = (sum(part) / len(others) for part in ([e.value for e in others], [np.abs(e.value) for e in others]))
+    error = sum(each.error for each in others) / len(others) + len(rows) * EPS * size
+    return Estimate(value, 1.0001 * error, "rounding bound")

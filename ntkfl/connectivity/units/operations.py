@@ -1,0 +1,284 @@
+"""What each operation of torch says of its axes: which move together, which stay in their places.
+
+A rule looks at one call, unites and holds the axes of its tensors, and gives those of the first result. It is sound
+where permuting the united entries of all arguments alike permutes the result alike: then any permutations of units that
+are not held leave a network's function as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from ntkfl.connectivity.units.axes import Axis, axis, hold, length, regrouped, unite
+
+PLACE = "the image's pixels have places"
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """A call of an operation: its arguments by name, and what is known of tensors' axes.
+
+    Args:
+        axes_of: of any tensor, the axes it has. sizes: of the first result.
+    """
+
+    arguments: Mapping[str, Any]
+    axes_of: Callable[[Tensor], list[Axis]]
+    sizes: tuple[int, ...]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.arguments[name]
+
+    def axes(self, name: str) -> list[Axis]:
+        """The axes of a tensor among the arguments; none where it is None."""
+        tensor = self.arguments[name]
+        return [] if tensor is None else self.axes_of(tensor)
+
+    def dims(self, name: str, ndim: int) -> list[int]:
+        """Dimensions among the arguments, from 0; all of them where none is given."""
+        given = self.arguments.get(name)
+        given = [given] if isinstance(given, int) else given
+        return sorted(dim % ndim for dim in given) if given else list(range(ndim))
+
+    def tensors(self) -> list[Tensor]:
+        """All tensors among the arguments, also those in lists."""
+        nested = [value if isinstance(value, list | tuple) else [value] for value in self.arguments.values()]
+        return [each for values in nested for each in values if isinstance(each, Tensor)]
+
+
+Rule = Callable[[Call], list[Axis]]
+
+
+def pointwise(call: Call) -> list[Axis]:
+    """Entry by entry, with broadcasting."""
+    result: list[Axis] = [() for _ in call.sizes]
+    for tensor in call.tensors():
+        _broadcast(call.axes_of(tensor), result)
+    return result
+
+
+def _broadcast(axes: Sequence[Axis], result: list[Axis]) -> None:
+    for place, each in enumerate(axes, len(result) - len(axes)):
+        if each and result[place]:
+            unite(each, result[place])
+        result[place] = result[place] or each
+
+
+def _same(call: Call) -> list[Axis]:
+    return call.axes_of(call.tensors()[0])
+
+
+def _view(call: Call) -> list[Axis]:
+    return regrouped([atom for each in _same(call) for atom in each], call.sizes)
+
+
+def _transposed(call: Call) -> list[Axis]:
+    axes = call.axes("self")
+    if "dims" in call.arguments:
+        return [axes[dim] for dim in call["dims"]]
+    if "dim0" in call.arguments:
+        one, other = call["dim0"] % len(axes), call["dim1"] % len(axes)
+        axes[one], axes[other] = axes[other], axes[one]
+        return axes
+    return axes[::-1]
+
+
+def _unsqueezed(call: Call) -> list[Axis]:
+    axes = call.axes("self")
+    axes.insert(call["dim"] % (len(axes) + 1), ())
+    return axes
+
+
+def _squeezed(call: Call) -> list[Axis]:
+    axes = call.axes("self")
+    dims = call.dims("dim", len(axes))
+    return [each for dim, each in enumerate(axes) if dim not in dims or length(each) > 1]
+
+
+def _expanded(call: Call) -> list[Axis]:
+    axes = call.axes("self")
+    missing = len(call.sizes) - len(axes)
+    axes = [()] * missing + axes
+    return [each or axis(size) for each, size in zip(axes, call.sizes, strict=True)]
+
+
+def _repeated(call: Call) -> list[Axis]:
+    axes, times = call.axes("self"), call["repeats"]
+    axes = [()] * (len(times) - len(axes)) + axes
+    return [axis(count) + each for count, each in zip(times, axes, strict=True)]
+
+
+def _reduced(call: Call) -> list[Axis]:
+    axes = call.axes("self")
+    dims = call.dims("dim", len(axes))
+    if call.arguments.get("keepdim"):
+        return [() if dim in dims else each for dim, each in enumerate(axes)]
+    return [each for dim, each in enumerate(axes) if dim not in dims]
+
+
+def _product(first: str, second: str) -> Rule:
+    """Of matrices, vectors, and batches of matrices; what is added to it is called self."""
+
+    def rule(call: Call) -> list[Axis]:
+        a, b = call.axes(first), call.axes(second)
+        batch: list[Axis] = []
+        if len(a) == 3:
+            unite(a[0], b[0])
+            batch, a, b = a[:1], a[1:], b[1:]
+        unite(a[-1], b[0])
+        result = [*batch, *a[:-1], *b[1:]]
+        if first != "self":
+            _broadcast(call.axes("self"), result)
+        return result
+
+    return rule
+
+
+def _convolution(call: Call) -> list[Axis]:
+    """In groups, channels are the product of the groups and of the channels in each, which move alike in all."""
+    x, weight, groups = call.axes("input"), call.axes("weight"), axis(call["groups"])
+    for each in (*x[2:], *weight[2:]):
+        hold(each, PLACE)
+    unite(weight[0], groups + axis(length(weight[0]) // call["groups"]))
+    inputs, outputs = groups + weight[1], weight[0]
+    if call["transposed"]:
+        inputs, outputs = outputs, inputs
+    unite(x[1], inputs)
+    for bias in call.axes("bias"):
+        unite(bias, outputs)
+    return [x[0], outputs, *(axis(size, PLACE) for size in call.sizes[2:])]
+
+
+def _pooled(dims: int) -> Rule:
+    """Over the last dimensions, which have places."""
+
+    def rule(call: Call) -> list[Axis]:
+        axes = _same(call)
+        for each in axes[-dims:]:
+            hold(each, PLACE)
+        return axes[:-dims] + [axis(size, PLACE) for size in call.sizes[-dims:]]
+
+    return rule
+
+
+def _layer_norm(call: Call) -> list[Axis]:
+    axes = call.axes("input")
+    for name in ("weight", "bias"):
+        _broadcast(call.axes(name), list(axes))
+    return axes
+
+
+def _channel_norm(call: Call) -> list[Axis]:
+    """Batch norm and group norm: one weight, bias and running average a channel, and groups of channels."""
+    axes = call.axes("input")
+    if "group" in call.arguments:
+        unite(axes[1], axis(call["group"]) + axis(length(axes[1]) // call["group"]))
+    for tensor in call.tensors()[1:]:
+        unite(call.axes_of(tensor)[0], axes[1])
+    return axes
+
+
+def _cut(call: Call) -> list[Axis]:
+    """slice, select: entries are chosen by their place."""
+    axes = call.axes("self")
+    dim = call["dim"] % len(axes)
+    if "index" in call.arguments:
+        hold(axes[dim], "one of its entries is selected by its place")
+        return axes[:dim] + axes[dim + 1 :]
+    if call.sizes[dim] != length(axes[dim]):
+        hold(axes[dim], "it is sliced")
+        axes[dim] = axis(call.sizes[dim], "it is a slice")
+    return axes
+
+
+def _split(call: Call) -> list[Axis]:
+    """Parts of one size are the entries of a product, which all move alike."""
+    axes = call.axes("self")
+    dim = call["dim"] % len(axes)
+    part, whole = call.sizes[dim], length(axes[dim])
+    if call["split_size"] == part and whole % part == 0:
+        own = axis(part)
+        unite(axes[dim], axis(whole // part, "it counts the parts of a split") + own)
+    else:
+        hold(axes[dim], "it is split into parts of several sizes")
+        own = axis(part, "it is a part of a split")
+    axes[dim] = own
+    return axes
+
+
+def _joined(call: Call) -> list[Axis]:
+    dim = call.arguments.get("dim", 0) % len(call.sizes)
+    result: list[Axis] = [() for _ in call.sizes]
+    for tensor in call["tensors"]:
+        axes = call.axes_of(tensor)
+        hold(axes[dim], "it is joined with others")
+        axes[dim] = ()
+        _broadcast(axes, result)
+    result[dim] = axis(call.sizes[dim], "it is joined of several")
+    return result
+
+
+def _padded(call: Call) -> list[Axis]:
+    axes, pad = call.axes("self"), call["pad"]
+    for place in range(len(pad) // 2):
+        dim = len(axes) - 1 - place
+        if any(pad[2 * place : 2 * place + 2]):
+            hold(axes[dim], "it is padded")
+            axes[dim] = axis(call.sizes[dim], "it is padded")
+    return axes
+
+
+def _embedded(call: Call) -> list[Axis]:
+    weight = call.axes("weight")
+    hold(weight[0], "its entries are looked up by their place")
+    return [*call.axes("indices"), weight[1]]
+
+
+ENTRYWISE = (
+    *("lift_fresh", "detach", "alias", "_to_copy", "copy_", "zero_", "fill_"),
+    *("_prelu_kernel", "hardswish", "hardswish_", "hardtanh_"),
+)
+POOLS = {
+    1: ("max_pool1d", "avg_pool1d", "adaptive_avg_pool1d", "upsample_nearest1d", "upsample_linear1d"),
+    2: (
+        *("max_pool2d_with_indices", "avg_pool2d", "_adaptive_avg_pool2d", "adaptive_max_pool2d"),
+        *("upsample_nearest2d", "upsample_bilinear2d", "upsample_bicubic2d"),
+    ),
+    3: ("max_pool3d_with_indices", "avg_pool3d", "_adaptive_avg_pool3d", "adaptive_max_pool3d"),
+}
+REDUCTIONS = ("mean", "sum", "amax", "amin", "var", "std", "logsumexp", "linalg_vector_norm", "prod")
+PRODUCTS = {
+    "mm": ("self", "mat2"),
+    "mv": ("self", "vec"),
+    "dot": ("self", "tensor"),
+    "bmm": ("self", "mat2"),
+    "addmm": ("mat1", "mat2"),
+    "addmv": ("mat", "vec"),
+    "baddbmm": ("batch1", "batch2"),
+    "convolution": ("input", "weight"),  # with a rule of its own
+}
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(ENTRYWISE, pointwise),
+    **dict.fromkeys(("_softmax", "_log_softmax"), _same),
+    **dict.fromkeys(("view", "_unsafe_view", "_reshape_alias", "reshape"), _view),
+    **dict.fromkeys(("t", "transpose", "permute"), _transposed),
+    **dict.fromkeys(REDUCTIONS, _reduced),
+    **{name: _product(*names) for name, names in PRODUCTS.items()},
+    **dict.fromkeys(("native_batch_norm", "native_group_norm", "cudnn_batch_norm"), _channel_norm),
+    **dict.fromkeys(("slice", "select"), _cut),
+    **{name: _pooled(dims) for dims, names in POOLS.items() for name in names},
+    "unsqueeze": _unsqueezed,
+    "squeeze": _squeezed,
+    "expand": _expanded,
+    "repeat": _repeated,
+    "convolution": _convolution,
+    "native_layer_norm": _layer_norm,
+    "cat": _joined,
+    "split": _split,
+    "constant_pad_nd": _padded,
+    "embedding": _embedded,
+}

@@ -1,0 +1,196 @@
+"""Which entries of a network's weights may be permuted together: found by running it once and following its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from ntkfl.connectivity.units.axes import Atom, Axis, axis, hold, length, resolved, unite
+from ntkfl.connectivity.units.operations import PRODUCTS, RULES, Call, pointwise
+
+Function = Callable[[dict[str, Tensor], Any], Tensor]
+
+
+class Factor(NamedTuple):
+    """Part of an axis: its size, and the number of the group whose permutation moves it, None where it stays."""
+
+    size: int
+    group: int | None
+
+
+class Read(NamedTuple):
+    """What a layer reads: the values and the factors of all their axes, in order."""
+
+    values: Tensor
+    factors: tuple[Factor, ...]
+
+
+@dataclass(frozen=True)
+class Units:
+    """The hidden units of a network in groups, each of which may be permuted without changing its function.
+
+    Args:
+        names: of each group, the first weight that it moves. sizes: of each group.
+        factors: of every weight, those of all its axes, in order; a weight's entries, so viewed, move along the groups.
+        held: weights whose first axis stays in its place although it is not the network's output, and why.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    factors: Mapping[str, tuple[Factor, ...]]
+    held: Mapping[str, str]
+
+
+class Followed(NamedTuple):
+    """The axes of a tensor, None where no rule gives them; whether it is of the inputs; the last weight on its way."""
+
+    axes: list[Axis] | None
+    of_input: bool
+    after: str
+
+
+def units_of(
+    function: Function, weights: Mapping[str, Tensor], x: Any, tied: Sequence[Sequence[str]] = ()
+) -> tuple[Units, list[Read]]:
+    """Run the function once, and follow the axes of weights and inputs through its operations.
+
+    Inputs and outputs stay in their places, and so does what is computed from neither weights nor inputs. In a group
+    of convolutions, or of channels that are normalised together, channels are permuted alike in each group.
+
+    Args:
+        function: (weights, x) -> outputs, of torch's operations. weights: all that it reads, by name.
+        x: inputs, at least one sample. tied: names of weights that are to stay equal.
+
+    Returns:
+        The units, and what each layer read: the factors of its inputs, where these depend on x.
+
+    Raises:
+        ValueError: an operation through which axes cannot be followed, with the weights before it.
+    """
+    walk = _Walk(weights, x)
+    for names in tied:
+        for other in names[1:]:
+            for pair in zip(*(walk.followed[weights[name]].axes for name in (names[0], other)), strict=True):
+                unite(*pair)
+    with torch.no_grad(), walk:
+        outputs = function(dict(weights), x)
+    if not isinstance(outputs, Tensor):
+        raise ValueError(f"the network's output is a {type(outputs).__name__}; it must be one tensor")
+    for each in walk.axes_of(outputs):
+        hold(each, OUTPUT)
+    groups: dict[Atom, str] = {}
+    held = {}
+    weighed = {name: [resolved(each) for each in walk.followed[value].axes] for name, value in weights.items()}
+    for name, axes in weighed.items():
+        for atoms in axes:
+            for place, atom in enumerate(atoms):
+                if not atom.held:
+                    groups.setdefault(atom, name if len(atoms) == 1 else f"{name}, part {place}")
+        if axes and axes[0] and all(atom.held not in ("", OUTPUT, INPUT) for atom in axes[0]):
+            held[name] = axes[0][0].held
+    numbers = {atom: number for number, atom in enumerate(groups)}
+    return (
+        Units(
+            tuple(groups.values()),
+            tuple(atom.size for atom in groups),
+            {name: _factors(axes, numbers) for name, axes in weighed.items()},
+            held,
+        ),
+        [Read(value, _factors(map(resolved, axes), numbers)) for value, axes in walk.reads],
+    )
+
+
+OUTPUT, INPUT = "it is the network's output", "it is the network's input"
+CONSTANTS = ("empty_like", "zeros_like", "ones_like", "full_like")  # of whose arguments only the shape counts
+CONSTANT = "it meets a constant, whose entries have places"
+
+
+class _Walk(TorchDispatchMode):
+    """Follows the axes of tensors through every operation that is run under it."""
+
+    def __init__(self, weights: Mapping[str, Tensor], x: Any) -> None:
+        super().__init__()
+        self.followed: Any = WeakTensorKeyDictionary()
+        self.reads: list[tuple[Tensor, list[Axis]]] = []
+        for name, value in weights.items():
+            self.followed[value] = Followed([axis(size) for size in value.shape], False, name)
+        if isinstance(x, Tensor):
+            self.followed[x] = Followed([axis(size, INPUT) for size in x.shape], True, "")
+
+    def axes_of(self, tensor: Tensor) -> list[Axis]:
+        """Those of a tensor; one that comes from neither weights nor inputs is held."""
+        if tensor not in self.followed:
+            return [axis(size, CONSTANT) for size in tensor.shape]
+        known = self.followed[tensor]
+        if known.axes is None:
+            raise ValueError(
+                f"the units cannot be followed through the further results of an operation{_where([known])}"
+            )
+        return list(known.axes)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        arguments = _arguments(func, args, kwargs)
+        given = [tensor for value in arguments.values() for tensor in _tensors(value)]
+        known = [self.followed[tensor] for tensor in given if tensor in self.followed]
+        found = _tensors(result)
+        seeded, name = torch.Tag.nondeterministic_seeded in func.tags, func.overloadpacket.__name__
+        if not seeded and (not known or name.startswith("new_") or name in CONSTANTS):
+            return result
+        rule = RULES.get(name) or (pointwise if torch.Tag.pointwise in func.tags else None)
+        if rule is None or seeded or func._overloadname == "dtype" or not found:
+            why = ", which draws random numbers" if seeded else ""
+            raise ValueError(f"the units cannot be followed through the operation {name}{_where(known)}{why}")
+        if name in PRODUCTS:
+            self._read([arguments[each] for each in PRODUCTS[name]])
+        axes = rule(Call(arguments, self.axes_of, tuple(found[0].shape)))
+        of_input = any(each.of_input for each in known)
+        after = next((each.after for each in reversed(known) if each.after), "")
+        listed = func._schema.returns[0].type.kind() == "ListType"
+        for place, tensor in enumerate(found):
+            fitting = _fitting(axes, tensor) if listed or not place else None
+            self.followed[tensor] = Followed(fitting, of_input, after)
+        return result
+
+    def _read(self, operands: Sequence[Tensor]) -> None:
+        """Keep the operand that depends on the inputs, where the other does not."""
+        moving = [each for each in operands if each in self.followed and self.followed[each].of_input]
+        if len(moving) == 1:
+            self.reads.append((moving[0].detach().clone(), self.axes_of(moving[0])))
+
+
+def _arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Of an operation, by name, with defaults."""
+    declared = func._schema.arguments
+    defaults = {each.name: each.default_value for each in declared if each.has_default_value()}
+    given = defaults | dict(zip((each.name for each in declared), args, strict=False)) | dict(kwargs)
+    return {each.name: given[each.name] for each in declared if each.name in given}
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    values = value if isinstance(value, list | tuple) else [value]
+    return [each for each in values if isinstance(each, Tensor)]
+
+
+def _where(known: Sequence[Followed]) -> str:
+    after = next((each.after for each in reversed(known) if each.after), "")
+    return f", on what {after!r} makes" if after else ""
+
+
+def _fitting(axes: Sequence[Axis], tensor: Tensor) -> list[Axis]:
+    """The axes, where they are as long as the tensor's; parts of a split may be shorter."""
+    return [
+        each if length(each) == size else axis(size, "it is a part of a split")
+        for each, size in zip(axes, tensor.shape, strict=True)
+    ]
+
+
+def _factors(axes: Any, numbers: Mapping[Atom, int]) -> tuple[Factor, ...]:
+    return tuple(Factor(atom.size, numbers.get(atom)) for each in axes for atom in each)

@@ -1,0 +1,42 @@
+"""FedAvg of aligned models: clients permute their units to fit the broadcast model before the server averages."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from ntkfl.connectivity.units.matching import match, permuted, weight_pairs
+from ntkfl.connectivity.units.walk import units_of
+from ntkfl.training.method import Average, LocalRule, Method, Objective, Relocation, Round
+from ntkfl.training.model import Model
+from ntkfl.training.tree import Params, Tree
+
+NAME = "fedavg-aligned"
+NOT_LINEAR = "its clients choose permutations of their units, which jump"
+
+
+def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
+    """w <- w + server_rate * sum_i p_i (P_i w_i - w), p_i proportional to the clients' sample counts.
+
+    P_i permutes units and channels, layer by layer, to where w_i, the client's model after its steps, is nearest to w,
+    as `ntkfl.connectivity.units.matching.match` finds it; its function stays. Where every P_i is the identity, and in
+    cohorts of one client, which has nobody to be averaged with and stays as it is, this is FedAvg. A model without
+    units that could be permuted, or a part whose units must stay, is averaged as it is.
+
+    Raises:
+        ValueError: a server rate that is not positive; in a round, a model whose units cannot be followed.
+
+    Source: the matching of Wang et al. 2020, "Federated learning with matched averaging" (FedMA), of whole models at a
+    fixed width, with the assignments of Ainsworth et al. (2023), Git Re-Basin.
+    """
+    return Method(NAME, objective, local=Aligned(), server=Average(server_rate))
+
+
+class Aligned(LocalRule):
+    """Sends its model aligned to the one it received."""
+
+    def relocation(self, model: Model, x: Tensor, end: Params, broadcast: Tree, now: Round) -> Relocation | None:
+        if now.cohort == 1:
+            return None
+        units, _ = units_of(model.outputs, end, x)
+        orders = match(weight_pairs(units, broadcast["model"], end), units.sizes).orders
+        return lambda params: permuted(params, units, orders)

@@ -1,0 +1,91 @@
+"""Alignment: a cell against networks trained by hand and barriers on a grid; planted answers hold, others do not."""
+
+import numpy as np
+import pytest
+from planted import planted
+
+from bounds.statement import Outcome
+from experiments.studies.alignment import (
+    AFTER,
+    CONNECTED,
+    FEDAVG,
+    FEDGUCCI,
+    INDEPENDENT,
+    ONE_START,
+    STUDY,
+    measure,
+    models,
+)
+from experiments.studies.running.measuring import as_arrays
+from ntkfl.connectivity.network import between
+from ntkfl.estimate import Estimate
+
+
+def point(kind, **changes):
+    return {"data": "digits", "models": kind, "passes": 4, "width": 12, "seed": 1} | changes
+
+
+def cross_entropy(network, x, y):
+    z = network.outputs(x)
+    z = z - z.max(axis=1, keepdims=True)
+    return float((np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(y)), y]).mean())
+
+
+def test_a_cell_is_the_barrier_on_a_fine_grid_and_alignment_lowers_the_distance():
+    found = as_arrays(STUDY, measure(point(INDEPENDENT)))
+    (first, second), x, y = models(point(INDEPENDENT))
+    ends = cross_entropy(first, x, y), cross_entropy(second, x, y)
+    alphas = np.linspace(0, 1, 401)
+    rises = [cross_entropy(between(first, second, a), x, y) - a * ends[0] - (1 - a) * ends[1] for a in alphas]
+    assert found["barrier"] == pytest.approx(max(rises), rel=1e-3) and found["barrier"] >= max(rises) - 1e-9
+    far = np.linalg.norm(first.vector() - second.vector())
+    assert found["distance"] == pytest.approx(far, rel=1e-9) and found["aligned_distance"] < 0.95 * far
+    assert 0.5 < found["moved"] <= 1 and max(ends) < np.log(10)
+
+
+@pytest.mark.parametrize("kind", [CONNECTED, ONE_START, FEDAVG, FEDGUCCI])
+def test_the_other_kinds_differ_from_it_and_are_the_same_when_repeated(kind):
+    (first, second), x, y = models(point(kind))
+    (one, other), again, _ = models(point(INDEPENDENT))
+    assert not np.array_equal(first.vector(), one.vector()) or not np.array_equal(second.vector(), other.vector())
+    if kind == ONE_START:  # the first model of all, from another order of its images
+        assert np.array_equal(first.vector(), one.vector()) and np.array_equal(x, again)
+        near, far = np.linalg.norm(first.vector() - second.vector()), np.linalg.norm(one.vector() - other.vector())
+        assert near < far / 3
+    repeated, _, _ = models(point(kind))
+    assert np.array_equal(second.vector(), repeated[1].vector()) and len(y) == len(x) == 200
+
+
+def cell(at, lower=0.2, power=-0.5):
+    rng = np.random.default_rng([at["width"], at["seed"], len(at["models"]), len(at["data"]), at["passes"]])
+    scale = (
+        at["width"] ** power
+        * rng.uniform(0.9, 1.1)
+        * {INDEPENDENT: 1.0, CONNECTED: 0.5 * lower}.get(at["models"], 0.01)
+    )
+    after = {"barrier": 1.0, "by_weights": lower, "by_activations": lower**2}
+    return {name: Estimate(scale * after[name], 1e-11) for name in AFTER}
+
+
+def test_planted_barriers_are_told_apart():
+    answers = STUDY.summarise(planted(STUDY, cell, seed=range(6)))
+    fallen, lower = answers[:8], answers[8:]
+    assert {answer.outcome for answer in fallen} == {Outcome.HOLDS}
+    assert all(abs(answer.measured.value + 0.5) < 0.1 for answer in fallen)
+    wrong = [number for number, answer in enumerate(lower) if answer.outcome is Outcome.VIOLATED]
+    assert wrong == [1, 4, 7] and [answer.outcome for answer in lower].count(Outcome.HOLDS) == 5
+    rising = STUDY.summarise(planted(STUDY, lambda at: cell(at, 1.5, 0.3), seed=range(6)))
+    assert {answer.outcome for answer in rising[:8]} == {Outcome.VIOLATED}
+    assert [answer.outcome for answer in rising[8:11]] == [Outcome.VIOLATED, Outcome.HOLDS, Outcome.VIOLATED]
+    assert "of 120 pairs of cells lower in 0, higher in 120" in rising[8].note
+
+
+def test_barriers_that_cannot_be_told_from_zero_have_no_power():
+    def none(at):
+        return cell(at) | ({"by_weights": Estimate(1e-12, 1e-11)} if at["width"] > 256 else {})
+
+    answers = STUDY.summarise(planted(STUDY, none, seed=range(6)))
+    assert answers[0].outcome is Outcome.UNTESTED and "no barrier can be told from 0" in answers[0].note
+    assert answers[1].outcome is Outcome.HOLDS
+    few = STUDY.summarise(planted(STUDY, cell, seed=range(1), width=(16, 64), data=("digits",)))
+    assert {answer.outcome for answer in few} == {Outcome.UNTESTED}

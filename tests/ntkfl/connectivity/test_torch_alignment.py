@@ -1,0 +1,199 @@
+"""Modules of any depth aligned: the function stays, no group's order is better, copies are put back."""
+
+from itertools import pairwise, permutations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_units import NETWORKS, X, weights_of
+from torch import nn
+
+from ntkfl.connectivity.alignment import align
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.torch_network import TorchNetwork
+from ntkfl.connectivity.units.matching import permuted
+from ntkfl.connectivity.units.torch_alignment import RULES, align_torch
+from ntkfl.connectivity.units.walk import units_of
+
+seeds, rules = st.integers(0, 10**6), st.sampled_from(RULES)
+
+
+def mlp(*sizes, bias=True):
+    layers = [part for k, m in pairwise(sizes) for part in (nn.Linear(k, m, bias=bias), nn.ReLU())]
+    return nn.Sequential(*layers[:-1])
+
+
+def networks(module, seed, count=2):
+    return [TorchNetwork(module, {**module.state_dict(), **weights_of(module, seed + k)}) for k in range(count)]
+
+
+def inputs(features=3, n=8, seed=1):
+    return np.random.default_rng(seed).normal(size=(n, features))
+
+
+@given(seeds, rules, st.lists(st.integers(1, 6), min_size=1, max_size=3).filter(lambda w: max(w) > 1), st.booleans())
+@settings(max_examples=50)
+def test_the_function_of_an_mlp_stays_and_the_cost_never_rises(seed, by, widths, bias):
+    first, second = networks(mlp(3, *widths, 2, bias=bias), seed)
+    found = align_torch(first, second, inputs(), by)
+    np.testing.assert_allclose(
+        found.aligned.outputs(inputs(seed=2)), second.outputs(inputs(seed=2)), rtol=1e-9, atol=1e-9
+    )
+    assert found.cost_after.lo <= found.cost_before.hi
+    assert [len(order) for order in found.permutations.values()] == [width for width in widths if width > 1]
+    for order in found.permutations.values():
+        np.testing.assert_array_equal(np.sort(order), np.arange(len(order)))
+    for name, value in second.state.items():
+        assert torch.equal(found.aligned.state[name].flatten().sort().values, value.flatten().sort().values)
+
+
+@given(seeds, rules, st.sampled_from(list(NETWORKS)))
+@settings(max_examples=40)
+def test_the_function_of_any_module_stays_and_the_cost_never_rises(seed, by, name):
+    first, second = networks(NETWORKS[name](), seed)
+    found = align_torch(first, second, X, by)
+    np.testing.assert_allclose(found.aligned.outputs(X), second.outputs(X), rtol=1e-8, atol=1e-8)
+    assert found.cost_after.lo <= found.cost_before.hi
+    if by == "weights":  # counted once more, from nothing but the two networks
+        for cost, other in ((found.cost_before, second), (found.cost_after, found.aligned)):
+            far = np.sum((first.vector() - other.vector()) ** 2)
+            assert abs(cost.value - far) <= cost.error + 1e-13 * far
+
+
+@given(seeds, st.sampled_from(RULES), st.booleans())
+@settings(max_examples=25)
+def test_no_other_order_of_one_group_is_nearer(seed, by, bias):
+    first, second = networks(mlp(3, 4, 3, 2, bias=bias), seed)
+    found = align_torch(first, second, inputs(), by)
+
+    def read(network):
+        values, x = [], torch.tensor(inputs())
+        for part in network.module:
+            if isinstance(part, nn.Linear):
+                values.append(x.numpy() / np.sqrt(len(x)))
+            name = next((n for n, p in network.module.named_modules() if p is part), "")
+            state = {k.removeprefix(f"{name}."): v for k, v in network.state.items() if k.startswith(f"{name}.")}
+            x = torch.func.functional_call(part, state, (x,)).detach()
+        return np.concatenate([value.ravel() for value in values])
+
+    numbers = read if by == "activations" else TorchNetwork.vector
+    units, _ = units_of(second.evaluated, second.state, torch.tensor(inputs()))
+    cost = np.sum((numbers(first) - numbers(found.aligned)) ** 2)
+    assert abs(cost - found.cost_after.value) <= found.cost_after.error + 1e-12 * cost
+    for group, size in enumerate(units.sizes):
+        for order in permutations(range(size)):
+            orders = [np.arange(each) for each in units.sizes]
+            orders[group] = np.array(order)
+            moved = TorchNetwork(second.module, permuted(found.aligned.state, units, orders))
+            assert np.sum((numbers(first) - numbers(moved)) ** 2) >= cost * (1 - 1e-12)
+
+
+@given(seeds, st.integers(1, 9), rules)
+@settings(max_examples=30)
+def test_with_one_hidden_layer_it_is_the_alignment_of_two_layer_networks(seed, units, by):
+    first, second = networks(mlp(3, units, 2, bias=False), seed)
+    plain = [TwoLayer(net.state["0.weight"].numpy(), net.state["2.weight"].numpy()) for net in (first, second)]
+    expected = align(*plain, by, inputs() if by == "activations" else None)
+    if units == 1:
+        with pytest.raises(ValueError, match="no units that could be permuted"):
+            align_torch(first, second, inputs(), by)
+        return
+    found = align_torch(first, second, inputs(), by)
+    np.testing.assert_array_equal(found.permutations["0.weight"], expected.permutation)
+    np.testing.assert_array_equal(found.aligned.state["0.weight"], expected.aligned.hidden)
+    np.testing.assert_array_equal(found.aligned.state["2.weight"], expected.aligned.readout)
+
+
+@given(seeds, st.sampled_from(["batch norm", "depthwise", "layer norm of images"]))
+@settings(max_examples=20)
+def test_activations_put_a_permuted_copy_back(seed, name):
+    module = NETWORKS[name]()
+    (first,) = networks(module, seed, 1)
+    weights = {key: value for key, value in first.state.items() if value.is_floating_point()}
+    units, _ = units_of(first.evaluated, weights, X)
+    rng = np.random.default_rng(seed)
+    copy = TorchNetwork(module, permuted(first.state, units, [rng.permutation(size) for size in units.sizes]))
+    found = align_torch(first, copy, X, "activations")
+    assert found.cost_after.value <= 1e-20 * (1 + found.cost_before.value)
+    np.testing.assert_allclose(found.aligned.outputs(X), first.outputs(X), rtol=1e-9, atol=1e-9)
+
+
+@given(seeds, st.integers(2, 4))
+@settings(max_examples=10)
+def test_more_starts_are_never_worse_and_always_the_same(seed, starts):
+    first, second = networks(mlp(3, 6, 5, 6, 2), seed)
+    costs = [float(align_torch(first, second, inputs(), starts=count).cost_after.value) for count in (1, starts)]
+    assert costs[1] <= costs[0]
+    assert float(align_torch(first, second, inputs(), starts=starts).cost_after.value) == costs[1]
+
+
+def test_a_network_is_left_as_it_is_beside_itself_and_ties_are_always_broken_alike():
+    module = mlp(3, 6, 4, 2)
+    first, second = networks(module, 3)
+    twins = {name: value[[0, 0, 1, 1, 2, 2]] if name.startswith("0.") else value for name, value in first.state.items()}
+    twins["2.weight"] = twins["2.weight"][:, [0, 0, 1, 1, 2, 2]] * 0  # duplicate units, and all of them dead
+    twin = TorchNetwork(module, twins)
+    for by in RULES:
+        for own in (first, twin):
+            found = align_torch(own, own, inputs(), by)
+            assert found.sweeps == 1 and found.cost_after.value == 0
+            assert all(np.array_equal(order, np.arange(len(order))) for order in found.permutations.values())
+        one, other = (align_torch(second, twin, inputs(), by).permutations for _ in range(2))
+        assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_batch_norms_running_averages_move_with_their_channels_and_its_counters_stay():
+    module = NETWORKS["batch norm"]().double()
+    first, second = networks(module, 5)
+    module.train()
+    found = align_torch(first, second, X)
+    order = found.permutations["0.weight"]
+    for name in ("1.running_mean", "1.running_var", "1.weight", "1.bias", "0.bias"):
+        assert torch.equal(found.aligned.state[name], second.state[name][order])
+    assert torch.equal(found.aligned.state["1.num_batches_tracked"], second.state["1.num_batches_tracked"])
+    assert module.training and module[1].training
+    assert not np.array_equal(order, np.arange(4))
+
+
+def test_single_precision_stays_single_and_bit_for_bit_the_same_numbers():
+    module = mlp(3, 9, 5, 2).float()
+    first, second = (
+        TorchNetwork(module, {name: value.float() for name, value in weights_of(module.double(), seed).items()})
+        for seed in (0, 1)
+    )
+    found = align_torch(first, second, inputs())
+    for name, value in second.state.items():
+        assert found.aligned.state[name].dtype == torch.float32
+        assert torch.equal(found.aligned.state[name].flatten().sort().values, value.flatten().sort().values)
+
+
+class Escaping(nn.Module):
+    """Leaves torch for numpy, where nothing can follow."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.head = nn.Linear(3, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        z = self.inner(x)
+        return self.head(z) * float(z.detach().numpy()[:, 0].mean())
+
+
+def test_what_cannot_be_aligned_is_refused():
+    first, second = networks(mlp(3, 4, 2), 0)
+    with pytest.raises(ValueError, match=r"network 1 has .*weights of shapes"):
+        align_torch(first, networks(mlp(3, 5, 2), 0)[0], inputs())
+    with pytest.raises(ValueError, match=r"by weights or activations, not by 'weigths'; Did you mean 'weights'\?"):
+        align_torch(first, second, inputs(), "weigths")
+    with pytest.raises(ValueError, match="x has no sample"):
+        align_torch(first, second, inputs(n=0))
+    with pytest.raises(ValueError, match="starts is 0; at least 1 is needed"):
+        align_torch(first, second, inputs(), starts=0)
+    with pytest.raises(ValueError, match=r"has no units that could be permuted$"):
+        align_torch(*networks(mlp(3, 2), 0), inputs())
+    with pytest.raises(ValueError, match=r"through the operation \w+, on what '\w+_l0' makes"):
+        align_torch(*networks(nn.LSTM(3, 4), 0), inputs())
+    with pytest.raises(ValueError, match="computes with more than torch's operations"):
+        align_torch(*networks(Escaping(), 0), inputs())
