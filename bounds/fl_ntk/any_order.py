@@ -1,0 +1,93 @@
+"""Training in any order from a certified checkpoint: |W - W*| never grows, and predictions stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.fl_ntk.ordered_training import OrderedTraining, ordered_draws, small_case
+from bounds.mutants import Mutant, power, replaced, scaled
+from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
+from ntkfl.estimate import Estimate
+
+CLEAR = 1e6  # times the rounding: what a step must have spent for its ratio to be told
+NEVER = 1e9  # stands for the ratio of a step that has lowered nothing
+
+D = sp.Symbol("D", positive=True)
+
+
+def _constants(case: OrderedTraining) -> dict:
+    return {D: case.fit[1].distance}
+
+
+def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
+    """What a step had to lower at least over what it lowered; |W - W*|^2 and what was spent; changes of predictions."""
+    run, off = case.run, case.rounding
+    distance, spent = run.distance, case.claimed * run.spent
+    step, lowered = np.diff(spent), distance[:-1] ** 2 - distance[1:] ** 2
+    doubt = 2 * off * (distance[:-1] + distance[1:]) + 2 * off**2
+    told = step > CLEAR * doubt  # later, nothing is left that could be told from rounding
+    surely = lowered > doubt
+    ratio = np.where(surely, step / np.where(surely, lowered, 1), NEVER)[told].astype(float)
+    error = np.where(surely, 2 * doubt * step / np.where(surely, lowered, 1) ** 2, 0)[told].astype(float)
+    changes = np.abs(run.outputs - run.outputs[0]).astype(float)[1:, :, 0]
+    return (
+        Estimate(ratio.max(initial=0), error.max(initial=0), "long precision"),
+        Estimate(float(distance[-1] ** 2 + spent[-1]), float(2 * off * (distance[-1] + off)), "long precision"),
+        Estimate(changes / np.linalg.norm(case.probes, axis=1), off, "long precision"),
+    )
+
+
+def _leaving() -> OrderedTraining:
+    """Labels as far from the outputs as they are large, 16 neurons: neurons cross kinks that W* has not crossed."""
+    return small_case(2, 1.0, 16, "distance")
+
+
+def _long_steps() -> OrderedTraining:
+    """A certified network, steps 1.5 times as long as allowed."""
+    return small_case(0, 1e-3, 64, "distance", longer=1.5)
+
+
+def _eager_server() -> OrderedTraining:
+    """A certified network, and a server that goes three times as far as the clients' mean."""
+    return small_case(0, 1e-3, 64, "distance", server=3.0)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/any-order",
+        title="A certified checkpoint converges in any order, and its predictions are final to within 2 D |x|",
+        kind=Kind.UPPER,
+        source=Source(
+            BEYOND,
+            "note on theorems beyond the papers, section C",
+            note="one fixed point W* serves every order: relu is homogeneous, so that <grad f_i, W* - W> is exactly "
+            "the residual while no sign off A differs from W*'s, and the gradients stay in the span of C, so that no "
+            "sign does. Steps that are averaged count with their weights: the note's sum over all steps is that of one "
+            "model. Several outputs need no change; both layers trained are not covered. Proof: ntkfl/any_order",
+        ),
+        hypotheses=(
+            Hypothesis(
+                "certified",
+                "sign w*_r.x_i > D kappa_ri for every pair off A, enclosed",
+                lambda case: 0.0 if case.certificate.certified else -1.0,
+            ),
+            Hypothesis("steps", "|E J J' E| <= 2 - eps at every step", lambda case: 1 - case.longer),
+            Hypothesis("server", "the server's step on a mean is at most 1", lambda case: 1 - case.server),
+        ),
+        forms={Form.REPAIRED: Claim((sp.Integer(1), D**2, 2 * D))},
+        constants=_constants,
+        measure=_measure,
+        symbols={D: "|W0 - W*|, the distance of the checkpoint to the point that fits and holds A"},
+        says_left="eps sum eta r^2 of a step over what it lowered |W - W*|^2 by; |W - W*|^2 + eps sum eta r^2 in the "
+        "end; changes of outputs over |x|; in long precision, orders random or chosen against the claim",
+        draws=ordered_draws,
+        mutants=(
+            scaled(sp.Rational(1, 3)),
+            power(D, sp.Rational(11, 10)),
+            replaced(D, D / 2, "half of the distance"),
+            Mutant("predictions that do not move", lambda part: part / 100 if part == 2 * D else part),
+        ),
+        necessity={"certified": _leaving, "steps": _long_steps, "server": _eager_server},
+    ),
+)

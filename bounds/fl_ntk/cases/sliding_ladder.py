@@ -1,0 +1,178 @@
+"""Case: a network with neurons at kinks that hold them, trained by gradient descent with shorter and shorter steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case import Case
+from bounds.options import Options
+from ntkfl.finite_width.sliding import Sliding, sliding
+from ntkfl.problem import Problem, Weights
+
+STEP_SIZES = 2.0 ** -np.arange(5, 12)  # eta
+STARTS = 48  # of each: held neurons begin at random places within one step of their kinks
+TIME = 0.5
+TIMES = np.linspace(0, TIME, 65)  # at which the hypotheses are looked at
+TRIALS = 12
+SAMPLES, FEATURES, WIDTH, HELD = 4, 6, 64, 6
+CLEAR = 0.3  # distance of all other pairs to their kinks
+BETWEEN = (0.25, 0.75)  # psi of drawn pairs
+
+
+@dataclass(frozen=True, eq=False)
+class SlidingLadder(Case):
+    """Weights whose `pairs` are exactly at their kinks; residual at the start; time .5 of gradient flow."""
+
+    x: np.ndarray
+    weights: Weights
+    pairs: np.ndarray
+    residual: np.ndarray
+    seed: int = 0
+
+    @cached_property
+    def sliding(self) -> Sliding:
+        """The pairs at their kinks."""
+        return sliding(Problem(self.x, np.zeros(len(self.x))), self.weights, self.pairs)
+
+    @cached_property
+    def _flow(self) -> tuple[np.ndarray, np.ndarray]:
+        """Residuals exp(-t H_P) r_0, (times, n), and the integrals of them, at `TIMES`."""
+        rates, modes = np.linalg.eigh(self.sliding.kernel())
+        start = modes.T @ self.residual
+        decay = np.exp(-TIMES[:, None] * rates)
+        gone = np.where(rates > 1e-12, -np.expm1(-TIMES[:, None] * rates) / np.maximum(rates, 1e-12), TIMES[:, None])
+        return (decay * start) @ modes.T, (gone * start) @ modes.T
+
+    @property
+    def limit(self) -> np.ndarray:
+        """exp(-t H_P) r_0 at the end, (n,)."""
+        return self._flow[0][-1]
+
+    @cached_property
+    def activations(self) -> np.ndarray:
+        """psi along the flow, (times, q)."""
+        return np.array([self.sliding.activations(residual) for residual in self._flow[0]])
+
+    @property
+    def pushed_back(self) -> float:
+        """How far psi stays within (0, 1) along the flow with a_r r_i < 0; negative where a pair leaves its kink."""
+        psi, signs = self.activations, self.weights.signs[self.pairs[:, 0]]
+        repelled = (signs * self._flow[0][:, self.pairs[:, 1]] >= 0).any()
+        return -1.0 if repelled else float(np.minimum(psi, 1 - psi).min(initial=1.0))
+
+    @property
+    def clearance(self) -> float:
+        """How far all other pairs stay from their kinks along the flow, of what they could move in a step less."""
+        moved = np.einsum("ti,imd->tmd", self._flow[1], self.sliding.features())
+        z = (self.weights.hidden + moved) @ self.x.T
+        side = np.where(self.weights.hidden @ self.x.T >= 0, 1.0, -1.0)
+        side[self.pairs[:, 0], self.pairs[:, 1]] = np.inf
+        z[:, self.pairs[:, 0], self.pairs[:, 1]] = 1.0
+        return float((side * z).min()) - STEP_SIZES[0] * np.abs(self.residual).sum()
+
+    @cached_property
+    def runs(self) -> tuple[np.ndarray, np.ndarray]:
+        """|r_eta - exp(-t H_P) r_0| at the end, and how the pairs' shares of active steps differ from the means of psi.
+
+        Returns:
+            (etas, starts) each; of the shares the root mean square over the pairs.
+        """
+        rng = np.random.default_rng([self.seed, 17])
+        found = [self._descend(eta, rng.uniform(-1, 1, (STARTS, len(self.pairs)))) for eta in STEP_SIZES]
+        return np.array([one for one, _ in found]), np.array([other for _, other in found])
+
+    def _descend(self, eta: float, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All starts at once, from these places beside the kinks, in steps of the own force; (starts,) each."""
+        neuron, sample = self.pairs.T
+        a = self.weights.signs / np.sqrt(len(self.weights.signs))
+        y = a @ np.maximum(self.weights.hidden @ self.x.T, 0) + self.residual
+        w = np.repeat(self.weights.hidden[None], STARTS, axis=0)
+        moved = eta * places * np.abs(a[neuron] * self.residual[sample]) / (self.x[sample] ** 2).sum(axis=1)
+        for k, (r, i) in enumerate(self.pairs):
+            w[:, r] += moved[:, [k]] * self.x[i]
+        active, steps = np.zeros(places.shape), round(TIME / eta)
+        for _ in range(steps):
+            z = w @ self.x.T
+            on = z >= 0
+            active += on[:, neuron, sample]
+            residual = y - a @ np.maximum(z, 0)
+            w += eta * (a[:, None] * on * residual[:, None, :]) @ self.x
+        residual = y - a @ np.maximum(w @ self.x.T, 0)
+        psi = np.trapezoid(self.activations, TIMES, axis=0) / TIME
+        return np.linalg.norm(residual - self.limit, axis=1), np.sqrt(((active / steps - psi) ** 2).mean(axis=1))
+
+    @property
+    def n_runs(self) -> int:
+        """Number of runs."""
+        return len(STEP_SIZES) * STARTS
+
+    def prepare(self) -> None:
+        """Run them now."""
+        _ = self.runs
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        return {"n": len(self.x), "m": len(self.weights.signs), "held pairs": len(self.pairs), "seed": self.seed}
+
+
+@dataclass(frozen=True)
+class SlidingDraw:
+    """Random data of unit length and networks with six neurons at kinks that hold them, psi from .25 to .75."""
+
+    trials: int = TRIALS
+    required: int = 5
+    name: str = "neurons at kinks that hold them"
+
+    def case(self, seed: int) -> SlidingLadder:
+        """The case of one seed."""
+        return sliding_case(seed)
+
+    def strategy(self) -> SearchStrategy[SlidingLadder]:
+        """Other seeds, fewer held pairs."""
+        return st.builds(sliding_case, st.integers(0, 2**31), st.integers(1, HELD))
+
+
+def sliding_case(seed: int, held: int = HELD, *, repelled: bool = False, near: bool = False) -> SlidingLadder:
+    """The case of one seed.
+
+    Args:
+        seed: of data and weights.
+        held: pairs at kinks. repelled: at their kinks, but with a_r r_i > 0. near: another pair starts near its kink.
+    """
+    rng = np.random.default_rng([seed, 19])
+    while True:
+        x = rng.standard_normal((SAMPLES, FEATURES))
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        residual = rng.uniform(0.5, 1.5, SAMPLES) * rng.choice([-1.0, 1.0], SAMPLES)
+        signs = rng.choice([-1.0, 1.0], WIDTH)
+        rows = 2 * rng.standard_normal((40 * WIDTH, FEATURES))
+        hidden = rows[(np.abs(rows @ x.T) > CLEAR).all(axis=1)][:WIDTH]
+        pairs: list[tuple[int, int]] = []
+        problem = Problem(x, np.zeros(SAMPLES))
+        for neuron in range(WIDTH):
+            sample = int(rng.integers(SAMPLES))
+            row = hidden[neuron] - (hidden[neuron] @ x[sample]) * x[sample]
+            z = np.delete(x @ row, sample)
+            if len(pairs) == held or (signs[neuron] * residual[sample] < 0) == repelled or (np.abs(z) <= CLEAR).any():
+                continue
+            one = sliding(problem, Weights(row[None], signs[neuron : neuron + 1]), np.array([[0, sample]]))
+            if BETWEEN[0] < one.activations(residual)[0] < BETWEEN[1]:
+                hidden[neuron] = row
+                pairs.append((neuron, sample))
+        if len(pairs) == held:
+            break
+    if near:
+        free = int(np.setdiff1d(np.arange(WIDTH), [neuron for neuron, _ in pairs])[0])
+        hidden[free] *= 1e-3
+    return SlidingLadder(x, Weights(hidden, signs), np.array(pairs), residual, seed)
+
+
+def sliding_draws(options: Options) -> tuple[SlidingDraw, ...]:
+    """One family; the networks are made for it."""
+    return (SlidingDraw(trials=options.trials or TRIALS),)

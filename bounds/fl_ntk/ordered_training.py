@@ -1,0 +1,176 @@
+"""Cases: training that goes on from a checkpoint in an order that is random, or that an adversary chooses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.fl_ntk.certificates.checkpoint_draw import CheckpointDraw, checkpoint_draws
+from bounds.options import Options
+from ntkfl.any_order import AnyOrderCertificate, certify_any_order
+from ntkfl.any_order.constraint_rows import Nearest
+from ntkfl.any_order.orders import Aim, OrderedRun, run_in_order
+from ntkfl.connectivity.paths.long_sums import LONG_EPS
+from ntkfl.problem import Problem, Weights
+
+STEPS_RUN = 24
+EPS = 2e-3  # of 2: how far below the limit every step stays
+PROBES = 5
+SMALL, TRIES, FEW_TRIES = 100, 6, 2  # neurons up to which an adversary looks at more batches, and how many
+TRAINED = 5  # seeds of trained networks
+AIMS: tuple[Aim, ...] = ("random", "distance", "residual", "probe")
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedTraining:
+    """A network, and 24 steps from it: any batches and weights, every fifth step a mean of three models.
+
+    Args:
+        aim: what the adversary wants to grow. longer, server: as in `run_in_order`; above 1 they break the rules.
+    """
+
+    problem: Problem
+    weights: Weights
+    aim: Aim
+    seed: int
+    longer: float = 1.0
+    server: float = 1.0
+    claimed: float = 0.5  # of the eps that steps keep to: what the theorem is asked for, so that it is no tie
+
+    @cached_property
+    def certificate(self) -> AnyOrderCertificate:
+        """What is certified of the network before these steps."""
+        return certify_any_order(self.problem, self.weights)
+
+    @cached_property
+    def probes(self) -> np.ndarray:
+        """Unit inputs on which predictions are watched."""
+        x = np.random.default_rng([self.seed, 7]).standard_normal((PROBES, self.problem.d))
+        return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+    @cached_property
+    def fit(self) -> tuple[np.ndarray, Nearest]:
+        """W* in long precision, with D: of the certificate; where it has failed, that of the empty set A.
+
+        Raises:
+            ArithmeticError: there is none.
+        """
+        try:
+            return self.certificate.claimed_point()
+        except ValueError as error:
+            raise ArithmeticError(str(error)) from None
+
+    @cached_property
+    def run(self) -> OrderedRun:
+        """The steps, in long precision, seen from W*."""
+        return run_in_order(
+            self.problem,
+            self.weights,
+            self.fit[0],
+            steps=STEPS_RUN,
+            aim=self.aim,
+            eps=EPS,
+            probes=self.probes,
+            tries=TRIES if len(self.weights.signs) <= SMALL else FEW_TRIES,
+            seed=self.seed,
+            longer=self.longer,
+            server=self.server,
+        )
+
+    @cached_property
+    def rounding(self) -> float:
+        """Of distances to W*: of long precision, and what float64 leaves open about W*."""
+        point, nearest = self.fit
+        return float(64 * LONG_EPS * np.sqrt((point**2).sum())) + 2 * nearest.slack
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        return {"problem": self.problem.name, "n": self.problem.n, "m": len(self.weights.signs), "aim": self.aim}
+
+
+@dataclass(frozen=True)
+class SmallDraw:
+    """Two to four samples, 64 neurons, labels of size 1 to 100 near the outputs, a few neurons beside kinks."""
+
+    name: str = "small networks in any order"
+    trials: int = 20
+    required: int = 5
+
+    def case(self, seed: int) -> OrderedTraining:
+        """The case of one seed."""
+        return small_case(seed, 10.0 ** -(2 + seed % 3), 64, AIMS[seed % 4])
+
+    def strategy(self) -> SearchStrategy[OrderedTraining]:
+        """Any distance of the labels, few neurons."""
+        return st.builds(
+            small_case,
+            st.integers(0, 2**31),
+            st.floats(1e-5, 1.0),
+            st.integers(4, 64),
+            st.sampled_from(AIMS),
+        )
+
+
+def small_case(seed: int, distance: float, width: int, aim: Aim, **broken: float) -> OrderedTraining:
+    """Labels a part `distance` of their size from the outputs; near-duplicates and held pairs in some.
+
+    Args:
+        seed: of data, network and order. distance: of the labels, relative. width: m. aim: of the order, see
+            `run_in_order`.
+        broken: fields of the case that break a hypothesis.
+    """
+    rng = np.random.default_rng([seed, 11])
+    n, d, size = int(rng.integers(2, 5)), 5, 10.0 ** rng.uniform(0, 2)
+    x = rng.standard_normal((n, d))
+    if seed % 5 == 1:
+        x[-1] = x[0] + 0.1 * rng.standard_normal(d)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    hidden = size * rng.standard_normal((width, d))
+    for r, i in zip(rng.integers(width, size=3), rng.integers(n, size=3), strict=True):
+        hidden[r] -= (hidden[r] @ x[i] - 0.01 * distance * size * rng.standard_normal()) * x[i]
+    weights = Weights(hidden, rng.choice([-1.0, 1.0], width))
+    direction = rng.standard_normal(n)
+    y = weights.outputs(x) + distance * size * direction / np.linalg.norm(direction)
+    problem = Problem(x, y, np.minimum(np.arange(n), 1), name="small networks in any order")
+    return OrderedTraining(problem, weights, aim, seed, **broken)
+
+
+@dataclass(frozen=True)
+class TrainedDraw:
+    """The networks of another family of checkpoints, trained on in any order."""
+
+    family: CheckpointDraw
+
+    @property
+    def name(self) -> str:
+        """The family's, in any order from there."""
+        return f"{self.family.name}, then in any order"
+
+    @property
+    def trials(self) -> int:
+        """The family's, but no more than five: they are larger."""
+        return min(self.family.trials, TRAINED)
+
+    @property
+    def required(self) -> int:
+        """As many as the family's."""
+        return self.family.required
+
+    def case(self, seed: int) -> OrderedTraining:
+        """The case of one seed."""
+        run = self.family.case(seed)
+        return OrderedTraining(run.problem, run.weights, AIMS[seed % 4], seed)
+
+    def strategy(self) -> SearchStrategy[OrderedTraining]:
+        """As of small networks."""
+        return SmallDraw().strategy()
+
+
+def ordered_draws(options: Options) -> tuple[SmallDraw | TrainedDraw, ...]:
+    """Small networks, and digits (n=8) or the user's data at width 1000 after 300 rounds."""
+    return SmallDraw(), *(TrainedDraw(family) for family in checkpoint_draws(options))

@@ -1,0 +1,108 @@
+"""X.14: FedProx, local momentum and SCAFFOLD in the kernel regime, as maps of the residual."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.cases.engine_residuals import MethodsDraw, engine_residuals
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
+from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
+from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
+from bounds.symbols import K, N, T, eta_global, eta_local, n
+from ntkfl.estimate import Estimate
+
+PULL, MOMENTUM = 0.7, 0.6
+
+mu, beta = sp.symbols("mu beta", positive=True)
+shares = sp.MatrixSymbol("S", n, n)
+prox, heavy, scaffold, before = (sp.MatrixSymbol(f"r_{name}", n, T) for name in ("prox", "mom", "scaf", "before"))
+
+DRAWN = D + mu * IDENTITY
+OF_PROX = DRAWN**-1 * (IDENTITY - (IDENTITY - eta_local * DRAWN) ** K)
+OF_MOMENTUM = eta_local * ((2 + beta) * IDENTITY - eta_local * D)
+MEAN_RESIDUAL = N / (eta_global * eta_local * K) * H**-1 * (before - scaffold)  # a: over the round's local steps
+CORRECTION = D**-1 * (eta_local * K * IDENTITY - RESPONSE) * (H / N - D) * MEAN_RESIDUAL
+
+
+def _residuals(case: FederatedRun) -> tuple[Estimate, ...]:
+    """y(t) - y, (n, T+1), of FedProx, of FedAvg with local momentum, and of SCAFFOLD, by the training engine."""
+    rate = {"server_rate": case.setup.eta_global}
+    return (
+        engine_residuals(case, "fedprox", {"mu": PULL} | rate),
+        engine_residuals(case, "fedavg", rate, MOMENTUM),
+        engine_residuals(case, "scaffold", rate),
+    )
+
+
+def _constants(case: FederatedRun) -> dict:
+    of_prox, of_momentum, of_scaffold = _residuals(case)
+    sizes = np.bincount(case.problem.owner)[case.problem.owner]
+    return map_constants(case) | {
+        shares: np.diag(sizes / case.problem.n),
+        mu: PULL,
+        beta: MOMENTUM,
+        prox: of_prox[:, :-1],
+        heavy: of_momentum[:, :-1],
+        scaffold: of_scaffold[:, 1:-1],
+        before: of_scaffold[:, :-2],
+    }
+
+
+def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
+    of_prox, of_momentum, of_scaffold = _residuals(case)
+    return of_prox[:, 1:], of_momentum[:, 1:], of_scaffold[:, 2:]
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/X.14",
+        title="FedProx, local momentum and SCAFFOLD in the kernel regime",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "after X.1",
+            note="a client moves by its own features times P r. Under FedProx P is f_K of H_cc + mu I; with momentum "
+            "beta, begun anew each round, two local steps make it eta_l ((2 + beta) I - eta_l H_cc); both with "
+            "weights n_c/n. SCAFFOLD (option II, equal weights) steps along r_c + H_c. a/N - H_cc a_c, a being the "
+            "mean of the residuals in the last round's local steps, which is H^-1 N/(eta_g eta_l K) times what the "
+            "residual lost in it: a recursion of two rounds",
+        ),
+        hypotheses=(at_most(400), POSITIVE_SPECTRUM),
+        forms={
+            Form.REPAIRED: Claim(
+                (
+                    (IDENTITY - eta_global * H * shares * OF_PROX) * prox,
+                    (IDENTITY - eta_global * H * shares * OF_MOMENTUM) * heavy,
+                    scaffold - eta_global / N * H * (RESPONSE * scaffold - CORRECTION),
+                ),
+                note="two local steps; SCAFFOLD from its second round on",
+            )
+        },
+        constants=_constants,
+        measure=_measure,
+        symbols=MAP_SYMBOLS
+        | {
+            shares: "n_c/n of each sample's client, on the diagonal",
+            mu: "strength of FedProx's proximal term",
+            beta: "momentum of the clients' steps",
+            prox: "y(t) - y under FedProx, one column a round",
+            heavy: "the same under FedAvg with local momentum",
+            scaffold: "the same under SCAFFOLD, t = 1..T-1",
+            before: "the same under SCAFFOLD a round before",
+        },
+        says_left="y(t+1) - y of the linearised network trained by the engine: FedProx, FedAvg with local momentum, "
+        "SCAFFOLD",
+        draws=lambda options: (MethodsDraw(min(6, options.trials or 6)),),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            power(eta_local, sp.Rational(1, 2)),
+            replaced(mu, 0, "no proximal term", Change.FACTOR),
+            replaced(beta, 0, "no momentum", Change.FACTOR),
+            sign_flipped(before, "the residual a round before"),
+        ),
+        uses=("fl-ntk/X.1",),
+    ),
+)

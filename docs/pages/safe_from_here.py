@@ -1,0 +1,173 @@
+# ---
+# jupyter:
+#   slow: true
+# ---
+
+# %% [markdown]
+# # Is this training safe from here on?
+#
+# You have trained a network, and keep on training it: other batches, more clients, another number of local steps,
+# on a schedule that nobody knows yet. Can that still go wrong? Of a **checkpoint** this question can have an answer
+# that is proved: from these weights on, the training loss tends to 0 *whatever the order of batches, clients and
+# steps is*, no later model is farther from this one than a stated distance, and the classes of these test samples
+# are final. This page goes from a checkpoint of yours to that sentence.
+#
+# It is for networks with one hidden ReLU layer of which that layer is trained (with biases, with one output or
+# several), on sums of squares. What is not covered stands [at the end](#what-is-proved-and-what-is-not).
+#
+# ## A checkpoint
+#
+# Any program may have made it, with any optimiser: only its weights are looked at. Here it is PyTorch, with
+# momentum, on twenty of scikit-learn's digits.
+
+# %%
+import numpy as np
+import torch
+from safetensors.torch import save_file
+
+import ntkfl
+
+digits = ntkfl.data.digits(n=20, clients=2, seed=0, test=300)
+x, y = torch.tensor(digits.x), torch.tensor(digits.y)
+
+torch.manual_seed(0)
+width = 2000
+net = torch.nn.Sequential(
+    torch.nn.Linear(x.shape[1], width), torch.nn.ReLU(), torch.nn.Linear(width, 1, bias=False)
+).double()
+with torch.no_grad():
+    net[0].weight.normal_()
+    net[0].bias.normal_()
+    net[2].weight.copy_((2 * torch.randint(2, (1, width)) - 1) / width**0.5)
+net[2].weight.requires_grad_(False)
+
+sgd = torch.optim.SGD(net[0].parameters(), lr=0.05, momentum=0.9)
+for step in range(141):
+    loss = ((net(x).squeeze(1) - y) ** 2).sum() / 2
+    if step in (40, 140):
+        save_file(net.state_dict(), f"step_{step}.safetensors")
+        print(f"step {step}: |y - f| = {(2 * loss.item()) ** 0.5:.3g}")
+    sgd.zero_grad()
+    loss.backward()
+    sgd.step()
+
+# %% [markdown]
+# The data go into a `.npz` file beside it: `x`, `y`, and if you have them `owner` (the client of each sample),
+# `x_test` and `y_test`. The rows must be what the network sees.
+
+# %%
+np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x_test, y_test=np.sign(digits.y_test))
+
+# %% [markdown]
+# ## The question
+#
+# First the checkpoint after 40 steps:
+
+# %%
+# !ntkfl certify --any-order --data mine.npz --weights step_40.safetensors
+
+# %% [markdown]
+# Not certified. That is no verdict on the training, only on this proof: the network is not close enough to its data
+# yet. The last line says by how much: about so many times smaller the residual would have to be. Train on, and ask
+# again:
+
+# %%
+# !ntkfl certify --any-order --data mine.npz --weights step_140.safetensors --test --plot margins.png --attack 300
+
+# %% [markdown]
+# **What is proved** are the two sentences at the top. Below them stand the numbers that they rest on:
+#
+# - **D, distance to the fit**. There is a point $W^*$ that fits every label, at this distance. The proof shows that
+#   no step of any order leads away from $W^*$; so training stays in a ball, and comes to rest in it.
+# - **pairs held at kinks**. A neuron that changes sides on a sample would spoil the argument. Pairs of a neuron and a
+#   sample that could do so are few (here none), and $W^*$ is chosen with these neurons exactly at their kinks; there
+#   they may cross as often as they like.
+# - **margin off A**: all other pairs keep their side, with this to spare. It is above 0, or there is no certificate.
+# - **steps allowed**: the longest steps that the sentence covers. They are steps on *half the sum* of squares over a
+#   batch of distinct samples. If your loss is the mean over a batch of $b$ samples, your learning rate is $b / 2$
+#   times the step meant here.
+# - **test samples whose class is final**: no continuation can change their sign. The picture shows by how much:
+#   margins above the line are final whatever else is known.
+# - **an adversary**: a search for an order that breaks the sentence. It finds none, and it must not; it is a check of
+#   the certificate by other means, and no part of the proof.
+
+# %%
+from IPython.display import Image
+
+Image("margins.png", width=560)
+
+# %% [markdown]
+# ## Go on training, in the worst way
+#
+# From Python the certificate is an object. Let us take it at its word: single samples in a random order, each with the
+# longest step allowed, one client alone for a while, then the other.
+
+# %%
+from pathlib import Path
+
+from ntkfl.connectivity.network_files import load_biased_network
+
+network, biased = load_biased_network(Path("step_140.safetensors"))
+features = np.column_stack([digits.x, np.ones(len(digits.x))])  # a bias is the weight of a constant feature
+problem = ntkfl.Problem(features, digits.y, digits.owner)
+found = ntkfl.certify_any_order(problem, network)
+print("certified:", found.certified, "  D:", found.distance, "  held:", len(found.held))
+
+# %%
+start, point = network.hidden, found.fitted_weights()
+w, rng = start.copy(), np.random.default_rng(1)
+eta = 0.99 * found.step_limit_for(1)
+distances = []
+for step in range(4001):
+    outputs = np.maximum(features @ w.T, 0) @ network.readout.ravel()
+    if step % 1000 == 0:
+        distances.append(float(np.linalg.norm(w - point)))
+        print(f"step {step}: |y - f| = {np.linalg.norm(digits.y - outputs):.2g}, |W - W*| = {distances[-1]:.5g}")
+    i = rng.choice(np.flatnonzero(digits.owner == (step // 100) % 2))
+    pull = eta * (digits.y[i] - outputs[i])
+    w = w + pull * (features[i] @ w.T >= 0)[:, None] * network.readout.ravel()[:, None] * features[i]
+print("never farther from W*:", sorted(distances, reverse=True) == distances)
+print("within 2 D of the checkpoint:", np.linalg.norm(w - start) <= 2 * found.distance.hi)
+
+# %% [markdown]
+# And the predictions: what was called final has stayed, and every output lies in the interval that was known before.
+
+# %%
+seen = np.column_stack([digits.x_test, np.ones(len(digits.x_test))])
+final, interval = found.final(seen), found.enclosure(seen)
+later = np.maximum(seen @ w.T, 0) @ network.readout.ravel()
+settled = final != "open"
+print(f"{settled.sum()} of {len(final)} classes are final; changed since: {(np.sign(later) != final)[settled].sum()}")
+print("all outputs in their intervals:", bool(((interval.lo <= later) & (later <= interval.hi)).all()))
+
+# %% [markdown]
+# ## Where it ends
+#
+# Take away a hypothesis, and the sentence is false: the adversary finds an order that leads away from $W^*$ where the
+# network is not certified, or where steps are longer than allowed.
+
+# %% tags=["noise:0.5"]
+from ntkfl.any_order.adversary import attack_any_order
+
+early, _ = load_biased_network(Path("step_40.safetensors"))
+print("not certified:", attack_any_order(ntkfl.certify_any_order(problem, early), trials=2000))
+print("longer steps:", attack_any_order(found, trials=2000, longer=1.2))
+
+# %% [markdown]
+# ## What is proved, and what is not
+#
+# - The sentence is about the stored floats as real numbers, and about training in real arithmetic from there on. All
+#   that decides is enclosed, so rounding cannot have made the certificate hold; rounding of later training is not in
+#   it.
+# - It covers gradient steps of any batches in any order, any clients, any numbers of local steps, and means of such
+#   models with server steps up to 1. It does not cover momentum or control variates *after* the checkpoint, a readout
+#   that is trained too, or deeper networks.
+# - It says that the *training* loss tends to 0, and what the network will answer. It does not say that the answers are
+#   right.
+# - `NOT CERTIFIED` proves nothing. How near a network must be, and what ends the reach of this proof, is measured in
+#   `ntkfl study run any-order-frontier`.
+# - The theorem with its proof is the docstring of `ntkfl.any_order`; it is held against runs, with every hypothesis
+#   shown to be needed, as a statement of the catalogue: `ntkfl verify fl-ntk/any-order`.
+#
+# `ntkfl certify --any-order --watch` trains a network here, by Algorithm 1, until a round certifies. Before any
+# training other theorems apply: [will this network converge?](will_it_converge.ipynb)

@@ -1,0 +1,228 @@
+"""`ntkfl certify --any-order`: a proof for every order of further training, of a network trained here or of a file."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import typer
+
+from experiments.console.bad_input import bad_input
+from experiments.console.certify_defaults import DEFAULTS, FIELDS, NOT_CERTIFIED, SPHERE_SIZE, WATCHED_ROUNDS
+from experiments.console.choices import BUILT_IN_SIZE, chosen_problem, setting
+from experiments.console.interruptible import if_stopped
+from experiments.console.output_files import reserved
+
+if TYPE_CHECKING:
+    from bounds.options import Options
+    from ntkfl.any_order import AnyOrderCertificate
+    from ntkfl.connectivity.network import TwoLayer
+    from ntkfl.problem import Problem, Setup
+
+TESTED = 500  # images of a built-in data set
+PICTURES = (".png", ".svg")
+
+
+@dataclass(frozen=True)
+class AnyOrder:
+    """What was asked of `ntkfl certify --any-order`; see its options."""
+
+    after: int
+    watch: bool
+    every: int
+    weights: Path | None
+    momentum: bool
+    test: bool
+    plot: Path | None
+    json_file: Path | None
+    attack: int | None = None
+
+    def check(self) -> None:
+        """Raise ValueError where the options do not go together."""
+        if self.weights is not None and (self.watch or self.after or self.momentum):
+            raise ValueError("--weights brings a trained network; --watch, --after and --momentum train one: choose")
+        if self.momentum and not (self.watch or self.after):
+            raise ValueError("--momentum is for the rounds of --watch or --after: give one of them")
+        if self.attack is not None and self.attack < 1:
+            raise ValueError(f"--attack is {self.attack}; it is a number of steps to look at, 1 or more")
+        if self.plot is not None and not self.test:
+            raise ValueError("--plot shows the margins of test samples: give --test too")
+        if self.plot is not None and self.plot.suffix.lower() not in PICTURES:
+            raise ValueError(f"{self.plot} has the suffix {self.plot.suffix!r}; pictures are {' or '.join(PICTURES)}")
+
+
+def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
+    """Train or read, certify, print and write. Exit status: as `ntkfl certify`."""
+    inputs = (options.data, None if asked.weights is None else str(asked.weights))
+    with ExitStack() as stack:
+        network: TwoLayer | None = None
+        with bad_input():
+            size = SPHERE_SIZE if options.data in (None, "sphere") else BUILT_IN_SIZE
+            problem = chosen_problem(options, "sphere", size, TESTED if asked.test else None)
+            setup = options.setup(seed=options.seed, **DEFAULTS)
+            if asked.weights is not None:
+                problem, network = _read(problem, asked.weights)
+                setup = replace(setup, width=len(network.hidden))
+            if asked.test and problem.x_test is None:
+                raise ValueError(f"{problem.name} has no test samples: give x_test and y_test in a .npz file")
+            write, draw = stack.enter_context(reserved(asked.json_file, asked.plot, inputs=inputs))
+        with bad_input(ValueError, FloatingPointError):
+            if network is not None:
+                from ntkfl.any_order import certify_any_order
+
+                round_, found = 0, certify_any_order(problem, network)
+            else:
+                round_, found = _trained(problem, setup, asked, options.rounds)
+        where = f"network of {asked.weights}" if asked.weights else f"network after round {round_}"
+        typer.echo(f"{found}\n  setting: {setting(problem, setup, *FIELDS)}\n  {where}")
+        if not found.certified and found.shortfall:
+            typer.echo(f"  it would certify with a residual about {found.shortfall:g} times smaller (an estimate)")
+        tested = _tested(found, problem) if asked.test else {}
+        if tested:
+            typer.echo(
+                f"  test samples whose class is final: {tested['final']} of {tested['samples']}"
+                + (f", accuracy there {tested['accuracy']:.4g}" if tested["final"] else "")
+            )
+        attacked = _attacked(found, asked.attack, options.seed) if asked.attack else {}
+        if draw:
+            draw(_picture(found, problem, asked.plot))
+        if write:
+            record = _record(options, problem, setup, asked, round_, found) | ({"test": tested} if tested else {})
+            record |= {"attack": attacked} if attacked else {}
+            write(json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    if not found.certified or (attacked and attacked["broken"]):
+        raise typer.Exit(NOT_CERTIFIED)
+
+
+def _attacked(found: AnyOrderCertificate, trials: int, seed: int) -> dict[str, Any]:
+    """What an adversary finds against what is certified, or would have been, printed and as a record."""
+    from ntkfl.any_order.adversary import attack_any_order
+
+    with bad_input():
+        attack = attack_any_order(found, trials=trials, seed=seed)
+    typer.echo(f"  {attack}")
+    if found.certified and attack.broken:
+        typer.echo("  this contradicts the certificate: one of the two is wrong; please report it", err=True)
+    return attack.to_dict()
+
+
+def _read(problem: Problem, path: Path) -> tuple[Problem, TwoLayer]:
+    """The network of a file, and the data with a constant feature where it has biases."""
+    from ntkfl.connectivity.affine_network import with_constant
+    from ntkfl.connectivity.network_files import load_biased_network
+
+    network, biased = load_biased_network(path)
+    if biased:
+        x_test = None if problem.x_test is None else with_constant(problem.x_test)
+        name = f"{problem.name} and a constant feature"
+        problem = replace(problem, x=with_constant(problem.x), x_test=x_test, name=name)
+    return problem, network
+
+
+def _trained(problem: Problem, setup: Setup, asked: AnyOrder, rounds: int | None) -> tuple[int, AnyOrderCertificate]:
+    """The first round that certifies, or the last one judged."""
+    from ntkfl.any_order.watching import certify_after_in_any_order, watch_any_order
+
+    if not asked.watch:
+        return asked.after, certify_after_in_any_order(problem, setup, asked.after, asked.every, asked.momentum)
+    limit = WATCHED_ROUNDS if rounds is None else rounds
+    judged: tuple[int, AnyOrderCertificate] | None = None
+
+    def kept() -> str:
+        return (
+            "no round was judged" if judged is None else f"round {judged[0]} was the last one judged: {judged[1].why}"
+        )
+
+    with if_stopped(kept):
+        for judged in watch_any_order(problem, setup, limit, asked.every, momentum=asked.momentum):
+            reached, found = judged
+            if not found.certified:
+                typer.echo(f"round {reached}: |y - f| = {float(found.residual.hi):.3g}; {found.why}", err=True)
+    assert judged is not None  # round 0 is judged before any training
+    return judged
+
+
+def _tested(found: AnyOrderCertificate, problem: Problem) -> dict[str, Any]:
+    """How many test samples have a final class, and how many of these classes are right."""
+    assert problem.x_test is not None and problem.y_test is not None
+    final = found.final(problem.x_test)
+    settled = final != "open"
+    labels = problem.y_test.reshape(len(final), -1)
+    true = np.sign(labels[:, 0]) if labels.shape[1] == 1 else labels.argmax(axis=1)
+    right = int((final[settled] == true[settled]).sum())
+    count = int(settled.sum())
+    return {
+        "samples": len(final),
+        "final": count,
+        "share": count / len(final),
+        "right": right,
+        "accuracy": right / count if count else None,
+    }
+
+
+def _picture(found: AnyOrderCertificate, problem: Problem, path: Path | None) -> bytes:
+    """Margins on the test samples over 2 D |a| |x|, sorted: above 1 the class is final whatever else is known."""
+    from io import BytesIO
+
+    from matplotlib.figure import Figure
+
+    from ntkfl.gram.error_free import row_norms
+
+    assert problem.x_test is not None and path is not None
+    outputs, final = found.enclosure(problem.x_test), found.final(problem.x_test)
+    if outputs.value.size == len(final):
+        margin = np.abs(outputs.value.reshape(-1))
+    else:
+        top = np.sort(outputs.value, axis=1)
+        margin = (top[:, -1] - top[:, -2]) / 2
+    scale = found.prediction_radius * row_norms(problem.x_test)
+    ratio = margin / np.where(scale > 0, scale, np.inf) if found.certified else np.zeros(len(margin))
+    order = np.argsort(ratio)
+    share, settled = (np.arange(len(ratio)) + 0.5) / len(ratio), (final != "open")[order]
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for here, color, name in ((settled, "tab:blue", "final"), (~settled, "tab:red", "open")):
+        if here.any():
+            axes.plot(share[here], ratio[order][here], ".", color=color, label=f"{name}: {here.sum()} of {len(here)}")
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set(
+        xlabel="share of test samples, by margin",
+        ylabel="margin / (2 D |a| |x|)",
+        title=f"{problem.name}, n = {problem.n}",
+    )
+    if (ratio > 0).any():
+        axes.set_yscale("log")
+    axes.legend()
+    content = BytesIO()
+    kind = path.suffix.lower()[1:]
+    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    figure.savefig(content, format=kind, dpi=150, metadata=metadata)
+    return content.getvalue()
+
+
+def _record(
+    options: Options, problem: Problem, setup: Setup, asked: AnyOrder, round_: int, found: AnyOrderCertificate
+) -> dict[str, Any]:
+    """The certificate, what identifies the network, and the command that certifies it again."""
+    from ntkfl.any_order.words import sentences
+    from ntkfl.trajectory import provenance
+
+    chosen = {name: getattr(options, name) for name in ("data", "n", "clients", "partition")}
+    steps = {name: getattr(setup, name) for name in FIELDS}
+    words = [f"--{name.replace('_', '-')} {value}" for name, value in (chosen | steps).items() if value is not None]
+    words += ["--unit"] if options.unit else []
+    words += [f"--weights {asked.weights}"] if asked.weights else []
+    words += [f"--after {round_} --every {asked.every}"] if round_ else []
+    words += ["--momentum"] if asked.momentum and round_ else []
+    return {
+        **found.to_dict(),
+        "round": round_,
+        "proved": list(sentences(found)),
+        "setting": setting(problem, setup, *FIELDS),
+        "replay": " ".join(["ntkfl certify --any-order", *words]),
+        "provenance": provenance(weights=setup.seed),
+    }

@@ -1,0 +1,205 @@
+"""Any-order frontier: from which round on is convergence proved for every order, and what ends the proof's reach?
+
+Digits, trained with the tuned heavy ball at the server; every few rounds the network is judged by the any-order
+certificate and by X.11 and X.12. And at the start: the largest distance D at which the certificate would hold, were
+the labels that near. What ends it is a chain reaction in D itself. Of m n pairs some q = sqrt(2/pi) m n kappa D lie
+within kappa D of their kinks and are held, kappa about sqrt(few/m). A neuron that is held at the kink of x_i may move
+by D |G_ij| at the kink of x_j, G = x x^T, so that q sqrt(2/pi) D sum_j |G_ij| more pairs are held, at distances up to
+D |G_ij|: they add gamma D^4 to D^2, gamma = (2/pi) m n kappa sum_j |G_ij|^3 / 3. D_0^2 = D^2 - gamma D^4 has a
+solution up to D = (2 gamma)^(-1/2), which goes with m^(-1/4) and about 1/n.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bounds.certificates import a_priori_certificate, expected
+from experiments.studies.answers import along, exponent, upper
+from experiments.studies.chart import Chart, Label, Panel, Role, Series
+from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from ntkfl import certify_any_order, data, gram
+from ntkfl.any_order.reach import reach
+from ntkfl.any_order.watching import momentum_checkpoints
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem, Setup, Weights
+from verification.certification import best_certificate
+
+if TYPE_CHECKING:
+    import xarray
+
+ROUNDS, EVERY = 300, 5
+SHARE = 0.5  # eta_local over its stability limit
+SOURCE = "note on theorems beyond the papers, section C"
+
+
+def measure(point: Point) -> Measured:
+    """First rounds that certify, NaN where none does; what the any-order certificate finds there; its reach."""
+    n, width, clients = int(point["n"]), int(point["width"]), int(point["clients"])
+    problem = data.digits(n=n, clients=clients, partition=str(point["partition"]), seed=int(point[SEED]))
+    blocks = [gram.infinite(problem.x[members]) for members in problem.clients()]
+    step = SHARE * 2 / max(float(np.linalg.eigvalsh(block)[-1]) for block in blocks)
+    setup = Setup(width, eta_local=step, local_steps=int(point["local_steps"]), seed=int(point[SEED]))
+    start = draw(width, problem.d, setup.seed)
+    edge = reach(certify_any_order(problem, start))
+    return {
+        "edge": float("nan") if edge is None or edge.nearest is None else float(edge.nearest.distance.value),
+        "edge_held": float("nan") if edge is None else float(len(edge.rows.neuron)),
+        "chain": chain_reaction(problem.x, width),
+        "a_priori": float(a_priori_certificate(problem, setup, start).shortfall),
+        **_first_rounds(problem, setup),
+    }
+
+
+def chain_reaction(x: np.ndarray, width: int) -> float:
+    """D = (2 gamma)^(-1/2) for unit rows and Gaussian weights; kappa_i^2 m = sum_jl G_ij G_il E[s_j s_l] (H^-1)_jl."""
+    inner, h = x @ x.T, gram.infinite(x)
+    both = (np.pi - np.arccos(np.clip(inner, -1, 1))) / (2 * np.pi)  # E[s_j s_l]
+    kappa = np.sqrt(np.einsum("ij,jl,il->i", inner, both * np.linalg.inv(h), inner) / width)
+    others = (np.abs(inner) ** 3).sum(axis=1) - np.diag(inner) ** 3
+    gamma = 2 / np.pi * width * (kappa * others).sum() / 3
+    return float(1 / np.sqrt(2 * gamma))
+
+
+def _first_rounds(problem: Problem, setup: Setup) -> dict[str, float]:
+    """`round`, `held`, `distance`, `residual`; and `round_x`, the first that X.11 or X.12 certifies."""
+    found = dict.fromkeys(("round", "held", "distance", "residual", "round_x"), float("nan"))
+    for reached, weights in momentum_checkpoints(problem, setup, ROUNDS, EVERY):
+        if np.isnan(found["round"]):
+            one = certify_any_order(problem, weights)
+            if one.certified:
+                found["round"], found["held"] = float(reached), float(len(one.held))
+                found["distance"], found["residual"] = float(one.distance.value), float(one.residual.value)
+        if np.isnan(found["round_x"]) and _converges(problem, setup, weights):
+            found["round_x"] = float(reached)
+        if not np.isnan([found["round"], found["round_x"]]).any():
+            break
+    return found
+
+
+def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
+    """Whether X.11 or X.12 certifies; balls look only where float64 expects it."""
+    if not expected(problem, setup, weights).promising:
+        return False
+    return bool(best_certificate(problem, setup, weights).found.certified)
+
+
+def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+    """The certificate's reach against the chain reaction, and its first round against that of X.11 and X.12."""
+    once = {name: 0 for name in ("clients", "partition", "local_steps")}  # what the start does not depend on
+    start = (cells.edge / cells.chain).isel(once)
+    widths = cells.width.to_numpy().astype(float)
+    scaled = [found / size**0.25 for found, size in zip(along(start, "width"), widths, strict=True)]
+    first, other, prior = (cells[name].to_numpy() for name in ("round", "round_x", "a_priori"))
+    measured = ~np.isnan(prior)
+    never, none = (measured & np.isnan(rounds) for rounds in (first, other))
+    left, right = (np.where(gone, np.inf, rounds) for gone, rounds in ((never, first), (none, other)))
+    there, total = measured & ~(never & none), int(measured.sum())
+    said = (
+        f"of {total} cells {total - int(never.sum())} certify for any order by round {ROUNDS}, "
+        f"{total - int(none.sum())} by X.11 or X.12, {int((prior <= 1).sum())} by the a-priori certificate at the start"
+    )
+    return (
+        exponent(
+            "the largest D that certifies at the start ~ m^(-1/4), beside what the data say",
+            SOURCE,
+            -0.25,
+            widths,
+            scaled,
+            note="a chain reaction in D: held neurons make pairs of their own fail, and holding these lengthens D",
+        ),
+        upper(
+            "the largest D that certifies at the start <= twice (2 gamma)^(-1/2)",
+            SOURCE,
+            start.to_numpy(),
+            np.full(start.shape, 2.0),
+        ),
+        upper(
+            "first round certified for any order <= first round that X.11 or X.12 certifies",
+            SOURCE,
+            np.where(there, left, np.nan),
+            np.where(there, right, np.nan),
+            note=said,
+        ),
+    )
+
+
+def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+    """First rounds, the distance and the held pairs against n, a series for each width."""
+    panels: tuple[tuple[str, Label, tuple[tuple[str, str, Role], ...]], ...] = (
+        (
+            "first round certified",
+            Label("first round", log=True),
+            (("round", "any order", "measured"), ("round_x", "X.11/X.12", "bound")),
+        ),
+        (
+            "reach at the start",
+            Label("D", log=True),
+            (("edge", "largest D that certifies", "measured"), ("chain", "chain reaction", "theory")),
+        ),
+        (
+            "pairs held, first round certified",
+            Label("|A|", "pairs"),
+            (("held", "in the first round certified", "measured"), ("edge_held", "at the largest D", "bound")),
+        ),
+    )
+    return (
+        Chart(
+            "any-order-frontier",
+            f"Digits, means over clients, partitions, K and {cells.sizes[SEED]} seeds of the cells that certify; tuned "
+            f"momentum at the server, a look after each {EVERY} of at most {ROUNDS} rounds. Left: the first round that "
+            "is certified. Middle: the largest distance to W* at which the network of the start would certify, and "
+            "where held pairs make D grow without end, (2 gamma)^(-1/2). Right: the pairs held.",
+            "The any-order certificate comes first; its reach falls about as 1/n, with the chain reaction.",
+            tuple(
+                Panel(title, Label("samples n", log=True), label, _by_width(cells, rows))
+                for title, label, rows in panels
+            ),
+        ),
+    )
+
+
+def _by_width(cells: xarray.Dataset, rows: tuple[tuple[str, str, Role], ...]) -> tuple[Series, ...]:
+    """Means over everything but n and the width, where there are any; the first row is what is measured."""
+    series = []
+    for width in cells.width.to_numpy():
+        for number, (name, says, role) in enumerate(rows):
+            values = cells[name].sel(width=width).transpose("n", ...).to_numpy().reshape(cells.sizes["n"], -1)
+            there = np.isfinite(values).any(axis=1)
+            mean = [float(np.mean(row[np.isfinite(row)])) for row in values[there]]
+            x = cells.n.to_numpy()[there].astype(float).tolist()
+            own = f"m = {width}"
+            series.append(Series(f"{says}, {width}" if number else own, role, x, mean, of=own if number else ""))
+    return tuple(series)
+
+
+STUDY = Study(
+    name="any-order-frontier",
+    question="From which round on is convergence proved for any order of training, and what ends the proof's reach?",
+    source=SOURCE,
+    axes=(
+        Axis("n", (10, 20, 40), "samples", least=2),
+        Axis("width", (500, 1000, 2000, 4000), "neurons", option="widths", least=1),
+        Axis("clients", (4,), "clients", least=1),
+        Axis("partition", ("iid", "dirichlet:0.3"), "how samples are split"),
+        Axis("local_steps", (1, 5), "local steps K", option="local-steps", least=1),
+        Axis(SEED, (0, 1, 2), "of data and network", option="seeds"),
+    ),
+    quantities=(
+        Quantity("round", "first round certified for any order"),
+        Quantity("held", "pairs held there"),
+        Quantity("distance", "D there"),
+        Quantity("residual", "|y - f| there"),
+        Quantity("round_x", "first round that X.11 or X.12 certifies"),
+        Quantity("edge", "largest D at which the network of the start would be certified, to a factor 1.2"),
+        Quantity("edge_held", "pairs held there"),
+        Quantity("chain", "D beyond which a chain reaction is foreseen, (2 gamma)^(-1/2)"),
+        Quantity("a_priori", "movement needed over the radius of the a-priori certificate, at the start"),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: 2 + 3e-5 * int(point["n"]) * int(point["width"]),
+    megabytes=lambda point: 500 + 2e-3 * int(point["n"]) * int(point["width"]),
+)

@@ -1,0 +1,253 @@
+"""An adversary: it looks for an order, batches and weights that a certified network should not survive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl import interruption
+from ntkfl.any_order.certificate import AnyOrderCertificate
+from ntkfl.any_order.orders import Batch, Network, allowed
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
+from ntkfl.problem import Problem, Weights
+
+Claim = Literal["distance", "residual"]
+Score = Callable[[np.ndarray], float]
+Choice = tuple[np.ndarray, np.ndarray, float]  # samples, the ratios of their weights, the share of the longest step
+DEPTH = 30  # rounds of one run
+DRAWN, CLIMBED = 6, 6  # batches drawn for a step, and changes tried to the best of them
+MODELS = 3  # in a mean
+NEAREST = 10  # kinks that a run may aim at
+CLEAR = 1e6  # times the rounding: distances whose ratio can be told
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """Models that start from the same weights, each with its steps, and their mean; a plain step is one of each."""
+
+    shares: Float[np.ndarray, " k"]
+    models: tuple[tuple[Batch, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Attack:
+    """What a search has found.
+
+    Args:
+        broken: what the theorem excludes and the last round of `order` does: it raises |W - W*|, or takes |y - f(W)|
+            above |a| |X| D. None: nothing was found.
+        order: from the checkpoint on; empty if nothing was found.
+        before, after: |W - W*| before and after the last round, or what |y - f(W)| may be and what it is.
+        trials: steps looked at. kept: the largest |W+ - W*| / |W - W*| of all other steps.
+    """
+
+    broken: Claim | None
+    order: tuple[Round, ...]
+    before: float
+    after: float
+    trials: int
+    kept: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-safe values; of the order its number of rounds. What is no number is None."""
+        ends = {"before": self.before, "after": self.after, "kept": self.kept}
+        finite = {name: value if np.isfinite(value) else None for name, value in ends.items()}
+        return {"broken": self.broken, "trials": self.trials, "rounds": len(self.order)} | finite
+
+    def __str__(self) -> str:
+        if self.broken is None:
+            return f"an adversary looked at {self.trials} steps: none raised |W - W*|, nor |y - f| above |a| |X| D"
+        what = "|W - W*|" if self.broken == "distance" else "|y - f|, from at most"
+        return (
+            f"an adversary found an order of {len(self.order)} rounds whose last raises {what} {self.before:.6g} to "
+            f"{self.after:.6g} ({self.trials} steps looked at)"
+        )
+
+
+def attack_any_order(
+    found: AnyOrderCertificate, *, trials: int = 2000, seed: int = 0, longer: float = 1.0, server: float = 1.0
+) -> Attack:
+    """Look for an order of training that breaks what the theorem of `ntkfl.any_order` promises.
+
+    From the checkpoint again and again: some rounds that push one neuron over a kink that W* has not crossed, or that
+    raise |W - W*| or |y - f|, then rounds that raise |W - W*|. Batches and their weights are drawn, and the best is
+    changed as long as that helps. Every step has the largest weights that the patterns allow, or less. Where the
+    network is not certified, W* is that of no held pairs.
+
+    Args:
+        found: of the network that is attacked, certified or not. trials: steps looked at, at most. seed: of all draws.
+        longer, server: steps times the one, and the server's step on a mean; above 1 they break the theorem's rules.
+
+    Raises:
+        ValueError: there is no W*, trials below 1, or factors that are not positive numbers.
+    """
+    if not isinstance(trials, int | np.integer) or isinstance(trials, bool) or trials < 1:
+        raise ValueError(f"trials is {trials!r}; it must be a positive integer")
+    for name, factor in (("longer", longer), ("server", server)):
+        if not 0 < factor < np.inf:
+            raise ValueError(f"{name} is {factor!r}; it must be a positive number")
+    return _Search(found, int(trials), seed, longer, server).run()
+
+
+def replayed(
+    problem: Problem, weights: Weights | TwoLayer, order: tuple[Round, ...], server: float = 1.0
+) -> Iterator[np.ndarray]:
+    """The hidden weights in long precision, first the given ones, then those after each round of an order.
+
+    Args:
+        problem: data. weights: before the first round. order: the rounds. server: the server's step on a mean.
+    """
+    network = Network(problem, weights)
+    w = network.start
+    yield w
+    for one in order:
+        w = w + server * (_mean(network, w, one) - w) if len(one.models) > 1 else _mean(network, w, one)
+        yield w
+
+
+def _mean(network: Network, w: np.ndarray, one: Round) -> np.ndarray:
+    total = np.zeros_like(w)
+    for share, steps in zip(one.shares, one.models, strict=True):
+        model = w
+        for batch in steps:
+            model, _ = network.step(model, batch)
+        total = total + share * model
+    return total
+
+
+class _Broken(Exception):
+    """The search is over: a step that should not be."""
+
+
+class _Spent(Exception):
+    """The search is over: no trials are left."""
+
+
+class _Search:
+    def __init__(self, found: AnyOrderCertificate, trials: int, seed: int, longer: float, server: float) -> None:
+        self.network, self.rng = Network(found.problem, found.weights), np.random.default_rng([seed, 13])
+        self.left = self.trials = trials
+        self.order: list[Round] = []
+        self.longer, self.server, self.kept = longer, server, 0.0
+        point, nearest = found.claimed_point()
+        self.point, distance = point, float(nearest.distance.hi)
+        self.rounding = float(64 * LONG_EPS * np.sqrt((point**2).sum())) + 2 * nearest.slack
+        lipschitz = np.linalg.norm(self.network.readout.astype(float), 2) * np.linalg.norm(found.problem.x, 2)
+        self.allowed = float(lipschitz * (distance + self.rounding) * (1 + 1e-9))
+        z = (point @ self.network.x.T).astype(float)
+        self.patterns = z >= 0
+        if len(found.held) and found.certified:  # on A no side is W*'s
+            z[found.held[:, 0], found.held[:, 1]] = np.inf
+        self.kinks = np.stack(np.unravel_index(np.argsort(np.abs(z), axis=None)[:NEAREST], z.shape), axis=1)
+
+    def run(self) -> Attack:
+        try:
+            while True:
+                self.order, w, first = [], self.network.start, self._first_aim()
+                turn = self.rng.integers(DEPTH)
+                for t in range(DEPTH):
+                    interruption.check()
+                    w = self._round(w, first if t < turn else self.distance)
+        except _Spent:
+            return Attack(None, (), 0.0, 0.0, self.trials, self.kept)
+        except _Broken as error:
+            claim, before, after = error.args
+            return Attack(claim, tuple(self.order), before, after, self.trials - self.left, self.kept)
+
+    def distance(self, w: np.ndarray) -> float:
+        return float(np.sqrt(((w - self.point) ** 2).sum()))
+
+    def residual(self, w: np.ndarray) -> float:
+        return float(np.sqrt(((self.network.y - self.network.outputs(w, self.network.x)) ** 2).sum()))
+
+    def _first_aim(self) -> Score:
+        """A kink half of the time, one of those nearest to W*; else the distance or the residual."""
+        choice = self.rng.integers(4)
+        if choice < 2:
+            r, i = self.kinks[self.rng.integers(len(self.kinks))]
+            side = -1 if self.patterns[r, i] else 1
+            return lambda w: float(side * (w[r] @ self.network.x[i]))
+        return self.distance if choice == 2 else self.residual
+
+    def _round(self, w: np.ndarray, score: Score) -> np.ndarray:
+        """One round more: a step, or a mean of models that have each made a few."""
+        if self.rng.random() < 0.8 and self.server == 1:
+            batch, after = self._step(w, score, ())
+            self.order += [] if batch is None else [_alone(batch)]
+            return after
+        shares = self.rng.dirichlet(np.ones(MODELS)).astype(LONG)
+        shares /= shares.sum()
+        models: list[tuple[Batch, ...]] = []
+        mean = np.zeros_like(w)
+        for share in shares:
+            model = w
+            steps: tuple[Batch, ...] = ()
+            for _ in range(int(self.rng.integers(1, 4))):
+                batch, model = self._step(model, score, steps)
+                steps += () if batch is None else (batch,)
+            models.append(steps)
+            mean = mean + share * model
+        self.order.append(Round(shares, tuple(models)))
+        after = w + self.server * (mean - w)
+        self._judge(w, after)
+        return after
+
+    def _step(self, w: np.ndarray, score: Score, done: tuple[Batch, ...]) -> tuple[Batch | None, np.ndarray]:
+        """The best step found, by drawing batches and then changing the best; None where no step moves anything.
+
+        done: what the model at hand has done since the last round; with a step that breaks a claim it is the last one.
+        """
+        best: tuple[float, Batch, Choice, np.ndarray] | None = None
+        for turn in range(DRAWN + CLIMBED):
+            if not self.left:
+                raise _Spent
+            self.left -= 1
+            choice = self._drawn() if best is None or turn < DRAWN else self._changed(*best[2])
+            batch = allowed(self.network, w, *choice)
+            if batch is None:
+                continue
+            batch = Batch(batch.samples, self.longer * batch.steps)
+            after, _ = self.network.step(w, batch)
+            self._judge(w, after, _alone(*done, batch))
+            reached = score(after)
+            if best is None or reached > best[0]:
+                best = reached, batch, choice, after
+        return (None, w) if best is None else (best[1], best[3])
+
+    def _drawn(self) -> Choice:
+        n, rng = len(self.network.x), self.rng
+        size = min(n, int(np.ceil(n ** rng.random())))
+        shape = np.ones(size) if rng.random() < 0.5 else 10.0 ** rng.uniform(-2, 0, size)
+        return np.sort(rng.choice(n, size, replace=False)), shape, float(rng.choice([1.0, 1.0, 0.5, 0.05]))
+
+    def _changed(self, samples: np.ndarray, shape: np.ndarray, share: float) -> Choice:
+        """One sample less, one more, or other weights."""
+        rng, flipped = self.rng, int(self.rng.integers(len(self.network.x)))
+        if flipped in samples and len(samples) > 1:
+            keep = samples != flipped
+            return samples[keep], shape[keep], share
+        if flipped not in samples and rng.random() < 0.5:
+            more = np.append(samples, flipped)
+            return np.sort(more), np.append(shape, 10.0 ** rng.uniform(-2, 0))[np.argsort(more)], share
+        return samples, shape * np.exp(rng.normal(size=len(shape))), float(min(1.0, share * np.exp(rng.normal())))
+
+    def _judge(self, w: np.ndarray, after: np.ndarray, *last: Round) -> None:
+        """Whether a round keeps the claims; `last`: the round, where it is not yet in the order."""
+        before, now, residual = self.distance(w), self.distance(after), self.residual(after)
+        if before > CLEAR * self.rounding and now <= before + self.rounding:
+            self.kept = max(self.kept, now / before)
+        if now <= before + self.rounding and residual <= self.allowed:  # a NaN is broken
+            return
+        self.order.extend(last)
+        if now <= before + self.rounding:
+            raise _Broken("residual", self.allowed, residual)
+        raise _Broken("distance", before, now)
+
+
+def _alone(*steps: Batch) -> Round:
+    return Round(np.ones(1), (steps,))

@@ -1,0 +1,274 @@
+"""`certify_any_order`, and the certificate that it gives: what is proved, or what is in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
+from ntkfl.any_order.held_pairs import Grown, grown
+from ntkfl.any_order.neuron_pass import NO_PAIRS, Pass, passed
+from ntkfl.any_order.predictions import fitted_point, future_outputs
+from ntkfl.any_order.rounding import above, gamma, length
+from ntkfl.any_order.scaled_network import ScaledNetwork, Unreachable, scaled
+from ntkfl.any_order.step_limits import GradientProducts, gradient_products
+from ntkfl.any_order.words import as_numbers, page
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Weights
+
+MEMORY = 8e9  # bytes, unless the caller says otherwise
+MOST_NEAR = 2**22  # pairs near their kinks
+MOST_HELD = 2000  # pairs of A: where more would be needed, holding them makes others fail
+OPEN = "open"
+_COPIES = 10  # of the Gram matrix of C, in float64, that are held at once
+_TRIES = 20  # halvings of the residual
+
+
+@dataclass(frozen=True, eq=False)
+class AnyOrderCertificate:
+    """Whether the theorem of `ntkfl.any_order` holds for a network on its data, and with which numbers.
+
+    Args:
+        certified: whether it is proved. why: what is in the way; empty if certified.
+        margin: the least (sign w*_r.x_i - D kappa_ri) / |x_i| over the pairs off A, rounded down; above 0 if certified.
+        distance: D = |W* - W0|, enclosed; without an upper end where there is no W*.
+        held: A, rows (neuron, sample), (q, 2). residual: |y - f(W0)|, enclosed.
+        smallest_eigenvalue: of C C', each row of a sample divided by the power of two nearest |x_i|, enclosed.
+        width: m. problem, weights: what was given.
+    """
+
+    certified: bool
+    why: str
+    margin: float
+    distance: Estimate
+    held: Int[np.ndarray, "q 2"]
+    residual: Estimate
+    smallest_eigenvalue: Estimate | None
+    width: int
+    problem: Problem = field(repr=False)
+    weights: Weights | TwoLayer = field(repr=False)
+    _found: Pass | None = field(repr=False, default=None)
+    _grown: Grown | None = field(repr=False, default=None)
+    _limits: dict[str, int] = field(repr=False, default_factory=dict)
+
+    @property
+    def step_limit(self) -> float:
+        """Every step below it is allowed, on any batch of any one client; 0 if not certified. Rounded down.
+
+        A step is a multiple of the gradient of half the sum of squares, (1/2) sum_B |y_i - f(x_i)|^2. The samples of B
+        are distinct: one that is drawn twice makes its step twice as long. The same holds for the other limits.
+        """
+        return float(min(self.client_step_limits)) if self.certified else 0.0
+
+    @property
+    def client_step_limits(self) -> Float[np.ndarray, " N"]:
+        """The same for each client: 2 / |J_c|^2, J_c its gradients, patterns fixed off A and free on it."""
+        return np.array([_limit(bound) for bound, _ in self._client_bounds])
+
+    @property
+    def universal_step_limits(self) -> Float[np.ndarray, " N"]:
+        """Of each client the steps that no patterns at all can make too long: 2 / (|a|^2 |X_c|^2)."""
+        return np.array([_limit(bound) for _, bound in self._client_bounds])
+
+    @cached_property
+    def pooled_step_limit(self) -> float:
+        """Every step below it is allowed, on any batch of all samples; 0 if not certified."""
+        return _limit(self._products.bound(np.arange(self.problem.n))[0]) if self.certified else 0.0
+
+    def step_limit_for(self, batch: int) -> float:
+        """Every step below it is allowed on batches of at most so many samples of one client; 0 if not certified.
+
+        Raises:
+            ValueError: a batch that is not a positive integer.
+        """
+        if not isinstance(batch, int | np.integer) or isinstance(batch, bool) or batch < 1:
+            raise ValueError(f"batch is {batch!r}; it must be a positive integer")
+        if not self.certified:
+            return 0.0
+        return min(_limit(self._products.batch_bound(members, batch)) for members in self.problem.clients())
+
+    @property
+    def prediction_radius(self) -> float:
+        """No later model's output differs from the present one by more than this times |x|; infinite if unproved."""
+        if not self.certified:
+            return float("inf")
+        net = self._network
+        lengths = np.sqrt(above((1 + gamma(net.width)) * (net.readout**2).sum(axis=1))).max() * float(net.factor)
+        return float(above(np.ldexp(2 * float(self.distance.hi) * lengths, -net.gain)))
+
+    def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
+        """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
+
+        Raises:
+            ValueError: inputs of another number of features, or not finite.
+        """
+        x = np.asarray(x, float)
+        if x.ndim != 2 or x.shape[1] != self.problem.d:
+            raise ValueError(f"x has shape {x.shape}; it must be (k, {self.problem.d})")
+        if not np.isfinite(x).all():
+            raise ValueError(f"row {np.argwhere(~np.isfinite(x))[0][0]} of x is not finite")
+        shape = (len(x), *self.problem.y.shape[1:])
+        if not self.certified or self._grown is None or self._grown.nearest is None:
+            return Estimate(np.zeros(shape), np.full(shape, np.inf), "not certified")
+        found = future_outputs(self._grown.rows, self._grown.nearest, x)
+        return Estimate(found.value.reshape(shape), found.error.reshape(shape), found.method)
+
+    def fitted_weights(self) -> Float[np.ndarray, "m d"] | None:
+        """W* in long precision, as far as float64 has found it; None where there is none."""
+        if self._grown is None or self._grown.nearest is None:
+            return None
+        return fitted_point(self._grown.rows, self._grown.nearest)
+
+    def claimed_point(self) -> tuple[np.ndarray, Nearest]:
+        """W* in long precision, with D and its slack: the certificate's; where it has failed, that of no held pairs.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if self._found is None or self._grown is None:
+            raise ValueError(f"there is no W*: {self.why}")
+        rows = self._grown.rows if self.certified else ConstraintRows(self._found, NO_PAIRS.neuron, NO_PAIRS.row)
+        try:
+            nearest = rows.nearest()
+        except Dependent:
+            raise ValueError(f"there is no W*: {self.why}") from None
+        return fitted_point(rows, nearest), nearest
+
+    def final(self, x: Float[np.ndarray, "k d"]) -> np.ndarray:
+        """The sign (one output) or the class (several) that this model and all later ones give, or "open", (k,).
+
+        Raises:
+            ValueError: as `enclosure`.
+        """
+        outputs = self.enclosure(x)
+        answer = np.full(len(outputs.value), OPEN, object)
+        if outputs.value.size == len(answer):
+            answer[outputs.lo.reshape(-1) > 0], answer[outputs.hi.reshape(-1) < 0] = 1, -1
+            return answer
+        for k in range(outputs.value.shape[1]):
+            others = np.delete(outputs.hi, k, axis=1)
+            answer[(outputs.lo[:, [k]] > others).all(axis=1)] = k
+        return answer
+
+    @cached_property
+    def shortfall(self) -> float | None:
+        """About the factor by which the residual is too large, an ESTIMATE: the least power of two that would certify.
+
+        1 if certified; None where no factor up to 2^20 would do, or where no W* exists.
+        """
+        if self.certified:
+            return 1.0
+        if self._found is None:
+            return None
+        low, high = 0, _TRIES + 1  # halvings: too few, enough
+        while high - low > 1:
+            middle = (low + high) // 2
+            fine = not grown(self._found, scale=0.5**middle, **self._limits).why
+            low, high = (low, middle) if fine else (middle, high)
+        return None if high > _TRIES else 2.0**high
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-safe values, `certified` first; what has no number is None."""
+        return as_numbers(self)
+
+    def __str__(self) -> str:
+        return page(self)
+
+    @property
+    def _network(self) -> ScaledNetwork:
+        assert self._found is not None
+        return self._found.network
+
+    @cached_property
+    def _products(self) -> GradientProducts:
+        assert self._grown is not None
+        return gradient_products(self._grown.rows)
+
+    @cached_property
+    def _client_bounds(self) -> list[tuple[float, float]]:
+        if not self.certified:
+            return []
+        return [self._products.bound(members) for members in self.problem.clients()]
+
+
+def certify_any_order(
+    problem: Problem, weights: Weights | TwoLayer, *, memory: float = MEMORY, most_held: int = MOST_HELD
+) -> AnyOrderCertificate:
+    """Whether training can go on from these weights in any order and still fit every label: see `ntkfl.any_order`.
+
+    Args:
+        problem: data, labels (n,) or (n, C); rows of any norm, biases as a constant feature. Clients decide only which
+            batches a step limit is for. Samples that are equal up to a power of two count once.
+        weights: hidden (m, d) and signs (m,), f = signs.relu/sqrt(m); or a TwoLayer, f = readout.relu, any readout.
+        memory: bytes that may be taken. most_held: pairs that A may have; fewer where memory allows no more.
+
+    Raises:
+        ValueError: weights that do not fit the data or are not finite, numbers outside 1e-50 to 1e50, or more memory
+            needed than may be taken: how much is said before anything starts. A most_held that is no number of pairs.
+    """
+    if not isinstance(most_held, int | np.integer) or isinstance(most_held, bool) or most_held < 0:
+        raise ValueError(f"most_held is {most_held!r}; it must be an integer, 0 or more")
+    weights = weights if isinstance(weights, TwoLayer) else Weights(*weights)
+    try:
+        network = scaled(problem, weights)
+    except Unreachable as error:
+        return _refused(str(error), problem, weights)
+    rows = network.n * network.n_outputs
+    fixed = network.n * network.width / 8 + 2.0**28 + 16 * rows * rows
+    needed = fixed + 8 * _COPIES * rows * rows
+    if not needed <= memory:
+        raise ValueError(
+            f"the certificate of {rows} labels at width {network.width} takes {needed / 1e9:.3g} GB before any pair "
+            f"is held, and memory is {memory / 1e9:.3g} GB: give more, or fewer samples"
+        )
+    room = np.floor(np.sqrt((memory - fixed) / (8 * _COPIES))) - rows
+    limits = {"most_held": int(min(room, most_held)), "most_near": MOST_NEAR}
+    found = passed(network)
+    search = grown(found, **limits)
+    certified = search.why == "" and search.margin > 0  # NaN is not
+    nearest, neuron, row = search.nearest, search.rows.neuron, search.rows.row
+    return AnyOrderCertificate(
+        certified=certified,
+        why=search.why,
+        margin=search.margin,
+        distance=_unknown() if nearest is None else nearest.distance,
+        held=np.stack([neuron, network.sample[row]], axis=1),
+        residual=_residual(found),
+        smallest_eigenvalue=None if nearest is None else search.rows.smallest,
+        width=network.width,
+        problem=problem,
+        weights=weights,
+        _found=found,
+        _grown=search,
+        _limits=limits,
+    )
+
+
+def _refused(why: str, problem: Problem, weights: Weights | TwoLayer) -> AnyOrderCertificate:
+    none, width = np.zeros((0, 2), int), len(weights.hidden)
+    return AnyOrderCertificate(False, why, float("-inf"), _unknown(), none, _unknown(), None, width, problem, weights)
+
+
+def _unknown() -> Estimate:
+    return Estimate.between(0, np.inf, "not found")
+
+
+def _residual(found: Pass) -> Estimate:
+    """|y - f(W0)| over all given samples."""
+    net = found.network
+    scale = (net.exponent - net.gain)[:, None]
+    residual = np.ldexp((net.y - net.factor * found.sums).astype(float)[net.row], scale)
+    error = np.ldexp((float(net.factor) * found.sums_error + gamma(2) * np.abs(net.y))[net.row], scale)
+    error = length(error + gamma(2) * np.abs(residual))
+    norm = float(np.linalg.norm(residual))
+    return Estimate(norm, above(error + gamma(residual.size) * norm), "rounding bound")
+
+
+def _limit(bound: float) -> float:
+    """2 / |J|^2, rounded down; 0 for a bound that is no positive number."""
+    return float(np.nextafter(2 / bound, 0)) if bound > 0 else 0.0

@@ -1,0 +1,162 @@
+"""The set A: pairs that fail the sign condition are held at their kinks, until none fails or a reason is found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
+from ntkfl.any_order.neuron_pass import NO_PAIRS, Pairs, Pass, near_pairs, preactivations
+from ntkfl.any_order.rounding import above, below, gamma, length
+
+MARGIN = 8.0  # pairs are looked at within this multiple of D
+ROUNDS = 100
+FEW = 16  # pairs that may fail anew, however few have failed at first
+_FIRST, _ENTRIES = 2048, 2**22  # pairs looked at first, which fail first; entries of later blocks of columns
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """Where the search for A has ended.
+
+    Args:
+        why: empty if every pair off A meets the condition; else what is in the way.
+        rows: C with the last A. nearest: its W*; None where C is not shown to have full rank.
+        margin: the least (sign w*_r.x_i - D kappa_ri) / |x_i| over the pairs off A, rounded down.
+        failing: the pairs that failed last.
+    """
+
+    why: str
+    rows: ConstraintRows
+    nearest: Nearest | None
+    margin: float
+    failing: Pairs
+
+
+def grown(found: Pass, *, most_held: int, most_near: int, scale: float = 1.0) -> Grown:
+    """A, from the empty set on.
+
+    Args:
+        found: the pass over the neurons, with all patterns.
+        most_held, most_near: pairs in A, and pairs within 8 D of a kink, beyond which the search ends.
+        scale: of the residual, as in `ConstraintRows.target`.
+    """
+    failing, pairs, nearest, margin = NO_PAIRS, NO_PAIRS, None, -np.inf
+    reach, first = 0.0, 0
+    rows = ConstraintRows(found, NO_PAIRS.neuron, NO_PAIRS.row)
+    for round_ in range(ROUNDS):
+        try:
+            nearest = rows.nearest(scale)
+        except Dependent as error:
+            return Grown(_dependent(rows, error.vector), rows, None, -np.inf, failing)
+        except (ValueError, FloatingPointError) as error:  # a NaN or an overflow: nothing is known
+            return Grown(f"the system for W* could not be solved in float64: {error}", rows, None, -np.inf, failing)
+        distance = float(nearest.distance.hi)
+        if not np.isfinite(distance):
+            return Grown("the distance to W* has no bound in float64", rows, nearest, -np.inf, failing)
+        if not reach > 2.5 * distance:
+            reach = max(MARGIN * distance, 1e-300)
+            looked_at = near_pairs(found, reach, most_near)
+            if looked_at is None:
+                why = f"W* is too far: more than {most_near} pairs lie within {reach:.2g} |x_i| of their kinks"
+                return Grown(why, rows, nearest, -np.inf, failing)
+            pairs = looked_at
+        least, failing = failures(rows, nearest, pairs, max(first, FEW) if round_ else most_held)
+        margin = float(np.minimum(least, reach - 2 * distance))  # NaN stays
+        if margin > 0 and not len(failing):
+            return Grown("", rows, nearest, margin, failing)
+        count = len(failing)
+        if len(rows.neuron) + count > most_held:
+            why = f"A is too large: {len(rows.neuron) + count} or more pairs would be held, the limit is {most_held}"
+            return Grown(f"{why}; {_named(found, failing)}", rows, nearest, margin, failing)
+        if round_ and count > max(first, FEW):
+            why = f"a chain reaction: {first} pairs failed at first, and with {len(rows.neuron)} held {count} more fail"
+            return Grown(f"{why}; {_named(found, failing)}", rows, nearest, margin, failing)
+        if round_ == ROUNDS - 1:
+            break  # the next A would have no W*
+        first = max(first, count) if round_ == 0 else first
+        neuron, row = np.append(rows.neuron, failing.neuron), np.append(rows.row, failing.row)
+        order = np.lexsort((row, neuron))
+        rows = ConstraintRows(found, neuron[order], row[order])
+    return Grown(
+        f"no end after {ROUNDS} rounds of adding pairs; {_named(found, failing)}", rows, nearest, margin, failing
+    )
+
+
+def failures(rows: ConstraintRows, nearest: Nearest, pairs: Pairs, most: int) -> tuple[float, Pairs]:
+    """The least margin over the pairs off A, rounded down, and those whose margin is not positive (or NaN).
+
+    It stops looking once more than `most` fail.
+
+    Args:
+        rows: C with the pairs held so far. nearest: its W*. pairs: candidates, those most likely to fail first.
+        most: failures after which the search may stop.
+    """
+    net = rows.found.network
+    held = np.zeros(len(pairs), bool)
+    if len(rows.neuron):
+        held = np.isin(pairs.neuron * net.n + pairs.row, rows.neuron * net.n + rows.row)
+    index = np.flatnonzero(~held)
+    least, failing, start, step = np.inf, [index[:0]], 0, _FIRST
+    while start < len(index) and sum(map(len, failing)) <= max(most, 0):  # pairs not looked at never pass
+        part = index[start : start + step]
+        margin = margins(rows, nearest, pairs[part])
+        least = np.minimum(least, margin.min())  # NaN stays
+        failing.append(part[~(margin > 0)])
+        start, step = start + step, max(1, _ENTRIES // rows.size)
+    return float(least), pairs[np.concatenate(failing)]
+
+
+def margins(rows: ConstraintRows, nearest: Nearest, pairs: Pairs) -> Float[np.ndarray, " k"]:
+    """(sign w*_r.x_i - D kappa_ri) / |x_i| of pairs off A, rounded down; negative or NaN: not shown to be positive.
+
+    W* differs from what is computed by a vector of rows(C) of length `slack`, which moves w_r.x_i by kappa slack.
+
+    Args:
+        rows: C with the pairs of A. nearest: its W*, with the distance D. pairs: (k,) pairs off A.
+    """
+    net, solution = rows.found.network, nearest.solution
+    columns, error = rows.columns(pairs.neuron, pairs.row)
+    on = rows.found.patterns(pairs.neuron)[np.arange(len(pairs)), pairs.row]
+    value, error_of_value = preactivations(net, pairs)
+    size, long = length(columns, axis=0), length(solution)
+    z = value + solution @ columns
+    doubt = error_of_value + (error + gamma(rows.size) * size) * long + gamma(1) * (np.abs(value) + np.abs(z))
+    clear = np.where(on, z, -z) - above(doubt)
+    reach = above(float(nearest.distance.hi) + nearest.slack)
+    norms = np.linalg.norm(net.x[pairs.row], axis=1)
+    kappa = np.minimum(above(norms), above((size + error) / np.sqrt(below(rows.smallest.lo))))
+    margin = clear - above(kappa * reach)
+    tight = ~(margin > 0) & (clear > 0)
+    if tight.any():
+        kappa[tight] = np.minimum(kappa[tight], rows.projections(columns[:, tight], error[tight])[1])
+        margin = clear - above(kappa * reach)
+    return np.where(margin > 0, below(margin / above(norms)), margin / norms)
+
+
+def _named(found: Pass, failing: Pairs, most: int = 3) -> str:
+    """The first of some pairs, in words."""
+    sample = found.network.sample[failing.row[:most]]
+    named = ", ".join(f"({r}, {i})" for r, i in zip(failing.neuron[:most].tolist(), sample.tolist(), strict=True))
+    return f"the first pairs (neuron, sample) that fail are {named}"
+
+
+def _dependent(rows: ConstraintRows, vector: Float[np.ndarray, " p"]) -> str:
+    """Which rows of C depend on each other, by the eigenvector of the smallest eigenvalue."""
+    net = rows.found.network
+    if not np.isfinite(vector).all():
+        return "C has no full row rank that float64 could show: its numbers are beyond the range"
+    large = np.flatnonzero(np.abs(vector) > 0.1 * np.abs(vector).max())
+    samples: Int[np.ndarray, " k"] = np.unique(net.sample[large[large < rows.n_samples] // net.n_outputs])
+    pairs = large[large >= rows.n_samples] - rows.n_samples
+    parts = [f"samples {_listed(samples.tolist())}"] if len(samples) else []
+    if len(pairs):
+        named = [f"({rows.neuron[k]}, {net.sample[rows.row[k]]})" for k in pairs]
+        parts.append(f"held pairs (neuron, sample) {_listed(named)}")
+    return f"C is not shown to have full row rank: the rows of {' and '.join(parts)} depend on each other, or nearly so"
+
+
+def _listed(items: list, most: int = 8) -> str:
+    return ", ".join(map(str, items[:most])) + (f" and {len(items) - most} more" if len(items) > most else "")

@@ -1,0 +1,174 @@
+"""Training in any order: random ones, and ones that an adversary chooses to get away from a point W*."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.paths.long_sums import LONG
+from ntkfl.problem import Problem, Weights
+
+Aim = Literal["random", "distance", "residual", "probe"]
+SAFETY = 1e-9  # of 2: what rounding may make of the largest step allowed
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One step: samples, and the weight eta_i of each."""
+
+    samples: Int[np.ndarray, " k"]
+    steps: Float[np.ndarray, " k"]
+
+
+class Network:
+    """A two-layer ReLU network in long precision, as the theorem's steps move it."""
+
+    def __init__(self, problem: Problem, weights: Weights | TwoLayer) -> None:
+        if isinstance(weights, TwoLayer):
+            hidden, readout = weights.hidden, np.atleast_2d(weights.readout).astype(LONG)
+        else:
+            hidden, readout = weights.hidden, weights.signs[None].astype(LONG) / np.sqrt(LONG(len(weights.signs)))
+        self.x, self.y = problem.x.astype(LONG), problem.y.reshape(problem.n, -1).astype(LONG)
+        self.start, self.readout = np.asarray(hidden).astype(LONG), readout
+
+    def outputs(self, w: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """f_W(x), (k, C)."""
+        return np.maximum(x @ w.T, 0) @ self.readout.T
+
+    def longest(self, w: np.ndarray, samples: np.ndarray, shape: np.ndarray) -> float:
+        """The largest factor t with |E J J' E| <= 2, E = diag(sqrt(t shape_i)), J the gradients; in float64.
+
+        Args:
+            w: hidden weights, (m, d). samples: rows of the batch, (k,). shape: positive relative weights of these
+                samples, (k,).
+        """
+        x, readout, root = self.x[samples].astype(float), self.readout.astype(float), np.sqrt(shape)
+        on = (self.x[samples] @ w.T >= 0)[:, None, :] * readout  # (k, C, m)
+        pairs = np.einsum("iar,jbr->iajb", on, on, optimize=True)
+        products = pairs * (np.outer(root, root) * (x @ x.T))[:, None, :, None]
+        norm = np.linalg.norm(products.reshape(len(samples) * len(readout), -1), 2)
+        return float(2 / norm) if norm > 0 else np.inf
+
+    def step(self, w: np.ndarray, batch: Batch) -> tuple[np.ndarray, np.floating]:
+        """W+, and sum_B eta_i |r_i|^2."""
+        residual = self.y[batch.samples] - self.outputs(w, self.x[batch.samples])
+        pull = batch.steps.astype(LONG)[:, None] * residual  # (k, C)
+        on = self.x[batch.samples] @ w.T >= 0  # (k, m)
+        change = (on * (pull @ self.readout)).T @ self.x[batch.samples]
+        return w + change, (pull * residual).sum()
+
+
+def batches(network: Network, w: np.ndarray, rng: np.random.Generator, eps: float, count: int) -> Iterator[Batch]:
+    """Random batches with equal or unequal weights, each at a step that the patterns at W just allow, or shorter.
+
+    Args:
+        network: whose samples are drawn. w: hidden weights, (m, d), whose patterns bound the steps. count: tried.
+        rng: draws samples, weights and lengths. eps: the theorem's; |E J J' E| stays below 2 - eps.
+    """
+    n = len(network.x)
+    for _ in range(count):
+        samples = np.sort(rng.choice(n, rng.integers(1, n + 1), replace=False))
+        shape = np.ones(len(samples)) if rng.random() < 0.5 else rng.uniform(0.01, 1, len(samples))
+        batch = allowed(network, w, samples, shape, rng.choice([0.05, 0.5, 1.0]) * (1 - eps / 2))
+        if batch is not None:
+            yield batch
+
+
+def allowed(network: Network, w: np.ndarray, samples: np.ndarray, shape: np.ndarray, share: float) -> Batch | None:
+    """These samples with weights of these ratios, at a share of the longest step; None where no gradient is left.
+
+    Args:
+        network: with its data. w: hidden weights. samples: of the batch. shape: ratios of their weights.
+        share: of the longest step.
+    """
+    longest = network.longest(w, samples, shape)
+    return Batch(samples, share * (1 - SAFETY) * longest * shape) if np.isfinite(longest) else None
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedRun:
+    """What a run leaves: after each of T steps.
+
+    Args:
+        distance: |W - W*|, (T+1,). spent: eps sum eta_i |r_i|^2 so far, means counted with their weights, (T+1,).
+        residual: |y - f(W)|, (T+1,). outputs: on the probes, (T+1, k, C). weights: the last W.
+    """
+
+    distance: np.ndarray
+    spent: np.ndarray
+    residual: np.ndarray
+    outputs: np.ndarray
+    weights: np.ndarray
+
+
+def run_in_order(
+    problem: Problem,
+    weights: Weights | TwoLayer,
+    point: Float[np.ndarray, "m d"],
+    *,
+    steps: int,
+    aim: Aim = "random",
+    eps: float = 1e-3,
+    probes: Float[np.ndarray, "k d"] | None = None,
+    tries: int = 6,
+    seed: int = 0,
+    longer: float = 1.0,
+    server: float = 1.0,
+) -> OrderedRun:
+    """Train on from these weights; every fifth step is a mean of three models that have each made three steps.
+
+    Args:
+        problem: data. weights: where training goes on from. seed: of the batches and orders.
+        probes: other inputs, for the aim "probe". tries: batches of which one is taken.
+        point: W*. steps: T. aim: which of a few random batches is taken: any, or the one after which |W - W*|, |r|, or
+            the change of the outputs on the probes is largest.
+        eps: |E J J' E| <= 2 - eps at every step.
+        longer, server: steps times the one, and the server's step on the mean; above 1 to break the rules.
+    """
+    network, rng = Network(problem, weights), np.random.default_rng(seed)
+    probe = np.zeros((0, problem.d), LONG) if probes is None else np.asarray(probes).astype(LONG)
+    w, spent = network.start, LONG(0)
+    target = np.asarray(point).astype(LONG)
+    first = network.outputs(w, probe)
+    score: dict[str, Callable] = {
+        "random": lambda w: 0,
+        "distance": lambda w: ((w - target) ** 2).sum(),
+        "residual": lambda w: ((network.y - network.outputs(w, network.x)) ** 2).sum(),
+        "probe": lambda w: np.abs(network.outputs(w, probe) - first).max(initial=0),
+    }
+    rows = []
+
+    def advance(w: np.ndarray) -> tuple[np.ndarray, np.floating]:
+        found = [
+            network.step(w, Batch(batch.samples, longer * batch.steps))
+            for batch in batches(network, w, rng, eps, 1 if aim == "random" else tries)
+        ]
+        return max(found, key=lambda after: score[aim](after[0])) if found else (w, LONG(0))
+
+    for t in range(steps + 1):
+        distance = np.sqrt(((w - target) ** 2).sum())
+        residual = np.sqrt(((network.y - network.outputs(w, network.x)) ** 2).sum())
+        rows.append((distance, spent, residual, network.outputs(w, probe)))
+        if t == steps:
+            break
+        if t % 5 == 4:
+            shares = rng.dirichlet(np.ones(3)).astype(LONG)
+            shares /= shares.sum()
+            models = []
+            for share in shares:
+                model = w
+                for _ in range(3):
+                    model, own = advance(model)
+                    spent = spent + server * eps * share * own
+                models.append(share * model)
+            w = w + server * (models[0] + models[1] + models[2] - w) if server != 1 else sum(models[1:], models[0])
+        else:
+            w, own = advance(w)
+            spent = spent + eps * own
+    distances, spending, residuals, outputs = (np.array(column) for column in zip(*rows, strict=True))
+    return OrderedRun(distances, spending, residuals, outputs, w)

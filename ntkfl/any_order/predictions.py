@@ -1,0 +1,67 @@
+"""Where the outputs on other inputs stay for ever: within D of those of W*, in the norm of the weights."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.any_order.constraint_rows import ConstraintRows, Nearest
+from ntkfl.any_order.neuron_pass import neuron_blocks
+from ntkfl.any_order.rounding import above, gamma, length
+from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
+from ntkfl.estimate import Estimate
+from ntkfl.gram.error_free import SMALLEST, row_norms
+
+
+def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, "k d"]) -> Estimate:
+    """An enclosure of f_W(x_i) for every W with |W - W*|_F <= D, (k, C).
+
+    |f_W(x) - f_W*(x)|^2 is at most |W - W*|^2 |x|^2 times the sum of a_r^2 over the neurons that can be active on x.
+
+    Args:
+        rows: C with the pairs of A. nearest: its W*, with the distance D. x: other inputs, not scaled.
+    """
+    net = rows.found.network
+    radius = above(float(nearest.distance.hi) + nearest.slack)
+    factor = float(above(float(net.factor)))
+    by_sample = nearest.solution[: rows.n_samples].reshape(net.n, net.n_outputs) * float(net.factor)
+    cross, norms = x @ net.x.T, above(row_norms(x))  # x may be of any size: its squares may underflow
+    lengths = length(net.x, axis=1)
+    d, outputs = x.shape[1], net.n_outputs
+    sums, errors, squares = (np.zeros((len(x), outputs)) for _ in range(3))
+    for block in neuron_blocks(net):
+        w, b = net.hidden[block], net.readout[:, block]
+        neurons = np.arange(block.start, block.start + len(w))
+        on = rows.patterns(neurons)
+        move, size = on * (b.T @ by_sample.T), on * (np.abs(b).T @ np.abs(by_sample).T)
+        here = (rows.neuron >= block.start) & (rows.neuron < block.start + len(w))
+        place = rows.neuron[here] - block.start, rows.row[here]
+        np.add.at(move, place, nearest.solution[rows.n_samples :][here])
+        np.add.at(size, place, np.abs(nearest.solution[rows.n_samples :][here]))
+        z = w @ x.T + move @ cross.T  # of the computed W*, (h, k)
+        rounding = gamma(d + 2) * length(w, axis=1) + gamma(net.n + outputs + d + 8) * (size @ lengths)
+        doubt = above(rounding[:, None] * norms)
+        possible = ~(z + doubt + above(radius * norms) < 0)
+        positive = np.maximum(z, 0)
+        sums += (b @ positive).T
+        errors += (np.abs(b) @ (doubt * possible + 2 * gamma(net.width) * positive)).T
+        squares += ((b**2) @ possible).T
+    reach = above(np.sqrt(above(squares))) * (above(radius * norms))[:, None]
+    value = sums * float(net.factor)
+    error = above(factor * above(errors + reach) + 4 * (LONG_EPS + gamma(2)) * np.abs(value))
+    error = np.ldexp(error, -net.gain) + SMALLEST  # both may underflow here
+    return Estimate(np.ldexp(value, -net.gain), error, "rounding bound")
+
+
+def fitted_point(rows: ConstraintRows, nearest: Nearest) -> np.ndarray:
+    """The computed W*, W0 + C' a, in long precision, (m, d); at most `slack` (and its own rounding) from the exact."""
+    net = rows.found.network
+    out = net.hidden.astype(LONG)
+    by_sample = nearest.solution[: rows.n_samples].reshape(net.n, net.n_outputs).astype(LONG) * net.factor
+    for block in neuron_blocks(net):
+        neurons = np.arange(block.start, min(block.stop, net.width))
+        move = rows.patterns(neurons) * (net.readout[:, block].T.astype(LONG) @ by_sample.T)
+        out[block] += move @ net.x.astype(LONG)
+    held = nearest.solution[rows.n_samples :].astype(LONG)
+    np.add.at(out, rows.neuron, held[:, None] * net.x[rows.row])
+    return out

@@ -1,0 +1,33 @@
+"""How far labels may lie from the outputs of a network for it to be certified."""
+
+from __future__ import annotations
+
+from ntkfl.any_order.certificate import AnyOrderCertificate
+from ntkfl.any_order.held_pairs import Grown, grown
+
+RATIO, MOST = 1.2, 100  # of labels' distances; and how many such factors are tried
+
+
+def reach(found: AnyOrderCertificate) -> Grown | None:
+    """What would be certified, were the labels as near the outputs as that takes: f + s (y - f), s at most 1.
+
+    s is known to a factor 1.2: the next larger fails, though one larger still may not. Its A and W* are returned; the
+    distance of W* is the largest that certifies. None where no s above 1e-8 would do, or where no W* exists.
+    """
+    if found._found is None:
+        return None
+
+    def at(power: int) -> Grown:
+        return grown(found._found, scale=RATIO**-power, **found._limits)  # type: ignore[arg-type]
+
+    low, high, best = -1, MOST, at(MOST)  # powers: too few, enough
+    if best.why:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        now = at(middle)
+        if now.why:
+            low = middle
+        else:
+            high, best = middle, now
+    return best

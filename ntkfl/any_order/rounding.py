@@ -1,0 +1,30 @@
+"""How sums in float64 are bounded here: errors of products, and bounds that are sums of nonnegative numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+UNIT = 2.0**-53  # relative error of one operation
+TINY = 1e-290  # more than all that underflow can lose: numbers are at most 1e50 or so, sums below 2^30 terms
+LOST = 1e-148  # at least the root of the sum of 2^30 squares that are all lost
+_BOUND = 1e-9  # of at most 2^22 operations on nonnegative numbers, with room
+
+
+def gamma(terms: int) -> float:
+    """Relative error of a sum of so many products, in any order, of the sum of their absolute values."""
+    return 1.01 * (terms + 2) * UNIT
+
+
+def above(bound):
+    """At least the exact value of a bound that float64 computed from nonnegative numbers, without cancellation."""
+    return bound * (1 + _BOUND) + TINY
+
+
+def length(vectors, axis=None):
+    """At least the Euclidean norms; squares that underflow are allowed for."""
+    return above(np.linalg.norm(vectors, axis=axis)) + LOST
+
+
+def below(bound):
+    """At most the exact value of such a bound, and not negative."""
+    return np.maximum(bound * (1 - _BOUND) - TINY, 0.0)

@@ -1,0 +1,139 @@
+"""Problem and network as the certificate takes them: distinct samples, each divided by a power of two near its norm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.paths.long_sums import LONG
+from ntkfl.problem import Problem, Weights
+
+LARGEST = 1e50  # of what is given, and its inverse of norms: so underflow and overflow decide nothing
+
+
+class Unreachable(ValueError):
+    """Labels that no weights reach: one input with two labels."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledNetwork:
+    """2^g f(x) = c sum_r b_r relu(w_r.x), c |b| about 1, with the samples that differ, up to powers of two.
+
+    f is homogeneous: x_i / 2^e_i with the label 2^g y_i / 2^e_i says what x_i with y_i says, and dividing is exact.
+
+    Args:
+        x: (n, d), rows of norm about 1. y: scaled labels, (n, C). hidden: (m, d). readout: b, (C, m).
+        factor: c, and c^2 to within one unit in the last place: 1/sqrt(m) for signs, else a power of two.
+        gain: g.
+        row: of each given sample, which row of x it is. exponent: e of each given sample.
+        sample: of each row of x, the first given sample that it is.
+    """
+
+    x: Float[np.ndarray, "n d"]
+    y: Float[np.ndarray, "n C"]
+    hidden: Float[np.ndarray, "m d"]
+    readout: Float[np.ndarray, "C m"]
+    factor: np.floating
+    factor_squared: float
+    gain: int
+    row: Int[np.ndarray, " N"]
+    exponent: Int[np.ndarray, " N"]
+    sample: Int[np.ndarray, " n"]
+
+    @property
+    def n(self) -> int:
+        """Number of distinct samples."""
+        return len(self.x)
+
+    @property
+    def width(self) -> int:
+        """Number m of neurons."""
+        return len(self.hidden)
+
+    @property
+    def n_outputs(self) -> int:
+        """C."""
+        return len(self.readout)
+
+    @property
+    def signs(self) -> bool:
+        """Whether every entry of b is +-1, so that sums of their products are exact."""
+        return bool((np.abs(self.readout) == 1).all())
+
+
+def scaled(problem: Problem, weights: Weights | TwoLayer) -> ScaledNetwork:
+    """The network of the given weights on the given data.
+
+    Raises:
+        ValueError: weights that do not fit the data, are not finite or are too large; norms outside [1e-50, 1e50].
+        Unreachable: samples of one direction whose labels no network has.
+    """
+    hidden, readout, factor, squared, gain = _checked(problem, weights)
+    norms = np.abs(problem.x).max(axis=1) * np.linalg.norm(problem.x / np.abs(problem.x).max(axis=1)[:, None], axis=1)
+    largest = max(np.abs(hidden).max(), np.abs(problem.y).max(), np.abs(readout).max(), norms.max())
+    if not (norms.min() >= 1 / LARGEST and largest <= LARGEST):
+        raise ValueError(
+            f"the row norms of x range from {norms.min():.3g} to {norms.max():.3g}, and the largest number given is "
+            f"{largest:.3g}; certificates take norms of {1 / LARGEST:.0e} to {LARGEST:.0e}: rescale the data"
+        )
+    exponent = np.rint(np.log2(norms)).astype(int)
+    x = np.ldexp(problem.x, -exponent[:, None])
+    y = np.ldexp(problem.y.reshape(problem.n, -1), gain - exponent[:, None])
+    inexact = (np.ldexp(x, exponent[:, None]) != problem.x).any(axis=1)
+    inexact |= (np.ldexp(y, exponent[:, None] - gain) != problem.y.reshape(problem.n, -1)).any(axis=1)
+    if inexact.any():
+        raise ValueError(
+            f"sample {np.argmax(inexact)} has a number below 1e-250 that underflows: make it 0, or rescale"
+        )
+    _, sample, row = np.unique(x + 0.0, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(sample)  # in the order of the data
+    sample, row = sample[order], np.argsort(order)[row.reshape(-1)]
+    differ = np.flatnonzero((y != y[sample[row]]).any(axis=1))
+    if len(differ):
+        one, other = sample[row[differ[0]]], differ[0]
+        ratio = 2.0 ** (exponent[other] - exponent[one])
+        raise Unreachable(
+            f"samples {one} and {other} have the same input, up to a factor {ratio:g}, and labels"
+            f" {problem.y[one].tolist()} and {problem.y[other].tolist()}: no network has both"
+        )
+    return ScaledNetwork(x[sample], y[sample], hidden, readout, factor, squared, gain, row, exponent, sample)
+
+
+def _checked(problem: Problem, weights: Weights | TwoLayer) -> tuple[np.ndarray, np.ndarray, np.floating, float, int]:
+    """Hidden weights, readout (C, m), c, c^2 and g."""
+    signs = not isinstance(weights, TwoLayer)
+    hidden, readout = (np.asarray(w, float) for w in (weights if signs else (weights.hidden, weights.readout)))  # type: ignore[union-attr]
+    outputs = 1 if problem.y.ndim == 1 else problem.y.shape[1]
+    if hidden.ndim != 2 or hidden.shape[1] != problem.d or not len(hidden):
+        raise ValueError(f"the hidden weights have shape {hidden.shape}; the data need (width, {problem.d})")
+    wanted = (len(hidden),) if readout.ndim == 1 else (outputs, len(hidden))
+    if readout.shape != wanted or (readout.ndim == 1 and outputs != 1):
+        named = "signs" if signs else "readout"
+        raise ValueError(
+            f"the {named} have shape {readout.shape}; width {len(hidden)} and labels of shape {problem.y.shape} need "
+            f"{(len(hidden),) if outputs == 1 else (outputs, len(hidden))}"
+        )
+    for name, array in (("hidden weights", hidden), ("signs" if signs else "readout", readout)):
+        if not np.isfinite(array).all():
+            where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+            raise ValueError(f"the {name} at {where} are {array[where]}; every entry must be finite")
+    if signs:
+        wrong = np.flatnonzero(np.abs(readout.reshape(-1)) != 1)
+        if len(wrong):
+            raise ValueError(
+                f"the sign of neuron {wrong[0]} is {readout.reshape(-1)[wrong[0]]}; every sign must be +1 or -1 (a "
+                "readout of other numbers is given as a TwoLayer)"
+            )
+        return hidden, readout.reshape(1, -1), 1 / np.sqrt(LONG(len(hidden))), 1 / len(hidden), 0
+    if not readout.any():
+        raise ValueError("the readout is 0: the output is 0 whatever the hidden weights are")
+    largest = int(np.frexp(np.abs(readout).max())[1])
+    small = np.ldexp(readout, -largest)
+    if not (np.ldexp(small, largest) == readout).all():
+        raise ValueError("the readout has a number below 1e-250 that underflows beside its largest: make it 0")
+    small = small.reshape(outputs, -1)
+    size = int(np.rint(np.log2(np.linalg.norm(small, axis=1).max())))
+    return hidden, small, LONG(2.0) ** -size, 2.0 ** (-2 * size), -(largest + size)

@@ -1,0 +1,45 @@
+"""How many neurons a wide network has close to the kinks of its samples, and how training gathers them there."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ntkfl.estimate import Estimate
+from ntkfl.finite_width.boundary_layer import REPLICATES, kink_layers, over_replicates
+from ntkfl.problem import Problem, Setup
+
+
+def pairs_near_kinks(
+    problem: Problem, setup: Setup, rounds: ArrayLike, radii: ArrayLike, *, draws: int = 512, starts: int = 32, seed=0
+) -> Estimate:
+    """Coefficients of m^(1/2) in the number of pairs (r, i) with |w_r(t).x_i| < radius/sqrt(m), at each of the rounds.
+
+    Both from the infinite-width run that starts from the residual problem.y; errors at 99%. Before training (t = 0) it
+    is the sum over i of 2 radius / (sqrt(2 pi) sigma |x_i|), the Gaussian density. A neuron that one sample pushes
+    across its own kink, and all others push back, stays there and follows the falling steps: later the number within
+    any fixed multiple of |r(t)|/sqrt(m) need not fall with |r(t)|.
+
+    Args:
+        problem: y is the residual y - y(0) at the start. setup: sigma and steps; the width is not used.
+        rounds: from 0..T, (q,). radii: positive, (q,). draws, starts, seed: as in `boundary_layer.kink_layers`.
+
+    Raises:
+        ValueError: rounds outside 0..T, radii of another shape or not positive; as `kink_layers`. Source: ledger X.13.
+    """
+    rounds, radii = np.asarray(rounds, int), np.asarray(radii, float)
+    if rounds.ndim != 1 or rounds.shape != radii.shape or not (radii > 0).all():
+        raise ValueError(f"rounds and radii have shapes {rounds.shape} and {radii.shape}; both must be (q,), radii > 0")
+    if rounds.size and not 0 <= rounds.min() <= rounds.max() <= setup.rounds:
+        wrong = rounds.min() if rounds.min() < 0 else rounds.max()
+        raise ValueError(f"rounds contains {wrong}; the run has rounds 0..{setup.rounds}")
+    found = np.zeros((REPLICATES, len(rounds)))
+    margin = float(radii.max(initial=0.0))
+    for layer in kink_layers(problem, setup, draws=draws, starts=starts, margin=margin, seed=seed):
+        for i in np.flatnonzero(rounds == 0):
+            found[:, i] += layer.mean(np.abs(layer.start) < radii[i])
+        for step in layer.walk():
+            if step.local_step == setup.local_steps:
+                for i in np.flatnonzero(rounds == step.round + 1):
+                    found[:, i] += layer.mean(np.abs(step.after) < radii[i])
+    return over_replicates(found)

@@ -1,0 +1,88 @@
+"""Neurons that are held at kinks: which are, and by which kernel the residual falls while they are.
+
+At the kink of x_i neuron r, z = w_r.x_i, feels a_r (B + 1{z >= 0} G_ii r_i) / sqrt(m), G = x x^T and B = sum_(j != i)
+G_ij s_rj r_j. Both sides push it to the kink iff psi = -B / (G_ii r_i) is in (0, 1) and a_r r_i < 0; then it slides
+along the kink (Filippov), as if its activation there were psi. It moves by the projection of its other forces on the
+hyperplane of the kink, and adds nothing to f_i: the residual falls by the kernel with these pairs projected out. Where
+a_r r_i > 0 the kink repels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ntkfl.problem import Problem, Weights
+
+
+@dataclass(frozen=True, eq=False)
+class Sliding:
+    """Pairs (neuron, sample) at their kinks, (q, 2), and the patterns of all others, as a residual drives them.
+
+    Args:
+        patterns: 1{w_r.x_i >= 0}, and 0 at the pairs, (m, n). signs: a, (m,). x: (n, d).
+    """
+
+    pairs: Int[np.ndarray, "q 2"]
+    patterns: Bool[np.ndarray, "m n"]
+    signs: Float[np.ndarray, " m"]
+    x: Float[np.ndarray, "n d"]
+
+    def activations(self, residual: Float[np.ndarray, " n"]) -> Float[np.ndarray, " q"]:
+        """psi of each pair: the activation that keeps it, and those at the same neuron, at their kinks, (q,).
+
+        Raises:
+            ValueError: a residual of 0 at a pair: no activation is told from another.
+        """
+        samples = self.pairs[:, 1]
+        if not residual[samples].all():
+            raise ValueError(f"the residual of sample {samples[residual[samples] == 0][0]} is 0: no force is its own")
+        gram, psi = self.x @ self.x.T, np.empty(len(self.pairs))
+        for neuron in np.unique(self.pairs[:, 0]):
+            here = self.pairs[:, 0] == neuron
+            at = samples[here]
+            others = gram[at] @ (self.patterns[neuron] * residual)
+            psi[here] = np.linalg.lstsq(gram[np.ix_(at, at)] * residual[at], -others, rcond=None)[0]
+        return psi
+
+    def held(self, residual: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " q"]:
+        """Whether both sides push a pair to its kink: a_r r_i < 0 and psi in (0, 1), (q,)."""
+        psi = self.activations(residual)
+        return (self.signs[self.pairs[:, 0]] * residual[self.pairs[:, 1]] < 0) & (psi > 0) & (psi < 1)
+
+    def features(self) -> Float[np.ndarray, "n m d"]:
+        """Gradients of the outputs along the kinks: a_r s_ri P_r x_i / sqrt(m), P_r off the kinks that r is held at."""
+        inputs = np.broadcast_to(self.x, (len(self.signs), *self.x.shape)).copy()
+        for neuron in np.unique(self.pairs[:, 0]):
+            at = self.x[self.pairs[self.pairs[:, 0] == neuron, 1]]
+            inputs[neuron] -= self.x @ np.linalg.pinv(at) @ at
+        scale = self.signs / np.sqrt(len(self.signs))
+        return (inputs * (self.patterns * scale[:, None])[..., None]).transpose(1, 0, 2)
+
+    def kernel(self) -> Float[np.ndarray, "n n"]:
+        """The kernel with the held pairs projected out, (n, n)."""
+        flat = self.features().reshape(len(self.x), -1)
+        return flat @ flat.T
+
+
+def sliding(problem: Problem, weights: Weights, pairs: Int[np.ndarray, "q 2"]) -> Sliding:
+    """These pairs of a network taken to be at their kinks, all others on the side where they are.
+
+    Args:
+        problem: data. weights: of the network. pairs: (neuron, sample), a row each.
+
+    Raises:
+        ValueError: pairs that are not (neuron, sample), or one twice.
+    """
+    pairs = np.asarray(pairs, int).reshape(-1, 2)
+    shape = (len(weights.signs), problem.n)
+    bad = (pairs < 0) | (pairs >= shape)
+    if bad.any():
+        raise ValueError(f"pair {pairs[bad.any(axis=1)][0].tolist()} is none of {shape[0]} neurons, {shape[1]} samples")
+    if len(np.unique(pairs, axis=0)) < len(pairs):
+        raise ValueError("a pair (neuron, sample) is given twice")
+    patterns = weights.hidden @ problem.x.T >= 0
+    patterns[pairs[:, 0], pairs[:, 1]] = False
+    return Sliding(pairs, patterns, weights.signs, problem.x)

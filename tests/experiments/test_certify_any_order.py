@@ -1,0 +1,166 @@
+"""`ntkfl certify --any-order`: training until a round certifies, users' files, test samples, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+from ntkfl import Problem, certify_any_order
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.network_files import load_biased_network, load_network
+
+ANY = ("certify", "--any-order")
+SMALL = (*ANY, "--width", "400", "--eta-local", "0.1", "--every", "50")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize("momentum", [False, True])
+def test_watch_stops_at_a_round_that_its_record_replays(tmp_path, momentum):
+    more = ("--momentum",) if momentum else ()
+    result = run(*SMALL, *more, "--watch", "--rounds", 600, "--json", tmp_path / "found.json")
+    assert result.exit_code == 0 and result.stdout.startswith("CERTIFIED for any order"), result.output
+    record = json.loads((tmp_path / "found.json").read_text())
+    assert record["certified"] and record["round"] % 50 == 0 < record["round"]
+    assert record["distance"] > 0 < record["step_limit"] and record["residual"] > 0 and isinstance(record["held"], list)
+    assert all(sentence in result.stdout for sentence in record["proved"])
+    again = run(*record["replay"].split()[1:], "--json", tmp_path / "again.json")
+    assert again.exit_code == 0, again.output
+    replayed = json.loads((tmp_path / "again.json").read_text())
+    assert {**replayed, "provenance": 0} == {**record, "provenance": 0}
+
+
+def test_a_round_too_early_is_not_certified_and_says_what_is_in_the_way():
+    result = run(*SMALL, "--after", 1)
+    assert result.exit_code == 1 and result.stdout.startswith("NOT CERTIFIED for any order.\nIn the way: ")
+    assert "times smaller (an estimate)" in result.stdout
+
+
+@pytest.mark.parametrize(("rounds", "status"), [(400, 0), (1, 1)])
+def test_an_adversary_is_reported(tmp_path, rounds, status):
+    """Against a network that certifies, and one at the start of training, whose W* would have been claimed wrongly."""
+    result = run(*SMALL, "--after", rounds, "--attack", 200, "--json", tmp_path / "found.json")
+    assert result.exit_code == status, result.output
+    record = json.loads((tmp_path / "found.json").read_text())["attack"]
+    assert record["trials"] <= 200 and (record["broken"] is None) == (status == 0)
+    assert ("none raised |W - W*|" in result.stdout) == (status == 0)
+    assert ("an adversary found an order of" in result.stdout) == (record["rounds"] > 0) == (status == 1)
+
+
+def test_a_certificate_that_an_adversary_breaks_is_an_error(monkeypatch):
+    import ntkfl.any_order.adversary as adversary
+
+    broken = adversary.Attack("distance", (), 1.0, 2.0, 5, 1.0)
+    monkeypatch.setattr(adversary, "attack_any_order", lambda *arguments, **options: broken)
+    result = run(*SMALL, "--after", 400, "--attack", 5)
+    assert result.exit_code == 1 and "CERTIFIED" in result.stdout and "one of the two is wrong" in result.stderr
+
+
+def test_an_interrupted_watch_keeps_what_it_has(monkeypatch):
+    import ntkfl.any_order.watching as watching
+
+    honest = watching.watch_any_order
+
+    def interrupted(*arguments, **options):
+        yield next(honest(*arguments, **options))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching, "watch_any_order", interrupted)
+    result = run(*SMALL, "--watch")
+    assert result.exit_code == 130
+    assert "stopped by Ctrl-C" in result.stderr and "round 0 was the last one judged: " in result.stderr
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A network with biases that nearly fits its data, in three formats."""
+    rng = np.random.default_rng(0)
+    x, x_test = rng.standard_normal((5, 4)), rng.standard_normal((30, 4))
+    hidden, bias = rng.standard_normal((200, 4)), rng.standard_normal(200)
+    readout = rng.choice([-1.0, 1.0], 200) / np.sqrt(200)
+    network = TwoLayer(np.column_stack([hidden, bias]), readout)
+    with_one = [np.column_stack([part, np.ones(len(part))]) for part in (x, x_test)]
+    y = network.outputs(with_one[0]) + 1e-3 * rng.standard_normal(5)
+    y_test = np.sign(network.outputs(with_one[1]))
+    np.savez(tmp_path / "data.npz", x=x, y=y, owner=[0, 0, 1, 1, 1], x_test=x_test, y_test=y_test)
+    np.savez(tmp_path / "net.npz", hidden=hidden, readout=readout, bias=bias)
+    torch = {"0.weight": hidden, "0.bias": bias, "2.weight": readout[None], "2.bias": np.zeros(1)}
+    save_file(torch, tmp_path / "net.safetensors")
+    problem = Problem(with_one[0], y, np.array([0, 0, 1, 1, 1]))
+    return tmp_path, network, problem
+
+
+@pytest.mark.parametrize("name", ["net.npz", "net.safetensors"])
+def test_a_users_network_with_biases_is_certified(files, name):
+    folder, network, problem = files
+    loaded, biased = load_biased_network(folder / name)
+    assert biased and (loaded.hidden == network.hidden).all() and (np.ravel(loaded.readout) == network.readout).all()
+    picture, kept = folder / "margins.svg", folder / "found.json"
+    result = run(
+        *ANY, "--data", folder / "data.npz", "--weights", folder / name, "--test", "--plot", picture, "--json", kept
+    )
+    assert result.exit_code == 0, result.output
+    record, found = json.loads(kept.read_text()), certify_any_order(problem, network)
+    assert record["certified"] and record["distance"] == pytest.approx(float(found.distance.hi), rel=1e-12)
+    assert record["step_limit"] == pytest.approx(found.step_limit, rel=1e-12)
+    assert record["test"]["final"] == record["test"]["right"] > 20 and record["test"]["samples"] == 30
+    assert picture.read_text().lstrip().startswith("<?xml") and "final: " in result.stdout
+
+
+def test_labels_in_one_column_are_tested_by_their_signs(files):
+    folder, _, _ = files
+    arrays = dict(np.load(folder / "data.npz"))
+    np.savez(folder / "column.npz", **arrays | {name: arrays[name][:, None] for name in ("y", "y_test")})
+    records = []
+    for name in ("data.npz", "column.npz"):
+        plot, kept = folder / "margins.svg", folder / f"{name}.json"
+        shared = ("--weights", folder / "net.npz", "--test", "--plot", plot, "--json", kept)
+        result = run(*ANY, "--data", folder / name, *shared)
+        assert result.exit_code == 0, result.output
+        records.append(json.loads(kept.read_text())["test"])
+    assert records[0] == records[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("certify", "--test"), "--test needs --any-order"),
+        (("certify", "--weights", "a.npz"), "--weights needs --any-order"),
+        ((*ANY, "--search"), "--search and --search-steps look at X.11 and X.12"),
+        ((*ANY, "--weights", "a.npz", "--watch"), "--weights brings a trained network"),
+        (("certify", "--attack", "5"), "--attack needs --any-order"),
+        ((*ANY, "--attack", "0"), "--attack is 0; it is a number of steps to look at"),
+        ((*ANY, "--momentum"), "--momentum is for the rounds of --watch or --after"),
+        ((*ANY, "--plot", "a.png"), "give --test too"),
+        ((*ANY, "--test", "--plot", "a.txt"), "pictures are .png or .svg"),
+        ((*ANY, "--weights", "nothing.npz"), "there is no such file"),
+        ((*ANY, "--test"), "sphere takes no test"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments, message):
+    result = run(*arguments)
+    assert result.exit_code == 2 and f"{message}" in result.stderr, result.output
+
+
+def test_files_that_are_no_networks_are_refused(files):
+    folder, network, _ = files
+    (folder / "damaged.safetensors").write_bytes(b"nothing")
+    save_file({"0.weight": network.hidden}, folder / "half.safetensors")
+    both = {"hidden": network.hidden, "readout": network.readout}
+    save_file(both | {"bias": np.zeros(3)}, folder / "bias.safetensors")
+    save_file(both | {"output_bias": np.ones(1)}, folder / "output.safetensors")
+    for name, message in {
+        "damaged": "damaged, or no safetensors file",
+        "half": "is no two-layer network",
+        "bias": r"bias has shape \(3,\)",
+        "output": "subtract it from the labels",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            load_biased_network(folder / f"{name}.safetensors")
+    with pytest.raises(ValueError, match="without biases"):
+        load_network(folder / "net.npz")

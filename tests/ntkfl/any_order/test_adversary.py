@@ -1,0 +1,161 @@
+"""The adversary finds orders that lead away where a hypothesis is missing, and none on certified networks."""
+
+import os
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from exact_certificate import fitted
+
+from ntkfl import Problem, Weights, certify_any_order
+from ntkfl.any_order.adversary import Round, attack_any_order, replayed
+from ntkfl.any_order.orders import Batch
+
+NETWORKS = int(os.environ.get("ANY_ORDER_NETWORKS", "6"))  # attacked in the slow test
+LONG_STEPS = int(os.environ.get("ANY_ORDER_TRIALS", "5000"))  # steps that it looks at on each
+
+
+def certified(count, first=0, **shape):
+    """So many certified networks, of other seeds than `fitted` certifies by chance: those it does not are left out."""
+    found, seed = [], first
+    while len(found) < count:
+        one = certify_any_order(*fitted(seed, **{"n": 4, "d": 5, "width": 64, "distance": 1e-3} | shape))
+        found += [one] if one.certified else []
+        seed += 1
+    return found
+
+
+def not_certified(count, **shape):
+    found = (certify_any_order(*fitted(seed, **{"n": 4, "d": 5} | shape)) for seed in range(10 * count))
+    return [one for one in found if not one.certified and one.smallest_eigenvalue is not None][:count]
+
+
+KINDS = {
+    "one output": {},
+    "near-duplicates": {"near": True, "distance": 1e-4},
+    "two outputs": {"outputs": 2},
+    "norms from .1 to 9": {"unit": False},
+    "labels of 100": {"size": 100.0},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_none_is_found_on_certified_networks(kind):
+    for found in certified(2, **KINDS[kind]):
+        attack = attack_any_order(found, trials=400)
+        assert attack.broken is None and attack.trials == 400 and not attack.order
+        assert 0.5 < attack.kept <= 1 + 1e-9  # it does look at steps that lower the distance by little
+        assert str(attack).startswith("an adversary looked at 400 steps: none raised")
+
+
+MISSING = {
+    "certified": (lambda: not_certified(6, width=16, distance=1.0), {}),
+    "steps": (lambda: certified(6), {"longer": 1.1}),
+    "server": (lambda: certified(6), {"server": 2.0}),
+}
+
+
+@pytest.mark.parametrize("hypothesis", MISSING)
+def test_one_is_found_where_a_hypothesis_is_missing(hypothesis):
+    """And it is one: played again, by other code, only its last round leads away, and every step keeps the rules."""
+    networks, broken_rule = MISSING[hypothesis]
+    for found in networks():
+        attack = attack_any_order(found, trials=2000, **broken_rule)
+        assert attack.broken is not None, hypothesis
+        w, rounds = replay(found, attack.order, **broken_rule)
+        assert attack.to_dict()["rounds"] == len(attack.order) == len(rounds) - 1
+        point, _ = found.claimed_point()
+        distance = [float(np.linalg.norm((one - point).astype(float))) for one in rounds]
+        if attack.broken == "distance":
+            # of a mean with a local step that breaks it, the last round is that model alone
+            assert distance[-1] > distance[-2] * (1 + 1e-12) or len(attack.order[-1].models[0]) > 1
+            assert attack.after > attack.before and distance[-1] == pytest.approx(attack.after, rel=1e-9)
+        assert all(now <= before * (1 + 1e-12) for before, now in pairwise(distance[:-1]))
+        public = list(replayed(found.problem, found.weights, attack.order, broken_rule.get("server", 1.0)))
+        assert np.abs((public[-1] - w).astype(float)).max() <= 1e-14
+
+
+def replay(found, order, longer=1.0, server=1.0):
+    """The weights after each round, by a loop over samples; |E J J' E| < 2 for every batch."""
+    x, y = found.problem.x, found.problem.y
+    w, a = found.weights.hidden.astype(np.longdouble), found.weights.signs / np.sqrt(np.longdouble(found.width))
+    rounds = [w]
+    for one in order:
+        ends = []
+        for steps in one.models:
+            model = w
+            for batch in steps:
+                assert len(set(batch.samples.tolist())) == len(batch.samples) and (batch.steps > 0).all()
+                active = model @ x[batch.samples].T >= 0
+                j = (active * a[:, None]).T[:, :, None] * x[batch.samples][:, None, :]
+                j = j.reshape(len(j), -1).astype(float) * np.sqrt(batch.steps / longer)[:, None]
+                assert np.linalg.norm(j, 2) ** 2 < 2
+                change = np.zeros_like(model)
+                for i, eta in zip(batch.samples, batch.steps, strict=True):
+                    on = (model @ x[i] >= 0) * a
+                    change += eta * (y[i] - on @ (model @ x[i])) * on[:, None] * x[i]
+                model = model + change
+            ends.append(model)
+        mean = sum((share * end for share, end in zip(one.shares, ends, strict=True)), 0 * w)
+        w = w + server * (mean - w) if len(ends) > 1 else mean
+        rounds.append(w)
+    return w, rounds
+
+
+def test_the_same_seed_finds_the_same_order():
+    (found,) = not_certified(1, width=16, distance=1.0)
+    one, same, other = (attack_any_order(found, seed=seed) for seed in (3, 3, 4))
+    assert one.to_dict() == same.to_dict() != other.to_dict()
+
+
+def test_a_network_whose_neurons_are_all_off_moves_nowhere():
+    problem = Problem(np.eye(2), np.ones(2))
+    found = certify_any_order(problem, Weights(-np.ones((3, 2)), np.ones(3)))
+    with pytest.raises(ValueError, match="there is no W\\*: C is not shown to have full row rank"):
+        attack_any_order(found)
+    contradiction = certify_any_order(
+        Problem(np.ones((2, 1)), np.array([1.0, 2.0])), Weights(np.ones((3, 1)), np.ones(3))
+    )
+    with pytest.raises(ValueError, match="there is no W\\*: samples 0 and 1 have the same input"):
+        attack_any_order(contradiction)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"trials": 0}, "trials is 0; it must be a positive integer"),
+        ({"trials": 1.5}, "trials is 1.5"),
+        ({"longer": 0.0}, "longer is 0.0; it must be a positive number"),
+        ({"server": np.nan}, "server is nan"),
+    ],
+)
+def test_what_is_no_attack_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        attack_any_order(certified(1)[0], **given)
+
+
+def test_a_mean_of_models_is_replayed_with_its_shares():
+    (found,) = certified(1)
+    one, two = (Batch(np.array([i]), np.array([0.1])) for i in (0, 1))
+    start, first, second = replayed(found.problem, found.weights, (Round(np.ones(1), ((one,),)),) * 2)
+    _, mean = replayed(found.problem, found.weights, (Round(np.array([0.25, 0.75]), ((one,), (one, two))),))
+    assert np.abs(second - first).max() < np.abs(first - start).max()
+    _, alone, further = replayed(
+        found.problem, found.weights, (Round(np.ones(1), ((one,),)), Round(np.ones(1), ((two,),)))
+    )
+    assert np.abs(mean - (0.25 * alone + 0.75 * further)).max() < 1e-17
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_none_is_found_in_a_long_search(kind):
+    for number, found in enumerate(certified(NETWORKS, 100, **KINDS[kind])):
+        attack = attack_any_order(found, trials=LONG_STEPS, seed=number)
+        assert attack.broken is None, (kind, number, str(attack))
+
+
+@pytest.mark.slow
+def test_one_is_found_on_nearly_every_network_that_misses_a_hypothesis():
+    for hypothesis, (networks, broken_rule) in MISSING.items():
+        found = [attack_any_order(one, trials=LONG_STEPS, seed=7, **broken_rule).broken for one in networks()]
+        assert None not in found, hypothesis

@@ -1,0 +1,169 @@
+"""What cannot be certified, and what is no question at all: each with the reason in words."""
+
+import numpy as np
+import pytest
+from exact_certificate import fitted
+
+from ntkfl import Estimate, Problem, Weights, certify_any_order
+from ntkfl.any_order import held_pairs
+from ntkfl.any_order.certificate import _limit
+from ntkfl.any_order.constraint_rows import ConstraintRows
+from ntkfl.any_order.held_pairs import grown
+from ntkfl.any_order.neuron_pass import NO_PAIRS, passed
+from ntkfl.any_order.scaled_network import scaled
+from ntkfl.connectivity.network import TwoLayer
+
+
+def test_one_input_with_two_labels_is_named():
+    problem, weights = fitted(0, n=4, distance=1e-4)
+    x, y = problem.x.copy(), problem.y.copy()
+    x[3], y[3] = 2 * x[1], 2 * y[1] + 0.5
+    found = certify_any_order(Problem(x, y), weights)
+    assert not found.certified and found.why.startswith("samples 1 and 3 have the same input, up to a factor 2,")
+    assert found.shortfall is None and found.to_dict()["distance"] is None
+    assert (found.final(x) == "open").all() and np.isinf(found.enclosure(x).error).all()
+
+
+@pytest.mark.parametrize("fraction", [3.0, -1 / 3])
+def test_dependent_samples_are_named(fraction):
+    """Multiples by no power of two: sample 3 sees the neurons that sample 1 sees, or the others."""
+    problem, weights = fitted(0, n=4, distance=1e-4)
+    x = problem.x.copy()
+    x[3] = fraction * x[1]
+    found = certify_any_order(Problem(x, weights.outputs(x)), weights)
+    if fraction > 0:
+        assert not found.certified and "samples 1, 3 depend on each other" in found.why, found.why
+    else:
+        assert found.certified  # the other half of the neurons sees it
+
+
+def test_neurons_with_more_kinks_than_features_are_named():
+    problem, weights = fitted(0, n=4, d=2, distance=1e-6)
+    hidden = weights.hidden.copy()
+    hidden[5] = 0  # on the kinks of all four samples
+    weights = Weights(hidden, weights.signs)
+    found = certify_any_order(problem, weights)
+    assert not found.certified and "(5, " in found.why and "full row rank" in found.why
+
+
+def test_a_network_that_is_too_far_says_by_how_much():
+    problem, weights = fitted(3, n=4, d=5, width=64, distance=1.0)
+    found = certify_any_order(problem, weights)
+    assert not found.certified and found.why and found.shortfall is not None and found.shortfall >= 2
+    outputs = weights.outputs(problem.x)
+    nearer = Problem(problem.x, outputs + (problem.y - outputs) / found.shortfall, problem.owner)
+    assert certify_any_order(nearer, weights).certified
+    assert found.to_dict()["why"] == found.why and found.to_dict()["step_limit"] == 0
+
+
+def test_memory_is_said_before_starting():
+    problem, weights = fitted(0, n=4)
+    with pytest.raises(
+        ValueError, match=r"4 labels at width 36 takes .* GB before any pair is held, and memory is 0.001"
+    ):
+        certify_any_order(problem, weights, memory=1e6)
+
+
+def test_memory_without_end_is_memory():
+    problem, weights = fitted(0, n=4, d=5, width=64, distance=1e-3)
+    one, other = (certify_any_order(problem, weights, memory=memory) for memory in (np.inf, 8e9))
+    assert one.certified == other.certified and one.held.tolist() == other.held.tolist()
+    with pytest.raises(ValueError, match="memory is nan GB"):
+        certify_any_order(problem, weights, memory=np.nan)
+
+
+def test_an_infinite_distance_never_certifies(monkeypatch):
+    """Where no pair is off A the least margin is infinite, and what is left of the reach is a NaN."""
+    honest = ConstraintRows.nearest
+
+    def far(self, scale=1.0):
+        found = honest(self, scale)
+        return type(found)(found.solution, found.slack, Estimate.between(0, np.inf, "none"))
+
+    monkeypatch.setattr(ConstraintRows, "nearest", far)
+    monkeypatch.setattr(held_pairs, "failures", lambda *args: (np.inf, NO_PAIRS))
+    found = certify_any_order(*fitted(0, n=4, d=5, width=64, distance=1e-3))
+    assert not found.certified and found.why and not found.margin > 0
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_search_without_end_keeps_the_last_a_that_was_solved(rounds, monkeypatch):
+    """A and W* are of one another, whether or not the next A, which nobody has solved, has dependent rows."""
+    monkeypatch.setattr(held_pairs, "ROUNDS", rounds)
+    seen = 0
+    for seed in range(12):
+        problem, weights = fitted(seed, n=4, d=5, width=64, distance=2e-2)
+        found = certify_any_order(problem, weights)
+        if found.why.startswith("no end"):
+            seen += 1
+            point = found.fitted_weights()
+            assert not found.certified and found.to_dict() and f"after {rounds} round" in found.why
+            held = [abs(point[r] @ problem.x[i]) for r, i in found.held.tolist()]
+            assert max(held, default=0) <= 1e-9 and np.isfinite(float(found.smallest_eigenvalue.lo))
+    assert seen
+
+
+def test_a_norm_that_is_no_number_allows_no_step():
+    assert _limit(float("nan")) == 0 and 0.49 < _limit(4.0) <= 0.5
+
+
+def test_a_limit_on_held_pairs_is_kept():
+    problem, weights = fitted(0, n=4, width=64, distance=1e-6)
+    hidden = weights.hidden.copy()
+    for r in range(8):
+        hidden[r] -= (hidden[r] @ problem.x[r % 4]) * problem.x[r % 4]
+    weights = Weights(hidden, weights.signs)
+    problem = Problem(problem.x, weights.outputs(problem.x) + 1e-6)
+    count = len(certify_any_order(problem, weights).held)
+    found = certify_any_order(problem, weights, most_held=count - 1)
+    assert not found.certified and found.why.startswith("A is too large: ") and f"limit is {count - 1}" in found.why
+
+
+@pytest.mark.parametrize("most_held", [-1, 2.5, True, np.nan])
+def test_a_limit_that_is_no_number_of_pairs_is_refused(most_held):
+    """With -1 no pair was looked at, and every network whose rows are independent was certified."""
+    with pytest.raises(ValueError, match=r"most_held is .*; it must be an integer, 0 or more"):
+        certify_any_order(*fitted(3, n=4, d=5, width=64, distance=1.0), most_held=most_held)
+
+
+def test_pairs_that_are_not_looked_at_do_not_pass():
+    found = passed(scaled(*fitted(3, n=4, d=5, width=64, distance=1.0)))
+    assert grown(found, most_held=-1, most_near=2**20).why
+
+
+BAD = {
+    "nan": (
+        lambda h, s: Weights(np.where(np.arange(len(h))[:, None] == 2, np.nan, h), s),
+        r"hidden weights at \(2, 0\) are nan",
+    ),
+    "infinite": (lambda h, s: Weights(h, np.where(s > 0, np.inf, s)), "signs at .* are inf"),
+    "sign": (lambda h, s: Weights(h, s * 2), r"sign of neuron 0 is -?2.0; every sign must be \+1 or -1"),
+    "width": (lambda h, s: Weights(h, s[1:]), r"signs have shape \(35,\)"),
+    "features": (lambda h, s: Weights(h[:, 1:], s), r"hidden weights have shape \(36, 3\); the data need \(width, 4\)"),
+    "outputs": (lambda h, s: TwoLayer(h, np.stack([s, s])), r"readout have shape \(2, 36\)"),
+    "nothing": (lambda h, s: TwoLayer(h, 0 * s), "readout is 0"),
+    "huge": (lambda h, s: Weights(h * 1e60, s), "rescale the data"),
+    "underflow": (lambda h, s: TwoLayer(h, np.where(s > 0, 1e-310, 1e30)), "below 1e-250"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_weights_are_refused(kind):
+    problem, weights = fitted(0)
+    change, message = BAD[kind]
+    with pytest.raises(ValueError, match=message):
+        certify_any_order(problem, change(weights.hidden, weights.signs))
+
+
+def test_bad_inputs_of_predictions_are_refused():
+    found = certify_any_order(*fitted(0, distance=1e-5, width=64))
+    assert found.certified
+    for x, message in (
+        (np.zeros((2, 3)), r"x has shape \(2, 3\)"),
+        (np.full((1, 4), np.nan), "row 0 of x is not finite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            found.final(x)
+    for batch in (0, True, 1.5):
+        with pytest.raises(ValueError, match="must be a positive integer"):
+            found.step_limit_for(batch)

@@ -1,0 +1,193 @@
+"""Checkers made wrong on purpose: each certifies something that balls show to be false; so no part can be left out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.linalg
+from exact_certificate import exact, fitted
+from flint import arb
+
+from ntkfl import Estimate, certify_any_order
+from ntkfl.any_order import constraint_rows, held_pairs
+from ntkfl.any_order.constraint_rows import ConstraintRows
+from ntkfl.any_order.orders import Batch, Network, run_in_order
+from ntkfl.balls import precision
+
+
+def is_false(problem, weights, found):
+    """Whether balls refute a number of the certificate."""
+    again = exact(problem, weights, found.held)
+    with precision(300):
+        if not (arb(float(found.distance.lo)) <= again.distance and again.distance <= arb(float(found.distance.hi))):
+            return True
+        norms = np.linalg.norm(problem.x, axis=1) * 0.999
+        return any(m < 0 or m < arb(found.margin * norms[i]) for (_, i), m in again.margins.items())
+
+
+def honest_nearest(self, scale=1.0, nearest=ConstraintRows.nearest):
+    return nearest(self, scale)
+
+
+def with_nearest(change):
+    return lambda monkeypatch: monkeypatch.setattr(
+        ConstraintRows, "nearest", lambda self, scale=1.0: change(honest_nearest(self, scale))
+    )
+
+
+def half(estimate):
+    return Estimate(estimate.value / 2, estimate.error, estimate.method)
+
+
+def no_projection(monkeypatch):
+    """kappa = 0: W is taken to stay at W*."""
+    monkeypatch.setattr(
+        ConstraintRows,
+        "projections",
+        lambda self, k, e, honest=ConstraintRows.projections: zero_but_distance(honest, self, k, e),
+    )
+
+
+def zero_but_distance(honest, rows, columns, error):
+    lower, upper = honest(rows, columns, error)
+    return (
+        (lower, upper)
+        if columns.shape[1] == 1 and np.array_equal(columns[:, 0], rows.target()[0])
+        else (0 * lower, 0 * upper)
+    )
+
+
+def wrong_target(change):
+    def apply(monkeypatch, honest=ConstraintRows.target):
+        monkeypatch.setattr(ConstraintRows, "target", lambda self, scale=1.0: change(self, *honest(self, scale)))
+
+    return apply
+
+
+def flipped_on_a(rows, value, error):
+    value = value.copy()
+    value[rows.n_samples :] *= -1
+    return value, error
+
+
+def active_on_a(monkeypatch):
+    """s_ri kept on A: the row of sample i keeps its part of a neuron that is held at its kink."""
+    monkeypatch.setattr(ConstraintRows, "patterns", lambda self, neurons: self.found.patterns(neurons))
+
+
+def few_looked_at(monkeypatch, honest=held_pairs.near_pairs):
+    """Pairs are looked at within D / 100 of their kinks instead of 8 D."""
+    monkeypatch.setattr(held_pairs, "near_pairs", lambda found, reach, most: honest(found, reach / 800, most))
+
+
+MUTANTS = {
+    "no projection": no_projection,
+    "half of D": with_nearest(lambda nearest: replace(nearest, distance=half(nearest.distance))),
+    "the sign of the held pairs' targets": wrong_target(flipped_on_a),
+    "the patterns on A kept": active_on_a,
+    "far pairs taken for safe": few_looked_at,
+    "half of the residual": wrong_target(lambda rows, value, error: (value * 0.5, error)),
+}
+
+
+def planted(seed):
+    """Networks near the edge of the condition, neurons beside kinks: most certify with pairs held."""
+    return fitted(seed, n=4, d=5, width=64, distance=2e-2)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_wrong_checker_certifies_something_false(name, monkeypatch):
+    MUTANTS[name](monkeypatch)
+    wrong = [
+        seed
+        for seed in range(25)
+        if (found := certify_any_order(*planted(seed))).certified and is_false(*planted(seed), found)
+    ]
+    assert wrong
+    monkeypatch.undo()
+    for seed in wrong[:3]:
+        found = certify_any_order(*planted(seed))
+        assert not found.certified or not is_false(*planted(seed), found)
+
+
+def rough_solutions(monkeypatch, honest=scipy.linalg.cho_solve):
+    """A solver that is right to three digits only: what its residual leaves open must be in the slack."""
+    rng = np.random.default_rng(0)
+
+    def rough(factor, b):
+        found = honest(factor, b)
+        return found * (1 + 1e-3 * rng.standard_normal(found.shape))
+
+    monkeypatch.setattr(constraint_rows.scipy.linalg, "cho_solve", rough)
+
+
+def test_a_rough_solver_costs_margin_and_never_truth(monkeypatch):
+    rough_solutions(monkeypatch)
+    certified = [seed for seed in range(25) if (found := certify_any_order(*planted(seed))).certified]
+    assert len(certified) >= 5
+    for seed in certified:
+        found = certify_any_order(*planted(seed))
+        assert found.distance.error > 1e-9 * found.distance.value
+        assert not is_false(*planted(seed), found)
+
+
+def test_without_the_slack_a_rough_solver_is_believed(monkeypatch):
+    rough_solutions(monkeypatch)
+    with_nearest(lambda nearest: replace(nearest, slack=0.0, distance=Estimate(nearest.distance.value, 0.0)))(
+        monkeypatch
+    )
+    wrong = [
+        seed
+        for seed in range(25)
+        if (found := certify_any_order(*planted(seed))).certified and is_false(*planted(seed), found)
+    ]
+    assert wrong
+
+
+@pytest.mark.parametrize("poison", ["slack", "solution", "distance"])
+def test_nan_is_never_certified(poison, monkeypatch):
+    """A NaN once passed as certified: every comparison is written so that it fails."""
+    problem, weights = planted(next(s for s in range(25) if certify_any_order(*planted(s)).certified))
+
+    def poisoned(nearest):
+        if poison == "distance":
+            distance = Estimate(1.0, 0.0)
+            object.__setattr__(distance, "value", np.array(np.nan))
+            return replace(nearest, distance=distance)
+        value = np.full_like(nearest.solution, np.nan) if poison == "solution" else float("nan")
+        return replace(nearest, **{poison: value})
+
+    with_nearest(poisoned)(monkeypatch)
+    found = certify_any_order(problem, weights)
+    assert not found.certified and found.why and found.step_limit == 0
+    assert (found.final(problem.x) == "open").all() and np.isinf(found.enclosure(problem.x).error).all()
+
+
+def test_networks_that_miss_the_condition_leave():
+    """Without it |W - W*| grows in some order, for W* of the patterns of the start and A empty."""
+    left = 0
+    for seed in range(12):
+        problem, weights = fitted(seed, n=4, d=5, width=16, distance=1.0)
+        if certify_any_order(problem, weights).certified:
+            continue
+        point = exact(problem, weights, []).long_point()
+        run = run_in_order(problem, weights, point, steps=30, aim="distance", seed=seed)
+        left += (np.diff(run.distance) > 1e-6 * run.distance[0]).any()
+    assert left >= 6
+
+
+@pytest.mark.parametrize(("share", "diverges"), [(0.99, False), (1.05, True)])
+def test_steps_beyond_the_limit_diverge(share, diverges):
+    """On all samples at share * 2 / |J J'|: five percent beyond what is allowed a certified network is lost."""
+    problem, weights = planted(next(s for s in range(25) if certify_any_order(*planted(s)).certified))
+    found = certify_any_order(problem, weights)
+    network, everything = Network(problem, weights), np.arange(problem.n)
+    w, point = network.start, found.fitted_weights()
+    eta = share * network.longest(w, everything, np.ones(problem.n))
+    distances = []
+    for _ in range(400):
+        distances.append(float(np.sqrt(((w - point) ** 2).sum())))
+        w, _ = network.step(w, Batch(everything, np.full(problem.n, eta)))
+    assert (max(distances) > 3 * distances[0]) == diverges
+    if not diverges:
+        assert (np.diff(distances) <= 1e-13).all() and eta >= found.pooled_step_limit * 0.98

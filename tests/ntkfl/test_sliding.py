@@ -1,0 +1,99 @@
+"""Neurons held at kinks: what keeps them there, and the kernel that is left."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bounds.fl_ntk.cases.sliding_ladder import STARTS, STEP_SIZES, TIME, sliding_case
+from ntkfl import Problem, Weights, gram
+from ntkfl.finite_width.sliding import sliding
+
+
+def network(seed, n=4, d=6, width=30):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, d))
+    return Problem(x, np.zeros(n)), Weights(rng.standard_normal((width, d)), rng.choice([-1.0, 1.0], width)), rng
+
+
+def test_without_pairs_it_is_the_networks_own_gram_matrix():
+    problem, weights, _ = network(0)
+    none = sliding(problem, weights, np.zeros((0, 2), int))
+    assert none.kernel() == pytest.approx(gram.finite(problem.x, weights.hidden), abs=1e-12)
+    assert none.activations(np.ones(4)).shape == none.held(np.ones(4)).shape == (0,)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), both=st.booleans())
+def test_the_activation_keeps_a_neuron_at_all_its_kinks(seed, both):
+    problem, weights, rng = network(seed)
+    pairs = np.array([[3, 0], [7, 2], [3, 1]][: 3 if both else 2])
+    found, residual = sliding(problem, weights, pairs), rng.uniform(0.1, 1, 4) * rng.choice([-1, 1], 4)
+    psi = found.activations(residual)
+    for neuron in {3, 7}:
+        active = found.patterns[neuron].astype(float)
+        here = pairs[:, 0] == neuron
+        active[pairs[here, 1]] = psi[here]
+        force = (active * residual) @ problem.x
+        assert np.abs(force @ problem.x[pairs[here, 1]].T).max() <= 1e-9 * (1 + np.abs(psi).max()) * 10
+        # and this force is what the features along the kinks say
+        along = weights.signs[neuron] / np.sqrt(30) * force
+        assert np.einsum("i,id->d", residual, found.features()[:, neuron]) == pytest.approx(along, abs=1e-9)
+    for (r, i), value, held in zip(pairs, psi, found.held(residual), strict=True):
+        assert held == (0 < value < 1 and weights.signs[r] * residual[i] < 0)
+
+
+def test_the_kernel_is_that_of_gradients_along_the_kinks():
+    """By a loop over neurons, with an orthonormal basis of the hyperplane of each kink."""
+    problem, weights, _ = network(5)
+    pairs = np.array([[0, 1], [4, 3], [4, 0]])
+    kernel, patterns = np.zeros((4, 4)), weights.hidden @ problem.x.T >= 0
+    for r in range(30):
+        at = pairs[pairs[:, 0] == r, 1]
+        active = patterns[r].copy()
+        active[at] = False
+        basis = np.linalg.svd(problem.x[at])[2][len(at) :] if len(at) else np.eye(6)
+        inside = (problem.x @ basis.T) * active[:, None]
+        kernel += inside @ inside.T / 30
+    found = sliding(problem, weights, pairs).kernel()
+    assert found == pytest.approx(kernel, abs=1e-12)
+    whole = sliding(problem, weights, np.zeros((0, 2), int)).kernel()
+    assert np.linalg.eigvalsh(whole - found)[0] >= -1e-12  # it can only be less
+
+
+def test_no_other_kernel_is_come_to():
+    """That of the patterns as they are, and that with held pairs left out but not projected, stay at a distance."""
+    case = sliding_case(1)
+    projected = case.runs[0][-1].mean()
+    flat = case.sliding.patterns * (case.weights.signs / 8)[:, None]
+    left_out = (case.x @ case.x.T) * (flat.T @ flat)
+    for kernel in (gram.finite(case.x, case.weights.hidden), left_out):
+        rates, modes = np.linalg.eigh(kernel)
+        other = modes @ (np.exp(-TIME * rates) * (modes.T @ case.residual))
+        assert np.linalg.norm(other - case.limit) > 20 * projected
+
+
+def test_a_drawn_case_is_what_it_says():
+    for seed in range(3):
+        case = sliding_case(seed, held=3)
+        z = case.weights.hidden @ case.x.T
+        neuron, sample = case.pairs.T
+        assert np.abs(z[neuron, sample]).max() <= 1e-12 and len(case.pairs) == 3
+        assert (case.weights.signs[neuron] * case.residual[sample] < 0).all()
+        assert case.activations.shape == (65, 3) and ((case.activations[0] > 0.2) & (case.activations[0] < 0.8)).all()
+        assert case.limit == pytest.approx(case._flow[0][-1]) and case.runs[0].shape == (len(STEP_SIZES), STARTS)
+    repelled = sliding_case(0, repelled=True)
+    assert repelled.pushed_back == -1 and sliding_case(0, near=True).clearance < 0
+
+
+def test_what_is_no_pair_is_refused():
+    problem, weights, _ = network(0)
+    for pairs, message in (
+        ([[30, 0]], r"pair \[30, 0\] is none of 30 neurons, 4 samples"),
+        ([[0, -1]], r"pair \[0, -1\] is none"),
+        ([[1, 1], [1, 1]], "a pair .* is given twice"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sliding(problem, weights, np.array(pairs))
+    with pytest.raises(ValueError, match="the residual of sample 2 is 0"):
+        sliding(problem, weights, np.array([[1, 2]])).activations(np.array([1.0, 1.0, 0.0, 1.0]))
