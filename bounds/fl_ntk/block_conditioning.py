@@ -1,0 +1,148 @@
+"""How well any client-local preconditioner can condition the kernel: a lower bound, and how near block Jacobi comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from scipy.linalg import block_diag
+from scipy.optimize import minimize
+
+from bounds.cases.kernel_case import KernelCase, KernelDraw, kernel_draws
+from bounds.fl_ntk.premises import at_most
+from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.mutants import replaced, reversed_comparison, scaled
+from bounds.options import Options
+from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
+from bounds.symbols import N
+from ntkfl.estimate import Estimate
+from ntkfl.limit.round_modes import ClientModes, geometric_sum
+
+TRIALS = 12  # of each family
+STARTS, DESCENT = 3, 40  # random preconditioners that a search begins at, and its steps
+ROUNDINGS = 100  # times n eps kappa: relative error of a condition number
+
+nu = sp.Symbol("nu_min", positive=True)
+even = sp.Symbol("M", positive=True)
+
+
+def _factors(case: KernelCase, seed: int) -> Iterator[np.ndarray]:
+    """B with P = B B^T block-diagonal over the clients: block Jacobi's, those of local steps, and random ones."""
+    h, clients = case.factor @ case.factor.T, case.problem.clients()
+    order = np.concatenate(clients)
+    back = np.argsort(order)
+
+    def placed(blocks: list[np.ndarray]) -> np.ndarray:
+        return block_diag(*blocks)[np.ix_(back, back)]
+
+    yield placed([np.linalg.cholesky(np.linalg.inv(h[np.ix_(c, c)])) for c in clients])
+    modes = ClientModes.of(h, tuple(clients))
+    for steps in (1, 3, 30):
+        response = geometric_sum(modes.values, 1 / float(modes.values.max()), steps)
+        yield modes.apply(np.sqrt(response), np.eye(len(h)))
+    rng = np.random.default_rng(seed)
+    for _ in range(STARTS):
+        yield placed([np.eye(len(c)) + 0.5 * rng.standard_normal((len(c), len(c))) for c in clients])
+
+
+def _searched(case: KernelCase) -> float:
+    """The least condition number of H P, for the symmetric positive P that a descent finds."""
+    h, owner = case.factor @ case.factor.T, case.problem.owner
+    own = owner[:, None] == owner
+    shape = h.shape
+
+    def of(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        """log kappa(B^T H B) and its gradient: that of an eigenvalue is 2 H B v v^T on the clients' blocks."""
+        b = flat.reshape(shape) * own
+        values, vectors = np.linalg.eigh(b.T @ h @ b)
+        if not values[0] > 0:
+            return np.inf, np.zeros(flat.size)
+        slopes = [2 * np.outer(h @ b @ vectors[:, i], vectors[:, i]) / values[i] for i in (-1, 0)]
+        return float(np.log(values[-1] / values[0])), ((slopes[0] - slopes[1]) * own).ravel()
+
+    found = []
+    for start in _factors(case, case.setup.seed):
+        found.append(of(start.ravel())[0])
+        found.append(minimize(of, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": DESCENT}).fun)
+    return float(np.exp(min(found)))
+
+
+def _condition(case: KernelCase, value: float) -> Estimate:
+    error = ROUNDINGS * case.problem.n * np.finfo(float).eps * np.linalg.cond(case.factor) ** 2
+    return Estimate(value, error * value, "rounding of eigenvalues")
+
+
+def _jacobi(case: KernelCase) -> Estimate:
+    b = next(_factors(case, 0))
+    values = np.linalg.eigvalsh(b.T @ (case.factor @ case.factor.T) @ b)
+    return _condition(case, float(values[-1] / values[0]))
+
+
+def _constants(case: KernelCase) -> dict:
+    clients = case.problem.n_clients
+    return {nu: case.least_of_jacobi, N: clients, even: clients + clients % 2}
+
+
+def _few(options: Options) -> tuple[KernelDraw, ...]:
+    return tuple(replace(f, base=replace(f.base, trials=min(TRIALS, f.trials))) for f in kernel_draws(options, 1.9))
+
+
+SHARED: dict[str, Any] = {
+    "hypotheses": (at_most(60), POSITIVE_LIMIT),
+    "constants": _constants,
+    "symbols": {
+        nu: "smallest eigenvalue of H_D^-1 H, H_D the clients' blocks of H",
+        even: "N, or N + 1 where N is odd",
+    },
+    "draws": _few,
+}
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/block-conditioning",
+        title="No symmetric positive P that is block-diagonal over the clients conditions H P better than this",
+        kind=Kind.LOWER,
+        source=Source(
+            BEYOND,
+            "note on theorems beyond the papers, section A",
+            note="let x be the eigenvector of nu. The vectors with parts eps_c x_c, eps_c = +-1, share one norm under "
+            "P^-1, so that kappa(H P) is at least the ratio of any mean of their x'Hx to nu x'H_D x. The mean over all "
+            "signs is x'H_D x: 1/nu, as the note has it. Signs of which half are + (of N + 1 clients, where N is odd, "
+            "one of them empty) are pairwise correlated by -1/(M - 1), and give (M - nu)/((M - 1) nu): more, and for "
+            "N = 2 exactly what block Jacobi reaches, (1 + cos)/(1 - cos) of the angle between the clients' tangent "
+            "spaces, which 1/nu is not. Related: optimal block scaling (Demmel; Elsner), not consulted",
+        ),
+        forms={
+            Form.STATED: Claim(1 / nu, note="of the note"),
+            Form.REPAIRED: Claim((even - nu) / ((even - 1) * nu), note="sharper; attained for N = 2"),
+        },
+        measure=lambda case: _condition(case, _searched(case)),
+        says_left="the least condition number of H P, over block Jacobi, local steps and random P, and where a descent "
+        "from each of them ends",
+        mutants=(
+            scaled(sp.Rational(1_001, 1_000)),
+            replaced(even, sp.Rational(3, 2), "as if a mean of fewer signs were larger"),
+            replaced(nu, nu**2, "nu squared"),
+            reversed_comparison(),
+        ),
+        **SHARED,
+    ),
+    Statement(
+        id="fl-ntk/block-conditioning-jacobi",
+        title="Infinitely many local steps, block Jacobi, come within a factor N of the best conditioning",
+        kind=Kind.UPPER,
+        source=Source(
+            BEYOND,
+            "note on theorems beyond the papers, section A",
+            note="H <= N H_D, so that the largest eigenvalue of H_D^-1 H is at most N; the smallest is nu, at most 1",
+        ),
+        forms={Form.REPAIRED: Claim(N / nu)},
+        measure=_jacobi,
+        says_left="the condition number of H H_D^-1",
+        mutants=(replaced(N, N - 1, "N - 1"), replaced(nu, sp.sqrt(nu), "the root of nu"), reversed_comparison()),
+        uses=("fl-ntk/X.4",),
+        **SHARED,
+    ),
+)

@@ -1,0 +1,207 @@
+"""Case: Algorithm 1 on a convex loss, on a network linearised in its weights, trained by the engine."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+from scipy.optimize import minimize
+
+from bounds.cases.measured_regime import EPS
+from bounds.draw_counts import CountedDraw, DerivedDraw
+from bounds.federated_run import ORDER_SAFETY, FederatedDraw, federated_draws
+from bounds.options import Options
+from bounds.part_strategies import log_uniform, networks, points
+from bounds.strategies import partitions
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+from ntkfl.initialisation import draw as network
+from ntkfl.limit.convex_loss import LOGISTIC, SQUARES, ConvexLoss
+from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.trajectory import Trajectory
+
+LOSSES = (LOGISTIC, SQUARES)
+ROUNDINGS = 256  # of what is summed: between two orders of few neurons chance may hide some
+
+
+@dataclass(frozen=True, eq=False)
+class ConvexRun:
+    """Labels -1 and +1, steps and a network; the runs on both losses are made when they are asked for."""
+
+    problem: Problem
+    setup: Setup
+    weights: Weights
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        """H(0), (n, n)."""
+        return gram.finite(self.problem.x, self.weights.hidden)
+
+    @cached_property
+    def largest_block(self) -> float:
+        """max_c |H_cc(0)|."""
+        return max(float(np.linalg.eigvalsh(self.gram[np.ix_(c, c)])[-1]) for c in self.problem.clients())
+
+    @cached_property
+    def start(self) -> np.ndarray:
+        """f_0, (n,)."""
+        return self.weights.outputs(self.problem.x)
+
+    @cached_property
+    def _runs(self) -> tuple[tuple[Trajectory, Trajectory], ...]:
+        """On each loss, with the neurons in two orders."""
+        from ntkfl.training.engine_trajectory import engine_trajectory  # torch is slow to load
+        from ntkfl.training.methods import fl_ntk
+        from ntkfl.training.objectives import HalfSquares, LogisticLoss
+
+        w, found = self.weights, []
+        for objective in (LogisticLoss(), HalfSquares("sum")):
+            method = fl_ntk.method(objective, server_rate=self.setup.eta_global)
+            how: dict[str, Any] = {"method": method, "linearised": True, "movements": False}
+            runs = [
+                engine_trajectory(self.problem, self.setup, order, **how)
+                for order in (w, Weights(w.hidden[::-1], w.signs[::-1]))
+            ]
+            found.append((runs[0], runs[1]))
+        return tuple(found)
+
+    def mean_loss(self, loss: int) -> Estimate:
+        """Mean over rounds and local steps of the sum of the clients' losses at their own models, as trained."""
+        found = [LOSSES[loss].value(run.local_outputs[:, :-1], self.problem.y) for run in self._runs[loss]]
+        value, other = (part.sum(axis=2).mean() for part in found)
+        rounding = ROUNDINGS * EPS * (value + self.problem.n)
+        return Estimate(value, ORDER_SAFETY * abs(value - other) + rounding, "two summation orders")
+
+    def outputs(self, loss: int) -> Estimate:
+        """f(t), t = 0..T, (n, T + 1), as trained."""
+        value, other = (run.outputs.T for run in self._runs[loss])
+        error = ORDER_SAFETY * np.abs(value - other).max() + ROUNDINGS * EPS * np.abs(value).max()
+        return Estimate(value, np.full(value.shape, error), "two summation orders")
+
+    def regularised(self, loss: ConvexLoss) -> tuple[Estimate, Estimate]:
+        """alpha^T H alpha and F(f_0 + H alpha) near the alpha at which their sum, as the bound weighs it, is least."""
+        setup, h, y = self.setup, self.gram, self.problem.y
+        ridge = self.problem.n_clients / (setup.eta_local * setup.eta_global * setup.local_steps * setup.rounds)
+
+        def objective(alpha: np.ndarray) -> tuple[float, np.ndarray]:
+            outputs = self.start + h @ alpha
+            slope = h @ (ridge * alpha + loss.slope(outputs, y))
+            return float(ridge / 2 * alpha @ h @ alpha + loss.value(outputs, y).sum()), slope
+
+        begin = -loss.slope(self.start, y) / (ridge + loss.smoothness * np.linalg.eigvalsh(h)[-1])
+        alpha = minimize(objective, begin, jac=True, method="L-BFGS-B", tol=1e-15, options={"maxiter": 500}).x
+        size, left = float(alpha @ h @ alpha), float(loss.value(self.start + h @ alpha, y).sum())
+        rounding = ROUNDINGS * EPS * self.problem.n
+        return Estimate(size, rounding * size, "rounding"), Estimate(left, rounding * (left + 1), "rounding")
+
+    def slopes(self, loss: ConvexLoss) -> Estimate:
+        """Sum over the local steps of a round from f(t) of l' at the outputs that each client sees, (n, T)."""
+        outputs, y = self.outputs(LOSSES.index(loss)), self.problem.y[:, None]
+        own = self.gram * (self.problem.owner[:, None] == self.problem.owner)
+        seen, total = outputs.value[:, :-1], np.zeros((self.problem.n, self.setup.rounds))
+        for _ in range(self.setup.local_steps):
+            slope = loss.slope(seen, y)
+            total, seen = total + slope, seen - self.setup.eta_local * own @ slope
+        growth = (1 + self.setup.eta_local * loss.smoothness * self.largest_block) ** self.setup.local_steps
+        error = self.setup.local_steps * growth * (outputs.error.max() + ROUNDINGS * EPS * (1 + np.abs(seen).max()))
+        return Estimate(total, np.full(total.shape, error), "two summation orders")
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        return {"problem": self.problem.name, "N": self.problem.n_clients} | asdict(self.setup)
+
+
+def gathered(seed: int, clients: int, steps: int, rounds: int, share: float, server: float = 1.0) -> ConvexRun:
+    """Eight points near one direction, all labels +1. The bound is sharp here.
+
+    Args:
+        seed: of points, clients and network. clients: how many, of equal sizes. steps: local ones. rounds: of the run.
+        share: eta_l, as a share of 1/max_c |H_cc|. server: eta_g.
+    """
+    rng = np.random.default_rng([seed, 7])
+    x = np.eye(4)[0] + 0.3 * rng.standard_normal((8, 4)) / 2
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    problem = Problem(x, np.ones(8), rng.permutation(np.arange(8) % clients), name="eight points near one direction")
+    run = ConvexRun(problem, Setup(width=128), network(128, 4, seed))
+    setup = Setup(
+        width=128, eta_local=share / run.largest_block, eta_global=server, local_steps=steps, rounds=rounds, seed=seed
+    )
+    return replace(run, setup=setup)
+
+
+@dataclass(frozen=True)
+class GatheredDraw(CountedDraw):
+    """One to four clients, one or two local steps, one to three rounds, steps from .001 to .9 of the longest."""
+
+    trials: int = 12
+    name: str = "eight points near one direction, labels 1"
+
+    def case(self, seed: int) -> ConvexRun:
+        """The runs of one seed."""
+        rng = np.random.default_rng([seed, 8])
+        share = float(np.exp(rng.uniform(np.log(1e-3), np.log(0.9))))
+        server = 1.0 if seed % 2 else float(rng.uniform(0.3, 1))
+        rounds, steps = (1, 1) if seed % 4 < 2 else (int(rng.integers(1, 4)), 2)
+        return gathered(seed, 1 + seed // 2 % 4, steps, rounds, share, server)
+
+    def strategy(self) -> SearchStrategy[ConvexRun]:
+        """Small runs on any data with labels -1 and +1."""
+        return convex_runs()
+
+
+@dataclass(frozen=True)
+class ConvexDraw(DerivedDraw):
+    """The data of a FederatedDraw, labels turned into their signs, on a network of 512 neurons."""
+
+    base: FederatedDraw
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return f"{self.base.name}, linearised, signs as labels"
+
+    def case(self, seed: int) -> ConvexRun:
+        """The runs of one seed."""
+        problem = self.base.problem(seed)
+        signs = Problem(problem.x, np.where(problem.y < 0, -1.0, 1.0), problem.owner, name=problem.name)
+        setup = replace(self.base.setup, seed=seed)
+        return ConvexRun(signs, setup, network(setup.width, problem.d, seed, setup.sigma))
+
+    def strategy(self) -> SearchStrategy[ConvexRun]:
+        """Small runs on any data with labels -1 and +1."""
+        return convex_runs()
+
+
+def convex_draws(options: Options) -> tuple[GatheredDraw | ConvexDraw, ...]:
+    """Gathered points, and the default families or the user's data at a width of 512, 10 rounds."""
+    bases = federated_draws(replace(options, width=options.width or 512), "", rounds=10)
+    trials = min(5, options.trials or 5)
+    families = tuple(ConvexDraw(replace(base, trials=trials)) for base in bases)
+    return (GatheredDraw(min(12, options.trials or 12)), *families)
+
+
+@cache
+def convex_runs() -> SearchStrategy[ConvexRun]:
+    """Small runs on any data with labels -1 and +1, steps on both sides of the limit."""
+    return _convex_runs()
+
+
+@st.composite
+def _convex_runs(draw: DrawFn) -> ConvexRun:
+    x = draw(points((1, 4), (1, 3)))
+    owner = draw(partitions(len(x), clients=(1, 3)))
+    y = np.array(draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=len(x), max_size=len(x))))
+    weights = draw(networks(x.shape[1], (1, 32)))
+    run = ConvexRun(Problem(x, y, owner, name="drawn"), Setup(width=len(weights.signs)), weights)
+    setup = Setup(
+        width=len(weights.signs),
+        eta_local=draw(log_uniform(1e-3, 8)) / (run.largest_block or 1.0),
+        eta_global=draw(log_uniform(0.05, 2)),
+        local_steps=draw(st.integers(1, 4)),
+        rounds=draw(st.integers(1, 8)),
+    )
+    return replace(run, setup=setup)

@@ -1,0 +1,167 @@
+"""Case: a round that draws its clients and a step that draws its batch, small enough to go through every choice."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from ntkfl import data, gram
+from ntkfl.estimate import Estimate
+from ntkfl.exact_dynamics import RandomRegime, UnstableSteps, random_rounds
+from ntkfl.problem import Problem, Setup
+
+SIZES = (3, 2, 2)  # samples of the clients
+EPS = np.finfo(float).eps
+ROUNDINGS = 2000  # of the largest entry: what some dozen products of matrices of seven rows may add up to
+
+
+@dataclass(frozen=True, eq=False)
+class RandomRound:
+    """Algorithm 1 at infinite width with `cohort` of three clients a round, and `batch` samples a local step.
+
+    Args:
+        problem: seven samples, of clients as in SIZES. setup: its eta_global is the server's step.
+        batch: None: all samples of the client; otherwise there is one local step.
+    """
+
+    problem: Problem
+    setup: Setup
+    cohort: int
+    batch: int | None = None
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        """H, (n, n)."""
+        return gram.infinite(self.problem.x)
+
+    @cached_property
+    def choices(self) -> tuple[tuple[float, np.ndarray], ...]:
+        """The chance of every choice of clients and batches, and its map of the residual, (n, n), less I, at step 1.
+
+        Each is run step by step, in coefficients of the samples' features.
+        """
+        h, n, setup = self.gram, self.problem.n, self.setup
+        found = []
+        cohorts = list(itertools.combinations(self.problem.clients(), self.cohort))
+        for chosen in cohorts:
+            drawn = list(itertools.product(*(self._batches(owned) for owned in chosen)))
+            for batches in drawn:
+                mean = np.zeros((n, n))
+                for owned, batch in zip(chosen, batches, strict=True):
+                    own, moved = np.eye(n)[owned], np.zeros((len(owned), n))
+                    weight = len(owned) / len(batch)
+                    for _ in range(setup.local_steps):
+                        left = own - h[np.ix_(owned, owned)] @ moved
+                        moved[batch] += setup.eta_local * weight * left[batch]
+                    mean[owned] += moved / self.cohort
+                found.append((1 / (len(cohorts) * len(drawn)), -h @ mean))
+        return tuple(found)
+
+    def _batches(self, owned: np.ndarray) -> list[list[int]]:
+        size = min(self.batch or len(owned), len(owned))
+        return [list(batch) for batch in itertools.combinations(range(len(owned)), size)]
+
+    def maps(self, server: float) -> Iterator[tuple[float, np.ndarray]]:
+        """Chance and map of the residual of every choice."""
+        for chance, change in self.choices:
+            yield chance, np.eye(self.problem.n) + server * change
+
+    def moments(self, rounds: int) -> Estimate:
+        """E r r^T after these rounds from r = y, (n, n), by going through every choice."""
+        second = np.outer(self.problem.y, self.problem.y)
+        for _ in range(rounds):
+            parts = [chance * m @ second @ m.T for chance, m in self.maps(self.setup.eta_global)]
+            second = np.sum(parts, axis=0)
+        return self.rounded(second)
+
+    def radius(self, server: float) -> Estimate:
+        """The spectral radius of E M (x) M, M the map of the residual, by going through every choice."""
+        whole = np.sum([chance * np.kron(m, m) for chance, m in self.maps(server)], axis=0)
+        value = float(np.abs(np.linalg.eigvals(whole)).max())
+        return Estimate(value, 1e-9 * max(value, 1.0), "rounding of eigenvalues, generous")
+
+    def rounded(self, value: np.ndarray) -> Estimate:
+        """With an error that all of the rounding keeps well below."""
+        return Estimate(value, np.full(value.shape, ROUNDINGS * EPS * float(np.abs(value).max())), "rounding, generous")
+
+    def library(self, server: float) -> RandomRegime:
+        """What `ntkfl.random_rounds` says, with that server step; warns of nothing."""
+        setup = Setup(eta_local=self.setup.eta_local, local_steps=self.setup.local_steps)
+        drawn: dict[str, Any] = {"participation": self.cohort / len(SIZES), "batch_size": self.batch}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnstableSteps)
+            return random_rounds(self.problem, setup, None, "fl-ntk", {"server_rate": server}, **drawn)
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        return {"problem": self.problem.name, "s": self.cohort, "b": self.batch} | asdict(self.setup)
+
+
+def random_round(
+    seed: int, cohort: int, batch: int | None, steps: int, reach: float = 0.8, server: float = 1.0
+) -> RandomRound:
+    """Seven points on the sphere in eight dimensions.
+
+    Args:
+        seed: of points, labels and clients. cohort: clients in a round. batch: samples a local step, None for all.
+        steps: local ones. reach: eta_l |H_cc| of the client where it is largest. server: eta_g.
+    """
+    whole = data.sphere(sum(SIZES), 8, seed=seed, clients=1, labels="uniform")
+    owner = np.random.default_rng([seed, 5]).permutation(np.repeat(np.arange(len(SIZES)), SIZES))
+    problem = Problem(whole.x, whole.y, owner, name=whole.name)
+    h = gram.infinite(problem.x)
+    largest = max(np.linalg.eigvalsh(h[np.ix_(c, c)])[-1] for c in problem.clients())
+    setup = Setup(eta_local=float(reach / largest), eta_global=server, local_steps=steps, seed=seed)
+    return RandomRound(problem, setup, cohort, batch)
+
+
+@dataclass(frozen=True)
+class RandomRoundDraw:
+    """Such rounds: one to three clients; up to four local steps, or one on a batch of one or two samples."""
+
+    batches: bool
+    trials: int = 18
+    required: int = 5
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return f"sphere, n=7, N=3, clients{' and batches' if self.batches else ''} drawn"
+
+    def case(self, seed: int) -> RandomRound:
+        """The rounds of one seed."""
+        rng = np.random.default_rng([seed, 6])
+        batch, steps = (1 + seed % 2, 1) if self.batches else (None, int(rng.integers(1, 5)))
+        return random_round(seed, 1 + seed % 3, batch, steps, float(rng.uniform(0.05, 1.5)), float(rng.uniform(0.1, 2)))
+
+    def strategy(self) -> SearchStrategy[RandomRound]:
+        """Such rounds with any steps up to the clients' limit."""
+        return random_round_cases(self.batches)
+
+
+@cache
+def random_round_cases(batches: bool) -> SearchStrategy[RandomRound]:
+    """Small rounds with any number of clients drawn, steps and server step."""
+    return st.builds(
+        random_round,
+        st.integers(0, 2**16),
+        st.integers(1, 3),
+        st.integers(1, 2) if batches else st.none(),
+        st.just(1) if batches else st.integers(1, 4),
+        st.floats(0.01, 1.9),
+        st.floats(0.05, 4),
+    )
+
+
+def random_round_draws(trials: int | None) -> tuple[RandomRoundDraw, ...]:
+    """Both families."""
+    count = min(18, trials or 18)
+    return RandomRoundDraw(False, count), RandomRoundDraw(True, count)

@@ -1,0 +1,247 @@
+"""FedAvg against gradient descent on all the data, at infinite width: the exact difference, and its order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import sympy as sp
+from flint import arb_mat
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case import Case
+from bounds.cases.kernel_case import BITS, KernelCase, KernelDraw, kernel_cases, kernel_draws
+from bounds.draw_counts import DerivedDraw
+from bounds.fl_ntk.premises import at_most
+from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
+from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.ladders.slopes import slope
+from bounds.mutants import power, scaled, shifted
+from bounds.options import Options
+from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds.symbols import K, N, T, eta_global, eta_local, n
+from ntkfl import data
+from ntkfl.balls import ball, ball_matrix, enclosure, precision
+from ntkfl.estimate import Estimate
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.problem import Problem, Setup
+
+ROUNDS, TRIALS = 4, 12
+REPORTED = (
+    "Jian and Liu, Widening the Network Mitigates the Impact of Data Heterogeneity on FedAvg (ICML 2025, arXiv "
+    "2508.12576), as reported: only its abstract and a public summary were read, not its text"
+)
+
+start = sp.MatrixSymbol("r_0", n, 1)
+CENTRALISED = IDENTITY - eta_local / N * H
+
+EQUAL = Hypothesis(
+    "equal-sizes", "all clients have n/N samples, so that both weightings and both mean losses agree",
+    lambda case: float(np.bincount(case.problem.owner).min() - np.bincount(case.problem.owner).max()),
+)  # fmt: skip
+
+
+SERVER_ONE = Hypothesis(
+    "server-step-1", "eta_g = 1: the server takes the clients' mean", lambda case: -abs(case.setup.eta_global - 1)
+)
+
+
+def _trained(case: KernelCase) -> Estimate:
+    """y(T) - y of FedAvg on the features L, client by client and step by step from w = 0, in balls."""
+    problem, setup = case.problem, case.setup
+    with precision(BITS):
+        features, target = ball_matrix(case.factor), ball_matrix(problem.y)
+        step, server = ball(setup.eta_local), ball(setup.eta_global) / problem.n_clients
+        weights = arb_mat(problem.n, 1)
+        for _ in range(setup.rounds):
+            change = arb_mat(problem.n, 1)
+            for members in problem.clients():
+                rows, labels = ball_matrix(case.factor[members]), ball_matrix(problem.y[members])
+                local = weights
+                for _ in range(setup.local_steps):
+                    local = local - rows.transpose() * (rows * local - labels) * step
+                change = change + local - weights
+            weights = weights + change * server
+        left = features * weights - target
+        return enclosure([left[i, 0] for i in range(problem.n)])
+
+
+def _constants(case: KernelCase) -> dict:
+    with precision(BITS):
+        h = enclosure(case.gram)
+    owner, setup = case.problem.owner, case.setup
+    return {
+        H: h,
+        D: h * (owner[:, None] == owner),
+        start: -case.problem.y[:, None],
+        eta_local: setup.eta_local,
+        eta_global: setup.eta_global,
+        N: case.problem.n_clients,
+        K: setup.local_steps,
+        T: setup.rounds,
+    }
+
+
+@dataclass(frozen=True)
+class EqualDraw(DerivedDraw):
+    """Two or four equal clients of a KernelDraw's data, server step 1, four rounds; the user's clients as they are."""
+
+    base: KernelDraw
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return f"{self.base.name}, server step 1"
+
+    def case(self, seed: int) -> KernelCase:
+        """The case of one seed."""
+        found = self.base.case(2 * seed + 1)  # an odd seed has two clients or four
+        return replace(found, setup=replace(found.setup, eta_global=1.0, rounds=ROUNDS))
+
+    def strategy(self) -> SearchStrategy[KernelCase]:
+        """The kernel regime of up to four points, server step 1."""
+        return _server_one()
+
+
+@cache
+def _server_one() -> SearchStrategy[KernelCase]:
+    return kernel_cases().map(lambda case: replace(case, setup=replace(case.setup, eta_global=1.0)))
+
+
+def _draws(options: Options) -> tuple[EqualDraw, ...]:
+    families = kernel_draws(options, reach=1.9)
+    return tuple(EqualDraw(replace(f, base=replace(f.base, trials=min(TRIALS, f.trials)))) for f in families)
+
+
+def _two_samples() -> KernelCase:
+    """Two orthogonal samples on two clients and two local steps: what a client fits, it fits twice as fast."""
+    problem = Problem(np.eye(2), np.ones(2), np.arange(2), name="two orthogonal points, a client each")
+    return KernelCase(problem, Setup(eta_local=1.0, local_steps=2, rounds=1))
+
+
+@dataclass(frozen=True, eq=False)
+class StepLadder(Case):
+    """FedAvg and gradient descent on the same data at ever smaller steps; eta_l |H_cc| halves from `reach`."""
+
+    problem: Problem
+    steps: int
+    reach: float = 0.05
+    rungs: int = 7
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """eta_l at each rung."""
+        base = algorithm1_limit(self.problem, Setup())
+        largest = float(base.blocks.clients.values.max())
+        return self.reach / largest * 0.5 ** np.arange(self.rungs)[::-1]
+
+    def differences(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """At each rung: |M - M_c|, that less its leading term, and sup_t of the residuals' distance over |r_0|."""
+        pooled = replace(self.problem, owner=np.zeros(self.problem.n, int))
+        clients, found = self.problem.n_clients, []
+        for eta in self.sizes:
+            setup = Setup(eta_local=float(eta), local_steps=self.steps)
+            federated = algorithm1_limit(self.problem, setup)
+            central = algorithm1_limit(pooled, replace(setup, eta_local=float(eta) / clients))
+            h, a = federated.gram, eta / clients
+            own = h * (self.problem.owner[:, None] == self.problem.owner)
+            central_map = np.linalg.matrix_power(np.eye(len(h)) - a * h, self.steps)
+            apart = federated.round_map - central_map
+            leading = a**2 * self.steps * (self.steps - 1) / 2 * h @ (clients * own - h)
+            slowest = -np.log(federated.rate)
+            rounds = np.unique(np.geomspace(1, 8 / slowest, 200).astype(int))
+            between = np.linalg.norm(federated.outputs(rounds) - central.outputs(rounds), axis=1)
+            size = np.linalg.norm(self.problem.y)
+            found.append((np.linalg.norm(apart), np.linalg.norm(apart - leading), between.max() / size))
+        return tuple(np.array(found).T)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"problem": self.problem.name, "N": self.problem.n_clients, "K": self.steps, "reach": self.reach}
+
+
+@dataclass(frozen=True)
+class StepLadderDraw:
+    """Digits on two, four or five clients, with three to six local steps (with two there is no third order)."""
+
+    trials: int = 6
+    required: int = 5
+    name: str = "digits, n=20, steps from .05/|H_cc| down"
+
+    def case(self, seed: int) -> StepLadder:
+        """The ladder of one seed."""
+        return StepLadder(data.digits(n=20, seed=seed, clients=(2, 4, 5)[seed % 3]), 3 + seed % 4)
+
+    def strategy(self) -> SearchStrategy[StepLadder]:
+        """Such ladders of any seed, equal clients and number of steps."""
+        problems = st.builds(lambda seed, clients: data.digits(n=20, seed=seed, clients=clients),
+                             st.integers(0, 2**16), st.sampled_from([2, 4, 5, 10]))  # fmt: skip
+        return st.builds(StepLadder, problems, st.integers(3, 6), st.floats(0.01, 0.1))
+
+
+def _slopes(ladder: StepLadder) -> tuple[Estimate, ...]:
+    return tuple(slope(ladder.sizes, values) for values in ladder.differences())
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/centralised",
+        title="At infinite width FedAvg is a linear map of its own, not gradient descent on all the data",
+        kind=Kind.EQUALITY,
+        source=Source(
+            REPORTED,
+            "Eq 42, after the note on theorems beyond the papers, section E",
+            note="client losses are means over n/N samples, step e = eta_l n/N, and (eta_l/N) = e/n is the step on the "
+            "mean over all. A round is I - a K H + a^2 K(K-1)/2 N H H_D - ..., K steps of gradient descent are I - a "
+            "K H + a^2 K(K-1)/2 H^2 - ..., a = eta_l/N. H^2 = N H H_D for no data where H > 0 and N, K >= 2: the "
+            "traces of H and N H_D differ by the factor N. The two agree for K = 1, for N = 1, and in the limit of "
+            "gradient flow",
+        ),
+        hypotheses=(at_most(60), POSITIVE_LIMIT, EQUAL),
+        forms={
+            Form.STATED: Claim(
+                CENTRALISED ** (K * T) * start,
+                recorded=Outcome.VIOLATED,
+                nature=Nature.SUBSTANCE,
+                hypotheses=(SERVER_ONE,),
+                witness=_two_samples,
+                note="the reported claim: T rounds of K local steps are K T steps of gradient descent",
+                consequence="heterogeneity, N and K move the rate and the stability limit at any width; the closed "
+                "form without them describes gradient flow",
+            ),
+            Form.REPAIRED: Claim(ROUND_MAP**T * start),
+        },
+        constants=_constants,
+        measure=_trained,
+        symbols=MAP_SYMBOLS | {H: "H_inf, as a product L L^T that is known exactly", start: "y(0) - y, from y(0) = 0"},
+        says_left="y(T) - y after four rounds of FedAvg on features of H_inf, step by step, in balls",
+        draws=_draws,
+        mutants=(scaled(sp.Rational(1_000_001, 1_000_000)), power(N, 2), power(eta_local, sp.Rational(1, 2))),
+        uses=("fl-ntk/X.1",),
+    ),
+    Statement(
+        id="fl-ntk/centralised-order",
+        title="FedAvg differs from gradient descent in the second order of the step, and along the run in the first",
+        kind=Kind.RATE,
+        source=Source(
+            BEYOND,
+            "note on theorems beyond the papers, section E",
+            note="maps: a^2 K(K-1)/2 H (N H_D - H) + O(a^3), a = eta_l/N; a run takes of the order of 1/a rounds",
+        ),
+        forms={
+            Form.REPAIRED: Claim(
+                (sp.Integer(2), sp.Integer(3), sp.Integer(1)),
+                note="exponents in eta_l: of |M - (I - a H)^K|; of that less its leading term; of sup_t of the "
+                "residuals' distance",
+            )
+        },
+        constants=lambda ladder: {},
+        measure=_slopes,
+        says_left="log-log slopes over seven steps, by the library's kernel regime",
+        draws=lambda options: (StepLadderDraw(min(6, options.trials or 6)),),
+        mutants=(shifted(sp.Rational(1, 2)), shifted(-sp.Rational(1, 2)), shifted(1)),
+        uses=("fl-ntk/centralised",),
+    ),
+)

@@ -1,0 +1,93 @@
+"""The largest server step at which random rounds fall in the mean square."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.fl_ntk.cases.random_round import RandomRound, random_round_draws
+from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
+from bounds.symbols import N
+from ntkfl.estimate import Estimate
+
+ASIDE = 1e-3  # relative: how far beside the limit either side is looked at
+LIBRARY = 1e-8  # relative error of what the library finds by Arnoldi's method
+
+rho = sp.Symbol("rho_2", positive=True)
+
+
+def _operators(case: RandomRound) -> tuple[np.ndarray, np.ndarray]:
+    """L1 and L2 as matrices, (n^2, n^2), from their closed forms: with one local step where batches are drawn."""
+    h, owner, setup, count = case.gram, case.problem.owner, case.setup, case.problem.n_clients
+    n, s = len(h), case.cohort
+    own = (owner[:, None] == owner).astype(float)
+    values, basis = np.linalg.eigh(h * own)
+    response = (basis * ((1 - (1 - setup.eta_local * values) ** setup.local_steps) / values)) @ basis.T
+    a, one, h2 = h @ response, np.eye(n), np.kron(h, h)
+    blocks = np.diag(own.ravel())
+    found = count * (s - 1) / (s * (count - 1)) * np.kron(a, a)
+    found += count * (count - s) / (s * (count - 1)) * h2 @ blocks @ np.kron(response, response)
+    if case.batch is not None:
+        sizes = np.bincount(owner)[owner]
+        drawn = np.minimum(case.batch, sizes)
+        gamma = sizes * (drawn - 1) / (drawn * (sizes - 1))
+        noise = np.diag((own * (gamma - 1)).ravel()) + np.diag(np.diag(sizes / drawn - gamma).ravel())
+        found += count / s * setup.eta_local**2 * h2 @ noise
+    return np.kron(a, one) + np.kron(one, a), found
+
+
+def _constants(case: RandomRound) -> dict:
+    first, second = _operators(case)
+    radius = float(np.abs(np.linalg.eigvals(np.linalg.solve(first, second))).max())
+    return {rho: Estimate(radius, 1e-10 * radius, "rounding of eigenvalues"), N: case.problem.n_clients}
+
+
+def _measure(case: RandomRound) -> tuple[Estimate, Estimate]:
+    limit = case.library(1.0).step_limits.eta_global
+    rate = case.library(limit).rate
+    return Estimate(limit, LIBRARY * limit, "Arnoldi's method"), Estimate(rate, LIBRARY, "Arnoldi's method")
+
+
+def _sides(case: RandomRound) -> tuple[Estimate, Estimate]:
+    limit = case.library(1.0).step_limits.eta_global
+    below, above = case.radius((1 - ASIDE) * limit), case.radius((1 + ASIDE) * limit)
+    return below, Estimate(1 / above.value, above.error / above.value**2, above.method)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/mean-square",
+        title="Random rounds fall in the mean square for server steps below N/rho(L1^-1 L2)",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "note on theorems beyond the papers, section B",
+            note="E r r' goes to C - h L1(C) + h^2 L2(C). Both e^(-L1 t) and L2 keep positive matrices positive, so "
+            "that the radius of the map passes 1 where h L1^-1 L2 has the eigenvalue 1; below no later eigenvalue "
+            "can",
+        ),
+        forms={Form.REPAIRED: Claim((N / rho, sp.Integer(1)))},
+        constants=_constants,
+        measure=_measure,
+        symbols={rho: "spectral radius of L1^-1 L2, written out as matrices of n^2 rows"},
+        says_left="of the library's random rounds: the limit of the server step, and the mean-square rate there",
+        draws=lambda options: random_round_draws(options.trials),
+        mutants=(scaled(sp.Rational(100_001, 100_000)), power(N, 2), power(rho, 2), replaced(rho, rho + 1, "rho + 1")),
+        uses=("fl-ntk/second-moments",),
+    ),
+    Statement(
+        id="fl-ntk/mean-square-sides",
+        title="A thousandth below that step the mean square falls, a thousandth above it some grows",
+        kind=Kind.UPPER,
+        source=Source(BEYOND, "note on theorems beyond the papers, section B", note="seen without L1 and L2"),
+        forms={Form.REPAIRED: Claim((sp.Integer(1), sp.Integer(1)))},
+        constants=lambda case: {},
+        measure=_sides,
+        says_left="the spectral radius of E M (x) M over every choice of clients and batches, at .999 times the "
+        "library's limit, and one over it at 1.001 times the limit",
+        draws=lambda options: random_round_draws(options.trials),
+        mutants=(scaled(sp.Rational(99, 100)), reversed_comparison()),
+        uses=("fl-ntk/mean-square",),
+    ),
+)

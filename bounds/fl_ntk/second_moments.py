@@ -1,0 +1,113 @@
+"""Random rounds in the kernel regime: what E r r^T becomes in a round that draws its clients and its batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.fl_ntk.cases.random_round import SIZES, RandomRound, random_round_draws
+from bounds.fl_ntk.x_1 import IDENTITY, D, H
+from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
+from bounds.symbols import K, N, eta_global, eta_local, n
+from ntkfl.estimate import Estimate
+
+s = sp.Symbol("s", positive=True)
+OWN = tuple(sp.MatrixSymbol(f"E_{c + 1}", n, n) for c in range(len(SIZES)))  # the samples of each client
+C, diagonal = sp.MatrixSymbol("C", n, n), sp.MatrixSymbol("C_d", n, n)
+pair, alone = (sp.symbols(f"{name}_1:{len(SIZES) + 1}", real=True) for name in ("gamma", "delta"))
+
+SERVER = eta_global / N
+RESPONSE = D**-1 * (IDENTITY - (IDENTITY - eta_local * D) ** K)
+MEAN = H * RESPONSE  # A
+ALL, ONE = N * (s - 1) / (s * (N - 1)), N * (N - s) / (s * (N - 1))
+
+
+def _own(matrix: sp.MatrixExpr) -> sp.MatrixExpr:
+    """The clients' own blocks."""
+    return sp.MatAdd(*(e * matrix * e for e in OWN))
+
+
+BATCHES = sp.MatAdd(
+    *(
+        eta_local**2 * ((gamma - 1) * e * C * e + delta * e * diagonal * e)
+        for e, gamma, delta in zip(OWN, pair, alone, strict=True)
+    )
+)
+MOMENTS = (
+    C
+    - SERVER * (MEAN * C + C * MEAN.T)
+    + SERVER**2 * (ALL * MEAN * C * MEAN.T + ONE * H * _own(RESPONSE * C * RESPONSE) * H + N / s * H * BATCHES * H)
+)
+
+
+def _constants(case: RandomRound) -> dict:
+    h, owner, batch = case.gram, case.problem.owner, case.batch
+    known = case.moments(1)
+    values = {
+        H: h,
+        D: h * (owner[:, None] == owner),
+        C: known,
+        diagonal: Estimate(np.diag(np.diag(known.value)), np.diag(np.diag(known.error)), known.method),
+        eta_local: case.setup.eta_local,
+        eta_global: case.setup.eta_global,
+        N: len(SIZES),
+        K: case.setup.local_steps,
+        s: case.cohort,
+    }
+    for c, size in enumerate(np.bincount(owner)):
+        drawn = min(batch or size, size)
+        gamma = Estimate.exact(1.0) if drawn == size else _ratio(size * (drawn - 1), drawn * (size - 1))
+        values |= {OWN[c]: np.diag((owner == c).astype(float)), pair[c]: gamma, alone[c]: _ratio(size, drawn) - gamma}
+    return values
+
+
+def _ratio(above: int, below: int) -> Estimate:
+    return Estimate(above / below, 2e-16 * above / below, "rounding")
+
+
+def _measure(case: RandomRound) -> tuple[Estimate, Estimate]:
+    regime = case.library(case.setup.eta_global)
+    mean = regime.residual(2)
+    return case.moments(2), case.rounded(regime.covariance(2) + np.outer(mean, mean))
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/second-moments",
+        title="Random rounds: E r r' goes to C - h (A C + C A') + h^2 L2(C), exactly",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "note on theorems beyond the papers, section B",
+            note="s of N clients a round without replacement, equal weights, h = eta_g/N, A = H P. Batches of b are "
+            "drawn without replacement and independently from step to step, and scaled by n_c/b; here with one local "
+            "step, where their noise is (gamma - 1) C_cc + (n_c/b - gamma) diag(C_cc), gamma = n_c (b - 1)/(b (n_c - "
+            "1)); several steps follow by a recursion, which the library runs",
+        ),
+        forms={Form.REPAIRED: Claim((MOMENTS, MOMENTS))},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            H: "Gram matrix H_inf",
+            D: "the client blocks of H, zero elsewhere",
+            C: "E r r' after a round, from every choice",
+            diagonal: "its diagonal",
+            s: "clients in a round",
+        }
+        | {e: f"1 on the samples of client {c + 1}, on the diagonal" for c, e in enumerate(OWN)}
+        | {gamma: f"gamma of client {c + 1}, 1 without batches" for c, gamma in enumerate(pair)}
+        | {delta: f"n_c/b - gamma of client {c + 1}" for c, delta in enumerate(alone)},
+        says_left="E r r' after two rounds: over every choice of clients and batches, each run step by step; and by "
+        "the library's random rounds",
+        draws=lambda options: random_round_draws(options.trials),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            replaced(s, N, "as if every client took part", Change.FACTOR),
+            power(eta_global, sp.Rational(1, 2)),
+            sign_flipped(alone[0], "what batches leave on the diagonal"),
+            replaced(N - 1, N, "clients drawn with replacement", Change.INDEX),
+        ),
+        uses=("fl-ntk/X.1",),
+    ),
+)

@@ -1,0 +1,148 @@
+"""Methods that remember, in the kernel regime: the residual after T rounds is a power of a map of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from bounds.cases.measured_regime import EPS
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.cases.engine_residuals import MethodsDraw, engine_residuals
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
+from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
+from bounds.mutants import index_shifted, power, replaced, scaled
+from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
+from bounds.symbols import K, N, T, eta_global, eta_local, n
+from ntkfl.estimate import Estimate
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.problem import Setup
+
+BETA, PULL = 0.6, 0.7
+ROUNDINGS = 256  # of the residual, T rounds by the library
+
+beta, mu = sp.symbols("beta mu", positive=True)
+shares = sp.MatrixSymbol("S", n, n)
+first, second = sp.MatrixSymbol("E_1", 2 * n, n), sp.MatrixSymbol("E_2", 2 * n, n)
+start = sp.MatrixSymbol("r_0", n, 1)
+
+
+def _state_map(now: Any, kept: Any, remembers: Any, remembered: Any) -> sp.MatrixExpr:
+    """The map [[now, kept], [remembers, remembered]] of (r, memory)."""
+    return (
+        first * now * first.T + first * kept * second.T + second * remembers * first.T + second * remembered * second.T
+    )
+
+
+SERVER = eta_global * H * shares * RESPONSE
+MAP = IDENTITY - SERVER  # M
+LENGTH = eta_local * K
+LATER = D**-1 * (LENGTH * IDENTITY - RESPONSE)  # sum of the responses of fewer steps
+CONTROL = IDENTITY - (RESPONSE + LATER * H / N) / LENGTH
+DRAWN = D + mu * IDENTITY
+OF_DYN = DRAWN**-1 * (IDENTITY - (IDENTITY - eta_local * DRAWN) ** K)
+
+NOTHING = sp.ZeroMatrix(n, n)
+HEAVY_BALL = _state_map((1 + beta) * IDENTITY - SERVER, -beta * IDENTITY, IDENTITY, NOTHING)
+NESTEROV = _state_map((1 + beta) * MAP, -beta * MAP, IDENTITY, NOTHING)
+SCAFFOLD = _state_map(
+    IDENTITY - eta_global / N * H * RESPONSE, -eta_global * LENGTH / N * H * CONTROL, RESPONSE / LENGTH, CONTROL
+)
+FEDDYN = _state_map(
+    IDENTITY - 2 / N * H * OF_DYN, H / (N * mu) - 2 / N * H * OF_DYN, -mu * OF_DYN, IDENTITY - mu * OF_DYN
+)
+TWICE, ONCE = (first + second) * start, first * start  # the starts (r_0, r_0) and (r_0, 0)
+SEEN = (1 + beta) * first.T - beta * second.T  # the point that Nesterov's step extrapolates to
+AFTER = (
+    first.T * HEAVY_BALL**T * TWICE,
+    SEEN * NESTEROV**T * TWICE,
+    first.T * SCAFFOLD**T * ONCE,
+    first.T * FEDDYN**T * ONCE,
+)
+
+
+def _methods(case: FederatedRun) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+    rate = {"server_rate": case.setup.eta_global}
+    return (
+        ("fedavgm", rate | {"momentum": BETA}),
+        ("fedavgm", rate | {"momentum": BETA, "nesterov": True}),
+        ("scaffold", rate),
+        ("feddyn", {"alpha": PULL}),
+    )
+
+
+def _constants(case: FederatedRun) -> dict:
+    size = case.problem.n
+    sizes = np.bincount(case.problem.owner)[case.problem.owner]
+    method, options = _methods(case)[0]
+    return map_constants(case) | {
+        shares: np.diag(sizes / size),
+        beta: BETA,
+        mu: PULL,
+        first: np.eye(2 * size)[:, :size],
+        second: np.eye(2 * size)[:, size:],
+        start: engine_residuals(case, method, options)[:, :1],
+        T: case.setup.rounds,
+    }
+
+
+def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
+    from ntkfl.exact_dynamics import of_method  # torch is slow to load
+
+    rounds, setup = case.setup.rounds, case.setup
+    alone = Setup(eta_local=setup.eta_local, local_steps=setup.local_steps)
+    base = algorithm1_limit(case.problem, alone, case.initial_gram.value)
+    outputs = case.weights.outputs(case.problem.x)
+    trained, known = [], []
+    for method, options in _methods(case):
+        trained.append(engine_residuals(case, method, options)[:, rounds])
+        value = -of_method(base, method, options).residual(rounds, outputs)
+        error = ROUNDINGS * EPS * case.problem.n * (1 + float(np.abs(value).max())) + float(
+            case.initial_gram.error.max()
+        )
+        known.append(Estimate(value, np.full(value.shape, error), "rounding, generous"))
+    return (*trained, *known)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/state-maps",
+        title="Server momentum, SCAFFOLD and FedDyn in the kernel regime: powers of a map of the state",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "note on theorems beyond the papers, section A",
+            note="heavy ball on (r(t), r(t-1)), from (r_0, r_0); Nesterov on the same of the points before they are "
+            "extrapolated, which is not what clients get and what is evaluated; SCAFFOLD (option II, equal weights) on "
+            "(r, b), the control of client c being -Phi_c'b_c, and FedDyn (equal weights, as the training engine runs "
+            "it) on (r, d), its dual being Phi_c'd_c, both from (r_0, 0). Server momentum takes weights n_c/n",
+        ),
+        hypotheses=(at_most(400), POSITIVE_SPECTRUM),
+        forms={Form.REPAIRED: Claim(AFTER * 2, note="heavy ball, Nesterov, SCAFFOLD, FedDyn")},
+        constants=_constants,
+        measure=_measure,
+        symbols=MAP_SYMBOLS
+        | {
+            shares: "n_c/n of each sample's client, on the diagonal",
+            beta: "momentum of the server",
+            mu: "FedDyn's pull",
+            first: "takes r to the state (r, 0)",
+            second: "takes what is remembered to the state (0, m)",
+            start: "y(0) - y",
+        },
+        says_left="y(T) - y, T = 5, under each method: of the linearised network trained by the engine, and of the "
+        "library's kernel regime",
+        draws=lambda options: (MethodsDraw(min(6, options.trials or 6)),),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            power(eta_local, sp.Rational(1, 2)),
+            index_shifted(T, 1),
+            replaced(beta, 0, "no momentum", Change.FACTOR),
+            replaced(mu, 2 * mu, "twice the pull", Change.CONSTANT),
+            replaced(CONTROL, IDENTITY, "controls that keep what they were", Change.FACTOR),
+        ),
+        uses=("fl-ntk/X.1",),
+    ),
+)

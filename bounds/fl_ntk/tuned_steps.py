@@ -1,0 +1,147 @@
+"""Tuned server steps: the smallest rate of averaging, heavy ball and Nesterov, from the condition number alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from bounds.cases.kernel_case import KernelCase, KernelDraw, kernel_draws
+from bounds.fl_ntk.premises import LOCALLY_STABLE, at_most
+from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.options import Options
+from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
+from ntkfl.estimate import Estimate
+from ntkfl.exact_dynamics import of_method
+from ntkfl.limit.infinite_width import KernelRegime
+
+TRIALS = 12  # of each family
+DOUBLE_ROOT = 3e-7  # relative error of a double root: the square root of what its coefficients are rounded by
+BESIDE = (0.3, 0.7, 0.9, 0.99, 0.999, 1 - 1e-6, 1.0, 1 + 1e-6, 1.001, 1.01, 1.1, 1.5, 3.0)  # times the tuned steps
+
+slow, fast = sp.symbols("nu_1 nu_n", positive=True)
+KAPPA = fast / slow
+ROOT = sp.sqrt(KAPPA)
+RATES = ((KAPPA - 1) / (KAPPA + 1), (ROOT - 1) / (ROOT + 1), 1 - 2 / sp.sqrt(3 * KAPPA + 1))
+Steps = dict[str, Any]
+Choices = Callable[[Steps], Iterator[Steps]]
+
+
+def _tuned(slowest: float, fastest: float) -> Iterator[tuple[str, Steps]]:
+    """Each method with the steps that are claimed to be its best, for these extreme eigenvalues of H W P."""
+    yield "fedavg", {"server_rate": 2 / (slowest + fastest)}
+    low, high = np.sqrt(slowest), np.sqrt(fastest)
+    momentum = float(((high - low) / (high + low)) ** 2)
+    yield "fedavgm", {"server_rate": float((2 / (low + high)) ** 2), "momentum": momentum}
+    root = np.sqrt(3 * fastest / slowest + 1)
+    momentum = max(0.0, float((root - 2) / (root + 2)))
+    yield "fedavgm", {"server_rate": 4 / (3 * fastest + slowest), "momentum": momentum, "nesterov": True}
+
+
+def _alone(tuned: Steps) -> Iterator[Steps]:
+    yield tuned
+
+
+def _beside(tuned: Steps) -> Iterator[Steps]:
+    """A grid around the tuned steps; in place of a momentum b, 1 - (1 - b) times a factor, in [0, 1)."""
+    for server, other in product(BESIDE, BESIDE if "momentum" in tuned else (1.0,)):
+        if server == other == 1:
+            continue
+        steps = tuned | {"server_rate": tuned["server_rate"] * server}
+        if "momentum" in tuned:
+            steps["momentum"] = min(max(1 - (1 - tuned["momentum"]) * other, 0.0), 0.999999)
+        yield steps
+
+
+def _rates(regime: KernelRegime, choices: Choices) -> list[float]:
+    """The least rate of each method among these choices of steps around its tuned ones."""
+    from ntkfl.training.engine.linear_rounds import linear_round  # torch is slow to load
+
+    nu = of_method(regime.at(replace(regime.setup, eta_global=1.0)), "fedavg", {"server_rate": 1.0}).nu
+    assert nu is not None
+    least = []
+    for method, tuned in _tuned(float(nu[0]), float(nu[-1])):
+        found = []
+        for steps in choices(tuned):
+            roots = linear_round(method, regime.blocks, 0.0, steps).roots
+            assert roots is not None
+            found.append(float(np.abs(roots(steps["server_rate"] * nu)).max()))
+        least.append(min(found))
+    return least
+
+
+def _measured(choices: Choices) -> Callable[[KernelCase], tuple[Estimate, ...]]:
+    def measure(case: KernelCase) -> tuple[Estimate, ...]:
+        found = case.regime.of(lambda regime, _: _rates(regime, choices), size=1.0)
+        return tuple(
+            Estimate(v, e + DOUBLE_ROOT * v, found.method) for v, e in zip(found.value, found.error, strict=True)
+        )
+
+    return measure
+
+
+def _constants(case: KernelCase) -> dict:
+    nu = case.nu_by_size
+    return {slow: nu[0], fast: nu[-1]}
+
+
+def _few(options: Options) -> tuple[KernelDraw, ...]:
+    return tuple(replace(f, base=replace(f.base, trials=min(TRIALS, f.trials))) for f in kernel_draws(options, 1.9))
+
+
+APART = Hypothesis(
+    "told-apart",
+    "kappa >= 1.2: the tool's limit, for a rate near 0 is lost in the rounding of a double root",
+    lambda case: case.nu_by_size[-1] - 1.2 * case.nu_by_size[0],
+)
+SHARED: dict[str, Any] = {
+    "hypotheses": (at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE, APART),
+    "forms": {Form.REPAIRED: Claim(RATES, note="of averaging, of heavy ball, of Nesterov's momentum at the server")},
+    "constants": _constants,
+    "symbols": {slow: "smallest eigenvalue of H W P, W the weights n_c/n of the clients", fast: "the largest"},
+    "draws": _few,
+}
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/tuned-steps",
+        title="Tuned server steps: the rates of averaging, heavy ball and Nesterov are those of the condition number",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "note on theorems beyond the papers, section A",
+            note="kappa = nu_n/nu_1. Averaging: g = 2/(nu_1 + nu_n). Heavy ball: g = (2/(sqrt nu_1 + sqrt nu_n))^2, b "
+            "the square of the rate. Nesterov: g = 4/(3 nu_n + nu_1), b = (sqrt(3 kappa + 1) - 2)/(sqrt(3 kappa + 1) "
+            "+ 2), as Lessard, Recht and Packard (2016) have it for gradient steps; the eigenvalues of H W P are real "
+            "and positive, which is all that their argument uses",
+        ),
+        measure=_measured(_alone),
+        says_left="the spectral radius of the library's map of each method at those steps",
+        mutants=(
+            scaled(sp.Rational(1_001, 1_000)),
+            power(fast, sp.Rational(1, 2)),
+            power(slow, 2),
+            replaced(KAPPA, KAPPA + 1, "kappa + 1"),
+        ),
+        uses=("fl-ntk/X.2",),
+        **SHARED,
+    ),
+    Statement(
+        id="fl-ntk/tuned-steps-grid",
+        title="No server step and momentum beat the tuned ones",
+        kind=Kind.LOWER,
+        source=Source(
+            BEYOND, "note on theorems beyond the papers, section A", note="the grid is centred at the tuned steps"
+        ),
+        measure=_measured(_beside),
+        says_left="the least spectral radius of the library's maps over a grid of server rates and momenta, from 1e-6 "
+        "beside the tuned steps to three times as much",
+        mutants=(scaled(sp.Rational(101, 100)), power(fast, 2), power(slow, 2), reversed_comparison()),
+        uses=("fl-ntk/tuned-steps",),
+        **SHARED,
+    ),
+)

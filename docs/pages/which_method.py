@@ -1,0 +1,104 @@
+# ---
+# jupyter:
+#   slow: true
+# ---
+
+# %% [markdown]
+# # Which method, which steps?
+#
+# A federated method has a server step, a number of local steps $K$, and often a constant of its own. The usual answer
+# is a grid search. On a wide network there is a better one: a method that is **linear** in the weights (its steps
+# add, scale and remember gradients, nothing else) has an exact limit at infinite width, and its rounds can be
+# counted without training. The data here are 50 images of digits.
+#
+# ## One table
+#
+# `ntkfl fastest` tunes each linear method on the data, for several numbers of local steps, and counts the rounds
+# until the residual is a millionth of the first one:
+
+# %%
+# !ntkfl fastest --data digits --n 50 --clients 4 --steps 1,5,20 2>/dev/null
+
+# %% [markdown]
+# - A row is a method, a column a number of local steps $K$; the fastest method stands first.
+# - **vectors**: vectors of the model's size that a client receives and sends until then. SCAFFOLD sends its control
+#   variates too, so that each of its rounds counts twice.
+# - **tuned to**: the steps with the smallest rate. `eta_local` is the best of three shares of the largest step at
+#   which clients alone converge; the server's step and momentum are exact optima, `mu`, `alpha` and SCAFFOLD's server
+#   step come from a search over one number.
+# - **floor**: whatever the clients compute from their own data, the server meets a matrix $H P$ with $P$
+#   block-diagonal over the clients. Its condition number has a lower bound that depends on the data and the partition
+#   only. Momentum at that condition number is the number of rounds given. It is a measure of what is left to gain, not
+#   a method.
+#
+# On these clients more local steps help little from $K = 5$ on. What helps is momentum at the server, and it costs no
+# communication.
+#
+# ## Clients with unlike data
+#
+# The same for clients whose labels are drawn from a Dirichlet distribution with parameter 0.1, as a picture:
+
+# %%
+import matplotlib.pyplot as plt
+
+from ntkfl import data
+from ntkfl.fastest_method import fastest
+
+figure, panels = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True, layout="constrained")
+for panel, partition in zip(panels, ("iid", "dirichlet:0.1"), strict=True):
+    found = fastest(data.digits(n=50, clients=4, partition=partition, seed=0), local_steps=(1, 2, 5, 10, 20))
+    for label in sorted({one.label for one in found.tuned}):
+        of = {one.local_steps: one.rounds for one in found.tuned if one.label == label}
+        panel.plot(list(of), list(of.values()), "o-", label=label)
+    panel.axhline(found.floor, color="black", linestyle=":", label="floor")
+    panel.set(xscale="log", yscale="log", xlabel="local steps K", title=partition)
+    panel.set_xticks(list(of), list(of))
+    panel.minorticks_off()
+panels[0].set_ylabel("rounds to a millionth of the residual")
+ticks = [20, 50, 100, 200, 500, 1000, 2000, 5000]
+panels[0].set_yticks(ticks, ticks)
+panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+
+# %% [markdown]
+# Unlike clients cost FedAvg a factor of three, whatever its steps. Methods that remember (momentum, SCAFFOLD, FedDyn)
+# lose little, and SCAFFOLD with many local steps becomes the fastest. Its line is not smooth, since `eta_local` is one
+# of three values.
+#
+# ## One method, at steps of yours
+#
+# `ntkfl rate --method` takes the options of `ntkfl train` and says whether the rounds are stable, the rate and the
+# largest stable step:
+
+# %%
+# !ntkfl rate --data digits --n 50 --clients 4 --local-steps 5 --eta-local 0.5 --method fedavgm --option momentum=0.6
+
+# %% [markdown]
+# A method of yours, given by its file, has its limit too: the training engine's round is run from every unit vector of
+# what server and clients keep, which gives its linear map, or shows that there is none. `--momentum` of the clients'
+# steps is treated in the same way. A method that is known to have no linear limit says why:
+
+# %%
+# !ntkfl rate --data digits --n 50 --method fedadam
+
+# %% [markdown]
+# In Python `kernel_regime` takes the method and its options, and answers as for Algorithm 1: outputs at any round,
+# predictions for new points, the spectrum, the whole state map.
+
+# %%
+import ntkfl
+
+problem = ntkfl.data.digits(n=50, clients=4)
+setup = ntkfl.Setup(eta_local=0.5, local_steps=5)
+for method, options in (("fedavg", {}), ("scaffold", {"server_rate": 2.0}), ("fedavgm", {"momentum": 0.6})):
+    regime = ntkfl.kernel_regime(problem, setup, method=method, options=options)
+    print(f"{method:9} rate {regime.rate:.4f}, {regime.rounds_to(1e-3):3} rounds to a thousandth")
+
+# %% [markdown]
+# ## What this does not say
+#
+# - It is about squared loss, full-batch local steps and all clients in every round.
+# - It is exact at infinite width. A finite network of width $m$ is off by about $m^{-1/2}$, more in late rounds.
+# - It is about the training residual. The fastest method is not the one that generalises best.
+#
+# Where to go next: [will this network converge](will_it_converge.ipynb), or [train federated
+# methods](train_and_compare.ipynb).

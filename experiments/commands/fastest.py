@@ -1,0 +1,140 @@
+"""`ntkfl fastest`: which federated method, how many local steps, which steps, on this data; exact rounds of each."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.console.bad_input import bad_input
+from experiments.console.choices import chosen_problem, setting, takes_options
+from experiments.console.interruptible import if_stopped
+from experiments.console.output_files import reserved
+
+if TYPE_CHECKING:
+    from bounds.options import Options
+    from ntkfl.fastest_method import Fastest, Tuned
+
+SAMPLES = 50  # of a built-in data set
+PICTURES = (".png", ".svg")
+UNUSED = ("width", "sigma", "rounds", "eta_global", "local_steps")
+
+
+@takes_options
+def fastest(
+    options: "Options",
+    eps: Annotated[float, typer.Option(help="residual to reach, as a fraction of the initial one")] = 1e-6,
+    steps: Annotated[str, typer.Option(help="the numbers of local steps to try")] = "1,2,5,10,20",
+    budget: Annotated[
+        int | None, typer.Option(help="compare what is left of the residual after so many rounds")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write everything as JSON")] = None,
+    plot: Annotated[Path | None, typer.Option(help="a picture of rounds against local steps, .png or .svg")] = None,
+) -> None:
+    """Tune every method that is linear in the weights on this data and count its rounds, exactly, at infinite width.
+
+    Default: digits, n = 50, 4 clients. Each method takes full-batch local steps on sums of squares; its server step,
+    momentum, mu or alpha and eta_local are chosen for the smallest rate. The floor is the least condition number that
+    any client-local method can reach on this data, with the best momentum at the server. Stopped by Ctrl-C, nothing
+    is kept.
+    """
+    with ExitStack() as stack:
+        with bad_input():
+            given = [name for name in UNUSED if getattr(options, name) is not None]
+            if given:
+                raise ValueError(
+                    f"--{given[0].replace('_', '-')} is not for this command, which tunes the steps itself"
+                )
+            if plot is not None and plot.suffix.lower() not in PICTURES:
+                raise ValueError(f"{plot} has the suffix {plot.suffix!r}; pictures are {' or '.join(PICTURES)}")
+            counts = _counts(steps)
+            problem = chosen_problem(options, "digits", SAMPLES)
+            write, draw = stack.enter_context(reserved(json_file, plot, inputs=(options.data,)))
+        from ntkfl.fastest_method import fastest as compared
+
+        with if_stopped(lambda: "no table was made"), bad_input():
+            found = compared(
+                problem,
+                local_steps=counts,
+                eta_local=options.eta_local,
+                eps=eps,
+                budget=budget,
+                progress=lambda label: typer.echo(f"tuning {label}", err=True),
+            )
+        _print(found, counts, setting(problem, options.setup(seed=options.seed)))
+        if draw and plot is not None:
+            draw(_picture(found, counts, plot))
+        if write:
+            write(json.dumps(found.to_dict(), indent=1, allow_nan=False) + "\n")
+
+
+def _counts(typed: str) -> tuple[int, ...]:
+    try:
+        return tuple(sorted({int(part) for part in typed.split(",")}))
+    except ValueError:
+        raise ValueError(f"--steps is {typed!r}; it must be whole numbers, such as 1,5,20") from None
+
+
+def _print(found: "Fastest", counts: tuple[int, ...], said: str) -> None:
+    from rich.table import Table
+
+    from experiments.console.tables import as_lines
+
+    typer.echo(f"rounds until {found.eps:g} of the residual is left, by local steps a round\n  setting: {said}\n")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("method")
+    for count in counts:
+        table.add_column(f"K={count}", justify="right")
+    table.add_column("vectors", justify="right")
+    if found.budget is not None:
+        table.add_column(f"left after {found.budget}", justify="right")
+    table.add_column("tuned to, at its best K")
+    for best in found.best:
+        of = {one.local_steps: one for one in found.tuned if one.label == best.label}
+        cells = [_shown(of[count].rounds if count in of else None) for count in counts]
+        left = [] if found.budget is None else [f"{best.left:.2g}"]
+        table.add_row(best.label, *cells, _shown(best.vectors), *left, _steps(best))
+    typer.echo(as_lines(table))
+    if found.floor is None:
+        typer.echo("\nfloor: none, since the Gram matrix is singular")
+    else:
+        typer.echo(
+            f"\nfloor: no method whose clients use their own data only brings the condition number below "
+            f"{found.condition:.4g};\n  the best momentum at the server then takes some {found.floor} rounds"
+        )
+
+
+def _shown(count: int | None) -> str:
+    return "-" if count is None else str(count)
+
+
+def _steps(one: "Tuned") -> str:
+    named = {"K": one.local_steps, "eta_local": one.eta_local} | one.options
+    return ", ".join(f"{name} {value:.4g}" if not isinstance(value, bool) else name for name, value in named.items())
+
+
+def _picture(found: "Fastest", counts: tuple[int, ...], path: Path) -> bytes:
+    """Rounds against local steps, a line a method."""
+    import io
+
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
+
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for best in found.best:
+        of = {one.local_steps: one.rounds for one in found.tuned if one.label == best.label and one.rounds}
+        axes.plot(list(of), list(of.values()), "o-", label=best.label)
+    if found.floor:
+        axes.axhline(found.floor, color="black", linestyle=":", label="floor of client-local methods")
+    axes.set(xscale="log", yscale="log", xlabel="local steps K", ylabel=f"rounds to {found.eps:g} of the residual")
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FormatStrFormatter("%d"))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    with io.BytesIO() as content:
+        figure.savefig(content, format=path.suffix[1:].lower(), dpi=150)
+        return content.getvalue()

@@ -1,0 +1,139 @@
+"""Methods side by side: the same data, split, start and cohorts for each seed, and what one has more than the first."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from experiments.console.method_options import method_options
+from ntkfl.training.run_folder import RunFolder
+from ntkfl.training.summary import MEASURES, summary
+from ntkfl.training.training_run import prepared, run
+
+LEVEL = 0.95
+Progress = Callable[[str, int], None]  # the method and the seed that are next
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds and the half-width of its interval."""
+
+    mean: float
+    half: float
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether 0 lies outside: a difference is then one."""
+        return abs(self.mean) > self.half
+
+
+@dataclass(frozen=True)
+class MethodComparison:
+    """What every method came to with every seed.
+
+    Args:
+        methods: as given, the first one the baseline. seeds: as run. values: by measure, (methods, seeds): the mean of
+            the last rounds, as `ntkfl.training.summary` has it.
+    """
+
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    values: Mapping[str, np.ndarray]
+
+    def mean(self, measure: str, method: int) -> Interval:
+        """The mean over the seeds with its 95% interval by the t distribution."""
+        return _interval(self.values[measure][method], LEVEL)
+
+    def difference(self, measure: str, method: int) -> Interval:
+        """The mean over the seeds of what a method has more than the baseline with the same seed.
+
+        The intervals of all methods hold together with at least 95%: each is at the level 1 - 5% / (methods - 1).
+        """
+        gaps = self.values[measure][method] - self.values[measure][0]
+        return _interval(gaps, 1 - (1 - LEVEL) / max(len(self.methods) - 1, 1))
+
+    def finding(self, measure: str, method: int) -> str:
+        """better, worse, or not told apart from the baseline."""
+        difference = self.difference(measure, method)
+        if not difference.excludes_zero:
+            return "not told apart"
+        higher_is_better = MEASURES[measure] is max
+        return "better" if (difference.mean > 0) == higher_is_better else "worse"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON types: by measure, for every method its values, mean, and difference."""
+        found = {}
+        for measure in self.values:
+            rows = []
+            for k, method in enumerate(self.methods):
+                mean, more = self.mean(measure, k), self.difference(measure, k)
+                row: dict[str, Any] = {"method": method, "values": self.values[measure][k].tolist()}
+                row |= {"mean": mean.mean, "half_width": mean.half}
+                if k:
+                    row |= {"difference": more.mean, "difference_half_width": more.half}
+                    row |= {"finding": self.finding(measure, k)}
+                rows.append(row)
+            found[measure] = rows
+        return {"seeds": list(self.seeds), "baseline": self.methods[0], "measures": found}
+
+
+def compare_methods(
+    methods: Sequence[str], seeds: int, *, out: Path | None = None, progress: Progress | None = None, **keys: Any
+) -> MethodComparison:
+    """Train every method with every seed, and compare each with the first.
+
+    Args:
+        methods: names or files as `ntkfl.training.run` takes them, with options: "fedprox:mu=0.1,other=2".
+        seeds: how many, from `keys["seed"]` (0) on. A seed gives every method the same data, split, start and cohorts.
+        out: folder that keeps every run; those that are there already go on from where they are.
+        progress: told the method and the seed that are next.
+        keys: of `RunConfig`, for all of them.
+
+    Raises:
+        ValueError, OSError: fewer than two methods or seeds, one method twice; as `ntkfl.training.run`.
+    """
+    if len(methods) < 2 or len(set(methods)) < len(methods):
+        raise ValueError(f"the methods are {', '.join(methods) or 'none'}; name two or more different ones")
+    if seeds < 2:
+        raise ValueError(f"seeds is {seeds}; an interval needs two or more")
+    first = keys.pop("seed", 0)
+    chosen = range(first, first + seeds)
+    parts = [parsed(method) for method in methods]
+    for name, options in parts:  # what is impossible is said before any of them is trained
+        prepared(name, seed=first, **(keys | {"options": options} if options else keys))
+    found: dict[str, list[list[float]]] = {name: [] for name in MEASURES}
+    for method, (name, options) in zip(methods, parts, strict=True):
+        rows = []
+        for seed in chosen:
+            if progress is not None:
+                progress(method, seed)
+            folder = None if out is None else out / re.sub(r"[^\w.=-]+", "_", method) / f"seed-{seed}"
+            resume = folder is not None and RunFolder(folder).checkpoint.is_file()
+            given = keys | {"options": options} if options else keys
+            rows.append(summary(run(name, seed=seed, out=folder, resume=resume, **given).rows))
+        for measure, values in found.items():
+            values.append([row[measure].mean if measure in row else math.nan for row in rows])
+    arrays = {name: np.array(values) for name, values in found.items()}
+    known = {name: values for name, values in arrays.items() if np.isfinite(values).all()}
+    if not known:
+        raise ValueError("nothing was measured: the data have no test samples; --train-loss measures the training loss")
+    return MethodComparison(tuple(methods), tuple(chosen), known)
+
+
+def parsed(method: str) -> tuple[str, dict[str, Any]]:
+    """A method's name and its options: "fedprox:mu=0.1,other=2"."""
+    name, _, typed = method.partition(":")
+    return name, method_options([text for text in typed.split(",") if text])
+
+
+def _interval(values: np.ndarray, level: float) -> Interval:
+    count = len(values)
+    spread = float(values.std(ddof=1)) / math.sqrt(count)
+    return Interval(float(values.mean()), float(stats.t.ppf((1 + level) / 2, count - 1)) * spread)

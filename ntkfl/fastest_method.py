@@ -1,0 +1,285 @@
+"""Which federated method is the fastest on given data: exact rounds of each, its steps tuned, beside a lower bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import eigh
+from scipy.optimize import minimize_scalar
+
+from ntkfl.exact_dynamics import of_method
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.problem import Problem, Setup
+
+LOCAL_STEPS = (1, 2, 5, 10, 20)
+SHARES = (1.0, 0.3, 0.1)  # of 1 / max_c |H_cc|: the local steps that are tried
+COARSE = np.geomspace(0.02, 50, 15)  # times the first guess, where a step is tuned by a search
+CLOSE = 1e-3  # relative, of a step that a search has tuned
+UNSTABLE = 2.0  # what a search is told of a rate that is larger, or of steps for which there is none
+MOST_ROUNDS = 100_000  # that are counted for one method
+VECTORS = {"scaffold": 4}  # the size of a model each that a client receives and sends a round; 2 unless named
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A method with the steps that make it the fastest at this number of local steps.
+
+    Args:
+        label: its name in tables. method, options: as `kernel_regime` takes them. local_steps: K. eta_local: of the
+            clients. rate: the factor by which a round lowers the residual in the long run, the
+            spectral radius; where H is singular, of the part that can fall.
+        rounds: until the residual is eps times that of outputs 0; None where it never is, or not in 100,000.
+        vectors: vectors of the model's size that a client receives and sends until then, None with rounds.
+        left: the residual after the budget of rounds over that at the start; None without a budget.
+    """
+
+    label: str
+    method: str
+    options: dict[str, Any]
+    local_steps: int
+    eta_local: float
+    rate: float
+    rounds: int | None
+    vectors: int | None
+    left: float | None = None
+
+
+@dataclass(frozen=True)
+class Fastest:
+    """All methods at all numbers of local steps.
+
+    Args:
+        eps: of the first residual. tuned: one for each method and number of local steps that has a stable step.
+        condition: the least condition number that any client-local response can give H, 1 / nu_min(H_D^-1 H).
+        floor: rounds to eps by the best momentum at that condition, worst case; None where H is singular.
+        budget: rounds of `Tuned.left`.
+    """
+
+    eps: float
+    tuned: tuple[Tuned, ...]
+    condition: float
+    floor: int | None
+    budget: int | None = None
+
+    @property
+    def best(self) -> tuple[Tuned, ...]:
+        """The fastest of each method, the fastest first; with a budget, the one that leaves least."""
+        first: dict[str, Tuned] = {}
+        for one in sorted(self.tuned, key=self._order):
+            first.setdefault(one.label, one)
+        return tuple(first.values())
+
+    def _order(self, one: Tuned) -> tuple[float, float]:
+        rounds = float("inf") if one.rounds is None else one.rounds
+        return (rounds if one.left is None else one.left, rounds)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as JSON takes it; infinite numbers as None."""
+        finite = self.condition if np.isfinite(self.condition) else None
+        return asdict(self) | {"condition": finite, "best": [asdict(one) for one in self.best]}
+
+
+def fastest(
+    problem: Problem,
+    gram: Float[np.ndarray, "n n"] | None = None,
+    local_steps: Sequence[int] = LOCAL_STEPS,
+    eta_local: float | None = None,
+    eps: float = 1e-6,
+    budget: int | None = None,
+    progress: Callable[[str], None] = lambda label: None,
+) -> Fastest:
+    """Tune the steps of every linear method at every number of local steps, and count its rounds exactly.
+
+    All train on full batches of all clients, on sums of squares, at infinite width from outputs 0. Steps are chosen for
+    the smallest rate. Server steps of fedavg, fedprox and fedavgm are the best ones in closed form for the extreme
+    eigenvalues of H P; those of scaffold, and alpha of feddyn, mu of fedprox, are found by a search over one number,
+    which promises no global optimum. Where H is singular its eigenvalues above rounding count, and scaffold and feddyn,
+    whose rates cannot be told from 1 there, are left out.
+
+    Args:
+        problem: data. gram: H, (n, n); default that of infinite width. local_steps: the K to try.
+        eta_local: of the clients; default: the best of 1, .3 and .1 over the largest |H_cc|.
+        eps: what is left of the residual. budget: rounds after which the residual is compared instead.
+        progress: told the method that begins.
+
+    Raises:
+        ValueError: eps outside (0, 1), a budget or a K below 1; as `kernel_regime`.
+
+    Source: the note on further methods, A: the tuned optima, and the lower bound, whose proof is that the signs of the
+    clients' parts of a vector can be chosen so that they share one norm.
+    """
+    if not 0 < eps < 1:
+        raise ValueError(f"eps is {eps:g}; it must lie between 0 and 1")
+    if not local_steps or min(local_steps) < 1:
+        raise ValueError(f"local_steps are {list(local_steps)}; there must be some, each at least 1")
+    if budget is not None and budget < 1:
+        raise ValueError(f"the budget is {budget} rounds; it must be at least 1")
+    base = algorithm1_limit(problem, Setup(), gram)
+    largest = float(base.blocks.clients.values.max())
+    singular = not np.isfinite(condition := least_condition(problem, base.gram))
+    etas = (eta_local,) if eta_local is not None else tuple(share / largest for share in SHARES)
+    found = []
+    for label, tune in METHODS.items():
+        progress(label)
+        for steps in local_steps:
+            tried = []
+            for eta in etas:
+                tuned = tune(_Try(base.at(Setup(eta_local=eta, local_steps=steps)), singular))
+                tried += [one for one in tuned if one[0].step_warning is None]
+            if tried:
+                found.append(_counted(label, *min(tried, key=lambda one: _rate(one[0])), eps, budget))
+    floor = _worst_rounds(condition, eps)
+    return Fastest(eps, tuple(found), condition, floor, budget)
+
+
+def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
+    """1 / nu_min(H_D^-1 H): below it no symmetric positive P, block-diagonal over the clients, brings kappa(H P).
+
+    inf where H is singular, up to rounding.
+    """
+    if len(_above_rounding(np.linalg.eigvalsh(gram))) < problem.n:
+        return float("inf")
+    blocks = np.where(problem.owner[:, None] == problem.owner, gram, 0)
+    return 1 / float(eigh(gram, blocks, eigvals_only=True)[0])
+
+
+def _above_rounding(eigenvalues: np.ndarray) -> np.ndarray:
+    """Those of a positive semi-definite matrix, ascending, that are no rounding of 0."""
+    return eigenvalues[eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]]
+
+
+def _rate(regime: LinearRegime) -> float:
+    """The spectral radius, on what is not in the kernel of H where the spectrum tells it apart."""
+    if regime.nu is None or regime.round.roots is None:
+        return regime.rate
+    return float(np.abs(regime.round.roots(_above_rounding(regime.nu))).max())
+
+
+def _worst_rounds(condition: float, eps: float) -> int | None:
+    """Rounds after which momentum's factor (sqrt kappa - 1)/(sqrt kappa + 1), to that power, is eps."""
+    if not np.isfinite(condition):
+        return None
+    rate = (np.sqrt(condition) - 1) / (np.sqrt(condition) + 1)
+    return 1 if rate <= eps else int(np.ceil(np.log(eps) / np.log(rate)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Try:
+    """The data at one local step and number of local steps."""
+
+    base: KernelRegime
+    singular: bool
+
+    @property
+    def length(self) -> float:
+        """How far a client goes along a constant gradient."""
+        return self.base.setup.eta_local * self.base.setup.local_steps
+
+    def regime(self, method: str, **options: Any) -> LinearRegime:
+        return of_method(self.base, method, options)
+
+    def extremes(self, method: str, **options: Any) -> tuple[float, float]:
+        """Of H u(H_D) at server rate 1: the smallest eigenvalue, above rounding where H is singular; the largest."""
+        nu = self.regime(method, server_rate=1.0, **options).nu
+        assert nu is not None
+        above = _above_rounding(nu)
+        return float(above[0] if len(above) == len(nu) or self.singular else nu[0]), float(nu[-1])
+
+
+Found = tuple[LinearRegime, dict[str, Any]]
+
+
+def _averaged(at: _Try, method: str, **options: Any) -> Iterator[Found]:
+    """With the server rate that makes the extreme eigenvalues of the map opposite."""
+    slowest, fastest_ = at.extremes(method, **options)
+    if slowest > 0:
+        chosen = options | {"server_rate": 2 / (slowest + fastest_)}
+        yield at.regime(method, **chosen), chosen
+
+
+def _plain(at: _Try) -> Iterator[Found]:
+    yield at.regime("fedavg", server_rate=1.0), {"server_rate": 1.0}
+
+
+def _fedprox(at: _Try) -> Iterator[Found]:
+    def rate(mu: float) -> float:
+        return next((_rate(found) for found, _ in _averaged(at, "fedprox", mu=mu)), UNSTABLE)
+
+    yield from _averaged(at, "fedprox", mu=_least(rate, 1 / at.length))
+
+
+def _momentum(at: _Try) -> Iterator[Found]:
+    slowest, fastest_ = at.extremes("fedavg")
+    if slowest > 0:
+        low, high = np.sqrt(slowest), np.sqrt(fastest_)
+        chosen = {"momentum": float(((high - low) / (high + low)) ** 2), "server_rate": float((2 / (low + high)) ** 2)}
+        yield at.regime("fedavgm", **chosen), chosen
+
+
+def _nesterov(at: _Try) -> Iterator[Found]:
+    slowest, fastest_ = at.extremes("fedavg")
+    if slowest > 0:
+        root = np.sqrt(3 * fastest_ / slowest + 1)
+        momentum = max(0.0, float((root - 2) / (root + 2)))
+        chosen = {"momentum": momentum, "nesterov": True, "server_rate": 4 / (3 * fastest_ + slowest)}
+        yield at.regime("fedavgm", **chosen), chosen
+
+
+def _scaffold(at: _Try) -> Iterator[Found]:
+    if at.singular:
+        return
+    chosen = {"server_rate": _least(lambda g: at.regime("scaffold", server_rate=g).rate, 1.0)}
+    yield at.regime("scaffold", **chosen), chosen
+
+
+def _feddyn(at: _Try) -> Iterator[Found]:
+    if at.singular:
+        return
+    chosen = {"alpha": _least(lambda alpha: at.regime("feddyn", alpha=alpha).rate, 1 / at.length)}
+    yield at.regime("feddyn", **chosen), chosen
+
+
+METHODS: dict[str, Callable[[_Try], Iterator[Found]]] = {
+    "fedavg, server rate 1": _plain,
+    "fedavg": lambda at: _averaged(at, "fedavg"),
+    "fedprox": _fedprox,
+    "scaffold": _scaffold,
+    "feddyn": _feddyn,
+    "fedavgm": _momentum,
+    "fedavgm, nesterov": _nesterov,
+}
+
+
+def _least(value: Callable[[float], float], guess: float) -> float:
+    """A positive number near which `value` is least: the best of a coarse search, then a fine one beside it."""
+
+    def bounded(x: float) -> float:
+        found = value(x)
+        return found if found < UNSTABLE else UNSTABLE
+
+    coarse = guess * COARSE
+    values = [bounded(float(x)) for x in coarse]
+    at = int(np.argmin(values))
+    low, high = np.log(coarse[max(at - 1, 0)]), np.log(coarse[min(at + 1, len(coarse) - 1)])
+    fine = minimize_scalar(lambda z: bounded(float(np.exp(z))), bounds=(low, high), options={"xatol": CLOSE})
+    return float(np.exp(fine.x)) if fine.fun < values[at] else float(coarse[at])
+
+
+def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: float, budget: int | None) -> Tuned:
+    rounds, left = None, None
+    with suppress(ValueError):  # it never falls so far, or needs too many rounds
+        rounds = regime.rounds_to(eps, at_most=MOST_ROUNDS)
+    if budget is not None:
+        ends = np.linalg.norm(regime.residual(np.array([0, budget])).reshape(2, -1), axis=1)
+        left = float(ends[1] / ends[0]) if ends[0] else 0.0
+    setup, each = regime.setup, VECTORS.get(regime.method, 2)
+    vectors = None if rounds is None else rounds * each
+    rate = _rate(regime)
+    return Tuned(label, regime.method, options, setup.local_steps, setup.eta_local, rate, rounds, vectors, left)

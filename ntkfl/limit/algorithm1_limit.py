@@ -1,0 +1,74 @@
+"""The kernel regime of Algorithm 1, checked before it is made, and the warning of steps beyond its stability limit."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ntkfl.gram import infinite
+from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.memory import require
+from ntkfl.problem import Problem, Setup
+
+MATRICES = 8.5  # (n, n), until the round is decomposed, measured
+GRAM_TOLERANCE = 1e-12  # asymmetry and negative eigenvalues, relative to the largest entry and to the norm
+
+
+class UnstableSteps(UserWarning):
+    """Steps beyond the stability limit, with the limits."""
+
+
+def algorithm1_limit(problem: Problem, setup: Setup, gram: ArrayLike | None = None) -> KernelRegime:
+    """The exact dynamics of Algorithm 1, as `ntkfl.kernel_regime` gives and checks them; it warns of nothing.
+
+    Args:
+        problem: data. setup: eta_local, eta_global, local_steps and rounds. gram: H, (n, n); default: H_inf.
+    """
+    require("the kernel regime", lambda n: 8 * MATRICES * n * n, n=problem.n)
+    if gram is None:
+        return KernelRegime(problem, setup, infinite(problem.x))
+    return KernelRegime(problem, setup, _checked_gram(gram, problem.n), own_gram=True)
+
+
+def warn_if_unstable(problem: Problem, setup: Setup, gram: ArrayLike | None = None) -> str | None:
+    """Warn the caller's caller when the steps pass the stability limit at infinite width (or of `gram`).
+
+    Args:
+        problem: data. setup: eta_local, eta_global and local_steps. gram: H, (n, n); default: H_inf.
+
+    Returns the warning's text, None where there is nothing to warn of. Raises: as `kernel_regime`. Source: ledger X.3.
+    """
+    if gram is None and setup.eta_global <= 1:
+        traces = np.bincount(problem.owner, (problem.x**2).sum(axis=1)) / 2  # |H_cc| <= tr H_cc: spares a large H
+        if setup.eta_local * traces.max() < 2:
+            return None
+    message = algorithm1_limit(problem, setup, gram).step_warning
+    if message:
+        warnings.warn(message, UnstableSteps, stacklevel=3)
+    return message
+
+
+def _checked_gram(gram: ArrayLike, n: int) -> Float[np.ndarray, "n n"]:
+    h = np.asarray(gram, float)
+    if h.shape != (n, n):
+        raise ValueError(f"gram has shape {h.shape}; {n} samples need ({n}, {n})")
+    if not np.isfinite(h).all():
+        i, j = np.argwhere(~np.isfinite(h))[0]
+        raise ValueError(f"gram[{i}, {j}] is {h[i, j]}; every entry must be finite")
+    asymmetry, largest = np.abs(h - h.T).max(), np.abs(h).max()
+    if asymmetry > GRAM_TOLERANCE * largest:
+        raise ValueError(
+            f"gram is not symmetric: entries differ from their mirror images by up to {asymmetry:.3g}, the largest "
+            f"entry being {largest:.3g}; the kernel regime needs H = H^T"
+        )
+    h = (h + h.T) / 2
+    eigenvalues = np.linalg.eigvalsh(h)
+    if eigenvalues[0] < -GRAM_TOLERANCE * np.abs(eigenvalues).max():
+        raise ValueError(
+            f"gram has the eigenvalue {eigenvalues[0]:.6g}, the largest being {eigenvalues[-1]:.6g}; "
+            "a Gram matrix is positive semi-definite"
+        )
+    return h

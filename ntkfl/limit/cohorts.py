@@ -1,0 +1,82 @@
+"""The weights that clients have in the server's mean when each round draws some of them, without replacement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+
+@dataclass(frozen=True, eq=False)
+class CohortWeights:
+    """Moments of the weights p_c of the clients in the mean, 0 where a client is not in the round.
+
+    Args:
+        mean: (N,). covariance: (N, N); exactly 0 where every client is in every round.
+    """
+
+    mean: Float[np.ndarray, " N"]
+    covariance: Float[np.ndarray, "N N"]
+
+    @property
+    def second(self) -> Float[np.ndarray, " N"]:
+        """E p_c^2."""
+        return np.diag(self.covariance) + self.mean**2
+
+    @classmethod
+    def of(cls, sizes: Float[np.ndarray, " N"], cohort: int, weighting: str) -> CohortWeights:
+        """The moments when `cohort` of the clients take part, every choice of them being as likely.
+
+        Args:
+            sizes: n_c, whole numbers. cohort: s, from 1 to N.
+            weighting: "uniform": p_c = 1/s; "size": p_c = n_c over the samples of the clients that take part.
+        """
+        sizes = np.asarray(sizes, int)
+        clients = len(sizes)
+        absent = clients - cohort
+        if weighting == "uniform" or cohort == 1 or (sizes == sizes[0]).all():
+            variance = absent / (cohort * clients**2)
+            covariance = np.full((clients, clients), -variance / max(clients - 1, 1))
+            np.fill_diagonal(covariance, variance)
+            return cls(np.full(clients, 1 / clients), covariance)
+        if absent == 0:
+            return cls(sizes / sizes.sum(), np.zeros((clients, clients)))
+        return cls._by_size(sizes, cohort)
+
+    @classmethod
+    def _by_size(cls, sizes: np.ndarray, cohort: int) -> CohortWeights:
+        """Through the law of the other clients' samples, which depends on the sizes alone: once for equal ones."""
+        clients = len(sizes)
+        once, twice = cohort / clients, cohort * (cohort - 1) / (clients * (clients - 1))
+        kinds, kind = np.unique(sizes, return_inverse=True)
+        first = [int(np.flatnonzero(kind == k)[0]) for k in range(len(kinds))]
+        mean, square = np.empty(len(kinds)), np.empty(len(kinds))
+        product = np.zeros((len(kinds), len(kinds)))
+        for a, place in enumerate(first):
+            chance, total = _law_of_the_sum(np.delete(sizes, place), cohort - 1)
+            share = kinds[a] / (kinds[a] + total)
+            mean[a], square[a] = once * chance @ share, once * chance @ share**2
+            for b in range(a, len(kinds)):
+                other = first[b] if b != a else next((int(i) for i in np.flatnonzero(kind == a)[1:]), None)
+                if other is None:
+                    continue  # one client of this size: no pair
+                chance_two, rest = _law_of_the_sum(np.delete(sizes, [place, other]), cohort - 2)
+                both = kinds[a] * kinds[b] / (kinds[a] + kinds[b] + rest) ** 2
+                product[a, b] = product[b, a] = twice * chance_two @ both
+        second = product[np.ix_(kind, kind)]
+        np.fill_diagonal(second, square[kind])
+        return cls(mean[kind], second - np.outer(mean[kind], mean[kind]))
+
+
+def _law_of_the_sum(sizes: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Chances of the sums of `count` of these numbers, every choice being as likely, and the sums 0..."""
+    total = int(sizes.sum())
+    share = count / max(len(sizes), 1)  # each is taken with this chance; given how many are, choices are as likely
+    ways = np.zeros((count + 1, total + 1))
+    ways[0, 0] = 1.0
+    for size in sizes:
+        taken = share * ways[:-1, : total + 1 - size]
+        ways *= 1 - share
+        ways[1:, size:] += taken
+    return ways[count] / ways[count].sum(), np.arange(total + 1)

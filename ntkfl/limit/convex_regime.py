@@ -1,0 +1,155 @@
+"""Algorithm 1 on a convex loss at infinite width: its exact recursion in the outputs, and what its losses are below.
+
+Let l >= 0 be convex with |l'|^2 <= 2 b l, L = b max_c |H_cc|, eta_l < 1/L and eta_g <= 1. For every u, a local step has
+
+    |w+ - u|^2 <= |w - u|^2 - 2 eta_l (1 - eta_l L) F_c(w) + 2 eta_l F_c(u),
+
+by convexity and |grad F_c|^2 <= |H_cc| |l'|^2 <= 2 L F_c. The server's step is a convex combination, so that the sum
+over K steps, N clients and T rounds telescopes: the mean over rounds and steps of the sum of the clients' losses is at
+most min_alpha [N alpha^T H alpha / (2 eta_l eta_g K T) + F(f_0 + H alpha)] / (1 - eta_l L), whatever K, N and the
+partition. That is kernel regression by the same loss, its ridge N over the total step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ntkfl import interruption
+from ntkfl.limit.convex_loss import ConvexLoss
+from ntkfl.limit.regime import Regime, checked_rounds
+
+NEWTON = 100  # steps of Newton's method at most
+PRECISE = 1e-13  # relative: what a step may lower the minimum by when it is the last one
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ConvexRegime(Regime):
+    """Algorithm 1 on the sum of a convex loss in the kernel regime; made by `convex_regime`, which validates.
+
+    With f = f_0 + H alpha a client takes K steps f_c <- f_c - eta_l H_cc l'(f_c) of its own copy, and the server adds
+    eta_g / N times their coefficients -eta_l sum_k l' to alpha. Rounds are run one by one, in float64.
+
+    Args: those of `Regime`; and
+        loss: of an output and its label.
+
+    Source: the note on further methods, F.
+    """
+
+    loss: ConvexLoss
+
+    @property
+    def eta_limit(self) -> float:
+        """1/L = 1 / (b max_c |H_cc|): the eta_local below which, with eta_global at most 1, `bound` holds."""
+        largest = self.loss.smoothness * float(self._clients.values.max())
+        return 1 / largest if largest else np.inf
+
+    @cached_property
+    def step_warning(self) -> str | None:
+        """The sentence that says that nothing is promised of these steps, and of which it would be; None elsewhere."""
+        if self.setup.eta_local < self.eta_limit and self.setup.eta_global <= 1:
+            return None
+        setup = self.setup
+        return (
+            f"eta_local = {setup.eta_local:g} and eta_global = {setup.eta_global:g} are beyond the steps whose "
+            f"{self.loss.name} losses are bounded: eta_local < {self.eta_limit:.6g} and eta_global <= 1"
+        )
+
+    def total_loss(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
+        """F(f(t)), the sum of the samples' losses at the global model, of rounds' shape.
+
+        Raises: as `outputs`.
+        """
+        outputs = self.outputs(np.atleast_1d(checked_rounds(rounds)), initial_outputs).reshape(-1, *self._labels.shape)
+        return self.loss.value(outputs, self._labels).sum(axis=(1, 2)).reshape(np.shape(rounds))
+
+    def mean_loss(self, rounds: int, initial_outputs: ArrayLike | None = None) -> float:
+        """What `bound` bounds: the mean over the first rounds and their local steps of the sum of the clients' losses.
+
+        Each client's is that of its own model before the step. Raises: as `bound`.
+        """
+        count = _positive(rounds)
+        _, total = self._run(self._labels - self._initial_residual(initial_outputs), np.array([count]))
+        return float(total) / (count * self.setup.local_steps)
+
+    def bound(self, rounds: int, initial_outputs: ArrayLike | None = None) -> float:
+        """The largest that `mean_loss` can be: min_alpha [...] / (1 - eta_l L), without a round being run.
+
+        Raises:
+            ValueError: rounds below 1; steps that it does not cover.
+        """
+        if self.step_warning:
+            raise ValueError(self.step_warning)
+        start = self._labels - self._initial_residual(initial_outputs)
+        setup = self.setup
+        total_step = setup.eta_local * setup.eta_global * setup.local_steps * _positive(rounds)
+        least = self._least(start, self.problem.n_clients / total_step)
+        return least / (1 - setup.eta_local / self.eta_limit)
+
+    def _least(self, start: Float[np.ndarray, "n C"], ridge: float) -> float:
+        """min_alpha [ridge alpha^T H alpha / 2 + F(start + H alpha)], output by output, by damped Newton steps."""
+        values, basis = np.linalg.eigh(self.gram)
+        root = basis * np.sqrt(np.maximum(values, 0))
+
+        def objective(s: np.ndarray, f: np.ndarray, y: np.ndarray) -> float:
+            return float(ridge / 2 * s @ s + self.loss.value(f + root @ s, y).sum())
+
+        total = 0.0
+        for f, y in zip(start.T, self._labels.T, strict=True):
+            s = np.zeros(len(f))
+            now = objective(s, f, y)
+            for _ in range(NEWTON):
+                interruption.check()
+                at = f + root @ s
+                gradient = ridge * s + root.T @ self.loss.slope(at, y)
+                hessian = ridge * np.eye(len(s)) + root.T @ (self.loss.curvature(at, y)[:, None] * root)
+                step, length = np.linalg.solve(hessian, gradient), 1.0
+                fall = gradient @ step  # at most twice what a step can gain, near the minimum
+                if fall <= PRECISE * now:
+                    break
+                while length > 1e-6 and objective(s - length * step, f, y) > now - 0.1 * length * fall:
+                    length /= 2
+                s = s - length * step
+                now = objective(s, f, y)
+            total += now
+        return total
+
+    def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        coefficients = self._coefficients(initial, t)
+        return initial - np.tensordot(coefficients, self.gram, axes=(1, 1)).swapaxes(1, 2)
+
+    def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        return self._run(self._labels - initial, t)[0]
+
+    def _run(self, start: Float[np.ndarray, "n C"], t: np.ndarray) -> tuple[Float[np.ndarray, "T n C"], float]:
+        """The coefficients at these rounds, and the losses of all local steps before the last of them, summed."""
+        setup, members = self.setup, self._clients.members
+        blocks = [self.gram[np.ix_(owned, owned)] for owned in members]
+        alpha, total, found = np.zeros_like(start), 0.0, np.empty((len(t), *start.shape))
+        last = int(t.max(initial=0))
+        with np.errstate(over="ignore", invalid="ignore"):  # said by who asked
+            for now in range(last + 1):
+                found[t == now] = alpha
+                if now == last:
+                    break
+                interruption.check()
+                f, move = start + self.gram @ alpha, np.zeros_like(alpha)
+                for owned, block in zip(members, blocks, strict=True):
+                    own, y = f[owned], self._labels[owned]
+                    for _ in range(setup.local_steps):
+                        total += self.loss.value(own, y).sum()
+                        step = setup.eta_local * self.loss.slope(own, y)
+                        own = own - block @ step
+                        move[owned] -= step
+                alpha = alpha + setup.eta_global / len(members) * move
+        return found, total
+
+
+def _positive(rounds: int) -> int:
+    if not rounds >= 1:
+        raise ValueError(f"rounds is {rounds!r}; the bound is of the first rounds, at least 1 of them")
+    return int(rounds)

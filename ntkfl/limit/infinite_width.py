@@ -1,0 +1,189 @@
+"""Federated training at infinite width: outputs, predictions and movement at any round for one eigendecomposition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ntkfl.limit.first_round import first_round_within
+from ntkfl.limit.regime import Regime, checked_rounds
+from ntkfl.limit.round_modes import RoundModes, geometric_sum
+from ntkfl.memory import require
+from ntkfl.problem import Setup
+from ntkfl.trajectory import Trajectory, provenance
+
+
+class StepLimits(NamedTuple):
+    """The steps below which the dynamics are stable.
+
+    eta_global: 2N / nu_max at this eta_local and K; 0 if some nu <= 0, when no server step contracts every residual.
+    eta_local: 2 / max_c |H_cc|; below it every eta_global <= 1 is stable, whatever N, K and the partition.
+    """
+
+    eta_global: float
+    eta_local: float
+
+
+@dataclass(frozen=True, eq=False)
+class KernelRegime(Regime):
+    """Federated training at infinite width; made by `kernel_regime`, which validates. Source: ledger X.1 to X.4, X.8.
+
+    The residual r(t) = y - y(t) follows r(t+1) = M r(t), M = I - (eta_g/N) H P, P = blockdiag_c f_K(H_cc),
+    f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k. `initial_outputs`, y(0), is 0 unless given: the value that a wide network
+    has in the mean. Everything is float64: rounding enters at the eigendecomposition, about n eps for every round that
+    a mode lasts, as in the recursion; also at eta_local q = 2 and next to it, where K even makes f_K(q) rounding noise.
+
+    Args: those of `Regime`; of setup, eta_local, eta_global, local_steps and rounds are used.
+    """
+
+    def at(self, setup: Setup) -> KernelRegime:
+        """The same data and Gram matrix under other steps, for sweeps: what is decomposed already is used again.
+
+        Always the clients' blocks; the whole round too where eta_local and local_steps stay as they are. It does not
+        warn of steps beyond the limit: `stable` and `step_warning` say so.
+        """
+        other = replace(self, setup=setup)
+        vars(other)["_clients"] = self._clients  # where `cached_property` looks first
+        same_steps = (setup.eta_local, setup.local_steps) == (self.setup.eta_local, self.setup.local_steps)
+        if same_steps and np.isfinite(self._response).all():
+            vars(other)["_modes"] = replace(self._modes, rho=other._rho)
+        return other
+
+    @cached_property
+    def round_map(self) -> Float[np.ndarray, "n n"]:
+        """M, which takes the residual of one round to that of the next."""
+        return np.eye(self.problem.n) - self._rho * self._clients.apply(self._response, self.gram).T
+
+    @cached_property
+    def nu(self) -> Float[np.ndarray, " n"]:
+        """Eigenvalues of H P, ascending. Real: those of a symmetric matrix. Source: ledger X.2."""
+        return np.sort(np.append(self._modes.nu, np.zeros(self.problem.n - len(self._modes.nu))))
+
+    @property
+    def spectrum(self) -> Float[np.ndarray, " n"]:
+        """Eigenvalues of M, ascending: 1 - (eta_g/N) nu."""
+        return 1 - self._rho * self.nu[::-1]
+
+    @property
+    def rate(self) -> float:
+        """Spectral radius of M: the contraction per round of r^T H^{-1} r (its root; the Euclidean norm may grow)."""
+        return float(np.abs(self.spectrum).max())
+
+    @property
+    def stable(self) -> bool:
+        """Whether 0 < (eta_g/N) nu < 2 for every nu: the residual contracts to 0 from any start. Source: ledger X.3."""
+        return bool(self.nu[0] > 0 and self._rho * self.nu[-1] < 2)
+
+    @property
+    def step_limits(self) -> StepLimits:
+        """The largest stable server and client steps."""
+        slowest, fastest = self.nu[0], self.nu[-1]
+        return StepLimits(float(2 / fastest * self.problem.n_clients) if slowest > 0 else 0.0, self._local_limit())
+
+    @cached_property
+    def step_warning(self) -> str | None:
+        """The sentence that says how the steps pass the stability limit and what the limits are; None if they do not.
+
+        A residual that stays for ever because H is singular is no matter of the steps.
+        """
+        setup, below = self.setup, self._local_limit()
+        if setup.eta_local < below and setup.eta_global <= 1:  # enough for any H, by X.3: no decomposition needed
+            return None
+        remedy = f"eta_local < {below:.6g} keeps every eta_global <= 1 stable"
+        found = f"eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
+        if not np.isfinite(self._response).all():
+            return f"{found} overflows float64 within one round; {remedy}"
+        if self.nu[0] < 0:
+            return f"{found} is unstable for every eta_global; {remedy}"
+        if self._rho * self.nu[-1] < 2:
+            return None
+        limit = 2 * self.problem.n_clients / self.nu[-1]
+        return (
+            f"eta_global = {setup.eta_global:g} is beyond the stability limit: at {found} the rounds are stable for "
+            f"eta_global < {limit:.6g}; {remedy}"
+        )
+
+    def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None) -> int:
+        """First t with |r(t)|_2 <= eps |r(0)|_2. The norm may rise on the way; no round is passed over unseen.
+
+        Raises:
+            ValueError: eps not positive, a step beyond the stability limit, or a residual that never falls so far
+                because part of it lies where H is zero.
+        """
+        if not eps > 0:
+            raise ValueError(f"eps is {eps!r}; it must be positive")
+        initial = self._initial_residual(initial_outputs)
+        norm = float(np.linalg.norm(initial))
+        if eps >= 1 or norm == 0:
+            return 0
+        message = self.step_warning
+        if message:
+            raise ValueError(f"no number of rounds brings every residual to {eps:g} of its start: {message}")
+        return first_round_within(self._modes, initial, eps * norm)
+
+    def local_outputs(self, t: int, initial_outputs: ArrayLike | None = None) -> np.ndarray:
+        """y^{(k)}(t), k = 0..K: each sample as its own client sees it, (K+1, n[, C]). Source: ledger X.1.
+
+        Raises: as `outputs`.
+        """
+        residual = self._residual(checked_rounds(t), initial_outputs)
+        return self._shaped(self._local_outputs(residual)[0], (self.setup.local_steps + 1,))
+
+    def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
+        """|U(t) - U(0)|_F at infinite width, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0).
+
+        Raises: as `outputs`. Source: ledger X.8.
+        """
+        squared = self._modes.squared_movement(self._initial_residual(initial_outputs), checked_rounds(rounds))
+        return np.sqrt(self._finite(squared)).reshape(np.shape(rounds))
+
+    def trajectory(self, initial_outputs: ArrayLike | None = None) -> Trajectory:
+        """The whole run of setup.rounds rounds, in the form that a simulated network returns.
+
+        Raises: as `outputs`.
+        """
+        outputs, steps = self.problem.y.size, self.setup.local_steps
+        require(
+            "the record of the run", lambda rounds: 16 * outputs * (rounds + 1) * (steps + 2), rounds=self.setup.rounds
+        )
+        t = np.arange(self.setup.rounds + 1)
+        residual = self._residual(t, initial_outputs)
+        local = self._local_outputs(residual[:-1])
+        return Trajectory(
+            y=self.problem.y,
+            n_clients=self.problem.n_clients,
+            outputs=self._shaped(self._labels - residual, t.shape),
+            local_outputs=self._shaped(local, local.shape[:2]),
+            total_movement=self.movement(t, initial_outputs),
+            provenance=provenance(),
+        )
+
+    @property
+    def _rho(self) -> float:
+        return self.setup.eta_global / self.problem.n_clients
+
+    @cached_property
+    def _response(self) -> Float[np.ndarray, " n"]:
+        """f_K at the clients' eigenvalues: the eigenvalues of P."""
+        return geometric_sum(self._clients.values, self.setup.eta_local, self.setup.local_steps)
+
+    @cached_property
+    def _modes(self) -> RoundModes:
+        if not np.isfinite(self._response).all():
+            raise OverflowError(self.step_warning)
+        return RoundModes.of(self.gram, self._clients, self.setup.eta_local, self.setup.local_steps, self._rho)
+
+    def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        return self._modes.residual(initial, t)
+
+    def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        return self._modes.coefficients_at(initial, t)
+
+    def _local_outputs(self, residual: Float[np.ndarray, "T n C"]) -> Float[np.ndarray, "T k n C"]:
+        local = self._clients.local_residuals(residual, self.setup.eta_local, self.setup.local_steps)
+        return self._labels - self._finite(local)

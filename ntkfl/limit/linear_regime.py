@@ -1,0 +1,202 @@
+"""The kernel regime of any method that is linear in the weights: its state map, its spectrum, its rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
+
+from ntkfl import interruption
+from ntkfl.limit.infinite_width import StepLimits
+from ntkfl.limit.linear_round import LinearRound
+from ntkfl.limit.regime import Regime, checked_rounds
+from ntkfl.memory import require
+
+DENSE = 300  # rows of a state map whose radius is that of all its eigenvalues; beyond, only the largest are looked for
+MOST_ROUNDS = 1_000_000  # that are counted one by one
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearRegime(Regime):
+    """Federated training by a linear method in the kernel regime; made by `kernel_regime`, which validates.
+
+    The state is the residual r(t) = y - y(t) with what server and clients remember, each of n coefficients; a round is
+    a linear map of it, `state_map`. Rounds are run one by one, in float64, at the cost of a product with H each.
+
+    Args: those of `Regime`; and
+        method: its name. round: one round of it.
+
+    Source: the note on further methods, A.
+    """
+
+    method: str
+    round: LinearRound
+
+    @cached_property
+    def nu(self) -> Float[np.ndarray, " n"] | None:
+        """Eigenvalues of H u(H_D), ascending, where they decide the spectrum, else None. Source: ledger X.2."""
+        if self.round.response is None:
+            return None
+        values, basis = np.linalg.eigh(self.gram)
+        root = basis * np.sqrt(np.maximum(values, 0))
+        product = root.T @ self._clients.apply(self.round.response, root)
+        return np.linalg.eigvalsh((product + product.T) / 2)
+
+    @cached_property
+    def state_map(self) -> Float[np.ndarray, "s s"]:
+        """The map of (r, memory) to those of the next round, of one output; s rows, n of them for r."""
+        size = self._size
+        require("the state map", lambda n: 8 * 4 * (n * size / self.problem.n) ** 2, n=self.problem.n)
+        return self.mapped(np.eye(size))
+
+    @property
+    def _size(self) -> int:
+        """Rows of a state, r and memory."""
+        return self.problem.n + self.round.memory * self._length
+
+    @property
+    def _length(self) -> int:
+        return self.problem.n if self.round.length is None else self.round.length
+
+    def mapped(self, states: Float[np.ndarray, "s k"]) -> Float[np.ndarray, "s k"]:
+        """The states after one round."""
+        n, count = self.problem.n, self.round.memory
+        residual, memory, _ = self._next(states[:n], tuple(np.split(states[n:], count) if count else ()))
+        return np.concatenate([residual, *memory])
+
+    @cached_property
+    def spectrum(self) -> np.ndarray:
+        """Eigenvalues of the state map, (s,), by size."""
+        if self.nu is not None and self.round.roots is not None:
+            found = self.round.roots(self.nu).ravel()
+        else:
+            found = np.linalg.eigvals(self.state_map)
+        return found[np.argsort(np.abs(found))]
+
+    @cached_property
+    def rate(self) -> float:
+        """Spectral radius of the state map: the factor per round by which the residual falls in the long run."""
+        size = self._size
+        if self.round.response is not None or size <= DENSE:
+            return float(np.abs(self.spectrum[-1]))
+
+        def product(vector: np.ndarray) -> np.ndarray:
+            return self.mapped(vector.reshape(-1, 1)).ravel()
+
+        start = np.random.default_rng(0).standard_normal(size)
+        try:
+            found = eigs(LinearOperator((size, size), product), k=2, which="LM", v0=start, return_eigenvectors=False)
+        except ArpackError:  # no convergence: where many eigenvalues are nearly as large
+            found = self.spectrum
+        return float(np.abs(found).max())
+
+    @property
+    def stable(self) -> bool:
+        """Whether every residual goes to 0: the spectral radius is below 1."""
+        if self.nu is not None:
+            return bool(self.nu[0] > 0 and self.nu[-1] < self.round.limit)
+        return self.rate < 1
+
+    @property
+    def step_limits(self) -> StepLimits:
+        """The largest stable server rate; the eta_local at which clients contract; NaN where no formula gives one.
+
+        The second is 2 / (max_c |H_cc| + pull): below it every local step of a client alone lowers its residual.
+        """
+        local = self._local_limit(self.round.pull)
+        if self.nu is None or self.round.server_rate is None:
+            return StepLimits(float("nan"), local)
+        slowest, fastest = self.nu[0], self.nu[-1]
+        rate = self.round.server_rate * self.round.limit / fastest if slowest > 0 else 0.0
+        return StepLimits(float(rate), local)
+
+    @cached_property
+    def step_warning(self) -> str | None:
+        """The sentence that says that the rounds are not stable, and what would be; None where nothing grows."""
+        if self.nu is not None:
+            grows = self.nu[0] < -1e-12 * abs(self.nu[-1]) or self.nu[-1] >= self.round.limit
+        else:
+            grows = self.rate > 1 + 1e-9
+        if not grows:
+            return None
+        limits, setup = self.step_limits, self.setup
+        steps = f"{self.method} at eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
+        if limits.eta_global > 0:
+            return f"{steps} is stable for a server rate below {limits.eta_global:.6g} only"
+        return f"{steps} is not stable: the residual grows by {self.rate:.6g} a round; smaller steps may do"
+
+    def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None, at_most: int = MOST_ROUNDS) -> int:
+        """First t with |r(t)|_2 <= eps |r(0)|_2, counted one by one.
+
+        Args:
+            eps: positive. initial_outputs: y(0), 0 unless given. at_most: rounds that are tried.
+
+        Raises:
+            ValueError: eps not positive, a step beyond the stability limit, a residual that never falls so far because
+                part of it lies where H is zero, or one that needs more rounds.
+        """
+        if not eps > 0:
+            raise ValueError(f"eps is {eps!r}; it must be positive")
+        residual = self._initial_residual(initial_outputs)
+        target = eps * np.linalg.norm(residual)
+        if eps >= 1 or target == 0:
+            return 0
+        if self.step_warning:
+            raise ValueError(f"no number of rounds brings every residual to {eps:g} of its start: {self.step_warning}")
+        stays = np.linalg.norm(self.unreachable.T @ residual)
+        if stays > target:
+            raise ValueError(
+                f"the residual norm does not fall to {target:.6g}: {stays:.6g} of it stays, where the Gram matrix is "
+                "zero or its eigenvalue cannot be told from rounding"
+            )
+        memory = self._empty(residual)
+        for t in range(1, at_most + 1):
+            interruption.check()
+            residual, memory, _ = self._next(residual, memory)
+            if np.linalg.norm(residual) <= target:
+                return t
+        raise ValueError(
+            f"the residual norm does not fall to {target:.6g} within {at_most} rounds: {np.linalg.norm(residual):.6g} "
+            f"is left, and the rate in the long run is {self.rate:.9g} a round"
+        )
+
+    @cached_property
+    def unreachable(self) -> Float[np.ndarray, "n k"]:
+        """Directions of the outputs that no weights change: eigenvectors of H whose eigenvalues are rounding."""
+        values, vectors = np.linalg.eigh(self.gram)
+        return vectors[:, values <= len(values) * np.finfo(float).eps * values[-1]]
+
+    def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
+        """|U(t) - U(0)|_F, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0). Source: ledger X.8."""
+        c = self._coefficients(self._initial_residual(initial_outputs), checked_rounds(rounds))
+        squared = np.einsum("tic,ij,tjc->t", c, self.gram, c, optimize=True)
+        return np.sqrt(np.maximum(self._finite(squared), 0)).reshape(np.shape(rounds))
+
+    def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        return self._run(initial, t)[0]
+
+    def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        return self._run(initial, t)[1]
+
+    def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """r(t) and c_t of these rounds."""
+        residual, memory, moved = initial, self._empty(initial), np.zeros_like(initial)
+        found = np.empty((2, len(t), *initial.shape))
+        with np.errstate(over="ignore", invalid="ignore"):  # said by who asked
+            for now in range(int(t.max(initial=-1)) + 1):
+                found[0, t == now], found[1, t == now] = residual, moved
+                interruption.check()
+                residual, memory, move = self._next(residual, memory)
+                moved = moved + move
+        return found[0], found[1]
+
+    def _next(self, residual: np.ndarray, memory: tuple[np.ndarray, ...]) -> tuple[np.ndarray, tuple, np.ndarray]:
+        move, memory = self.round.step(residual, memory)
+        return residual - self.gram @ move, memory, move
+
+    def _empty(self, initial: np.ndarray) -> tuple[np.ndarray, ...]:
+        return (np.zeros((self._length, initial.shape[1])),) * self.round.memory

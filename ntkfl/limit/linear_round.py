@@ -1,0 +1,147 @@
+"""A round of a federated method that is linear in the weights, written in coefficients of the samples.
+
+Weights move within the span of the samples' features: w = w(0) + sum_i c_i phi_i, so that a displacement, a gradient
+or a control variate is a vector of n coefficients. A client's gradient at a model has the coefficients -r on its own
+samples and 0 elsewhere; outputs change by H times the coefficients. H_D = blockdiag_c H_cc holds the clients' own
+blocks of H, and a function u(H_D) is given by its values at their eigenvalues q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.limit.cohorts import CohortWeights
+from ntkfl.limit.round_modes import ClientModes, geometric_sum
+
+Vectors = Float[np.ndarray, "n k"]
+Memory = tuple[Vectors, ...]
+Step = Callable[[Vectors, Memory], tuple[Vectors, Memory]]
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """What a linear round is made of: H, the clients' blocks of it, and the local steps.
+
+    Args:
+        gram: H, (n, n). clients: the decomposed blocks H_cc. eta_local: step on the sum of the client's losses.
+        steps: K, full-batch local steps. cohort: clients that each round draws, without replacement; None: all.
+    """
+
+    gram: Float[np.ndarray, "n n"]
+    clients: ClientModes
+    eta_local: float
+    steps: int
+    cohort: int | None = None
+
+    def weights(self, weighting: str) -> CohortWeights:
+        """Moments of the clients' weights p_c in the server's mean: n_c / n for "size", 1 / N for "uniform", if all
+        take part.
+        """
+        sizes = np.array([len(owned) for owned in self.clients.members])
+        return CohortWeights.of(sizes, self.cohort or len(sizes), weighting)
+
+    def shares(self, weighting: str) -> Float[np.ndarray, " n"]:
+        """The mean weight of each sample's client in the server's mean."""
+        shares = np.empty(len(self.gram))
+        for owned, mean in zip(self.clients.members, self.weights(weighting).mean, strict=True):
+            shares[owned] = mean
+        return shares
+
+    def response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
+        """f(q): a client's displacement after its steps is f(H_cc) r_c, where `pull` draws it back to its start."""
+        return geometric_sum(self.clients.values + pull, self.eta_local, self.steps)
+
+    def apply(self, values: Float[np.ndarray, " n"], vectors: Vectors) -> Vectors:
+        """u(H_D) times vectors, for the values u(q)."""
+        return self.clients.apply(values, vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearRound:
+    """One round as a linear map of the residual and of what server and clients remember.
+
+    Args:
+        step: (r, memory) -> (move, memory): the coefficients by which the model moves, r' = r - H move. Linear.
+        memory: how many vectors are remembered; all are 0 before the first round. length: of each, n unless given.
+        response: where the state map has the eigenvalues `roots(nu)` of every eigenvalue nu of H u(H_D): the values
+            u(q). Then the spectrum costs a symmetric eigenproblem of size n.
+        roots: nu (n,) -> (n, 1 + memory).
+        limit: largest eigenvalue of H u(H_D) below which, and above 0, the rounds are stable.
+        server_rate: by which `response` is already multiplied; None where the method has none.
+        pull: by which clients are drawn back to where they began: a step of theirs contracts for eta_l (q + pull) < 2.
+            NaN where that is not known.
+        server: where the clients take plain steps with that pull and send their displacements alone, what the server
+            makes of the mean of these: (mean, memory) -> (move, memory), a combination of them with numbers. It is
+            what `random_rounds` needs.
+    """
+
+    step: Step
+    memory: int = 0
+    length: int | None = None
+    response: Float[np.ndarray, " n"] | None = None
+    roots: Callable[[np.ndarray], np.ndarray] | None = None
+    limit: float = 2.0
+    server_rate: float | None = None
+    pull: float = 0.0
+    server: Step | None = None
+
+
+def averaging(
+    blocks: Blocks, response: Float[np.ndarray, " n"], server_rate: float | None = None, pull: float = 0.0
+) -> LinearRound:
+    """The server goes `server_rate` (None: 1) times the mean: r' = (I - g H u(H_D)) r. Source: ledger X.1.
+
+    Args:
+        blocks: of the data. response: u(q), the mean of the clients' displacements being u(H_D) r. server_rate: g.
+        pull: as in `LinearRound`.
+    """
+    rate = 1.0 if server_rate is None else server_rate
+    values = rate * response
+
+    def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
+        return blocks.apply(values, residual), ()
+
+    def server(mean: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
+        return rate * mean, ()
+
+    return LinearRound(step, 0, None, values, lambda nu: 1 - nu[:, None], 2.0, server_rate, pull, server)
+
+
+def heavy_ball(
+    blocks: Blocks, response: Float[np.ndarray, " n"], server_rate: float, momentum: float, nesterov: bool
+) -> LinearRound:
+    """The server keeps v <- b v + mean and goes g v, or g (mean + b v) with Nesterov's momentum.
+
+    Args:
+        blocks: of the data. response: the mean of the clients' displacements is response(H_D) r. server_rate: g.
+        momentum: b. nesterov: whether the model is the point that Nesterov's step extrapolates to.
+
+    Heavy ball: z^2 - (1 + b - nu) z + b = 0, stable for 0 < nu < 2 (1 + b). Nesterov, with mu = 1 - nu:
+    z^2 - (1 + b) mu z + b mu = 0, stable for 0 < nu < (2 + 2 b) / (1 + 2 b).
+    """
+
+    def server(mean: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
+        velocity = momentum * memory[0] + mean
+        return server_rate * (mean + momentum * velocity if nesterov else velocity), (velocity,)
+
+    def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
+        return server(blocks.apply(response, residual), memory)
+
+    def roots(nu: np.ndarray) -> np.ndarray:
+        if nesterov:
+            return _quadratic((1 + momentum) * (1 - nu), momentum * (1 - nu))
+        return _quadratic(1 + momentum - nu, np.full(len(nu), momentum))
+
+    limit = (2 + 2 * momentum) / (1 + 2 * momentum) if nesterov else 2 * (1 + momentum)
+    return LinearRound(step, 1, None, server_rate * response, roots, limit, server_rate, server=server)
+
+
+def _quadratic(total: np.ndarray, product: np.ndarray) -> np.ndarray:
+    """The two roots of z^2 - total z + product, (n, 2); the smaller one from the product, without cancellation."""
+    root = np.sqrt(np.asarray(total, complex) ** 2 - 4 * product)
+    larger = (total + np.where(total < 0, -root, root)) / 2
+    return np.stack([larger, np.where(larger == 0, 0, product / np.where(larger == 0, 1, larger))], axis=1)

@@ -1,0 +1,177 @@
+"""Rate and stability in the mean square, in the modes of the mean round.
+
+H = L L^T of full column rank and L^T u(H_D) L = Q diag(nu) Q^T: with F = L Q, the part of the residual that moves is
+r = F s, and F^T of the mean displacement is nu s. A server that combines mean and memory with numbers acts on every
+mode alone: its 1 + memory numbers go to B_i z_i + j n_i. The noise has the covariance N(S) = F^T Noise(F S F^T) F with
+S = E s s^T, a linear map that keeps positive matrices positive.
+
+The map of the second moments has an eigenvalue l > max_i |B_i|^2 where S -> h(l) N(S), entry by entry, has the
+eigenvalue 1: h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0 is what noise of the modes i and j becomes. The radius of
+that map, the gain, falls with l. So the mean square falls iff the mean does and the gain at l = 1 is below 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import brentq
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
+
+from ntkfl import interruption
+from ntkfl.limit.linear_round import Blocks, LinearRound
+
+PRECISE = 1e-10  # relative, of rates and limits
+DENSE = 8  # modes up to which the map of their second moments is written out
+POWERS = 10_000  # turns of the power method, where Arnoldi's does not end
+
+
+@dataclass(frozen=True, eq=False)
+class MeanSquare:
+    """What the mean square of the residual does in the long run.
+
+    Args:
+        round: in the mean, with a `server`. nu: eigenvalues of H u(H_D), ascending, at server rate 1; of the modes.
+        modes: F, (n, r). covariance: E r r^T -> the covariance of the mean displacement; None: it is 0.
+    """
+
+    round: LinearRound
+    nu: Float[np.ndarray, " r"]
+    modes: Float[np.ndarray, "n r"]
+    covariance: Callable[[np.ndarray], np.ndarray] | None
+
+    @classmethod
+    def of(cls, gram: np.ndarray, round: LinearRound, blocks: Blocks, covariance) -> MeanSquare:
+        """The modes of a round.
+
+        Args:
+            gram: H, (n, n). round: in the mean, with a `server`. blocks: of the data. covariance: as in `MeanSquare`.
+        """
+        values, basis = np.linalg.eigh(gram)
+        kept = values > len(gram) * np.finfo(float).eps * values[-1]
+        root = basis[:, kept] * np.sqrt(values[kept])
+        assert round.response is not None
+        rate = 1.0 if round.server_rate is None else round.server_rate
+        product = root.T @ blocks.apply(round.response / rate, root)
+        nu, turned = np.linalg.eigh((product + product.T) / 2)
+        return cls(round, nu, root @ turned, covariance)
+
+    @property
+    def rests(self) -> bool:
+        """Whether part of the residual lies where H is 0, and stays."""
+        return len(self.nu) < len(self.modes)
+
+    @cached_property
+    def rate(self) -> float:
+        """Root of the radius of the map of second moments; at least 1 where part of the residual stays."""
+        least = 1.0 if self.rests else 0.0
+        if not len(self.nu):
+            return least
+        square = self._mean_radius**2
+        if self.covariance is not None:
+            low = square * (1 + 1e-9)
+            if self._gain(1.0, low) > 1:
+                high = max(2 * low, 1.0)
+                while self._gain(1.0, high) > 1:
+                    high *= 2
+                square = float(brentq(lambda level: 1 - 1 / self._gain(1.0, level), low, high, rtol=PRECISE))
+        return max(float(np.sqrt(square)), least)
+
+    @cached_property
+    def grows(self) -> bool:
+        """Whether some mean square does not fall, other than where H is 0."""
+        if not len(self.nu):
+            return False
+        falls = self.nu[0] > 0 and self._mean_radius < 1
+        return not falls or (self.covariance is not None and self._gain(1.0, 1.0) >= 1)
+
+    @property
+    def stable(self) -> bool:
+        """Whether every mean square goes to 0."""
+        return not self.rests and not self.grows
+
+    @cached_property
+    def limit(self) -> float:
+        """How many times as far the server may go before some mean square grows; 0: it grows however little."""
+        if not len(self.nu):
+            return float("inf")
+        if self.nu[0] <= 0:
+            return 0.0
+        rate = 1.0 if self.round.server_rate is None else self.round.server_rate
+        mean = self.round.limit / (rate * float(self.nu[-1]))
+        if self.covariance is None:
+            return mean
+        if not self.round.memory:  # C - g L1(C) + g^2 L2(C): the limit is 1 / radius(L1^-1 L2)
+            both, pairs = np.outer(self.nu, self.nu), np.add.outer(self.nu, self.nu)
+            return 1 / (rate * self._largest(lambda second: (both * second + self._noise(second)) / pairs))
+        high = mean * (1 - 1e-9)
+        if self._gain(high, 1.0) <= 1:
+            return mean
+        low = high / 2
+        while self._gain(low, 1.0) > 1:
+            low /= 2
+        return float(brentq(lambda factor: np.log(self._gain(factor, 1.0)), low, high, rtol=PRECISE))
+
+    def _noise(self, second: np.ndarray) -> np.ndarray:
+        assert self.covariance is not None
+        return self.modes.T @ self.covariance(self.modes @ second @ self.modes.T) @ self.modes
+
+    def _round_of_modes(self, factor: float) -> tuple[Float[np.ndarray, "r p p"], Float[np.ndarray, " p"]]:
+        """B_i of every mode, and j, where the server goes `factor` times as far."""
+        server, parts = self.round.server, 1 + self.round.memory
+        assert server is not None
+        unit = np.eye(parts)
+        move, memory = server(np.outer(self.nu, unit[0]), tuple(np.tile(row, (len(self.nu), 1)) for row in unit[1:]))
+        onward = np.stack([unit[0] - factor * move, *memory], axis=1)
+        none = (np.zeros((1, 1)),) * self.round.memory
+        jump, kept = server(np.ones((1, 1)), none)
+        return onward, np.array([-factor * jump[0, 0], *(one[0, 0] for one in kept)])
+
+    @cached_property
+    def _mean_radius(self) -> float:
+        return float(np.abs(np.linalg.eigvals(self._round_of_modes(1.0)[0])).max())
+
+    def _gain(self, factor: float, level: float) -> float:
+        """The radius of S -> h(level) N(S), the server going `factor` times as far; needs level > max |B_i|^2."""
+        onward, jump = self._round_of_modes(factor)
+        parts, count = len(jump), len(self.nu)
+        pairs = np.einsum("iab,jcd->ijacbd", onward, onward).reshape(count, count, parts**2, parts**2)
+        driven = np.tile(np.outer(jump, jump).reshape(-1, 1), (count, count, 1, 1))
+        becomes = np.linalg.solve(level * np.eye(parts**2) - pairs, driven)[:, :, 0, 0]
+        return self._largest(lambda second: becomes * self._noise(second))
+
+    def _largest(self, function: Callable[[np.ndarray], np.ndarray]) -> float:
+        """The radius of a map that keeps positive matrices positive: its largest eigenvalue, which is real."""
+        count = len(self.nu)
+
+        def product(vector: np.ndarray) -> np.ndarray:
+            interruption.check()
+            matrix = vector.reshape(count, count)
+            return function((matrix + matrix.T) / 2).ravel()
+
+        if count <= DENSE:
+            columns = [product(unit) for unit in np.eye(count**2)]
+            return float(np.linalg.eigvals(np.array(columns).T).real.max())
+        start = np.eye(count).ravel() + 1 / count
+        operator = LinearOperator((count**2, count**2), product, dtype=float)
+        try:
+            found = eigs(operator, k=1, which="LR", v0=start, tol=PRECISE / 10, return_eigenvectors=False)
+            return float(found[0].real)
+        except ArpackError:
+            return _by_powers(product, start)
+
+
+def _by_powers(product: Callable[[np.ndarray], np.ndarray], vector: np.ndarray) -> float:
+    """The largest eigenvalue by the power method, from a vector that has a part of it."""
+    found = 0.0
+    for _ in range(POWERS):
+        vector = vector / np.linalg.norm(vector)
+        following = product(vector)
+        before, found = found, float(vector @ following)
+        if abs(found - before) <= PRECISE / 10 * abs(found):
+            break
+        vector = following
+    return found

@@ -1,0 +1,268 @@
+"""The kernel regime under random rounds: the exact mean and covariance of the residual, and what is stable in the mean
+square.
+
+With r the residual and m what the server remembers, a round maps z = (r, m) to B z + J e: B is the round in the mean,
+e the noise of the clients' mean displacement and J what the server makes of it. The noise has mean 0 given z, and its
+covariance is a linear map of E r r^T, `Noise.covariance`. Hence E z <- B E z, and Cov z <- B Cov z B^T + J Noise J^T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ntkfl import interruption
+from ntkfl.limit.batch_noise import batch_noise
+from ntkfl.limit.cohorts import CohortWeights
+from ntkfl.limit.infinite_width import StepLimits
+from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.linear_round import Blocks
+from ntkfl.limit.mean_square import MeanSquare
+from ntkfl.limit.regime import Regime, checked_rounds
+from ntkfl.memory import require
+
+MOST_ROUNDS = 100_000  # that are counted one by one
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """What the draws of clients and batches add to the clients' mean displacement.
+
+    Args:
+        blocks: of the data, with the steps. weights: of the clients in the server's mean. pull: of FedProx.
+        batch: samples a local step, at most; None: all of a client.
+    """
+
+    blocks: Blocks
+    weights: CohortWeights
+    pull: float
+    batch: int | None
+
+    @cached_property
+    def absent(self) -> bool:
+        """Whether nothing is drawn: every client trains on all its samples in every round."""
+        largest = max(len(owned) for owned in self.blocks.clients.members)
+        return not self.weights.covariance.any() and (self.batch is None or self.batch >= largest)
+
+    def covariance(self, second: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+        """That of the mean displacement given r, in the mean over r with E r r^T = second. Symmetric.
+
+        sum_cc' Cov(p_c, p_c') E_c P_c C_cc' P_c' E_c'^T + sum_c E p_c^2 E_c V_c(C_cc) E_c^T, V_c of the batches.
+        """
+        blocks, clients = self.blocks, self.blocks.clients
+        found = np.zeros_like(second)
+        if self.weights.covariance.any():
+            response = blocks.response(self.pull)
+            found = blocks.apply(response, blocks.apply(response, second).T)
+            found *= self._by_sample
+        if self.batch is not None:
+            for owned, basis, square in zip(clients.members, clients.vectors, self.weights.second, strict=True):
+                own = np.ix_(owned, owned)
+                steps = blocks.eta_local, blocks.steps
+                found[own] += square * batch_noise(
+                    second[own], basis, clients.values[owned], *steps, self.batch, self.pull
+                )
+        return (found + found.T) / 2
+
+    @cached_property
+    def _by_sample(self) -> Float[np.ndarray, "n n"]:
+        """Cov(p_c, p_c') at the samples of c and c'."""
+        client = np.empty(len(self.blocks.gram), int)
+        for c, owned in enumerate(self.blocks.clients.members):
+            client[owned] = c
+        return self.weights.covariance[np.ix_(client, client)]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RandomRegime(Regime):
+    """Random rounds in the kernel regime; made by `random_rounds`, which validates.
+
+    `outputs`, `residual` and `predict` are means over the draws of clients and batches; `deviation` and `mean_square`
+    come from the exact covariance, which is run round by round at the cost of four products of (n, n) matrices each.
+
+    Args: those of `Regime`; and
+        mean: the round in the mean. noise: what the draws add to it.
+
+    Source: the note on further methods, B.
+    """
+
+    mean: LinearRegime
+    noise: Noise
+
+    @property
+    def method(self) -> str:
+        """The name of the method."""
+        return self.mean.method
+
+    @cached_property
+    def mean_square(self) -> MeanSquare:
+        """The mean square of the modes of the residual: what decides rate and stability."""
+        covariance = None if self.noise.absent else self.noise.covariance
+        return MeanSquare.of(self.gram, self.mean.round, self.noise.blocks, covariance)
+
+    @property
+    def rate(self) -> float:
+        """The factor per round by which sqrt(E |r|^2) falls in the long run."""
+        return self.mean_square.rate
+
+    @property
+    def stable(self) -> bool:
+        """Whether E |r|^2 goes to 0 from every start."""
+        return self.mean_square.stable
+
+    @property
+    def step_limits(self) -> StepLimits:
+        """The server rate below which the mean square of all that moves falls; the eta_local at which clients contract.
+
+        NaN where the method has no server rate.
+        """
+        given = self.mean.round.server_rate
+        limit = float("nan") if given is None else given * self.mean_square.limit
+        return StepLimits(limit, self._local_limit(self.noise.pull))
+
+    @cached_property
+    def step_warning(self) -> str | None:
+        """The sentence that says that the mean square grows, and what would not; None where it does not grow."""
+        if not self.mean_square.grows:
+            return None
+        setup, limits = self.setup, self.step_limits
+        steps = f"{self.method} at eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
+        if limits.eta_global > 0:
+            return f"{steps} is stable in the mean square for a server rate below {limits.eta_global:.6g} only"
+        return f"{steps} is not stable in the mean square; smaller steps may be"
+
+    def root_mean_square(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
+        """sqrt(E |r(t)|^2), |.| over samples and outputs, of rounds' shape.
+
+        Raises: as `outputs`.
+        """
+        squared = self._moments(
+            rounds, initial_outputs, lambda mean, own: (mean**2).sum() + np.trace(own, 0, 1, 2).sum()
+        )
+        return np.sqrt(squared).reshape(np.shape(rounds))
+
+    def deviation(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
+        """Standard deviation of every output over the draws, of the shape of `outputs`.
+
+        Raises: as `outputs`.
+        """
+        variance = self._moments(rounds, initial_outputs, lambda _, own: np.diagonal(own, 0, 1, 2).T)
+        return self._shaped(np.sqrt(np.maximum(variance, 0)), np.shape(rounds))
+
+    def covariance(self, rounds: int, initial_outputs: ArrayLike | None = None) -> Float[np.ndarray, "*C n n"]:
+        """Covariance of the outputs of the samples after that round, (n, n), or (C, n, n) for y of shape (n, C).
+
+        Raises: as `outputs`.
+        """
+        found = self._moments(np.array([rounds]), initial_outputs, lambda _, own: own)[0]
+        return found if self.problem.y.ndim > 1 else found[0]
+
+    def rounds_to(self, eps: float, initial_outputs: ArrayLike | None = None, at_most: int = MOST_ROUNDS) -> int:
+        """First t with sqrt(E |r(t)|^2) <= eps |r(0)|, counted one by one.
+
+        Args:
+            eps: positive. initial_outputs: y(0), 0 unless given. at_most: rounds that are tried.
+
+        Raises:
+            ValueError: eps not positive, a step beyond the stability limit, a residual that never falls so far because
+                part of it lies where H is zero, or one that needs more rounds.
+        """
+        if not eps > 0:
+            raise ValueError(f"eps is {eps!r}; it must be positive")
+        initial = self._initial_residual(initial_outputs)
+        target = eps * float(np.linalg.norm(initial))
+        if eps >= 1 or target == 0:
+            return 0
+        if self.step_warning:
+            raise ValueError(f"no number of rounds brings the residual to {eps:g} of its start: {self.step_warning}")
+        stays = float(np.linalg.norm(self.mean.unreachable.T @ initial))
+        if stays > target:
+            raise ValueError(
+                f"the residual norm does not fall to {target:.6g}: {stays:.6g} of it stays, where the Gram matrix is "
+                "zero or its eigenvalue cannot be told from rounding"
+            )
+        size = np.inf
+        for t, (mean, own) in zip(range(at_most + 1), self._rounds(initial), strict=False):
+            size = float(np.sqrt((mean**2).sum() + np.trace(own, 0, 1, 2).sum()))
+            if size <= target:
+                return t
+        raise ValueError(
+            f"the root mean square of the residual does not fall to {target:.6g} within {at_most} rounds: {size:.6g} "
+            f"is left, and the rate in the long run is {self.rate:.9g} a round"
+        )
+
+    def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        return self.mean._residuals(initial, t)
+
+    def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        return self.mean._coefficients(initial, t)
+
+    def _moments(self, rounds, initial_outputs, quantity) -> np.ndarray:
+        """A quantity of E r (n, C) and Cov r (C, n, n) at these rounds, on a leading axis."""
+        t = checked_rounds(rounds)
+        initial, found = self._initial_residual(initial_outputs), {}
+        last = int(t.max(initial=-1))
+        with np.errstate(over="ignore", invalid="ignore"):  # said below
+            for now, (mean, own) in zip(range(last + 1), self._rounds(initial), strict=False):
+                if now in t:
+                    found[now] = quantity(mean, own)
+        return self._finite(np.array([found[int(now)] for now in t]))
+
+    def _rounds(self, initial: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """E r, (n, C), and Cov r, (C, n, n), of round 0, 1, ..."""
+        n, outputs = initial.shape
+        parts = 1 + self.mean.round.memory
+        size = n * parts
+        require("the covariance of random rounds", lambda n: 8 * (2 * outputs + 5) * (n * parts) ** 2, n=n)
+        mean, remembered = initial, self.mean._empty(initial)
+        covariance = np.zeros((outputs, size, size))
+        while True:
+            yield mean, covariance[:, :n, :n]
+            interruption.check()
+            covariance = np.stack([self._next(one, mean[:, k]) for k, one in enumerate(covariance)])
+            mean, remembered, _ = self.mean._next(mean, remembered)
+
+    def _next(self, covariance: Float[np.ndarray, "s s"], mean: Float[np.ndarray, " n"]) -> Float[np.ndarray, "s s"]:
+        if self.noise.absent:
+            return covariance  # 0 it is, and stays
+        n = len(mean)
+        drawn = self.noise.covariance(covariance[:n, :n] + np.outer(mean, mean))
+        found = self._onward(self._onward(covariance).T) + self._injected(self._injected(drawn).T)
+        return (found + found.T) / 2
+
+    def _onward(self, columns: Float[np.ndarray, "s k"]) -> Float[np.ndarray, "s k"]:
+        """B times columns."""
+        return self.mean.mapped(columns)
+
+    def _injected(self, columns: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "s k"]:
+        """J times columns."""
+        server = self.mean.round.server
+        assert server is not None  # `random_regime` looked
+        move, memory = server(columns, (np.zeros_like(columns),) * self.mean.round.memory)
+        return np.concatenate([-self.gram @ move, *memory])
+
+
+def random_regime(mean: LinearRegime, blocks: Blocks, weighting: str, batch: int | None) -> RandomRegime:
+    """The regime of random rounds whose mean round, of these blocks, is known.
+
+    Args:
+        mean: the regime of the mean round. blocks: with the cohort. weighting: of the clients in the server's mean.
+        batch: samples a local step, at most; None: all of a client.
+
+    Raises:
+        ValueError: a method whose clients do more than plain steps, or whose server reads more than their mean.
+    """
+    round_ = mean.round
+    if round_.server is None:
+        raise ValueError(
+            f"{mean.method} has no exact second moments here: its clients remember, or do more than plain steps. The "
+            "methods that have them are those whose server combines the mean displacements: fedavg, fedprox, fedavgm "
+            "and fl-ntk"
+        )
+    noise = Noise(blocks, blocks.weights(weighting), round_.pull, batch)
+    return RandomRegime(mean.problem, mean.setup, mean.gram, mean.own_gram, mean=mean, noise=noise)

@@ -1,0 +1,158 @@
+"""What every exact regime answers in the same way: outputs, residuals and predictions at any rounds, their shapes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from ntkfl.gram import infinite
+from ntkfl.limit.linear_round import Blocks
+from ntkfl.limit.round_modes import EXACT_INTEGERS, ClientModes
+from ntkfl.problem import Problem, Setup
+
+
+@dataclass(frozen=True, eq=False)
+class Regime(ABC):
+    """Training that is linear in the weights: f(x, t) = f(x, 0) + h(x) . c_t, with coefficients c_t of the samples.
+
+    Args:
+        problem: data; y (n,) or (n, C). setup: the steps.
+        gram: H, (n, n), symmetric and positive semi-definite.
+        own_gram: whether H was the user's, so that kernel values at other points must come from the user too.
+    """
+
+    problem: Problem
+    setup: Setup
+    gram: Float[np.ndarray, "n n"]
+    own_gram: bool = False
+
+    @property
+    @abstractmethod
+    def step_warning(self) -> str | None:
+        """The sentence that says how the steps pass the stability limit; None if they do not."""
+
+    @abstractmethod
+    def _residuals(self, initial: Float[np.ndarray, "n C"], t: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        """r(t) of these rounds, where r(0) is `initial`."""
+
+    @abstractmethod
+    def _coefficients(self, initial: Float[np.ndarray, "n C"], t: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        """c_t of these rounds: y(t) - y(0) = H c_t."""
+
+    def outputs(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
+        """y(t) at the given rounds, (len(rounds), n[, C]); for one integer, (n[, C]).
+
+        Raises:
+            ValueError: rounds that are not integers from 0 to 2^53, initial outputs of the wrong shape.
+            OverflowError: the outputs pass the largest float64, which only a step beyond the limit makes them do.
+        """
+        t = checked_rounds(rounds)
+        result = self._labels - self._residual(t, initial_outputs)
+        return self._shaped(result, np.shape(rounds))
+
+    def residual(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
+        """r(t) = y - y(t), of the shape of `outputs`, and with the digits that y - outputs(t) loses as r(t) -> 0.
+
+        They are kept where P is positive, as at steps below the clients' limit, or H is not singular. Raises: as
+        `outputs`.
+        """
+        return self._shaped(self._residual(checked_rounds(rounds), initial_outputs), np.shape(rounds))
+
+    def predict(
+        self,
+        x: ArrayLike | None,
+        rounds: ArrayLike,
+        initial_outputs: ArrayLike | None = None,
+        initial_prediction: ArrayLike | None = None,
+        cross_gram: ArrayLike | None = None,
+    ) -> np.ndarray:
+        """f(x, t) = f(x, 0) + h(x)^T H^{-1} (y(t) - y(0)), (len(rounds), n'[, C]). Source: ledger X.8.
+
+        H is not inverted: the coefficients H^{-1} (y(t) - y(0)) are what the clients' steps add up to, for a singular
+        H too.
+
+        Args:
+            x: points, (n', d). rounds: as in `outputs`. initial_outputs: y(0), 0 unless given.
+            initial_prediction: f(x, 0), (n'[, C]), 0 unless given.
+            cross_gram: h, the kernel between x and the training points, (n', n). Default: the infinite-width kernel;
+                needed where the Gram matrix is the user's own (x is then not used and may be None).
+
+        Raises:
+            ValueError: as `outputs`; a cross_gram that is missing or of the wrong shape.
+            OverflowError: as `outputs`.
+        """
+        t = checked_rounds(rounds)
+        if cross_gram is None:
+            if self.own_gram or x is None:
+                raise ValueError(
+                    "cross_gram is missing: with x absent or a Gram matrix of your own, give the kernel's "
+                    f"values between the new and the training points, shape (n', {self.problem.n})"
+                )
+            cross_gram = infinite(np.asarray(x, float), self.problem.x)
+        h = np.asarray(cross_gram, float)
+        if h.ndim != 2 or h.shape[1] != self.problem.n:
+            raise ValueError(f"cross_gram has shape {h.shape}; it must be (n', {self.problem.n})")
+        initial = self._initial_residual(initial_outputs)
+        start = self._columns("initial_prediction", initial_prediction, len(h))
+        change = np.tensordot(self._coefficients(initial, t), h, axes=(1, 1)).swapaxes(1, 2)
+        return self._shaped(start + self._finite(change), np.shape(rounds))
+
+    @property
+    def _labels(self) -> Float[np.ndarray, "n C"]:
+        return self.problem.y.reshape(self.problem.n, -1)
+
+    @cached_property
+    def _clients(self) -> ClientModes:
+        return ClientModes.of(self.gram, self.problem.clients())
+
+    @property
+    def blocks(self) -> Blocks:
+        """What a round of a linear method is made of, at these steps."""
+        return Blocks(self.gram, self._clients, self.setup.eta_local, self.setup.local_steps)
+
+    def _local_limit(self, pull: float = 0.0) -> float:
+        largest = float(self._clients.values.max()) + pull
+        return 2 / largest if largest else np.inf
+
+    def _residual(self, t: np.ndarray, initial_outputs: ArrayLike | None) -> Float[np.ndarray, "T n C"]:
+        initial = self._initial_residual(initial_outputs)
+        residual = self._finite(self._residuals(initial, t))
+        residual[t == 0] = initial  # an eigenbasis returns it only up to rounding
+        return residual
+
+    def _initial_residual(self, initial_outputs: ArrayLike | None) -> Float[np.ndarray, "n C"]:
+        return self._labels - self._columns("initial_outputs", initial_outputs, self.problem.n)
+
+    def _columns(self, name: str, array: ArrayLike | None, rows: int) -> np.ndarray:
+        """An optional start as (rows, C), zeros if absent."""
+        shape = (rows, *self.problem.y.shape[1:])
+        values = np.zeros(shape) if array is None else np.asarray(array, float)
+        if values.shape != shape:
+            raise ValueError(f"{name} has shape {values.shape}; it must be {shape}")
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} contains NaN or infinity; every entry must be finite")
+        return values.reshape(rows, -1)
+
+    def _shaped(self, values: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
+        """(..., n', C) with the given leading axes, and without the last one where y has none."""
+        return values.reshape(*leading, values.shape[-2], *self.problem.y.shape[1:])
+
+    def _finite(self, values: np.ndarray) -> np.ndarray:
+        if not np.isfinite(values).all():
+            raise OverflowError(f"the run overflows float64: {self.step_warning or 'the inputs are too large'}")
+        return values
+
+
+def checked_rounds(rounds: ArrayLike) -> np.ndarray:
+    """Rounds as a vector of float64 integers."""
+    t = np.asarray(rounds)
+    if t.ndim > 1 or not (np.issubdtype(t.dtype, np.integer) or t.size == 0):
+        raise ValueError(f"rounds has dtype {t.dtype} and shape {t.shape}; it must be an integer or a list of integers")
+    if t.size and not 0 <= t.min() <= t.max() <= EXACT_INTEGERS:
+        raise ValueError(f"rounds contains {t.min() if t.min() < 0 else t.max()}; rounds run from 0 to 2^53")
+    return np.atleast_1d(t).astype(np.int64)

@@ -1,0 +1,214 @@
+"""The spectral form of a federated round at infinite width: what makes any number of rounds cost one decomposition.
+
+With H the Gram matrix and P = blockdiag_c f_K(H_cc), f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k, one round multiplies the
+residual by M = I - rho H P, rho = eta_g / N. M is not symmetric, but H P has the eigenvalues nu of a symmetric matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+SAFELY_POSITIVE = (
+    1e-2  # of eta_local, the root of its inverse is lost; f_K tends to 0 at eta_local q = 2 when K is even
+)
+EXACT_INTEGERS = 2**53  # rounds beyond this are no float64 integers
+
+
+def decay(x: np.ndarray, terms: np.ndarray | int) -> np.ndarray:
+    """(1 - x)^terms for integer terms >= 0, broadcast; accurate for tiny x, near x = 2 and when it underflows."""
+    x, terms = np.asarray(x, float), np.asarray(terms)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        size = np.exp(terms * _log_modulus(x))
+    return np.where(terms == 0, 1.0, np.where((x > 1) & (terms % 2 == 1), -size, size))
+
+
+def geometric_sum(q: np.ndarray, step: float, terms: np.ndarray | int) -> np.ndarray:
+    """step * sum_{s<terms} (1 - step q)^s = (1 - (1 - step q)^terms) / q, broadcast; q = 0 and q < 0 included.
+
+    Args:
+        q: any numbers. step: a number. terms: how many, at least 0; an array broadcasts with q.
+    """
+    q, terms = np.asarray(q, float), np.asarray(terms)
+    x = step * q
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        power = np.expm1(terms * _log_modulus(x))  # |1 - x|^terms - 1, without cancellation near x = 0 and x = 2
+        quotient = np.where((x > 1) & (terms % 2 == 1), 2 + power, -power) / q
+    linear = np.abs(x) * terms <= 1e-17  # the next term of the series is below rounding; x = 0 is here
+    return np.where(terms == 0, 0.0, np.where(linear, step * terms, quotient))
+
+
+def _log_modulus(x: np.ndarray) -> np.ndarray:
+    return np.log1p(np.where(x <= 1, -x, x - 2))  # log |1 - x|
+
+
+@dataclass(frozen=True, eq=False)
+class ClientModes:
+    """Every client's own block H_cc = V_c diag(q) V_c^T: the basis in which its local steps are diagonal.
+
+    Args:
+        members: the index set S_c of each client.
+        vectors: V_c of each client, (n_c, n_c).
+        values: the eigenvalues q, (n,), those of client c at the positions S_c; negative ones, which only rounding
+            makes in a positive semi-definite H, are set to 0.
+    """
+
+    members: tuple[np.ndarray, ...]
+    vectors: tuple[np.ndarray, ...]
+    values: Float[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, gram: Float[np.ndarray, "n n"], members: tuple[np.ndarray, ...]) -> ClientModes:
+        """Diagonalise the clients' blocks of a Gram matrix."""
+        values, vectors = np.empty(len(gram)), []
+        for owned in members:
+            values[owned], basis = np.linalg.eigh(gram[np.ix_(owned, owned)])
+            vectors.append(basis)
+        return cls(members, tuple(vectors), np.maximum(values, 0.0))
+
+    def apply(self, values: Float[np.ndarray, " n"], matrix: Float[np.ndarray, "n r"]) -> Float[np.ndarray, "n r"]:
+        """blockdiag_c V_c diag(values_c) V_c^T times a matrix: a function of the blocks, given at their eigenvalues."""
+        result = np.empty_like(matrix)
+        for owned, basis in zip(self.members, self.vectors, strict=True):
+            result[owned] = (basis * values[owned]) @ (basis.T @ matrix[owned])
+        return result
+
+    def local_residuals(self, residual: Float[np.ndarray, "T n C"], eta_local: float, steps: int) -> np.ndarray:
+        """(I - eta_l H_cc)^k r_c for k = 0..steps, on each client's own samples, (T, steps+1, n, C).
+
+        Args:
+            residual: at the start of each of T rounds. eta_local: the step. steps: K.
+
+        Source: ledger X.1.
+        """
+        powers = decay(eta_local * self.values, np.arange(steps + 1)[:, None])
+        result = np.empty((len(residual), steps + 1, *residual.shape[1:]))
+        for owned, basis in zip(self.members, self.vectors, strict=True):
+            modes = np.einsum("ij,tic->tjc", basis, residual[:, owned], optimize=True)
+            result[:, :, owned] = np.einsum("ij,kj,tjc->tkic", basis, powers[:, owned], modes, optimize=True)
+        result[:, 0] = residual
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class RoundModes:
+    """The modes of a round, from which residuals, coefficients and movements of any round t follow.
+
+    With d = 1 - rho nu, g_t = geometric_sum(nu, rho, t), w = drive @ r(0) and H c_t = y(t) - y(0),
+
+        c_t = coefficients (g_t w),
+        r(t) = r(0) - outward (energy g_t w),   c_t^T H c_t = sum energy (g_t w)^2,
+        r(t) = outward (d^t z),   z = start @ r(0),   where the modes span the residual.
+
+    Nothing is divided by nu, which may be rounding noise. The error of the sums grows with t up to 1 / (rho nu); the
+    powers keep the relative accuracy as r(t) -> 0.
+
+    Args:
+        nu: eigenvalues of H P that belong to the modes, (r,), ascending; the other n - r are 0.
+        outward: modes of the residual, (n, r). coefficients: modes of c_t, (n, r). drive: (r, n).
+        energy: c^T H c of each mode, (r,). start: (r, n), or None where the modes do not span the residual.
+        gain: smallest and largest singular value that `outward` can have.
+        rho: eta_global / N.
+        powers_after: the modes' time rho nu t from which r(t) is taken from the powers: 0 where they cost no accuracy,
+            otherwise 1, reckoned with the slowest mode.
+    """
+
+    nu: Float[np.ndarray, " r"]
+    outward: Float[np.ndarray, "n r"]
+    coefficients: Float[np.ndarray, "n r"]
+    drive: Float[np.ndarray, "r n"]
+    energy: Float[np.ndarray, " r"]
+    start: Float[np.ndarray, "r n"] | None
+    gain: tuple[float, float]
+    rho: float
+    powers_after: float = 0.0
+
+    @classmethod
+    def of(
+        cls, gram: Float[np.ndarray, "n n"], clients: ClientModes, eta_local: float, steps: int, rho: float
+    ) -> RoundModes:
+        """Diagonalise a round of `steps` local steps.
+
+        Eigenvalues within n eps of the largest count as 0, and so do negative ones where P is positive, and those
+        within K n eps of eta_local |H| where it is not: so much rounding in the clients' eigenvalues moves them.
+
+        Args:
+            gram: H. clients: the modes of its blocks. eta_local: the local step. steps: K. rho: eta_global / N.
+
+        Source: ledger X.2.
+        """
+        response = geometric_sum(clients.values, eta_local, steps)
+        if response.min() >= SAFELY_POSITIVE * eta_local:
+            return cls._of_positive_p(gram, clients, response, rho)
+        return cls._of_any_p(gram, clients, response, eta_local * steps, rho)
+
+    @classmethod
+    def _of_positive_p(cls, gram, clients, response, rho) -> RoundModes:
+        """Through P^{1/2} H P^{1/2}: H may be singular, and nothing is divided by its eigenvalues."""
+        root = np.sqrt(response)
+        nu, q = np.linalg.eigh(_symmetric(clients.apply(root, clients.apply(root, gram).T)))
+        nu = np.where(nu > _rounding(nu), nu, 0.0)
+        drive = clients.apply(root, q)
+        basis = np.where(nu > 0, drive, 0.0)  # where nu = 0 they lie in the kernel of H and would only grow with t
+        gain = float(1 / root.max()), float(1 / root.min())
+        return cls(nu, clients.apply(1 / root, q), basis, drive.T, nu, drive.T, gain, rho)
+
+    @classmethod
+    def _of_any_p(cls, gram, clients, response, local_time, rho) -> RoundModes:
+        """Through L^T P L with H = L L^T of full column rank: P may be indefinite or nearly singular."""
+        size, u = np.linalg.eigh(gram)
+        kept = size > _rounding(size)
+        root = np.sqrt(size[kept])
+        factor = u[:, kept] * root
+        nu, q = np.linalg.eigh(_symmetric(factor.T @ clients.apply(response, factor)))
+        response_noise = local_time * _rounding(root)  # times |L|: of P L
+        nu = np.where(np.abs(nu) > max(_rounding(nu), response_noise * root.max(initial=0.0)), nu, 0.0)
+        outward, coefficients = factor @ q, (u[:, kept] / root) @ q
+        drive = clients.apply(response, outward).T
+        with np.errstate(over="ignore"):  # what is too large to be squared is not at rest
+            at_rest = (nu == 0) & (np.linalg.norm(drive, axis=1) <= response_noise)
+        drive[at_rest] = 0.0  # noise would drift with t
+        start = coefficients.T if kept.all() and nu.all() else None
+        gain = (float(root.min()), float(root.max())) if len(root) else (0.0, 0.0)
+        return cls(nu, outward, coefficients, drive, np.ones_like(nu), start, gain, rho, powers_after=1.0)
+
+    def residual(self, initial: Float[np.ndarray, "n C"], rounds: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        """r(t) at the given rounds (T,), for r(0) = initial."""
+        result = np.empty((len(rounds), *initial.shape))
+        late = np.full(len(rounds), self.start is not None)
+        if self.start is not None:
+            late = rounds * self.rho * np.abs(self.nu).min() >= self.powers_after
+            powers = decay(self.rho * self.nu, rounds[late, None])
+            result[late] = _spread(self.outward, powers, self.start @ initial)
+        sums = self._sums(rounds[~late])
+        result[~late] = initial - _spread(self.outward, self.energy * sums, self.drive @ initial)
+        return result
+
+    def coefficients_at(self, initial: Float[np.ndarray, "n C"], rounds: np.ndarray) -> Float[np.ndarray, "T n C"]:
+        """c_t, with which f(x, t) = f(x, 0) + h(x)^T c_t, up to the kernel of H (where h(x)^T vanishes)."""
+        return _spread(self.coefficients, self._sums(rounds), self.drive @ initial)
+
+    def squared_movement(self, initial: Float[np.ndarray, "n C"], rounds: np.ndarray) -> Float[np.ndarray, " T"]:
+        """c_t^T H c_t, summed over the outputs, at the given rounds."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._sums(rounds) ** 2 @ (self.energy * ((self.drive @ initial) ** 2).sum(axis=1))
+
+    def _sums(self, rounds: np.ndarray) -> Float[np.ndarray, "T r"]:
+        return geometric_sum(self.nu, self.rho, rounds[:, None])
+
+
+def _symmetric(matrix: np.ndarray) -> np.ndarray:
+    return (matrix + matrix.T) / 2
+
+
+def _rounding(eigenvalues: np.ndarray) -> float:
+    return len(eigenvalues) * np.finfo(float).eps * np.abs(eigenvalues).max(initial=0.0)
+
+
+def _spread(modes: np.ndarray, scale: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """modes @ (scale_t * w) for every t: modes (n, r), scale (T, r), w (r, C) -> (T, n, C)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = np.where(w.T == 0, 0.0, scale[:, None, :] * w.T)  # a mode that is absent stays so when it overflows
+        return np.tensordot(scaled, modes, axes=(2, 1)).swapaxes(1, 2)

@@ -1,0 +1,65 @@
+"""`ntkfl fastest` and `ntkfl rate --method`: what they print is what Python gives; bad input is said in one line."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+from ntkfl import data, kernel_regime
+from ntkfl.fastest_method import fastest
+from ntkfl.problem import Setup
+
+SMALL = ("--n", 12, "--clients", 3)
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def small():
+    return data.BUILT_IN["digits"](n=12, clients=3)
+
+
+def test_the_table_and_the_file_are_what_python_gives(tmp_path):
+    file, picture = tmp_path / "a.json", tmp_path / "a.svg"
+    result = run("fastest", *SMALL, "--steps", "3,1", "--budget", 9, "--json", file, "--plot", picture)
+    assert result.exit_code == 0, result.output
+    found = fastest(small(), local_steps=(1, 3), budget=9)
+    assert json.loads(file.read_text()) == json.loads(json.dumps(found.to_dict()))
+    assert picture.read_text().lstrip().startswith("<?xml")
+    for one in found.best:
+        of = {each.local_steps: each.rounds for each in found.tuned if each.label == one.label}
+        row = rf"^{re.escape(one.label)} +{of[1]} +{of[3]} +{one.vectors} +{re.escape(f'{one.left:.2g}')} "
+        assert re.search(row, result.stdout, re.MULTILINE), one.label
+    assert f"takes some {found.floor} rounds" in result.stdout
+
+
+def test_the_rate_of_a_method_is_that_of_its_regime():
+    words = ("rate", "--method", "fedprox", "--option", "mu=0.3", *SMALL, "--local-steps", 4, "--eta-local", 0.2)
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    regime = kernel_regime(small(), Setup(eta_local=0.2, local_steps=4), None, "fedprox", {"mu": 0.3})
+    assert f"by the factor {regime.rate:.9g}" in result.stdout
+    assert re.search(rf"rounds to 1e-06 of the start +{regime.rounds_to(1e-6)}\n", result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("fastest", "--steps", "1,x"), "--steps is '1,x'; it must be whole numbers, such as 1,5,20"),
+        (("fastest", "--steps", "0"), r"local_steps are \[0\]; there must be some, each at least 1"),
+        (("fastest", "--width", "64"), "--width is not for this command"),
+        (("fastest", "--plot", "a.pdf"), "a.pdf has the suffix '.pdf'; pictures are .png or .svg"),
+        (("fastest", "--eps", "2"), "eps is 2; it must lie between 0 and 1"),
+        (("rate", "--method", "fedadam"), "fedadam has no exact linear limit: its server divides by roots"),
+        (("rate", "--method", "fedavg", "--option", "mu"), "write NAME=VALUE"),
+        (("rate", "--method", "fedprox", "--option", "nu=1"), "fedprox has no option 'nu'"),
+        (("rate", "--method", "fedproxx"), "fedproxx"),
+    ],
+)
+def test_bad_input_is_said_in_one_line(words, message):
+    result = run(*words, "--n", 8)
+    assert result.exit_code == 2 and "Traceback" not in result.output
+    assert re.search(message, " ".join(result.stderr.split())), result.stderr

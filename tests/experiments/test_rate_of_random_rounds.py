@@ -1,0 +1,49 @@
+"""`ntkfl rate --participation --batch-size`: what it prints is what `ntkfl.random_rounds` says."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+from ntkfl import Setup, data, random_rounds
+
+GIVEN = ("rate", "--data", "sphere", "--n", "6", "--seed", "3", "--method", "fedavgm", "--option", "momentum=0.5")
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [*GIVEN, *arguments])
+
+
+def test_it_reaches_the_root_mean_square_in_the_rounds_it_says():
+    result = run("--participation", "0.5", "--batch-size", "2", "--eps", "1e-2", "--width", "256")
+    assert result.exit_code == 0 and "H(0) at width 256" in result.stdout
+    problem, drawn = data.sphere(6, seed=3), {"participation": 0.5, "batch_size": 2}
+    regime = random_rounds(problem, Setup(), None, "fedavgm", {"momentum": 0.5}, **drawn)
+    rounds = int(re.search(r"rounds to 0.01 of the start\s+(\d+)", result.stdout)[1])
+    size = regime.root_mean_square([0, rounds - 1, rounds])
+    assert size[2] <= 1e-2 * size[0] < size[1]
+    for label, value in (
+        ("contracts the root mean square residual by the factor", regime.rate),
+        ("factor per round, of the mean", regime.mean.rate),
+        ("server_rate limit, at this eta_local", regime.step_limits.eta_global),
+    ):
+        assert float(re.search(rf"{label}\s+([\d.]+)", result.stdout)[1]) == pytest.approx(value, rel=1e-5)
+    assert "participation = 0.5, batch_size = 2" in result.stdout
+
+
+def test_what_cannot_be_is_refused():
+    for arguments, message in (
+        (("--participation", "1.5"), "participation is 1.5; it must lie in (0, 1]"),
+        (("--batch-size", "0"), "batch_size is 0; it must be a positive integer"),
+        (("--momentum", "0.5", "--batch-size", "2"), "--momentum is 0.5; where clients or batches are drawn"),
+        (("--method", "scaffold", "--participation", "0.5"), "scaffold has no option 'momentum'"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 2 and message in result.stderr
+
+
+def test_steps_that_are_too_long_are_warned_of():
+    result = run("--participation", "0.5", "--option", "server_rate=100")
+    assert result.exit_code == 0 and result.stdout.startswith("NOT STABLE")
+    assert "stable in the mean square for a server rate below" in result.stderr and "never" in result.stdout

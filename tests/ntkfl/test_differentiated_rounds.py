@@ -1,0 +1,165 @@
+"""The engine's round differentiated: the closed forms are it, and what is not linear is told."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from linear_methods import EACH, METHODS, quietly, ragged
+
+from ntkfl import gram, kernel_regime
+from ntkfl.exact_dynamics import of_method
+from ntkfl.initialisation import draw
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.problem import Setup
+from ntkfl.training.engine.linear_rounds import differentiated
+from ntkfl.training.methods import build, catalogue
+from ntkfl.training.objectives import HalfSquares
+from ntkfl.training.optimizers import SGD
+from ntkfl.training.wide_training import wide_federation
+
+WITHOUT_A_FORMULA = (
+    ("fedgucci", {"alpha": "gauss2", "beta": 0.5}, 0.0),
+    ("fedgucci", {"alpha": "half", "step": "sequential"}, 0.0),
+    ("fedgucci", {"alpha": "half", "anchor_history": "client"}, 0.0),
+    ("fl-ntk", {}, 0.5),
+    ("fednova", {}, 0.5),
+    ("scaffold", {"server_rate": 0.8}, 0.7),
+    ("feddyn", {"alpha": 2.0}, 0.3),
+    ("fedavgm", {"nesterov": True, "momentum": 0.4}, 0.5),
+)
+OWN = '''
+from ntkfl.training.method import Average, Method, moved
+from ntkfl.training.tree import tree_map
+
+NAME = "late"
+
+
+def method(objective, *, power: float = 1.0):
+    """The server goes by the mean of this round's and the last round's differences, each to a power."""
+    return Method(NAME, objective, server=Late(power=power))
+
+
+class Late(Average):
+    def __init__(self, power):
+        super().__init__()
+        object.__setattr__(self, "power", power)
+
+    def initial(self, params):
+        return {"model": params, "last": tree_map(lambda w: 0 * w, params)}
+
+    def step(self, state, means, now):
+        mean = tree_map(lambda d: d.sign() * d.abs() ** self.power, means["difference"])
+        both = tree_map(lambda new, old: (new + old) / 2, mean, state["last"])
+        return super().step(state, {"difference": both}, now) | {"last": mean}
+'''
+
+
+def engine(problem, setup, method, momentum=0.0):
+    """Outputs of the engine's rounds on the network linearised at its draw, and the draw."""
+    weights = draw(setup.width, problem.d, setup.seed)
+    optimizer = SGD(momentum)
+    run = wide_federation(problem, setup, weights, method=method, linearised=True, optimizer=optimizer)
+    state, outputs = run.start(), []
+    for _ in range(setup.rounds + 1):
+        outputs.append(run.model.outputs(state.model, run.data.x).numpy())
+        state = run.round(state).state
+    return np.array(outputs), weights
+
+
+@EACH
+@settings(deadline=None, max_examples=6)
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    eta=st.floats(0.02, 0.6),
+    steps=st.integers(1, 5),
+    repeated=st.booleans(),
+    seed=st.integers(0, 2**16),
+)
+def test_the_closed_forms_are_the_derivative_of_the_engine_s_round(method, options, sizes, eta, steps, repeated, seed):
+    base = algorithm1_limit(ragged(sizes, seed=seed, repeated=repeated), Setup(eta_local=eta, local_steps=steps))
+    closed = of_method(base, method, options)
+    found = differentiated(build(method, HalfSquares("sum"), **options), base.blocks)
+    other = LinearRegime(base.problem, base.setup, base.gram, method=method, round=found)
+    t = np.arange(25)
+    expected = closed.residual(t)
+    assert np.abs(other.residual(t) - expected).max() <= 1e-10 * max(1, np.abs(expected).max())
+    if not repeated:  # double roots are found to 1e-8
+        assert other.rate == pytest.approx(closed.rate, abs=1e-7)
+
+
+@pytest.mark.parametrize(("method", "options", "momentum"), WITHOUT_A_FORMULA)
+@quietly
+def test_without_a_formula_the_engine_trains_a_linearised_network_so(method, options, momentum):
+    problem = ragged((3, 1, 4), seed=1)
+    setup = Setup(width=60, eta_local=0.15, local_steps=4, rounds=12)
+    outputs, weights = engine(problem, setup, build(method, HalfSquares("sum"), **options), momentum)
+    h = gram.finite(problem.x, weights.hidden)
+    regime = kernel_regime(problem, setup, h, method, options, momentum)
+    found = regime.outputs(np.arange(13), weights.outputs(problem.x))
+    assert np.abs(found - outputs).max() <= 1e-10 * np.abs(outputs).max()
+    limits = regime.step_limits
+    assert np.isnan(limits.eta_global) and np.isnan(limits.eta_local)
+
+
+def test_momentum_of_the_clients_is_heard():
+    problem, setup = ragged((3, 1, 4), seed=1), Setup(eta_local=0.05, local_steps=4)
+    slow, fast = (kernel_regime(problem, setup, momentum=b).rate for b in (0.0, 0.6))
+    assert fast < slow and kernel_regime(problem, setup).rate == slow
+
+
+def test_a_method_of_a_user_has_its_limit_too(tmp_path):
+    file = tmp_path / "late.py"
+    file.write_text(OWN)
+    problem, setup = ragged((2, 3), seed=2), Setup(width=40, eta_local=0.2, local_steps=2, rounds=10)
+    outputs, weights = engine(problem, setup, build(str(file), HalfSquares("sum")))
+    regime = kernel_regime(problem, setup, gram.finite(problem.x, weights.hidden), str(file))
+    found = regime.outputs(np.arange(11), weights.outputs(problem.x))
+    assert np.abs(found - outputs).max() <= 1e-10 * np.abs(outputs).max()
+    assert regime.method == "late" and regime.state_map.shape == (10, 10)
+    with pytest.raises(ValueError, match="late has no linear limit with these options: from a random state its round"):
+        kernel_regime(problem, setup, None, str(file), {"power": 1.1})
+
+
+@pytest.mark.parametrize("name", [name for name, module in catalogue().items() if hasattr(module, "NOT_LINEAR")])
+def test_what_is_said_to_be_not_linear_is_not(name):
+    base = algorithm1_limit(ragged((2, 3), seed=2), Setup(eta_local=0.2, local_steps=2))
+    with pytest.raises(ValueError, match="has no exact linear limit"):
+        of_method(base, name, {})
+    try:
+        found = differentiated(build(name, HalfSquares("sum")), base.blocks)
+    except ValueError:
+        return
+    r = np.ones((5, 1))
+    (after, *_) = found.step(r, (np.zeros((found.length or 0, 1)),) * found.memory)
+    if name == "fedavg-aligned":  # the linear model has no units that could be permuted
+        expected = differentiated(build("fedavg", HalfSquares("sum")), base.blocks).step(r, ())[0]
+        assert np.abs(after - expected).max() <= 1e-14
+    else:  # `local`: the global model stays
+        assert not after.any()
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "momentum", "message"),
+    [
+        ("fedgucci", {}, 0.0, "its local steps draw random numbers"),
+        ("fedgucci", {"alpha": "half", "anchors": 3}, 0.0, r"'server/sent/w' grows from \(1, 5, 1\) to \(2, 5, 1\)"),
+        ("fedavg", {}, 1.0, r"momentum is 1; it must lie in \[0, 1\)"),
+        ("fedadam", {}, 0.5, "fedadam has no exact linear limit"),
+    ],
+)
+def test_bad_requests_are_refused(method, options, momentum, message):
+    with pytest.raises(ValueError, match=message):
+        kernel_regime(ragged((2, 3)), Setup(eta_local=0.1), None, method, options, momentum)
+
+
+def test_several_outputs_and_the_memory_of_a_long_state():
+    problem, setup = ragged((3, 1, 4)), Setup(eta_local=0.15, local_steps=2)
+    both = replace(problem, y=np.stack([problem.y, problem.y**2], axis=1))
+    for method, options in METHODS[5:7]:
+        together = kernel_regime(both, setup, None, method, options, momentum=0.5).outputs(7)
+        for k in range(2):
+            one = kernel_regime(replace(problem, y=both.y[:, k]), setup, None, method, options, momentum=0.5)
+            assert np.abs(together[:, k] - one.outputs(7)).max() <= 1e-14

@@ -1,0 +1,172 @@
+"""The exact limit of every method that is linear: the training engine on a linearised network is the judge."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from linear_methods import EACH, METHODS, quietly, ragged
+
+from ntkfl import gram, kernel_regime
+from ntkfl.exact_dynamics import UnstableSteps
+from ntkfl.initialisation import draw
+from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.problem import Setup
+from ntkfl.training.methods import build, catalogue
+from ntkfl.training.objectives import HalfSquares
+from ntkfl.training.wide_training import wide_federation
+
+WIDTH = 60
+
+
+def trained(problem, setup, method, options, z=None):
+    """Outputs of the engine's rounds on the linearised network, at the samples and at z, and its Gram matrix."""
+    weights = draw(setup.width, problem.d, setup.seed)
+    run = wide_federation(problem, setup, weights, method=build(method, HalfSquares("sum"), **options), linearised=True)
+    state, points = run.start(), run.data.x if z is None else run.data.x.new_tensor(z)
+    outputs = []
+    for _ in range(setup.rounds + 1):
+        outputs.append(run.model.outputs(state.model, points).numpy())
+        state = run.round(state).state
+    return np.array(outputs), weights
+
+
+@EACH
+@settings(deadline=None, max_examples=12)
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    eta=st.floats(0.02, 0.6),
+    steps=st.integers(1, 5),
+    repeated=st.booleans(),
+    seed=st.integers(0, 2**16),
+)
+@quietly
+def test_the_engine_trains_a_linearised_network_so(method, options, sizes, eta, steps, repeated, seed):
+    problem = ragged(sizes, seed=seed, repeated=repeated)
+    setup = Setup(width=WIDTH, eta_local=eta, local_steps=steps, rounds=12, seed=seed)
+    outputs, weights = trained(problem, setup, method, options)
+    regime = kernel_regime(problem, setup, gram.finite(problem.x, weights.hidden), method, options)
+    found = regime.outputs(np.arange(13), weights.outputs(problem.x))
+    assert np.abs(found - outputs).max() <= 1e-12 * max(1, np.abs(outputs).max())
+
+
+@EACH
+def test_predictions_are_those_of_the_linearised_network_and_movement_its_weights(method, options):
+    problem, setup = ragged((3, 1, 4)), Setup(width=WIDTH, eta_local=0.3, local_steps=3, rounds=9)
+    z = ragged((5,), seed=3).x
+    outputs, weights = trained(problem, setup, method, options, z)
+    h = gram.finite(problem.x, weights.hidden)
+    cross = gram.finite(z, weights.hidden, z=problem.x)
+    regime = kernel_regime(problem, setup, h, method, options)
+    start = {"initial_outputs": weights.outputs(problem.x)}
+    found = regime.predict(None, np.arange(10), initial_prediction=weights.outputs(z), cross_gram=cross, **start)
+    assert np.abs(found - outputs).max() <= 1e-12
+    change = regime.outputs(9, **start) - start["initial_outputs"]
+    assert regime.movement(9, **start) == pytest.approx(np.sqrt(change @ np.linalg.solve(h, change)), rel=1e-9)
+
+
+@EACH
+def test_the_spectrum_is_that_of_the_state_map_and_decides_the_pace(method, options):
+    problem, setup = ragged((3, 1, 4), d=12), Setup(eta_local=0.3, local_steps=3)
+    regime = kernel_regime(problem, setup, None, method, options)
+    dense = np.linalg.eigvals(regime.state_map)
+    assert np.abs(np.sort(np.abs(dense)) - np.abs(regime.spectrum)).max() <= 1e-7  # double roots are found to 1e-8
+    for z in regime.spectrum:  # each is an eigenvalue of the dense map
+        assert np.abs(dense - z).min() <= 1e-7
+    assert regime.stable and regime.rate < 1
+    norms = np.linalg.norm(regime.residual(np.array([400, 800])), axis=1)
+    assert (norms[1] / norms[0]) ** (1 / 400) == pytest.approx(regime.rate, rel=2e-3)
+    first = regime.rounds_to(1e-4)
+    size = np.linalg.norm(regime.residual(np.array([0, first - 1, first])), axis=1)
+    assert size[2] <= 1e-4 * size[0] < size[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [m for m in METHODS if m[0] in ("fl-ntk", "fedavg", "fedprox", "fedavgm")]
+)
+def test_the_limit_of_the_server_rate_separates(method, options):
+    problem, setup = ragged((3, 1, 4), d=12), Setup(eta_local=0.3, local_steps=3)
+    limit = kernel_regime(problem, setup, None, method, options).step_limits.eta_global
+    below = kernel_regime(problem, setup, None, method, options | {"server_rate": limit * (1 - 1e-6)})
+    assert below.stable and below.rate < 1 and below.step_warning is None
+    with pytest.warns(UnstableSteps, match=f"stable for a server rate below {limit:.6g}"):
+        above = kernel_regime(problem, setup, None, method, options | {"server_rate": limit * (1 + 1e-6)})
+    assert not above.stable and above.rate > 1
+    with pytest.raises(ValueError, match="no number of rounds"):
+        above.rounds_to(1e-3)
+
+
+def test_where_methods_are_the_same():
+    problem, setup = ragged((3, 3, 3)), Setup(eta_local=0.2, local_steps=4, eta_global=1.0)
+    t = np.arange(30)
+    ours = kernel_regime(problem, setup).outputs(t)
+    for method, options in (
+        ("fl-ntk", {"server_rate": 1.0}),
+        ("fedavg", {}),  # clients of one size
+        ("fedprox", {"mu": 0.0}),
+        ("fednova", {}),
+        ("fedavgm", {"momentum": 0.0}),
+        ("fedavgm", {"momentum": 0.0, "nesterov": True}),
+    ):
+        assert np.abs(kernel_regime(problem, setup, None, method, options).outputs(t) - ours).max() <= 1e-13
+    alone = replace(problem, owner=None)  # one client has no drift
+    one = kernel_regime(alone, setup).outputs(t)
+    assert np.abs(kernel_regime(alone, setup, None, "scaffold").outputs(t) - one).max() <= 1e-13
+
+
+def test_several_outputs_are_each_of_them():
+    problem, setup = ragged((3, 1, 4)), Setup(eta_local=0.3, local_steps=2)
+    both = replace(problem, y=np.stack([problem.y, problem.y**2], axis=1))
+    for method, options in METHODS:
+        together = kernel_regime(both, setup, None, method, options).outputs(7)
+        for k in range(2):
+            one = kernel_regime(replace(problem, y=both.y[:, k]), setup, None, method, options)
+            assert np.abs(together[:, k] - one.outputs(7)).max() <= 1e-14
+
+
+def test_the_largest_eigenvalues_of_a_large_map_are_those_of_the_whole(monkeypatch):
+    problem, setup = ragged((9, 4, 12), d=30), Setup(eta_local=0.3, local_steps=3)
+    for method in ("scaffold", "feddyn"):
+        whole = kernel_regime(problem, setup, None, method, {"alpha": 2.0} if method == "feddyn" else {}).rate
+        monkeypatch.setattr("ntkfl.limit.linear_regime.DENSE", 10)
+        large = kernel_regime(problem, setup, None, method, {"alpha": 2.0} if method == "feddyn" else {})
+        assert large.rate == pytest.approx(whole, rel=1e-9)
+        monkeypatch.undo()
+
+
+def test_every_method_has_a_limit_or_says_why_not():
+    problem = ragged((2, 2))
+    for name, module in catalogue().items():
+        assert not (hasattr(module, "linear") and hasattr(module, "NOT_LINEAR")), name
+        if hasattr(module, "NOT_LINEAR"):
+            with pytest.raises(ValueError, match=f"^{name.replace('+', '.')} has no exact linear limit: .*fedavg, "):
+                kernel_regime(problem, Setup(), None, name)
+        else:
+            options = {"alpha": "gauss2"} if name == "fedgucci" else {}  # else its steps are random
+            assert isinstance(kernel_regime(problem, Setup(), None, name, options), LinearRegime) or name == "fl-ntk"
+
+
+@pytest.mark.parametrize(
+    ("setup", "method", "options", "message"),
+    [
+        (Setup(), "fedavgg", {}, "there is no method 'fedavgg'. Did you mean 'fedavg"),
+        (Setup(), "fedprox", {"mu": -1.0}, "mu is -1; it must be 0 or more"),
+        (Setup(), "fedavgm", {"momentum": 1.0}, r"momentum is 1; it must lie in \[0, 1\)"),
+        (Setup(), "scaffold", {"alpha": 1.0}, "scaffold has no option 'alpha'"),
+        (Setup(eta_global=2.0), "fedavg", {}, "eta_global is 2; it is the server step of fl-ntk without options"),
+    ],
+)
+def test_bad_requests_are_refused(setup, method, options, message):
+    with pytest.raises(ValueError, match=message):
+        kernel_regime(ragged((2, 2)), setup, None, method, options)
+
+
+def test_a_residual_where_the_gram_matrix_is_zero_stays():
+    problem = ragged((3, 3), repeated=True)
+    regime = kernel_regime(problem, Setup(eta_local=0.3), None, "fedavgm", {"momentum": 0.5})
+    assert regime.step_warning is None
+    with pytest.raises(ValueError, match=r"the residual norm does not fall to .* of it stays"):
+        regime.rounds_to(1e-9)
+    with pytest.raises(ValueError, match="eps is 0"):
+        regime.rounds_to(0)

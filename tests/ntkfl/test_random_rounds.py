@@ -1,0 +1,287 @@
+"""Random rounds: every choice of clients and batches, one by one, is the judge, and samples of the training engine."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from linear_methods import ragged
+
+from ntkfl import Problem, Setup, gram, kernel_regime, random_rounds
+from ntkfl.exact_dynamics import UnstableSteps
+from ntkfl.initialisation import draw
+from ntkfl.limit.cohorts import CohortWeights
+from ntkfl.training.engine.local_plan import LocalWork
+from ntkfl.training.methods import build
+from ntkfl.training.objectives import HalfSquares
+from ntkfl.training.schedules import Exponential
+from ntkfl.training.wide_training import wide_federation
+
+METHODS = (
+    ("fl-ntk", {"server_rate": 1.3}),
+    ("fedavg", {"server_rate": 0.9}),
+    ("fednova", {"mu": 0.4}),
+    ("fedprox", {"mu": 0.7, "server_rate": 1.2}),
+    ("fedavgm", {"momentum": 0.6}),
+    ("fedavgm", {"momentum": 0.6, "nesterov": True, "server_rate": 0.7}),
+)
+EACH = pytest.mark.parametrize(("method", "options"), METHODS, ids=[f"{m}-{len(o)}" for m, o in METHODS])
+quietly = pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")
+
+
+def choices(problem, method, options, cohort, batch, setup):
+    """Every outcome of a round's draws: its chance, and the map (n, n) from r to the clients' mean displacement."""
+    h, clients = gram.infinite(problem.x), problem.clients()
+    pull, eta, n = options.get("mu", 0.0), setup.eta_local, problem.n
+    every_client = []
+    for owned in clients:
+        size = min(batch or len(owned), len(owned))
+        own = h[np.ix_(owned, owned)]
+        maps = []
+        batches = list(itertools.combinations(range(len(owned)), size))
+        for taken in itertools.product(batches, repeat=setup.local_steps):
+            a = np.zeros_like(own)  # displacement as a map of the client's own residual
+            for one in taken:
+                drawn = np.zeros(len(owned))
+                drawn[list(one)] = len(owned) / size
+                a = a + eta * (drawn[:, None] * (np.eye(len(owned)) - own @ a) - pull * a)
+            maps.append(a)
+        every_client.append(maps)
+    for chosen in itertools.combinations(range(len(clients)), cohort):
+        sizes = np.array([len(clients[c]) for c in chosen], float)
+        weights = np.full(cohort, 1 / cohort) if method == "fl-ntk" else sizes / sizes.sum()
+        outcomes = list(itertools.product(*(every_client[c] for c in chosen)))
+        cohorts = len(list(itertools.combinations(range(len(clients)), cohort)))
+        for outcome in outcomes:
+            mean = np.zeros((n, n))
+            for c, weight, a in zip(chosen, weights, outcome, strict=True):
+                mean[np.ix_(clients[c], clients[c])] += weight * a
+            yield 1 / (cohorts * len(outcomes)), mean
+
+
+def round_maps(problem, method, options, cohort, batch, setup):
+    """Every outcome of a round: its chance and the map of (r, v), (2n, 2n); v = 0 without momentum."""
+    h, n = gram.infinite(problem.x), problem.n
+    g, b = options.get("server_rate", 1.0), options.get("momentum", 0.0)
+    for chance, mean in choices(problem, method, options, cohort, batch, setup):
+        velocity = np.hstack([mean, b * np.eye(n)])
+        move = g * (np.hstack([mean, np.zeros((n, n))]) + b * velocity if options.get("nesterov") else velocity)
+        yield chance, np.vstack([np.hstack([np.eye(n), np.zeros((n, n))]) - h @ move, velocity])
+
+
+@EACH
+@settings(deadline=None, max_examples=6)
+@given(
+    sizes=st.lists(st.integers(1, 3), min_size=1, max_size=3),
+    data=st.data(),
+    eta=st.floats(0.02, 0.6),
+    seed=st.integers(0, 2**16),
+)
+@quietly
+def test_every_choice_of_clients_and_batches_adds_up_to_it(method, options, sizes, data, eta, seed):
+    cohort, batch = data.draw(st.integers(1, len(sizes))), data.draw(st.sampled_from([None, 1, 2]))
+    problem = ragged(sizes, seed=seed, repeated=seed % 3 == 0)
+    setup = Setup(eta_local=eta, local_steps=2 if sum(sizes) < 7 else 1)
+    found = random_rounds(problem, setup, None, method, options, participation=cohort / len(sizes), batch_size=batch)
+    n, start = problem.n, np.concatenate([problem.y, np.zeros(problem.n)])
+    mean, second = start, np.outer(start, start)
+    maps = list(round_maps(problem, method, options, cohort, batch, setup))
+    assert sum(chance for chance, _ in maps) == pytest.approx(1, abs=1e-12)
+    for t in range(4):
+        scale = max(1.0, np.abs(second).max())
+        own = found.covariance(t)
+        assert np.abs(found.residual(t) - mean[:n]).max() <= 1e-12 * scale
+        assert np.abs(own + np.outer(mean, mean)[:n, :n] - second[:n, :n]).max() <= 1e-12 * scale
+        assert found.root_mean_square(t) ** 2 == pytest.approx(np.trace(second[:n, :n]), abs=1e-12 * scale)
+        assert np.abs(found.deviation(t) ** 2 - np.diag(own)).max() <= 1e-12 * scale
+        mean = sum(chance * m @ mean for chance, m in maps)
+        second = sum(chance * m @ second @ m.T for chance, m in maps)
+
+
+@EACH
+@pytest.mark.parametrize(("cohort", "batch"), [(1, None), (3, 1), (2, 2)])
+def test_rate_and_limit_are_those_of_the_whole_map_of_second_moments(method, options, cohort, batch):
+    problem, setup = ragged((3, 1, 2), d=9, seed=4), Setup(eta_local=0.4, local_steps=2)
+
+    def dense(options):
+        maps = round_maps(problem, method, options, cohort, batch, setup)
+        return np.abs(np.linalg.eigvals(sum(chance * np.kron(m, m) for chance, m in maps))).max()
+
+    def regime(options):
+        return random_rounds(problem, setup, None, method, options, participation=cohort / 3, batch_size=batch)
+
+    found = regime(options)
+    assert found.rate**2 == pytest.approx(dense(options), rel=1e-8)
+    assert found.stable and found.step_warning is None and found.rate > found.mean.rate
+    if method == "fednova":
+        assert np.isnan(found.step_limits.eta_global)
+        return
+    limit = found.step_limits.eta_global
+    for factor, stable in ((1 - 1e-6, True), (1 + 1e-6, False)):
+        at = options | {"server_rate": limit * factor}
+        assert bool(dense(at) < 1) is stable
+        if stable:
+            assert regime(at).stable and regime(at).rate < 1
+        else:
+            with pytest.warns(UnstableSteps, match=f"in the mean square for a server rate below {limit:.6g} only"):
+                above = regime(at)
+            assert not above.stable and above.rate > 1
+            with pytest.raises(ValueError, match="no number of rounds"):
+                above.rounds_to(1e-3)
+
+
+def test_the_mean_square_falls_at_that_rate_and_reaches_what_it_is_said_to():
+    problem, setup = ragged((3, 1, 4), d=12), Setup(eta_local=0.3, local_steps=3)
+    for method, options in METHODS:
+        regime = random_rounds(problem, setup, None, method, options, participation=0.6, batch_size=2)
+        late = regime.root_mean_square(np.array([300, 500]))
+        assert (late[1] / late[0]) ** (1 / 200) == pytest.approx(regime.rate, rel=1e-4)
+        first = regime.rounds_to(1e-2)
+        at = regime.root_mean_square([0, first - 1, first])
+        assert at[2] <= 1e-2 * at[0] < at[1]
+
+
+@EACH
+def test_where_nothing_is_drawn_it_is_the_kernel_regime(method, options):
+    problem, setup = ragged((3, 1, 4)), Setup(eta_local=0.3, local_steps=3)
+    known = kernel_regime(problem, setup, None, method, options)
+    for drawn in ({}, {"batch_size": 4}, {"participation": 0.9}):
+        regime = random_rounds(problem, setup, None, method, options, **drawn)
+        assert np.abs(regime.outputs([0, 3, 9]) - known.outputs([0, 3, 9])).max() <= 1e-14
+        assert not regime.deviation(9).any()
+        assert regime.rate == pytest.approx(known.rate, abs=1e-9)
+        limits = regime.step_limits, known.step_limits
+        assert limits[0] == pytest.approx(limits[1], rel=1e-9, nan_ok=True)
+
+
+@settings(deadline=None, max_examples=40)
+@given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6), data=st.data(), weighting=st.sampled_from("us"))
+@example(sizes=[1, 1, 3, 3, 2], data=None, weighting="s")
+def test_the_weights_of_cohorts_are_those_of_all_cohorts(sizes, data, weighting):
+    cohort = 2 if data is None else data.draw(st.integers(1, len(sizes)))
+    rows = []
+    for chosen in itertools.combinations(range(len(sizes)), cohort):
+        row = np.zeros(len(sizes))
+        row[list(chosen)] = 1 if weighting == "u" else np.array(sizes)[list(chosen)]
+        rows.append(row / row.sum())
+    rows = np.array(rows)
+    found = CohortWeights.of(np.array(sizes), cohort, {"u": "uniform", "s": "size"}[weighting])
+    assert np.abs(found.mean - rows.mean(axis=0)).max() <= 1e-15
+    assert np.abs(found.covariance - np.cov(rows.T, bias=True).reshape(len(sizes), -1)).max() <= 1e-15
+    assert np.abs(found.second - (rows**2).mean(axis=0)).max() <= 1e-15
+    assert cohort < len(sizes) or not found.covariance.any()
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "sizes", "batch"),
+    [
+        ("fedavgm", {"momentum": 0.7}, (1, 4, 2, 3), None),
+        pytest.param("fedavg", {"server_rate": 1.5}, (1, 4, 2, 3), None, marks=pytest.mark.slow),
+        pytest.param("fedprox", {"mu": 0.5}, (1, 4, 2, 3), None, marks=pytest.mark.slow),
+        pytest.param("fl-ntk", {}, (1, 4, 2, 3), None, marks=pytest.mark.slow),
+        ("fedavg", {}, (3, 3, 3, 3), 2),
+    ],
+)
+def test_runs_of_the_engine_have_these_moments(method, options, sizes, batch):
+    """200 runs on the linearised network; the engine's batches are passes, so that they are independent where K = 1."""
+    runs, problem = 200, ragged(sizes, seed=1)
+    setup = Setup(width=40, eta_local=0.4, local_steps=3 if batch is None else 1, rounds=5)
+    weights = draw(setup.width, problem.d, 0)
+    ends = []
+    for seed in range(runs):
+        run = wide_federation(
+            problem, replace(setup, seed=seed), weights, method=build(method, HalfSquares("sum"), **options),
+            linearised=True, participation=0.5,
+        )  # fmt: skip
+        if batch is not None:
+            rate = Exponential(setup.eta_local * sizes[0] / batch)
+            run = replace(run, work=LocalWork(batch_size=batch, steps=1), schedule=rate)
+        state = run.start()
+        for _ in range(setup.rounds):
+            state = run.round(state).state
+        ends.append(run.model.outputs(state.model, run.data.x).numpy())
+    ends = np.array(ends)
+    h, start = gram.finite(problem.x, weights.hidden), weights.outputs(problem.x)
+    regime = random_rounds(problem, setup, h, method, options, participation=0.5, batch_size=batch)
+    deviation = regime.deviation(setup.rounds, start)
+    off = (ends.mean(axis=0) - regime.outputs(setup.rounds, start)) / (deviation / np.sqrt(runs))
+    assert np.abs(off).max() <= 4.5
+    squares = ((problem.y - ends) ** 2).sum(axis=1)
+    expected = regime.root_mean_square(setup.rounds, start) ** 2
+    assert abs(squares.mean() - expected) <= 4.5 * squares.std() / np.sqrt(runs)
+    assert squares.std() / np.sqrt(runs) <= 0.15 * expected  # which the sample could have told from another
+    assert np.abs(ends.std(axis=0) / deviation - 1).max() <= 0.4
+
+
+def test_several_outputs_are_each_of_them():
+    problem, setup = ragged((3, 1, 4)), Setup(eta_local=0.3, local_steps=2)
+    both = replace(problem, y=np.stack([problem.y, problem.y**2], axis=1))
+    drawn = {"participation": 0.6, "batch_size": 2}
+    together = random_rounds(both, setup, None, "fedavgm", {"momentum": 0.5}, **drawn)
+    square = 0
+    for k in range(2):
+        one = random_rounds(replace(problem, y=both.y[:, k]), setup, None, "fedavgm", {"momentum": 0.5}, **drawn)
+        assert np.abs(together.deviation([2, 7])[:, :, k] - one.deviation([2, 7])).max() <= 1e-14
+        assert np.abs(together.covariance(7)[k] - one.covariance(7)).max() <= 1e-14
+        square += one.root_mean_square(7) ** 2
+    assert together.root_mean_square(7) ** 2 == pytest.approx(square, rel=1e-13)
+
+
+def test_a_residual_where_the_gram_matrix_is_zero_stays():
+    problem, setup = ragged((3, 3), repeated=True), Setup(eta_local=0.3)
+    regime = random_rounds(problem, setup, participation=0.5)
+    assert regime.rate == 1 and not regime.stable and regime.step_warning is None
+    with pytest.raises(
+        ValueError, match=r"residual norm does not fall to .* of it stays, where the Gram matrix is zero"
+    ):
+        regime.rounds_to(1e-9)
+    with pytest.raises(ValueError, match=r"does not fall to .* within 3 rounds: .* the rate in the long run is"):
+        random_rounds(ragged((3, 3)), setup, participation=0.5).rounds_to(1e-9, at_most=3)
+    nothing = random_rounds(problem, setup, np.zeros((6, 6)), participation=0.5)
+    assert nothing.rate == 1 and not nothing.stable and not nothing.deviation(3).any()
+
+
+def test_larger_problems_have_the_rate_of_the_whole_map(monkeypatch):
+    """Arnoldi's method and the power method, against the map written out."""
+    problem, setup = ragged((3, 4, 2, 3), d=20), Setup(eta_local=0.3, local_steps=2)
+    found = []
+    for name, value in ((None, None), ("DENSE", 100), ("eigs", refuses)):
+        if name:
+            monkeypatch.setattr(f"ntkfl.limit.mean_square.{name}", value)
+        regime = random_rounds(problem, setup, None, "fedavg", {}, participation=0.5, batch_size=2)
+        found.append([regime.rate, regime.step_limits.eta_global])
+        monkeypatch.undo()
+    assert found[1] == pytest.approx(found[0], rel=1e-7)
+    assert found[2] == pytest.approx(found[0], rel=1e-6)
+
+
+def refuses(*arguments, **options):
+    from scipy.sparse.linalg import ArpackError
+
+    raise ArpackError(-9999)
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "drawn", "message"),
+    [
+        ("fedavg", {}, {"participation": 0.0}, r"participation is 0; it must lie in \(0, 1\]"),
+        ("fedavg", {}, {"participation": float("nan")}, r"participation is nan; it must lie in \(0, 1\]"),
+        ("fedavg", {}, {"batch_size": 0}, "batch_size is 0; it must be a positive integer"),
+        ("scaffold", {}, {"participation": 0.5}, "scaffold has no exact second moments here: its clients remember"),
+        ("moon", {}, {"participation": 0.5}, "moon has no exact linear limit"),
+        ("fedprox", {"mu": -1.0}, {"participation": 0.5}, "mu is -1; it must be 0 or more"),
+    ],
+)
+def test_bad_requests_are_refused(method, options, drawn, message):
+    with pytest.raises(ValueError, match=message):
+        random_rounds(ragged((2, 2)), Setup(), None, method, options, **drawn)
+
+
+@quietly
+def test_a_run_that_overflows_is_refused():
+    problem = Problem(np.eye(4), np.ones(4), np.array([0, 0, 1, 1]))
+    regime = random_rounds(problem, Setup(eta_local=40.0, local_steps=3), participation=0.5)
+    with pytest.raises(OverflowError, match=r"the run overflows float64: fedavg at eta_local = 40 .*mean square"):
+        regime.deviation(400)
