@@ -1,0 +1,126 @@
+"""What a case is to the machine that checks statements on it: it describes itself, and may be known better."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from ntkfl.estimate import Rigour
+from ntkfl.initialisation import draw
+from ntkfl.problem import Weights
+
+ASKED = ("n_runs", "prepare", "sharper", "fresh", "redrawn")  # beside `describe`
+
+
+class TooCostly(Exception):
+    """A case could be known better, at a cost that nobody pays; the message says which, and what would do."""
+
+
+class Case:
+    """What a statement is checked on: a frozen value. Everything but `describe` has a default.
+
+    A class of cases derives from this one where a default does not do. One that does not, of a user say, is taken as a
+    case with all of them; see `case_of`.
+    """
+
+    @property
+    def n_runs(self) -> int:
+        """As how many admitted cases it counts: a ladder is made of many runs."""
+        return 1
+
+    @property
+    def rigour(self) -> Rigour:
+        """How far what is computed of it may be trusted."""
+        return Rigour.MEASURED
+
+    @property
+    def computed(self) -> str:
+        """How it is computed, in words."""
+        return "as it is"
+
+    @property
+    def ran_on(self) -> str | None:
+        """The device of the training engine that it was run on; None: it did without."""
+        return None
+
+    def prepare(self) -> None:
+        """Do now what takes long; a thread can, while another case is judged."""
+
+    def sharper(self) -> Case | None:
+        """The same case, known better; None where it cannot be.
+
+        What is near is looked at again in it, and so is a violation before it is believed.
+
+        Raises:
+            TooCostly: it could be, but not at this size.
+        """
+        return None
+
+    def fresh(self) -> Case | None:
+        """Other networks of the same kind, for a second opinion on what is seen over many; None where it has none."""
+        return None
+
+    def plain(self) -> Any:
+        """The same case in plain float64, nothing of it compiled, for a search that looks at each once."""
+        return self
+
+    def redrawn(self, seed: int) -> Case:
+        """The same case with what is random in it drawn anew.
+
+        Raises:
+            ValueError: nothing is.
+        """
+        raise ValueError(f"a {type(self).__name__} has no network to draw anew, so a probability cannot be counted")
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies it in a report.
+
+        Raises:
+            NotImplementedError: a class without it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} describes nothing; write describe(self), a dict for reports")
+
+
+class _Bare(Case):
+    """In place of an object that is no `Case`: it describes itself, and that is all."""
+
+    def __init__(self, thing: Any) -> None:
+        self._thing = thing
+
+    def plain(self) -> Any:
+        return self._thing
+
+    def redrawn(self, seed: int) -> Case:
+        raise ValueError(
+            f"a {type(self._thing).__name__} has no network to draw anew, so a probability cannot be counted; "
+            "derive it from bounds.case.Case and write redrawn(self, seed)"
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return self._thing.describe()
+
+
+def case_of(thing: Any) -> Case:
+    """An object that statements are checked on, as a case. This is the one place where it is asked what it is.
+
+    Raises:
+        TypeError: it has what only a `Case` is asked for, and is none.
+    """
+    if isinstance(thing, Case):
+        return thing
+    meant = [name for name in ASKED if hasattr(type(thing), name)]
+    if meant:
+        raise TypeError(f"{type(thing).__name__} has {', '.join(meant)}; derive it from bounds.case.Case")
+    return _Bare(thing)
+
+
+def another_network(weights: Weights, seed: int, sigma: float) -> Weights:
+    """The Gaussian network of a seed, in the shapes of this one.
+
+    Args:
+        weights: whose shapes are taken. seed: of the new network. sigma: standard deviation of its hidden weights.
+    """
+    width, d = weights.hidden.shape
+    with jax.disable_jit(False):  # one compiled function for all networks of this d
+        return draw(width, d, seed, sigma)

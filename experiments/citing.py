@@ -1,0 +1,96 @@
+"""What to cite: the papers behind a statement, a method, a run or a study, and this tool of this version, as BibTeX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from ntkfl.version import VERSION
+
+TOOL = f"""@software{{ntkfl,
+  author    = {{{{The ntkfl founders}}}},
+  title     = {{ntkfl: the theorems of federated learning on wide networks, run}},
+  version   = {{{VERSION}}},
+}}"""
+
+
+@dataclass(frozen=True)
+class Citation:
+    """What is cited, in words, and the entries; the last one is this tool's."""
+
+    what: str
+    entries: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """A comment and the entries, as a .bib file has them."""
+        return "\n\n".join([f"% {self.what}", *self.entries])
+
+
+def citation(word: str | None = None) -> Citation:
+    """The entries of a statement, a paper, a method, or the folder of a run or of a study; without any, of all papers.
+
+    Raises:
+        ValueError, OSError: a folder of neither kind, or a damaged one. KeyError: no statement or method of this name.
+    """
+    if word is None:
+        from bounds.papers import PAPERS
+
+        return _of(f"the papers whose statements ntkfl {VERSION} runs", PAPERS)
+    if Path(word).is_dir():
+        return _of_folder(Path(word))
+    from bounds.listing import papers
+    from ntkfl.training.methods import catalogue
+
+    if word in papers():
+        return _of(f"the statements of {word} as ntkfl {VERSION} has them", [word])
+    if word in catalogue():
+        return _of(f"the method {word} as ntkfl {VERSION} trains it", [word])
+    return _of_statements(word)
+
+
+@cache
+def references() -> tuple[tuple[frozenset[str], str], ...]:
+    """Every entry of references.bib: the names that it is behind, and the entry without them."""
+    text = files("experiments").joinpath("references.bib").read_text(encoding="utf-8")
+    found = []
+    for entry in re.findall(r"^@.*?^}$", text, flags=re.MULTILINE | re.DOTALL):
+        names = re.search(r"^ *keywords *= *{(.*)},?\n", entry, flags=re.MULTILINE)
+        assert names is not None, entry
+        found.append((frozenset(name.strip() for name in names[1].split(",")), entry.replace(names[0], "")))
+    return tuple(found)
+
+
+def _of(what: str, names: Iterable[str]) -> Citation:
+    """The entries that are behind any of these names, in the order of the file, and the tool's."""
+    wanted = set(names)
+    return Citation(what, (*(entry for behind, entry in references() if behind & wanted), TOOL))
+
+
+def _of_statements(word: str) -> Citation:
+    from bounds.brought import brought_by
+    from bounds.listing import find
+
+    statements = find(word)
+    said = ", ".join(f"{one.id}: {one.source}" for one in statements)
+    own = [one for one in statements if brought_by(one) is None]
+    return _of(f"{said}; checked by ntkfl {VERSION}", {_paper(i) for one in own for i in (one.id, *one.uses)})
+
+
+def _paper(identifier: str) -> str:
+    return identifier.partition("/")[0]
+
+
+def _of_folder(folder: Path) -> Citation:
+    from experiments.studies.study_folder import StudyFolder
+    from ntkfl.training.run_folder import RunFolder
+
+    if RunFolder(folder).checkpoint.is_file():
+        config = RunFolder(folder).load().run["config"]
+        names = [config["method"], *(["ima"] if config.get("ima") else [])]
+        return _of(f"a run of {' with '.join(names)}, trained by ntkfl", names)
+    about = StudyFolder(folder)
+    return _of(f"the study {about.name}, run with ntkfl", {_paper(source) for source in about.sources()})

@@ -1,0 +1,95 @@
+"""`ntkfl applies`: which statements apply to the user's data and setup, and what they say there."""
+
+import json
+from contextlib import ExitStack
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.console.bad_input import bad_input
+from experiments.console.case_progress import CaseProgress
+from experiments.console.choices import chosen_problem, one_output, takes_options
+from experiments.console.interruptible import if_stopped
+from experiments.console.output_files import reserved
+from experiments.console.tables import PIPED_WIDTH, console
+
+if TYPE_CHECKING:
+    from bounds.options import Options
+    from verification.applicability import Applicability
+
+HEADINGS = {
+    "yes": "apply, the sharpest first (left/right of one case; near 1 a bound says much)",
+    "identity": "hold as identities (relative error)",
+    "vacuous": "apply, and say nothing that can be used",
+    "with other options": "would apply with other options",
+    "no": "do not apply",
+    "failed": "could not be evaluated",
+}
+
+
+@takes_options
+def applies(
+    options: "Options",
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="statements, papers or .py files of yours; all unless given")
+    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write what was found as JSON")] = None,
+) -> None:
+    """Say which statements apply to your data and setup: ntkfl applies --data mine.csv --width 2048 --eta-local 0.01
+
+    One case of every form is looked at: the network of the seed, or its run. A hypothesis that is not met says the
+    value, the limit and, where one was found, an option that passes. Forms that are known to fail, or are not about
+    data, and statements about growth along a ladder of sizes are left out. Exit status: 0, or 1 where nothing applies;
+    2 bad input.
+    """
+    from bounds.listing import catalogue, find
+    from verification.applicability import Applies, applicable
+
+    with ExitStack() as stack:
+        with bad_input():
+            if options.data is None:
+                raise ValueError("name your data: --data FILE, or digits, fashion-mnist, sphere")
+            statements = find(*ids) if ids else tuple(catalogue().values())
+            one_output(chosen_problem(options, options.data))
+            (write,) = stack.enter_context(reserved(json_file, inputs=(options.data,)))
+        with if_stopped(lambda: "nothing is kept"), CaseProgress() as progress:
+            found, left_out = applicable(statements, options, progress)
+        if write:
+            write(json.dumps([_as_json(one) for one in found], indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    for line in _lines(found, left_out):
+        typer.echo(line)
+    if not any(one.applies is Applies.YES for one in found):
+        raise typer.Exit(1)
+
+
+def _as_json(one: "Applicability") -> dict:
+    from verification.verdict import strict_json
+
+    return strict_json(
+        {
+            "id": one.statement.id,
+            "form": one.form,
+            "applies": one.applies,
+            "sharpness": one.sharpness,
+            "margins": one.margins,
+            "why": one.why,
+        }
+    )
+
+
+def _lines(found: "list[Applicability]", left_out: int) -> list[str]:
+    from verification.page import entry, ratio_text
+
+    width = max(60, min(console().width, PIPED_WIDTH))
+    label = max((len(one.statement.id) for one in found), default=0)
+    lines: list[str] = []
+    for applies, group in groupby(found, key=lambda one: one.applies):
+        members = list(group)
+        lines += ["", f"{len(members)} {HEADINGS[applies]}"]
+        for one in members:
+            ratio = f"{ratio_text(one.sharpness, 3):>9}" if one.sharpness is not None else ""
+            lines.append(f"  {one.statement.id:<{label}} {one.form.value:<9}{ratio}  {one.statement.title}")
+            lines += entry("", [one.why], width) if one.why else []
+    return [*lines[1:], "", f"{len(found)} forms looked at; {left_out} left out: known to fail, or not about one setup"]

@@ -1,0 +1,26 @@
+"""`ntkfl cite`: BibTeX of the papers behind a result and of this tool."""
+
+from typing import Annotated
+
+import typer
+
+from experiments.console.bad_input import bad_input
+
+
+def cite(
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ID|METHOD|DIR]", help="a statement, a paper, a method, or the folder of a run or a study"
+        ),
+    ] = None,
+) -> None:
+    """Print BibTeX of the papers behind a statement, a method, a run or a study, and of this tool, of its version.
+
+    Without an argument: of the papers whose statements are run here. `ntkfl cite fl-ntk/B.12 >> references.bib`
+    """
+    from experiments.citing import citation
+
+    with bad_input():
+        found = citation(what)
+    typer.echo(str(found))

@@ -1,0 +1,78 @@
+"""`ntkfl compare`: methods side by side over several seeds, with intervals of what each has more than the first."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from experiments.commands.train import takes_keys
+from experiments.console.bad_input import bad_input, shown_warnings
+from experiments.console.interruptible import if_stopped
+from experiments.console.output_files import reserved
+
+if TYPE_CHECKING:
+    from experiments.method_comparison import Interval, MethodComparison
+
+
+@takes_keys
+def compare(
+    methods: Annotated[
+        list[str], typer.Argument(help="two or more, the first one the baseline; with options fedprox:mu=0.1")
+    ],
+    seeds: Annotated[int, typer.Option(help="how many, from --seed on")] = 5,
+    out: Annotated[Path | None, typer.Option(help="folder that keeps every run; the same again goes on")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write every number as JSON")] = None,
+    **keys: Any,
+) -> None:
+    """Train several methods with several seeds and say which is better than the first: ntkfl compare fedavg fedprox.
+
+    A seed gives all methods the same data, split, start and cohorts, so that differences are taken seed by seed. What
+    is compared is the mean of the last five rounds. Intervals are of 95% by the t distribution, those of the
+    differences for all methods together. The options are those of `ntkfl train`, for every method. Exit status: 0 done,
+    2 bad input or a model that is no longer finite, 130 stopped by Ctrl-C (with --out the same command goes on).
+    """
+    with shown_warnings(), ExitStack() as stack:
+        with bad_input():
+            (write,) = stack.enter_context(reserved(json_file))
+        from experiments.method_comparison import compare_methods
+
+        given = {key: value for key, value in keys.items() if value is not None}
+        with if_stopped(lambda: _kept(out)), bad_input(ValueError, OSError, FloatingPointError):
+            found = compare_methods(
+                methods,
+                seeds,
+                out=out,
+                progress=lambda method, seed: typer.echo(f"{method}, seed {seed}", err=True),
+                **given,
+            )
+        if write:
+            write(json.dumps(found.to_dict(), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    for line in _lines(found):
+        typer.echo(line)
+
+
+def _kept(out: Path | None) -> str:
+    return "nothing is kept: no --out" if out is None else f"the runs are in {out}; the same command goes on"
+
+
+def _lines(found: "MethodComparison") -> list[str]:
+    lines = [f"{len(found.seeds)} seeds, paired; the mean of the last rounds, and the difference to {found.methods[0]}"]
+    width = max(len(method) for method in found.methods)
+    for measure in found.values:
+        share = measure.endswith("accuracy")
+        lines += ["", measure.replace("_", " ")]
+        for k, method in enumerate(found.methods):
+            line = f"  {method:<{width}}  {_text(found.mean(measure, k), share)}"
+            if k:
+                line += f"  {_text(found.difference(measure, k), share, sign=True)}  {found.finding(measure, k)}"
+            lines.append(line)
+    return lines
+
+
+def _text(interval: "Interval", share: bool, sign: bool = False) -> str:
+    """A mean and its half-width: of an accuracy in percent, else to four places."""
+    scale, unit, places = (100, " %", 2) if share else (1, "", 4)
+    plus = "+" if sign else ""
+    return f"{scale * interval.mean:{plus}9.{places}f} ± {scale * interval.half:.{places}f}{unit}"

@@ -1,0 +1,40 @@
+"""`ntkfl new statement`: the file of a statement of one's own, to begin with."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from experiments.console.bad_input import bad_input
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def new() -> None:
+    """Begin something of your own."""
+
+
+@app.command("statement", short_help="The file of a statement of yours.")
+def statement(
+    name: Annotated[str, typer.Argument(help="LABEL, or PAPER/LABEL: mine/T1")],
+    about: Annotated[
+        Literal["training", "initialisation"], typer.Option(help="what it is about: runs of FedAvg, or their start")
+    ] = "training",
+    title: Annotated[str, typer.Option(help="in one line (the label)", show_default=False)] = "",
+    source: Annotated[str, typer.Option(help="the paper it is from (my notes)", show_default=False)] = "",
+    out: Annotated[Path | None, typer.Option(help="the file (LABEL.py, here)", show_default=False)] = None,
+) -> None:
+    """Write the file of a statement, which runs as it is: ntkfl new statement my-bound --title "A bound of mine"
+
+    Its comments say what to put where. Then `ntkfl verify FILE.py` checks it and `ntkfl attack FILE.py` looks for a
+    counterexample. A file that is there is left alone.
+    """
+    from experiments.new_statement import new_statement
+
+    with bad_input():
+        found = new_statement(name, about, title, source)
+        path = Path(found.file) if out is None else out
+        with path.open("x", encoding="utf-8") as file:
+            file.write(found.text)
+    typer.echo(f"{path} has {found.id}; next:\n  ntkfl verify {path}\n  ntkfl attack {path}")

@@ -1,0 +1,180 @@
+"""Formulas as LaTeX, as the papers set them: a product is one fraction, roots are drawn together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import sympy as sp
+from sympy.printing.latex import LatexPrinter
+from sympy.printing.pretty.pretty_symbology import greek_unicode
+
+from experiments.report.factors import decimal, fraction, in_order, powers_of_ten
+from verification.plain_text import signed_terms
+
+SUBSCRIPTS = {"inf": r"\infty", "perp": r"\bot", "eps": r"\varepsilon"}
+INDICES = ("ij",)  # two letters; other subscripts of several letters are words
+GREEK = {name: rf"\{name}" for name in greek_unicode} | {"epsilon": r"\varepsilon"}
+SPECIAL = {"\\": r"\backslash", "~": r"\sim", "^": r"\wedge"}
+TOKEN = re.compile(r"[A-Za-z]+|\d+|.")
+FUNCTIONS = (sp.log, sp.exp, sp.erf, sp.Max, sp.Min)
+
+
+def latex(value: sp.Basic) -> str:
+    """A sympy (matrix) expression."""
+    return _Latex().doprint(value)
+
+
+def terms(value: sp.Basic) -> list[str]:
+    """The terms of a sum, each with its sign but for a first plus; of anything else, that alone."""
+    return _Latex().terms(value)
+
+
+def in_parentheses(text: str) -> str:
+    """LaTeX between parentheses that grow with it."""
+    return rf"\left({text}\right)"
+
+
+def name(symbol: sp.Basic) -> str:
+    """A symbol by its name: Greek letters, subscripts, primes, upper indices; several letters stand upright."""
+    text = str(symbol.name)
+    if text.startswith("|"):
+        return "{" + _tokens(text) + "}"
+    text, _, upper = text.partition("^")
+    base, _, lower = text.partition("_")
+    below = SUBSCRIPTS.get(lower) or (lower if lower in INDICES else _tokens(lower.strip("{}")))
+    above = "'" * base.count("'") or (f"^{{{_tokens(upper.strip('{}'))}}}" if upper else "")
+    return _tokens(base.rstrip("'")) + (f"_{{{below}}}" if lower else "") + above
+
+
+def _tokens(text: str) -> str:
+    """Words, numbers and signs, as they come."""
+    return " ".join(
+        GREEK.get(part) or (part if (len(part) == 1 and part.isalnum()) or part.isdigit() else _sign(part))
+        for part in TOKEN.findall(text)
+    )
+
+
+def _sign(part: str) -> str:
+    if part.isalpha():
+        return rf"\text{{{part}}}"
+    return SPECIAL.get(part) or (rf"\{part}" if part in "#$%&_{}" else part)
+
+
+class _Latex(LatexPrinter):
+    def __init__(self) -> None:
+        super().__init__({"root_notation": False, "fold_frac_powers": True})
+
+    def terms(self, total: sp.Basic) -> list[str]:
+        if not isinstance(total, sp.Add | sp.MatAdd):
+            return [self._print(total)]
+        signed = [("-" if minus else "+", self._factor(term)) for minus, term in signed_terms(total)]
+        return [text if not i and sign == "+" else f"{sign} {text}" for i, (sign, text) in enumerate(signed)]
+
+    def _print_Add(self, expr: sp.Basic, order: object = None) -> str:
+        return " ".join(self.terms(expr))
+
+    _print_MatAdd = _print_Add
+
+    def _print_Symbol(self, expr: sp.Basic, style: str = "plain") -> str:
+        return name(expr)
+
+    _print_MatrixSymbol = _print_Symbol
+
+    def _print_Identity(self, expr: sp.Basic) -> str:
+        return "I"
+
+    def _print_Mul(self, expr: sp.Basic) -> str:
+        parts = fraction(expr)
+        above = self._row(parts.number, parts.above, parts.root)
+        below = self._row(parts.below_number, parts.below, parts.below_root)
+        size = above if below == "1" else rf"\frac{{{above}}}{{{below}}}"
+        return f"- {size}" if parts.negative else size
+
+    def _row(self, number: sp.Rational, factors: Sequence[sp.Basic], root: sp.Basic) -> str:
+        """Factors side by side: what comes first, symbols, roots drawn as one, sums and functions; 1 of none."""
+        found = [] if number == 1 else [self._print(number)]
+        others = in_order(factors)
+        if not found and root == 1 and len(others) == 1:
+            return self._print(others[0])
+        found += [self._factor(f) for f in others if not _comes_last(f)]
+        found += [] if root == 1 else [rf"\sqrt{{{self._print(root)}}}"]
+        found += [(r"\, " if found and _is_function(f) else "") + self._factor(f) for f in others if _comes_last(f)]
+        return " ".join(found) or "1"
+
+    def _factor(self, expr: sp.Basic) -> str:
+        text = self._print(expr)
+        return in_parentheses(text) if isinstance(expr, sp.Add | sp.MatAdd) else text
+
+    def _print_MatMul(self, expr: sp.Basic) -> str:
+        number, matrix = expr.as_coeff_mmul()
+        product = matrix.args if isinstance(matrix, sp.MatMul) else (matrix,)
+        lead = "" if number == 1 else "- " if number == -1 else self._factor(number) + " "
+        return lead + " ".join(map(self._factor, product))
+
+    def _print_Pow(self, expr: sp.Basic) -> str:
+        base, exponent = expr.args
+        if exponent == sp.Rational(1, 2):
+            return rf"\sqrt{{{self._print(base)}}}"
+        if exponent.could_extract_minus_sign() and not isinstance(expr, sp.MatPow):
+            return self._print_Mul(expr)
+        above, below = exponent.as_numer_denom()
+        raised = self._print(above) + ("" if below == 1 else f"/{self._factor(below)}")
+        if isinstance(base, FUNCTIONS):
+            return self._function(base, f"^{{{raised}}}")
+        return f"{self._base(base)}^{{{raised}}}"
+
+    _print_MatPow = _print_Pow
+
+    def _base(self, expr: sp.Basic) -> str:
+        text = self._print(expr)
+        simple = isinstance(expr, sp.Symbol | sp.MatrixSymbol | sp.Identity) or (expr.is_Integer and expr >= 0)
+        return text if simple and "^" not in text and "'" not in text else in_parentheses(text)
+
+    def _print_Transpose(self, expr: sp.Basic) -> str:
+        if isinstance(expr.arg, sp.Inverse):
+            return rf"{self._base(expr.arg.arg)}^{{-\top}}"
+        return rf"{self._base(expr.arg)}^{{\top}}"
+
+    def _print_Inverse(self, expr: sp.Basic) -> str:
+        if isinstance(expr.arg, sp.Transpose):
+            return rf"{self._base(expr.arg.arg)}^{{-\top}}"
+        return rf"{self._base(expr.arg)}^{{-1}}"
+
+    def _function(self, expr: sp.Basic, raised: str = "") -> str:
+        inside = in_parentheses(", ".join(map(self._print, expr.args)))
+        return rf"\text{{{type(expr).__name__.lower()}}}{raised}{inside}"
+
+    _print_log = _print_exp = _print_erf = _print_Max = _print_Min = _function
+
+    def _print_Trace(self, expr: sp.Basic) -> str:
+        """Of a number, the number."""
+        inside = self._print(expr.arg)
+        return inside if expr.arg.shape == (1, 1) else r"\text{tr}" + in_parentheses(inside)
+
+    def _print_Abs(self, expr: sp.Basic, exp: object = None) -> str:
+        return rf"\left|{self._print(expr.args[0])}\right|"
+
+    def _print_Rational(self, expr: sp.Rational) -> str:
+        """Finite decimals of many digits as such, powers of ten as such, other numbers as fractions."""
+        if expr < 0:
+            return f"- {self._print(-expr)}"
+        ten, exponent = powers_of_ten(expr)
+        if exponent:
+            return ("" if ten == 1 else rf"{self._print(ten)} \cdot ") + f"10^{{{exponent}}}"
+        return decimal(expr) or rf"\frac{{{expr.p}}}{{{expr.q}}}"
+
+    _print_Integer = _print_Rational
+
+
+def _is_function(factor: sp.Basic) -> bool:
+    return isinstance(_base(factor), (*FUNCTIONS, sp.Abs, sp.Trace))
+
+
+def _comes_last(factor: sp.Basic) -> bool:
+    """Whether a factor is a sum or a function, or a power of one."""
+    return _is_function(factor) or isinstance(_base(factor), sp.Add)
+
+
+def _base(factor: sp.Basic) -> sp.Basic:
+    return factor.base if isinstance(factor, sp.Pow) else factor

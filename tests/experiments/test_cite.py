@@ -1,0 +1,80 @@
+"""`ntkfl cite`: every paper and method has its entries, and a folder those of what was run in it."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from bounds.listing import catalogue as statements
+from experiments.citing import TOOL, citation, references
+from experiments.command_line import app
+from experiments.studies.study_folder import StudyFolder
+from ntkfl.training import run as train
+from ntkfl.training.methods import catalogue as methods
+from ntkfl.version import VERSION
+
+
+def keys(found):
+    return [re.match(r"@\w+{([^,]+),", entry)[1] for entry in found.entries]
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["cite", *map(str, words)])
+
+
+def test_every_entry_is_complete_and_no_key_is_there_twice():
+    entries = [entry for _, entry in references()]
+    found = [re.match(r"@(\w+){(\w+),\n", entry) for entry in entries]
+    assert all(found) and len({match[2] for match in found}) == len(entries) > 10
+    for entry in (*entries, TOOL):
+        assert entry.count("{") == entry.count("}") and "keywords" not in entry
+        assert all(re.search(rf"^  {field} +=", entry, re.MULTILINE) for field in ("author", "title")), entry
+    for entry in entries:
+        assert re.search(r"^  year +=", entry, re.MULTILINE) and re.search("booktitle|journal", entry)
+
+
+@pytest.mark.parametrize("name", sorted(methods()))
+def test_every_method_has_the_papers_that_it_is_from(name):
+    found = keys(citation(name))
+    assert found[-1] == "ntkfl" and (len(found) > 1) == (name != "local")
+
+
+def test_every_statement_cites_its_paper_and_those_that_it_rests_on():
+    for one in statements().values():
+        found = citation(one.id)
+        papers = {i.partition("/")[0] for i in (one.id, *one.uses)}
+        behind = [entry for names, entry in references() if names & papers]
+        assert all(any(paper in names for names, _ in references()) for paper in papers)
+        assert found.entries == (*behind, TOOL) and one.id in found.what and str(one.source) in str(found)
+    three = ["huang2021flntk", "li2025fedgucci", "zhou2024averaging"]
+    assert keys(citation()) == [*three, "entezari2022role", "ainsworth2023git", "ntkfl"]
+    assert f"version   = {{{VERSION}}}" in TOOL
+
+
+def test_folders_of_runs_and_studies(tmp_path):
+    small = {"clients": 3, "samples": 60, "test": 30, "rounds": 1, "local_steps": 1, "model": "two-layer:4"}
+    train("fedprox", out=tmp_path / "run", ima=True, **small)
+    assert keys(citation(str(tmp_path / "run"))) == ["zhou2024averaging", "li2020federated", "ntkfl"]
+    (tmp_path / "study").mkdir()
+    about = {"study": "width-scaling", "spec": "width-scaling", "version": "0", "axes": {}}
+    (tmp_path / "study" / "study.json").write_text(json.dumps(about))
+    assert keys(citation(str(tmp_path / "study"))) == ["ntkfl"]
+    answers = [{"source": "fl-ntk/W-gram"}, {"source": "fl-ntk/Eq18"}]
+    (tmp_path / "study" / "answers.json").write_text(json.dumps({"answers": answers}))
+    assert keys(citation(str(tmp_path / "study"))) == ["huang2021flntk", "ntkfl"]
+    (tmp_path / "study" / "answers.json").write_text("{}")
+    with pytest.raises(ValueError, match="is damaged"):
+        citation(str(tmp_path / "study"))
+    folder = StudyFolder(tmp_path / "empty")
+    with pytest.raises(ValueError, match="no study's folder"):
+        folder.sources()
+    (tmp_path / "empty").mkdir()
+    refused = run(tmp_path / "empty")
+    assert refused.exit_code == 2 and "is no study's folder" in refused.stderr
+
+
+def test_the_command_prints_a_bib_file():
+    done = run("fl-ntk/B.12")
+    assert done.exit_code == 0 and done.stdout.startswith("% fl-ntk/B.12: FL-NTK") and "@software{ntkfl," in done.stdout
+    assert run("fl-ntk/B.999").exit_code == 2

@@ -1,0 +1,73 @@
+"""`ntkfl applies`: what a verdict would find of the hypotheses, on one case, sorted; options that it names do pass."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bounds.listing import get
+from bounds.options import Options
+from bounds.statement import Form
+from experiments.command_line import app
+from verification.applicability import Applies, applicable
+from verification.engine import verify
+
+FEW = ("fl-ntk/B.12", "fl-ntk/X.1", "fl-ntk/B.3-unbounded-labels", "fl-ntk/A.1", "fl-ntk/L6.1", "fl-ntk/B.3")
+
+
+@pytest.fixture
+def options(tmp_path):
+    draws = np.random.default_rng(0)
+    x = draws.normal(size=(12, 4))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    np.savez(tmp_path / "mine.npz", x=x, y=np.sign(x[:, 0]), owner=np.arange(12) % 3)
+    return Options(data=str(tmp_path / "mine.npz"), width=128, rounds=5, eta_local=0.01)
+
+
+def test_it_says_of_one_case_what_verdicts_say_and_sorts_it(options):
+    found, left_out = applicable([get(name) for name in FEW], options)
+    by_name = {(one.statement.id, one.form): one for one in found}
+    assert [list(Applies).index(one.applies) for one in found] == sorted(
+        list(Applies).index(one.applies) for one in found
+    )
+    movement = by_name["fl-ntk/B.12", Form.REPAIRED]
+    (verdict,) = verify(get("fl-ntk/B.12"), Form.REPAIRED, replace(options, trials=1))
+    assert movement.applies is Applies.YES and movement.sharpness == verdict.tightness["sharpest"]
+    assert movement.margins == verdict.margins
+    assert by_name["fl-ntk/X.1", Form.REPAIRED].applies is Applies.IDENTITY
+    assert by_name["fl-ntk/B.3", Form.STATED].applies is Applies.VACUOUS
+    assert "asks for m >=" in by_name["fl-ntk/B.3", Form.STATED].why
+    wide = by_name["fl-ntk/B.3-unbounded-labels", Form.REPAIRED]
+    assert wide.applies is Applies.NO and wide.why.startswith("steps-of-the-proof: eta_l and eta_g eta_l")
+    names = {one.statement.id for one in found}
+    assert "fl-ntk/A.1" not in names and "fl-ntk/L6.1" not in names  # not about data; along a ladder
+    forms = sum(len(get(name).forms) for name in FEW)
+    assert len(found) + left_out == forms and left_out >= 4
+
+
+def test_the_options_that_it_names_pass(options):
+    (found, *_), _ = applicable([get("fl-ntk/B.12")], replace(options, eta_local=0.5))
+    assert (
+        found.applies is Applies.OTHER_OPTIONS
+        and "eta_l n K = 12, at most 1.2564: --eta-local 0.0523 passes" in found.why
+    )
+    (again, *_), _ = applicable([get("fl-ntk/B.12")], replace(options, eta_local=0.0523))
+    assert again.applies is Applies.YES
+    with pytest.raises(ValueError, match="there are no data"):
+        applicable([get("fl-ntk/B.12")], Options())
+
+
+def test_the_command(options, tmp_path):
+    def run(*words):
+        return CliRunner().invoke(app, ["applies", *map(str, words)])
+
+    small = ("--data", options.data, "--width", 128, "--rounds", 5)
+    done = run("fl-ntk/B.12", "fl-ntk/X.1", *small, "--json", tmp_path / "o.json")
+    assert done.exit_code == 0 and "2 apply, the sharpest first" in done.stdout, done.output
+    assert "1 hold as identities" in done.stdout and "forms looked at" in done.stdout.splitlines()[-1]
+    assert {one["applies"] for one in json.loads((tmp_path / "o.json").read_text())} == {"yes", "identity"}
+    nothing = run("fl-ntk/B.12", *small, "--eta-local", 0.5)
+    assert nothing.exit_code == 1 and "--eta-local 0.0523 passes" in " ".join(nothing.stdout.split())
+    assert run("fl-ntk/B.12").exit_code == 2

@@ -1,0 +1,117 @@
+"""With a user's data the verdict is about these data; what fails elsewhere is said beside it, and what would pass."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from bounds.hypothesis import Hypothesis, Limit
+from bounds.listing import get
+from bounds.options import Options
+from bounds.statement import Form, Outcome
+from experiments.command_line import app
+from experiments.report.front_page import headline
+from verification.engine import verify
+from verification.judging.families import families
+from verification.judging.way_out import passing_step, way_out
+from verification.page import headline as answered
+from verification.report import table, totals
+from verification.verdict import Verdict
+
+MOVEMENT = get("fl-ntk/B.12")  # its stated form is violated by a stored case and by no ordinary data
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Forty rows of no particular norm: eta_l n K is 80 eta_l with the default two local steps."""
+    draws = np.random.default_rng(0)
+    x = draws.normal(size=(40, 6))
+    rows = np.column_stack([x, np.sign(x[:, 0]), np.arange(40) % 4])
+    path = tmp_path / "mine.csv"
+    np.savetxt(path, rows, delimiter=",", header="a,b,c,d,e,f,y,owner", comments="")
+    return str(path)
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_the_outcome_is_of_the_data_and_the_stored_case_is_told_beside_it(data):
+    (found,) = verify(MOVEMENT, Form.STATED, Options(data=data, unit=True, trials=20))
+    assert (found.outcome, found.recorded, found.own_data) == (Outcome.HOLDS, Outcome.VIOLATED, True)
+    assert found.elsewhere == "stored case, left/right 1.11" and found.tightness["sharpest"] < 1
+    assert found.tightness.keys() == {"sharpest", "median"} and found.standing is None and found.confirmation is None
+    assert answered(found).endswith("trials; fails elsewhere: stored case, left/right 1.11")
+    assert totals([found]).endswith("; 1 fails elsewhere")
+    assert [cell for column in table([found]).columns for cell in column.cells][-1].plain.startswith("fails elsewhere")
+    assert Verdict.from_json(json.loads(json.dumps(found.to_json()))) == found
+    (ours,) = verify(MOVEMENT, Form.STATED, Options(trials=20))
+    assert (ours.outcome, ours.own_data, ours.elsewhere) == (Outcome.VIOLATED, False, None)
+
+
+def test_families_that_are_there_without_the_data_are_left_out(data):
+    mixed = replace(MOVEMENT, draws=lambda options: MOVEMENT.draws(Options()) + MOVEMENT.draws(options))
+    found, own = families(mixed, Form.STATED, Options(data=data))
+    assert own and found == MOVEMENT.draws(Options(data=data))
+    ours = replace(MOVEMENT, draws=lambda options: MOVEMENT.draws(Options()))
+    assert families(ours, Form.STATED, Options(data=data)) == (MOVEMENT.draws(Options()), False)
+
+
+def test_what_rejects_says_the_value_the_limit_and_a_step_that_passes(data):
+    options = Options(data=data, unit=True, eta_local=0.5, trials=3)
+    (found,) = verify(MOVEMENT, Form.PROVED, options)
+    assert found.outcome is Outcome.UNTESTED and found.rejected == {"small-local-steps": 3}
+    said = "eta_l n K = 40, at most 1.2564: --eta-local 0.0157 passes"
+    assert found.unmet == {"small-local-steps": said} and said in " ".join(str(found).split())
+    (passing,) = verify(MOVEMENT, Form.PROVED, replace(options, eta_local=0.0157))
+    (failing,) = verify(MOVEMENT, Form.PROVED, replace(options, eta_local=0.0158))
+    assert (passing.trials, failing.trials) == (3, 0)
+
+
+def test_several_options_are_found_together(data):
+    options = Options(data=data, eta_local=0.5)
+    other = way_out(MOVEMENT, Form.PROVED, options, ["unit-rows"], 0, 0)
+    assert (other.unit, other.eta_local) == (True, 0.0157)
+
+
+def test_the_automatic_step_is_the_largest_that_passes(data):
+    options = Options(data=data, unit=True)
+    assert passing_step([MOVEMENT], list(Form), options) == (0.0157, "small-local-steps")
+    with pytest.raises(ValueError, match="no hypothesis of these statements limits the step"):
+        passing_step([get("fl-ntk/X.2")], list(Form), options)
+
+
+def test_exit_statuses_and_last_lines(data):
+    few = ("verify", "fl-ntk/B.12", "--data", data, "--trials", 20)
+    untested = run(*few)
+    assert untested.exit_code == 1 and untested.stdout.splitlines()[-1].endswith("--unit passes")
+    tested = run(*few, "--unit", "--eta-local", "auto")
+    assert tested.exit_code == 0 and "3 hold" in tested.stdout, tested.output
+    assert "WEAKLY" not in tested.stdout and "weakly" not in tested.stdout
+    assert run(*few, "--unit", "--strict").exit_code == 0
+    strict = run(*few, "--unit", "--strict", "--eta-local", 0.5)
+    assert strict.exit_code == 1 and "--strict: 3 of 3 forms are not tested and holding" in strict.stdout
+    assert run("rate", "--eta-local", "auto").exit_code == 2
+    assert "eta_local is 'fast'" in run("verify", "fl-ntk/B.12", "--eta-local", "fast").stderr
+
+
+def test_the_headline_of_a_report_counts_what_the_run_was_about(data):
+    (mine,) = verify(MOVEMENT, Form.STATED, Options(data=data, unit=True, trials=20))
+    assert headline([mine]) == "On your data, of 1 form, 1 holds; 1 fails elsewhere"
+    ours = replace(mine, own_data=False, outcome=Outcome.VIOLATED, elsewhere=None)
+    brought = replace(ours, outcome=Outcome.HOLDS, provenance={"statement": {"file": "my_theorem.py"}})
+    assert headline([ours]) == "Of 1 printed claim, 0 hold as they stand"
+    assert headline([ours, brought]).endswith("; of 1 form of your own, 1 holds")
+    assert headline([brought]) == "Of 1 form of your own, 1 holds"
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
+def test_a_limit_is_met_where_its_words_say_so(value, limit):
+    for name, met in (("at_most", value <= limit), ("at_least", value >= limit)):
+        asked = Hypothesis("toy", "as its name says", Limit("q", lambda case: case, **{name: limit}))
+        assert asked.met(value) is met
+        assert asked.found(value, 0.0) == f"q = {value:.5g}, {name.replace('_', ' ')} {limit:.5g}"
