@@ -4,12 +4,13 @@
 """
 
 from bounds.brought import load
-from bounds.formula import Formula, Nature
+from bounds.formula import Formula
 from bounds.listing import catalogue, find, get
 from bounds.options import Options
-from bounds.statement import Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 
 __all__ = [
+    "Claim",
     "Form",
     "Formula",
     "Hypothesis",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -74,15 +73,7 @@ def brought_by(statement: Statement) -> Mapping[str, str] | None:
 @cache
 def announced() -> tuple[Extension, ...]:
     """The modules that packages announce, each once its statements are known to be such; others with a warning."""
-    found: list[Extension] = []
-    for extension in extensions.announced(GROUP):
-        try:
-            _statements(extension, found)
-        except ExtensionError as error:
-            warnings.warn(f"{error}; it is left out", stacklevel=2)
-        else:
-            found.append(extension)
-    return tuple(found)
+    return extensions.announced(GROUP, _statements)
 
 
 def _statements(extension: Extension, others: Iterable[Extension]) -> tuple[Statement, ...]:

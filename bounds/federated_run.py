@@ -8,25 +8,33 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hypothesis.strategies import SearchStrategy
+from hypothesis import assume
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
 
+from bounds.case import Case, TooCostly, another_network
 from bounds.draw_counts import CountedDraw
 from bounds.options import Options
+from bounds.part_strategies import largest_block, largest_eigenvalue, networks, points, steps, targets
+from bounds.strategies import Range, partitions
 from ntkfl import data, gram
-from ntkfl.algorithm1 import checked_weights, simulate
-from ntkfl.estimate import Estimate
+from ntkfl.algorithm1.reference import BALL, DOUBLE, EXTENDED, Arithmetic, PlainRun, plain_run
+from ntkfl.algorithm1.simulation import GROUPED, checked_weights, simulate
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.reference import DOUBLE, EXTENDED, Arithmetic, PlainRun, plain_run
+from ntkfl.run_bytes import grouped_bytes, neurons_bytes, padded_samples, record_bytes
 from ntkfl.trajectory import Trajectory, provenance
 
 ORDER_SAFETY = 10  # two runs that sum in different orders differ by their rounding; ten times that is taken as its size
 FEW_NEURONS = 16  # below, the two orders of a sum often agree bit for bit, and say nothing of its rounding
+BALL_BUDGET = 4e6  # width * n * d * local steps * rounds that a run in balls may cost
+EXTENDED_BUDGET = 4e9
 COMPILED = 2e5  # size of a run from which it is compiled: lower than for one alone, since many share the compilation
 EXPENSIVE = 2e8  # width * samples * local steps * rounds above which a run takes more than about a second
 
 
 @dataclass(frozen=True, eq=False)
-class FederatedRun:
+class FederatedRun(Case):
     """A problem, a setup and a network, with the run of Algorithm 1 that they determine.
 
     `arithmetic` None: float64, whose rounding is measured by a second run that sums over the neurons in the opposite
@@ -123,6 +131,50 @@ class FederatedRun:
         error = ORDER_SAFETY * difference + 8 * np.finfo(float).eps * np.abs(value)
         return Estimate(value, error, "two summation orders")
 
+    @property
+    def rigour(self) -> Rigour:
+        """Balls enclose; everything else is measured."""
+        return Rigour.ENCLOSED if self.arithmetic is BALL else Rigour.MEASURED
+
+    @property
+    def computed(self) -> str:
+        """The arithmetic, in words."""
+        return f"balls of {self.bits} bits" if self.arithmetic is BALL else (self.arithmetic or DOUBLE).name
+
+    @property
+    def ran_on(self) -> str | None:
+        """The device of the training engine."""
+        return self.device
+
+    def sharper(self) -> FederatedRun | None:
+        """In balls, then in finer ones; where balls cannot carry so long a run, in extended precision.
+
+        Raises:
+            TooCostly: nor can that.
+        """
+        s, p = self.setup, self.problem
+        cost = float(s.width) * p.n * p.d * s.local_steps * s.rounds
+        if cost <= BALL_BUDGET:
+            first = 128 + 2 * s.rounds * s.local_steps  # radii grow by a bit or so a step
+            finer = [bits for bits in (first, 4 * first) if self.arithmetic is not BALL or bits > self.bits]
+            return self.with_arithmetic(BALL, finer[0]) if finer else None
+        if self.arithmetic in (BALL, EXTENDED):
+            return None
+        if cost > EXTENDED_BUDGET:
+            raise TooCostly(
+                f"{cost:.1e} operations are too many to repeat in extended precision; fewer neurons, samples or rounds "
+                "would do"
+            )
+        return self.with_arithmetic(EXTENDED)
+
+    def plain(self) -> FederatedRun:
+        """By the plain run: no second run to measure the rounding, since a violation is redone in balls."""
+        return self if self.arithmetic is DOUBLE else self.with_arithmetic(DOUBLE)
+
+    def redrawn(self, seed: int) -> FederatedRun:
+        """The same run from another Gaussian network."""
+        return replace(self, weights=another_network(self.weights, seed, self.setup.sigma))
+
     def with_arithmetic(self, arithmetic: Arithmetic, bits: int = 256) -> FederatedRun:
         """The same case computed in another arithmetic."""
         return replace(self, arithmetic=arithmetic, bits=bits)
@@ -183,7 +235,12 @@ class FederatedRun:
 def federated_run(
     problem: Problem, setup: Setup, weights: Weights | None = None, device: str | None = None
 ) -> FederatedRun:
-    """The case of a problem and a setup; the network is drawn from the setup's seed unless it is given."""
+    """The case of a problem and a setup; the network is drawn from the setup's seed unless it is given.
+
+    Args:
+        problem: data with scalar labels. setup: sizes, steps and seed. weights: hidden (m, d) and signs (m,).
+        device: of the training engine (cpu, cuda, cuda:NUMBER); None: runs are simulated.
+    """
     return FederatedRun(problem, setup, checked_weights(problem, setup, weights), device=device)
 
 
@@ -194,10 +251,7 @@ def compiled(problem: Problem, setup: Setup) -> bool:
 
 def distance(outputs: Estimate, target: np.ndarray) -> Estimate:
     """|outputs - target| over the last axis, with the outputs' errors carried along."""
-    value = np.linalg.norm(outputs.value - target, axis=-1)
-    size = np.abs(outputs.value) + np.abs(target)
-    error = np.linalg.norm(outputs.error + 4 * np.finfo(float).eps * size, axis=-1)
-    return Estimate(value, error + (size.shape[-1] + 4) * np.finfo(float).eps * value, outputs.method)
+    return (outputs - target).norm(-1)
 
 
 @dataclass(frozen=True)
@@ -209,6 +263,7 @@ class FederatedDraw(CountedDraw):
     clients: int | None
     partition: str | None
     n: int | None
+    built_in: str = "digits"  # the data where the user names none
     unit: bool = False
     options_data: str | None = None
     trials: int = 200
@@ -220,18 +275,28 @@ class FederatedDraw(CountedDraw):
         """The data of one seed; a user's file is the same for every seed."""
         if self.options_data is not None:
             return _user_problem(self.options_data, self.unit, self.clients, self.partition, self.n, seed)
-        name = "digits" if self.name.startswith("digits") else "sphere"
-        return data.named(name, n=self.n, seed=seed, clients=self.clients, partition=self.partition)
+        return data.named(self.built_in, n=self.n, seed=seed, clients=self.clients, partition=self.partition)
 
     def case(self, seed: int) -> FederatedRun:
         """The run of one seed."""
         run = federated_run(self.problem(seed), replace(self.setup, seed=seed), device=self.device)
         return replace(run, linearised=self.linearised, movements=self.movements)
 
+    def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:
+        """What a case of these data takes of memory: a run, the network, two records, two rounds kept in each.
+
+        Args:
+            problem: of the case. width: m. rounds: T.
+        """
+        steps, kept, samples = self.setup.local_steps, 2, padded_samples(problem)
+        if self.movements or problem.n * width < GROUPED:
+            run = float(neurons_bytes(samples, problem.d, width))
+        else:
+            run = grouped_bytes(samples // problem.n_clients, problem.d, width)
+        return run + 8 * width * problem.d * (1 + 2 * kept) + 2 * record_bytes(samples, rounds, steps)
+
     def strategy(self) -> SearchStrategy[FederatedRun]:
         """Small runs, linearised as these are, on any data, network and steps."""
-        from bounds.case_strategies import federated_runs
-
         return federated_runs(linearised=self.linearised)
 
 
@@ -258,6 +323,7 @@ def federated_draws(
     """The default families, digits (n=20, N=4) and sphere (n=8, d=8, N=2), or the user's data.
 
     Args:
+        label: of the choice in `defaults`, for reports. linearised: patterns stay those of the start.
         options: what the user chose. defaults: fields of Setup that a statement wants otherwise than the default;
             `label` names that choice in reports. movements: record movements too, at half as much time again.
     """
@@ -277,6 +343,7 @@ def federated_draws(
                 clients=options.clients or (clients if user is None else None),
                 partition=options.partition or ("iid" if user is None else None),
                 n=n,
+                built_in=name,
                 unit=options.unit,
                 options_data=user,
                 trials=options.trials or (20 if cost > EXPENSIVE else OWN_TRIALS if label else DEFAULT_TRIALS),
@@ -286,3 +353,41 @@ def federated_draws(
             )
         )
     return tuple(draws)
+
+
+@cache
+def federated_runs(
+    *,
+    n: Range = (1, 3),
+    d: Range = (1, 3),
+    clients: Range = (1, 3),
+    width: Range = (1, 64),
+    local_steps: Range = (1, 4),
+    rounds: Range = (1, 8),
+    linearised: bool = False,
+    in_balls: bool = False,
+) -> SearchStrategy[FederatedRun]:
+    """Small runs of Algorithm 1 on any data, labels, partition, network and steps; equal arguments, equal strategy.
+
+    Args:
+        n, d, clients, width, local_steps, rounds: smallest and largest, both included.
+        linearised: patterns stay those of the start. in_balls: the runs are computed in ball arithmetic.
+    """
+    return _federated_runs(n, d, clients, width, local_steps, rounds, linearised, in_balls)
+
+
+@st.composite
+def _federated_runs(draw: DrawFn, n, d, clients, width, local_steps, rounds, linearised, in_balls) -> FederatedRun:
+    from ntkfl.algorithm1.reference import BALL
+
+    x = draw(points(n, d))
+    owner = draw(partitions(len(x), clients=clients))
+    weights = draw(networks(x.shape[1], width))
+    assume((x @ weights.hidden.T).all())  # a neuron at its kink makes a case of the convention for relu'(0)
+    h = gram.finite(x, weights.hidden)
+    outputs = weights.outputs(x)
+    problem = Problem(x, draw(targets(outputs)), owner, name="drawn")
+    chosen = draw(steps(largest_block(h, owner), largest_eigenvalue(h), problem.n_clients, local_steps, rounds))
+    setup = Setup(width=len(weights.signs), **chosen)
+    run = FederatedRun(problem, setup, weights, linearised=linearised)
+    return run.with_arithmetic(BALL) if in_balls else run

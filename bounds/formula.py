@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import lru_cache, reduce
 from operator import add, itemgetter, mul
-from typing import Any
+from typing import Any, Self
 
 import flint
 import numpy as np
@@ -15,23 +14,12 @@ import sympy as sp
 from flint import arb, arb_mat
 
 from ntkfl.balls import PRECISION, NotFinite, ball, ball_matrix, enclosure, precision
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 
 COMPILED = 4096  # expressions whose evaluation is kept
 LARGEST_PRODUCT = 64  # powers of a ball around 0 up to this are taken as products
 
 Constants = Mapping[Any, Any]  # sympy symbol -> float, array or Estimate
-
-
-class Nature(StrEnum):
-    """In what way a form differs from what holds."""
-
-    MISPRINT = "misprint"
-    MISSING_HYPOTHESIS = "missing hypothesis"
-    PROOF_GAP = "proof gap"
-    OUT_OF_REACH = "out of reach"
-    READING = "reading"
-    SUBSTANCE = "substance"
 
 
 @dataclass(frozen=True)
@@ -43,21 +31,15 @@ class Formula:
             them where the statement has parts.
         lower: the lower end, for a two-sided statement.
         failure: probability with which the statement may fail (an expression); None: it may not.
-        nature: how this form differs from what holds; None: it does not.
         premise: what the theorem asks for before it applies, by symbol (say, the width m), where nobody can meet it.
         trivial: a bound that holds without the theorem; where no case has the theorem below it, it says nothing.
-        note: said beside the formula.
-        consequence: where it differs from what holds, what changes for a reader who relies on it.
     """
 
     expression: Any
     lower: Any = None
     failure: sp.Expr | None = None
-    nature: Nature | None = None
     premise: Mapping[sp.Symbol, sp.Expr] | None = None
     trivial: Any = None
-    note: str = ""
-    consequence: str = ""
 
     @property
     def parts(self) -> tuple:
@@ -70,7 +52,8 @@ class Formula:
         Raises:
             KeyError: a symbol of the expression has no value. ValueError: the result is not finite.
         """
-        return tuple(evaluate(part, constants, bits=bits) for part in self.parts)
+        found = {part: evaluate(part, constants, bits=bits) for part in dict.fromkeys(self.parts)}  # equal ones once
+        return tuple(found[part] for part in self.parts)
 
     def evaluate_lower(self, constants: Constants, *, bits: int = PRECISION) -> Estimate:
         """The enclosure of the lower end of a two-sided statement."""
@@ -89,21 +72,29 @@ class Formula:
         return r" ;\quad ".join(sp.latex(part) for part in self.parts)
 
     def solve_for(self, symbol: sp.Symbol, value: float, constants: Constants) -> list[float]:
-        """The positive values of `symbol` at which the last part equals `value`, the other symbols given."""
+        """The positive values of `symbol` at which the last part equals `value`, the other symbols given.
+
+        Args:
+            symbol: of the formula. value: of its last part. constants: numbers or enclosures of the other symbols.
+        """
         expression = self.parts[-1]
         numbers = {s: float(_estimate(constants[s]).value) for s in expression.free_symbols - {symbol}}
         unknown = sp.Symbol("unknown", positive=True)
         equation = expression.subs(numbers).subs(symbol, unknown) - value
         return sorted(float(root) for root in sp.solve(sp.nsimplify(equation), unknown) if root.is_real)
 
-    def mutated(self, change: Callable[[Any], Any]) -> Formula:
+    def mutated(self, change: Callable[[Any], Any]) -> Self:
         """The same formula with every part (and the lower end) changed: what a mutant is."""
         lower = None if self.lower is None else change(self.lower)
         return replace(self, expression=tuple(change(part) for part in self.parts), lower=lower)
 
 
 def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) -> Estimate:
-    """Enclosure of a sympy (matrix) expression; see `Formula.evaluate`."""
+    """Enclosure of a sympy (matrix) expression; see `Formula.evaluate`.
+
+    Args:
+        expression: in sympy. constants: a number, array or `Estimate` for each of its symbols. bits: of the balls.
+    """
     compiled = _compiled(sp.sympify(expression))
     try:
         values, matrices = ([_known(constants[s]) for s in part] for part in (compiled.scalars, compiled.matrices))
@@ -112,22 +103,24 @@ def evaluate(expression: Any, constants: Constants, *, bits: int = PRECISION) ->
         if not missing:
             raise
         raise KeyError(f"no value for {', '.join(missing)} in the formula {expression}") from None
-    shape = np.broadcast_shapes(*(np.shape(value) for value, _, _ in values if not isinstance(value, float)))
-    method = _method({known_by for _, _, known_by in values + matrices})
+    shape = np.broadcast_shapes(*(np.shape(value) for value, *_ in values if not isinstance(value, float)))
+    method = _method({known_by for _, _, known_by, _ in values + matrices})
+    rigour = max((known for *_, known in values + matrices), default=Rigour.EXACT)
+    rigour = max(rigour, Rigour.ENCLOSED)  # a ball is as good as its inputs
     with precision(bits):
         if shape and matrices:
             raise ValueError("a matrix formula takes scalar constants, one case at a time")
         found = compiled.value(
-            [ball(v, e) if isinstance(v, float) else _BALLS(v, e) for v, e, _ in values]
-            + [ball_matrix(v, e) for v, e, _ in matrices]
+            [ball(v, e) if isinstance(v, float) else _BALLS(v, e) for v, e, *_ in values]
+            + [ball_matrix(v, e) for v, e, *_ in matrices]
         )
         if not shape:
             result = enclosure(found)
             value, error = (_column(part) for part in (result.value, result.error))
-            return Estimate(value, error, method)
+            return Estimate(value, error, method, rigour)
         results = np.broadcast_to(np.asarray(found, object), shape).ravel().tolist()
-        result = enclosure(results) if results else Estimate(np.empty(0), np.empty(0), "ball")
-        return Estimate(result.value.reshape(shape), result.error.reshape(shape), method)
+        result = enclosure(results) if results else Estimate(np.empty(0), np.empty(0), "ball", Rigour.ENCLOSED)
+        return Estimate(result.value.reshape(shape), result.error.reshape(shape), method, rigour)
 
 
 def _method(inputs: set[str]) -> str:
@@ -140,14 +133,14 @@ def _estimate(value: Any) -> Estimate:
     return value if isinstance(value, Estimate) else Estimate.exact(value)
 
 
-def _known(value: Any) -> tuple[Any, Any, str]:
-    """Value, error and method; single numbers, which most are, as floats."""
+def _known(value: Any) -> tuple[Any, Any, str, Rigour]:
+    """Value, error, method and rigour; single numbers, which most are, as floats."""
     if (isinstance(value, float) and value == value) or (isinstance(value, int) and abs(value) <= 2**53):
-        return float(value), 0.0, "exact"
+        return float(value), 0.0, "exact", Rigour.EXACT
     found = _estimate(value)
     if found.value.ndim:
-        return found.value, found.error, found.method
-    return float(found.value), float(found.error), found.method
+        return found.value, found.error, found.method, found.rigour
+    return float(found.value), float(found.error), found.method, found.rigour
 
 
 def _column(part: np.ndarray) -> np.ndarray:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
-from hypothesis.strategies import SearchStrategy
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
 
+from bounds.case import Case, another_network
 from bounds.draw_counts import DerivedDraw
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.options import Options
+from bounds.part_strategies import log_uniform, points, sizes
+from bounds.strategies import labels
 from ntkfl import gram
 from ntkfl.estimate import Estimate
-from ntkfl.initialisation import draw
+from ntkfl.gram.counts import changes_within
+from ntkfl.initialisation import draw, drawing_bytes
+from ntkfl.initialisation import draw as gaussian
 from ntkfl.problem import Problem, Weights
 
 
 @dataclass(frozen=True, eq=False)
-class InitialNetwork:
+class InitialNetwork(Case):
     """Data, Gaussian weights, a radius R that does not depend on them, and a failure probability."""
 
     problem: Problem
@@ -63,11 +69,10 @@ class InitialNetwork:
         Moving every neuron by R along one direction is a perturbation that can be carried out.
         """
         z, x, m = self.preactivations, self.problem.x, self.width
-        reach = self.radius * np.linalg.norm(x, axis=1, keepdims=True) + 1e-12  # rounding counts against the bound
-        on, sure, maybe = ((z >= limit).astype(float) for limit in (0.0, reach, -reach))
+        on, inner = (z >= 0).astype(float), np.abs(x @ x.T)
         both = on @ on.T
-        inner = np.abs(x @ x.T)
-        most = np.linalg.norm(inner * np.maximum(both - sure @ sure.T, maybe @ maybe.T - both)) / m
+        (lost,), (gained,) = changes_within(x, self.weights.hidden, np.array([self.radius]))
+        most = np.linalg.norm(inner * np.maximum(lost, gained)) / m
         found = 0.0
         for direction in (x[0], x.sum(axis=0), np.linalg.eigh(x.T @ x)[1][:, -1]):
             length = np.linalg.norm(direction)
@@ -85,6 +90,10 @@ class InitialNetwork:
         shares = np.arange(1, self.width + 1) / self.width
         i, r = np.unravel_index(np.argmax(shares - np.sqrt(2 / np.pi) * distances / self.sigma), distances.shape)
         return float(distances[i, r]), float(shares[r])
+
+    def redrawn(self, seed: int) -> InitialNetwork:
+        """Another Gaussian network on the same data."""
+        return replace(self, weights=another_network(self.weights, seed, self.sigma))
 
     def describe(self) -> dict:
         """What identifies the case in a report."""
@@ -110,10 +119,16 @@ class InitialNetworkDraw(DerivedDraw):
             problem, draw(setup.width, problem.d, seed, setup.sigma), setup.sigma, radius * setup.sigma
         )
 
+    def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:
+        """What a case of these data takes of memory, whatever the rounds: the network, while it is drawn.
+
+        Args:
+            problem: of the case. width: m. rounds: not used.
+        """
+        return float(drawing_bytes(width, problem.d))
+
     def strategy(self) -> SearchStrategy[InitialNetwork]:
         """Gaussian networks on up to four points, any R and delta."""
-        from bounds.case_strategies import initial_networks
-
         return initial_networks()
 
 
@@ -121,3 +136,19 @@ def initial_network_draws(options: Options) -> tuple[InitialNetworkDraw, ...]:
     """The default families, or the user's data, looked at before training."""
     draws = (replace(base, trials=options.trials or 200) for base in federated_draws(options))
     return tuple(InitialNetworkDraw(base) for base in draws)
+
+
+@cache
+def initial_networks() -> SearchStrategy[InitialNetwork]:
+    """Gaussian networks of any width up to 2^9 and sigma on up to four points, with R and delta of any size."""
+    return _initial_networks()
+
+
+@st.composite
+def _initial_networks(draw: DrawFn) -> InitialNetwork:
+    x = draw(points((1, 4), (1, 3)))
+    width, sigma = draw(sizes(1, 512)), draw(st.one_of(st.just(1.0), log_uniform(0.05, 4)))
+    weights = gaussian(width, x.shape[1], draw(st.integers(0, 2**16)), sigma)
+    problem = Problem(x, draw(labels(len(x))), name="drawn")
+    radius, delta = draw(log_uniform(1e-3, 0.99)), draw(log_uniform(0.02, 0.9))
+    return InitialNetwork(problem, weights, sigma, radius * sigma, delta)

@@ -60,7 +60,7 @@ def get(identifier: str) -> Statement:
 
 
 def find(*words: str) -> tuple[Statement, ...]:
-    """The statements that these words name: ids, files (all their statements), or one of a file, `my.py::mine/T1`.
+    """The statements that these words name: ids, papers and files (all their statements), one of a file (`my.py::T1`).
 
     Raises:
         KeyError: an unknown id, with the nearest. ExtensionError: as `load`.
@@ -68,11 +68,16 @@ def find(*words: str) -> tuple[Statement, ...]:
     found: dict[str, Statement] = {}
     for word in words:
         file, _, identifier = word.partition(PART)
-        chosen = load(file) if is_file(file) else (get(word),)
+        chosen = load(file) if is_file(file) else _of_paper(word) or (get(word),)
         if identifier and is_file(file):
             chosen = tuple(one for one in chosen if one.id == identifier) or _no_such(file, identifier)
         found |= {one.id: one for one in chosen}
     return tuple(found.values())
+
+
+def _of_paper(word: str) -> tuple[Statement, ...]:
+    """All statements of the paper of this name; none where there is no such paper."""
+    return tuple(one for identifier, one in catalogue().items() if identifier.split("/")[0] == word.lower().rstrip("/"))
 
 
 def word_for(statement: Statement) -> str:

@@ -31,7 +31,11 @@ def power(symbol: sp.Symbol, exponent: Any) -> Mutant:
 
 
 def replaced(old: Any, new: Any, name: str, sort: Change = Change.OTHER) -> Mutant:
-    """A subexpression replaced by another."""
+    """A subexpression replaced by another.
+
+    Args:
+        old, new: sympy expressions. name: of the mutant, in reports. sort: how the formula was changed.
+    """
     return Mutant(name, lambda expression: expression.subs(old, new), sort)
 
 

@@ -1,17 +1,33 @@
-"""This project's statements, found by listing the papers' folders: a new file there is a new statement."""
+"""This project's statements, found by listing the papers' folders: a new file there is a new statement.
+
+A new folder with a PAPER is a new paper.
+"""
 
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 import re
 from collections.abc import Iterator
 from functools import cache
 from types import ModuleType
 
+import bounds
 from bounds.statement import Convention, Statement
 
-PAPERS = {"fl-ntk": "bounds.fl_ntk", "fedgucci": "bounds.fedgucci", "averaging": "bounds.averaging"}
+
+def _papers() -> dict[str, str]:
+    """The folders of `bounds` that say which PAPER they are of, by it; those with a PLACE first, in its order."""
+    found = []
+    for info in pkgutil.iter_modules(bounds.__path__):
+        folder = importlib.import_module(f"bounds.{info.name}") if info.ispkg else bounds
+        if hasattr(folder, "PAPER"):
+            found.append((getattr(folder, "PLACE", math.inf), folder.PAPER, folder.__name__))
+    return {paper: package for _, paper, package in sorted(found)}
+
+
+PAPERS = _papers()
 
 
 @cache

@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis.strategies import SearchStrategy
 
 from bounds.formula import Formula
+from bounds.hypothesis import Hypothesis
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 
@@ -48,6 +49,17 @@ class Outcome(StrEnum):
     OPEN = "open"
 
 
+class Nature(StrEnum):
+    """In what way a form differs from what holds."""
+
+    MISPRINT = "misprint"
+    MISSING_HYPOTHESIS = "missing hypothesis"
+    PROOF_GAP = "proof gap"
+    OUT_OF_REACH = "out of reach"
+    READING = "reading"
+    SUBSTANCE = "substance"
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a statement comes from, and what was printed against what was meant."""
@@ -73,30 +85,6 @@ class Convention:
     about: str
     used: str
     printed: str
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """An executable predicate: met by a case when every entry of its margin is surely at least 0."""
-
-    name: str
-    says: str
-    margin: Callable[[Any], Estimate | float]
-
-    def met(self, case: Any) -> bool:
-        """Whether the case meets it, beyond the margin's own error."""
-        return self.least(case) >= 0
-
-    def least(self, case: Any) -> float:
-        """The smallest entry of the margin, its error taken off; NaN where one is unknown."""
-        with precision():
-            margin = self.margin(case)
-        if not isinstance(margin, Estimate) and np.asarray(margin).dtype == bool:
-            raise TypeError(
-                f"the hypothesis {self.name} gives {margin}; it must give a margin, at least 0 where it is met"
-            )
-        found = margin if isinstance(margin, Estimate) else Estimate.exact(margin)
-        return float(np.min(found.lo, initial=np.inf)) + 0.0  # no negative zero
 
 
 class Draw(Protocol):
@@ -143,20 +131,45 @@ class Mutant:
     reverse: bool = False
 
 
+Measure = Callable[[Any], Estimate | tuple[Estimate, ...]]
+Draws = Callable[[Any], tuple[Draw, ...]]
+
+
+@dataclass(frozen=True)
+class Claim(Formula):
+    """A statement in one of its forms: a formula, where it is claimed, and what came out.
+
+    Args:
+        recorded: the settled outcome. witness: where that is violated, gives a stored case that shows it.
+        nature: how this form differs from what holds; None: it does not.
+        hypotheses: that it needs beside the statement's.
+        measure, draws: its left side and its families of cases, where they are not the statement's.
+        note: said beside the formula.
+        consequence: where it differs from what holds, what changes for a reader who relies on it.
+    """
+
+    recorded: Outcome = Outcome.HOLDS
+    nature: Nature | None = None
+    hypotheses: tuple[Hypothesis, ...] = ()
+    measure: Measure | None = None
+    draws: Draws | None = None
+    witness: Callable[[], Any] | None = None
+    note: str = ""
+    consequence: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Statement:
     """One numbered result.
 
     Args:
         id: paper/label, as in the list of statements; title: one line. kind: decides the check. source: where from.
-        forms: a Formula for each form that exists.
+        forms: a Claim for each form that exists.
         constants: the values of the formulas' symbols on a case; `measure`: the left side, an Estimate (an array where
             the claim is made for many rounds or entries), or one for each part. The two share nothing but the case.
         draws: the families of cases it is checked on, given the user's options.
-        measures, form_draws: the left side, or the families of cases, of a form where they are other ones.
-        hypotheses: required by every form; `form_hypotheses`: by one form in addition.
-        mutants: wrong formulas, applied to the form named in `mutate` (default: the last one that is recorded to hold).
-        recorded: the settled outcome of each form. witness: for a form recorded violated, a stored case that shows it.
+        hypotheses: required by every form.
+        mutants: wrong formulas, made of the last form that is recorded to hold.
         necessity: for a hypothesis's name, a case that breaks the claim when only that hypothesis is dropped.
         says_left: how the left side is measured, in words. uses: ids of statements it rests on.
         symbols: what the symbols of its own mean, where the glossary has none of that name or means another thing.
@@ -166,47 +179,40 @@ class Statement:
     title: str
     kind: Kind
     source: Source
-    forms: Mapping[Form, Formula]
+    forms: Mapping[Form, Claim]
     constants: Callable[[Any], Mapping[Any, Any]]
-    measure: Callable[[Any], Estimate | tuple[Estimate, ...]]
-    draws: Callable[[Any], tuple[Draw, ...]]
-    recorded: Mapping[Form, Outcome]
+    measure: Measure
+    draws: Draws
     says_left: str
     hypotheses: tuple[Hypothesis, ...] = ()
-    form_hypotheses: Mapping[Form, tuple[Hypothesis, ...]] = field(default_factory=dict)
-    measures: Mapping[Form, Callable[[Any], Estimate | tuple[Estimate, ...]]] = field(default_factory=dict)
-    form_draws: Mapping[Form, Callable[[Any], tuple[Draw, ...]]] = field(default_factory=dict)
     mutants: tuple[Mutant, ...] = ()
-    witness: Mapping[Form, Callable[[], Any]] = field(default_factory=dict)
     necessity: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     uses: tuple[str, ...] = ()
     symbols: Mapping[Any, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for form, formula in self.forms.items():
-            if not isinstance(formula, Formula):
-                raise TypeError(f"the {form} form of {self.id} is {formula}; it must be a Formula: Formula({formula})")
+        for form, claim in self.forms.items():
+            if not isinstance(claim, Claim):
+                right = f"Claim({claim})" if not isinstance(claim, Formula) else f"Claim({claim.expression}, ...)"
+                raise TypeError(f"the {form} form of {self.id} is {claim}; it must be a Claim: {right}")
         for name, of in (("constants", "a case"), ("measure", "a case"), ("draws", "the options")):
             if not callable(getattr(self, name)):
                 raise TypeError(f"{name} of {self.id} is {getattr(self, name)!r}; it must be a function of {of}")
-        unrecorded = set(self.forms) - set(self.recorded)
-        if unrecorded:
-            raise ValueError(f"{self.id} records no outcome for its form {sorted(unrecorded)[0]}")
         names = {h.name for form in self.forms for h in self.required(form)}
         for name in set(self.necessity) - names:
             raise ValueError(f"{self.id} has a necessity case for {name!r}, which is none of its hypotheses")
 
     def required(self, form: Form) -> tuple[Hypothesis, ...]:
         """The hypotheses of one form."""
-        return self.hypotheses + tuple(self.form_hypotheses.get(form, ()))
+        return self.hypotheses + self.forms[form].hypotheses
 
     def families(self, form: Form, options: Any) -> tuple[Draw, ...]:
         """The families of cases that one form is checked on."""
-        return tuple(self.form_draws.get(form, self.draws)(options))
+        return tuple((self.forms[form].draws or self.draws)(options))
 
     def left(self, form: Form, case: Any) -> tuple[Estimate, ...]:
         """The measured left side of one form on a case, part by part."""
-        measured = self.measures.get(form, self.measure)(case)
+        measured = (self.forms[form].measure or self.measure)(case)
         parts = measured if isinstance(measured, tuple) else (measured,)
         for part in parts:
             if not isinstance(part, Estimate):
@@ -234,11 +240,16 @@ class Statement:
     def solve_for(
         self, symbol: Any, value: float, constants: Mapping[Any, Any], form: Form | None = None
     ) -> list[float]:
-        """The values of a symbol at which the right side equals `value`: say, the width a bound needs."""
+        """The values of a symbol at which the right side equals `value`: say, the width a bound needs.
+
+        Args:
+            symbol: of the formula. value: of its last part. constants: of the other symbols. form: default: the one
+                that mutants are of.
+        """
         return self.forms[form or self.mutated_form].solve_for(symbol, value, constants)
 
     @property
     def mutated_form(self) -> Form:
         """The form that mutants are made of: the last one recorded to hold, else the last one."""
-        holding = [form for form in self.forms if self.recorded[form] is Outcome.HOLDS]
+        holding = [form for form, claim in self.forms.items() if claim.recorded is Outcome.HOLDS]
         return (holding or list(self.forms))[-1]

@@ -120,6 +120,9 @@ def problems(
 ) -> SearchStrategy[Problem]:
     """Problems: data drawn from x (default: unit_data()), a partition of it, and labels.
 
+    Args:
+        x: draws data (n, d). clients: smallest and largest number, both included. bound: of the labels' size.
+
     Raises:
         ValueError: as partitions and labels, whose arguments the others are; where x draws fewer rows than the
             smallest number of clients, when that happens.
@@ -140,6 +143,10 @@ def setups(
     seed: Range = (0, 2**16),
 ) -> SearchStrategy[Setup]:
     """Setups of Algorithm 1 with each field in its range; the defaults are quick to run.
+
+    Args:
+        width, local_steps, rounds, seed: smallest and largest, both included.
+        sigma, eta_local, eta_global: smallest and largest, positive.
 
     Raises:
         ValueError: a range that is empty or reaches what Setup refuses.

@@ -8,20 +8,22 @@ from itertools import combinations
 
 import numpy as np
 
-from bounds.cube_networks import CubeDraw, CubeNetworks
-from bounds.fedgucci.cube_terms import L, barrier, cube_constants, gap
+from bounds.cases.cube_networks import CubeDraw, CubeNetworks
+from bounds.cases.loss_constant import lipschitz_constant
+from bounds.cases.network_pair import NetworkPair
 from bounds.fedgucci.f9 import AT_TRUE_SIDE
+from bounds.fedgucci.premises.cube_terms import L, barrier, cube_constants, gap
 from bounds.fedgucci.r1 import R1
 from bounds.fedgucci.sure import SURE
 from bounds.formula import evaluate
-from bounds.loss_constant import lipschitz_constant
-from bounds.network_pair import NetworkPair
 from experiments.two_layer_training import federated_clients, initial_network, trained
 from ntkfl import data
-from ntkfl.connectivity.barrier import accuracy_barrier
+from ntkfl.connectivity.barrier import A_CROSSING, accuracy_barrier
 from ntkfl.connectivity.network import TwoLayer
+from ntkfl.memory import require
 
 RATE = 1.0
+NETWORKS, CLASSES = 10, 10  # held together beside the clients, and their outputs
 PARTITION = "dirichlet:0.3"
 CUBES = ((8, 4, 0.5, False), (32, 8, 0.5, False), (512, 8, 0.1, False), (4, 64, 1.0, True), (256, 256, 0.1, False))
 
@@ -78,16 +80,23 @@ def trained_rows(
     """Networks trained alone, connected to an anchor, and as clients of FedAvg and FedGuCci, for two and ten classes.
 
     Args:
+        seed: of networks and data.
         images: a data set of `ntkfl.data.BUILT_IN`. samples: of it, half for each of two networks. width: hidden units.
         steps: of gradient descent, local ones over all rounds. clients, rounds: of the federated rows.
         weight: of the connectivity loss. delta: failure probability of Theorem 3.5 and R1.
 
     Raises:
-        ValueError, OSError: data that cannot be had so. FloatingPointError: training overflowed.
+        TooLittleMemory: wide networks or many samples. ValueError, OSError: data that cannot be had so.
+        FloatingPointError: training overflowed.
     """
     chosen = {"target": "one-hot", "center": False, "clients": clients, "partition": PARTITION}
     problem = data.BUILT_IN[images](n=samples, seed=seed, **chosen)
     x, digits, half = problem.x, problem.y.argmax(axis=1), samples // 2
+
+    def needs(width: int, clients: int) -> float:
+        return float(width * (A_CROSSING * len(x) + 8 * (NETWORKS + clients) * (problem.d + CLASSES)))
+
+    require("training the networks", needs, width=width, clients=clients)
     for name, classes in (("even/odd", digits % 2), ("ten classes", digits)):
         rng = np.random.default_rng([seed, 4])
         outputs = int(classes.max()) + 1

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl import interruption
 from ntkfl.connectivity.network import TwoLayer, between, combination
 
 NODES = (0.5 - np.sqrt(0.15), 0.5, 0.5 + np.sqrt(0.15))  # the 3-point Gauss rule on [0, 1]
@@ -14,7 +15,11 @@ SHARES = (5 / 18, 8 / 18, 5 / 18)
 
 
 def initial_network(h: int, features: int, outputs: int, rng: np.random.Generator) -> TwoLayer:
-    """Gaussian layers of variance 2/features and 1/h."""
+    """Gaussian layers of variance 2/features and 1/h.
+
+    Args:
+        h: hidden units. features: of an input. outputs: classes. rng: draws both layers.
+    """
     readout = rng.standard_normal((outputs, h)) / np.sqrt(h)
     return TwoLayer(rng.standard_normal((h, features)) * np.sqrt(2 / features), readout)
 
@@ -32,6 +37,7 @@ def trained(
     """The network after gradient descent on cross-entropy + weight * the loss's mean on the segment to the anchor.
 
     Args:
+        network: the start. x: inputs. steps, rate: of gradient descent.
         classes: (n,), 0..C-1 for C >= 2 outputs. anchor, weight: FedGuCci's Eq (8), the integral over alpha being that
             of the 3-point Gauss rule, whose gradient is exact.
 
@@ -41,6 +47,7 @@ def trained(
     if weight and anchor is None:
         raise ValueError(f"weight is {weight:g} and there is no anchor; the connectivity loss needs one")
     for _ in range(steps):
+        interruption.check()
         hidden, readout = _gradient(network, x, classes)
         if weight and anchor is not None:
             for alpha, share in zip(NODES, SHARES, strict=True):
@@ -71,6 +78,7 @@ def federated_clients(
     by its share of the data. The anchor is the network that the round starts from.
 
     Args:
+        start: the first global network. rounds, local_steps, rate: of the training.
         clients: inputs and classes of each. weight: of the connectivity loss; 0 is FedAvg.
 
     Raises:

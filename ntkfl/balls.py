@@ -16,7 +16,7 @@ import flint
 import numpy as np
 from flint import arb, arb_mat
 
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 
 PRECISION = 128  # bits; enough that a right side's own rounding never decides a comparison
 
@@ -79,12 +79,12 @@ def enclosure(x: arb | list[arb] | arb_mat) -> Estimate:
     """
     if isinstance(x, arb):
         middle, radius = _midpoint_and_radius(x)
-        return Estimate(np.array(middle), np.array(radius), "ball")
+        return Estimate(np.array(middle), np.array(radius), "ball", Rigour.ENCLOSED)
     if isinstance(x, list):
         found = np.array([_midpoint_and_radius(b) for b in x]).reshape(-1, 2)
     else:
         found = np.array([[_midpoint_and_radius(b) for b in row] for row in x.tolist()])
-    return Estimate(found[..., 0], found[..., 1], "ball")
+    return Estimate(found[..., 0], found[..., 1], "ball", Rigour.ENCLOSED)
 
 
 def _midpoint_and_radius(x: arb) -> tuple[float, float]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 from math import isnan, nextafter
 from typing import TYPE_CHECKING
@@ -10,16 +12,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ntkfl import rounding
+
+
+class Rigour(IntEnum):
+    """How far an error bound may be trusted; of several the largest counts."""
+
+    EXACT = 0  # no error: an input, a count
+    ENCLOSED = 1  # a theorem: balls, or the rounding bound of a short computation
+    MEASURED = 2  # float64, its error estimated: two orders of summation, a bound of an author's own making
+    SAMPLED = 3  # a confidence interval
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """A value known to lie within `error` of `value`, elementwise, and how that is known.
 
+    Sums, differences, products, matrix products, `abs`, `squared`, `sqrt` and `norm` of Estimates, and of Estimates
+    with numbers and arrays, which are taken exactly, carry the errors along, those of their own rounding included.
+
     Args:
         value: a number or an array.
         error: half-width of the enclosure, not negative; a number or an array of value's shape.
         method: how the error was obtained: "exact", "ball", "rounding bound", "two summation orders",
-            "Clopper-Pearson 95%", ...
+            "Clopper-Pearson 95%", ...; words for people, on which nothing is decided.
+        rigour: how far the error may be trusted. Where nothing is said it is measured; `exact` says that it is exact.
 
     Raises:
         ValueError: a NaN value, a NaN or negative error, or shapes that do not agree.
@@ -28,10 +48,11 @@ class Estimate:
     value: np.ndarray
     error: np.ndarray
     method: str = "exact"
+    rigour: Rigour = Rigour.MEASURED
 
     if TYPE_CHECKING:  # numbers and lists are accepted; the fields are arrays
 
-        def __init__(self, value: ArrayLike, error: ArrayLike, method: str = ...) -> None: ...
+        def __init__(self, value: ArrayLike, error: ArrayLike, method: str = ..., rigour: Rigour = ...) -> None: ...
 
     def __post_init__(self) -> None:
         value, error = np.array(self.value, float), np.array(self.error, float)  # the caller may go on writing
@@ -71,11 +92,15 @@ class Estimate:
             for one in given.ravel().tolist():
                 if isinstance(one, int) and abs(one) > 2**53 and (one.bit_length() > 1023 or float(one) != one):
                     raise ValueError(f"{one} is no float64: give it rounded, or as an Estimate with its error")
-        return cls(value, np.zeros(()), "exact")
+        return cls(value, np.zeros(()), "exact", Rigour.EXACT)
 
     @classmethod
-    def between(cls, lo, hi, method: str) -> Estimate:
+    def between(cls, lo, hi, method: str, rigour: Rigour = Rigour.MEASURED) -> Estimate:
         """The enclosure with these ends (widened by rounding); an infinite end makes the error infinite.
+
+        Args:
+            lo, hi: the ends, numbers or arrays that broadcast. method: how they were found, for reports.
+            rigour: exact, enclosed, measured or sampled.
 
         Raises:
             ValueError: a NaN end, or a lower end above the upper one.
@@ -88,15 +113,91 @@ class Estimate:
             middle = lo / 2 + hi / 2
             middle = np.where(lo == hi, lo, np.where(np.isfinite(middle), middle, 0.0))
             radius = np.nextafter(np.maximum(hi - middle, middle - lo), np.inf)
-        return cls(middle, np.where(lo == hi, 0.0, radius), method)
+        return cls(middle, np.where(lo == hi, 0.0, radius), method, rigour)
+
+    @classmethod
+    def stacked(cls, parts: Iterable[Operand], axis: int = 0) -> Estimate:
+        """Estimates of one shape, or exact numbers, side by side along a new axis: known no better than any of them.
+
+        Raises:
+            ValueError: no part, or parts of different shapes.
+        """
+        found = [_estimate(part) for part in parts]
+        value, error = (np.stack([getattr(one, name) for one in found], axis) for name in ("value", "error"))
+        known = dict.fromkeys(one.method for one in found if one.rigour is not Rigour.EXACT)
+        return cls(value, error, "; ".join(known) or "exact", max(one.rigour for one in found))
+
+    __array_ufunc__ = None  # an array beside an Estimate leaves the operation to it
+
+    def __add__(self, other: Operand) -> Estimate:
+        other = _estimate(other)
+        return self._with(other, *rounding.added(self.value, self.error, other.value, other.error))
+
+    def __neg__(self) -> Estimate:
+        return Estimate(-self.value, self.error, self.method, self.rigour)
+
+    def __sub__(self, other: Operand) -> Estimate:
+        return self + -_estimate(other)
+
+    def __rsub__(self, other: Operand) -> Estimate:
+        return _estimate(other) + -self
+
+    def __mul__(self, other: Operand) -> Estimate:
+        other = _estimate(other)
+        return self._with(other, *rounding.multiplied(self.value, self.error, other.value, other.error))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __matmul__(self, other: Operand) -> Estimate:
+        other = _estimate(other)
+        return self._with(other, *rounding.product(self.value, self.error, other.value, other.error))
+
+    def __rmatmul__(self, other: Operand) -> Estimate:
+        return _estimate(other) @ self
+
+    def __abs__(self) -> Estimate:
+        return Estimate(np.abs(self.value), self.error, self.method, self.rigour)
+
+    def squared(self) -> Estimate:
+        """Its square, elementwise."""
+        return self * self
+
+    def sqrt(self) -> Estimate:
+        """The square root, elementwise, of what is not negative.
+
+        Raises:
+            ValueError: it surely is.
+        """
+        return self._with(self, *rounding.root(self.value, self.lo, self.hi))
+
+    def log(self) -> Estimate:
+        """The logarithm, elementwise, of what is positive; an enclosure that reaches 0 has no lower end."""
+        return Estimate.between(*rounding.logarithms(self.lo, self.hi), self.method, max(self.rigour, Rigour.ENCLOSED))
+
+    def norm(self, axis: int | None = None) -> Estimate:
+        """The Euclidean norm along an axis, or of all entries."""
+        return self._with(self, *rounding.norm(self.value, self.error, axis))
+
+    def _with(self, other: Estimate, value: np.ndarray, error: np.ndarray) -> Estimate:
+        """What was computed of both: known no better than either."""
+        known = dict.fromkeys(one.method for one in (self, other) if one.rigour is not Rigour.EXACT)
+        method = "; ".join(known) or "rounding bound"
+        return Estimate(value, error, method, max(self.rigour, other.rigour, Rigour.ENCLOSED))
 
     def __getitem__(self, index) -> Estimate:
-        return Estimate(self.value[index], self.error[index], self.method)
+        return Estimate(self.value[index], self.error[index], self.method, self.rigour)
 
     def __str__(self) -> str:
         if self.value.ndim:
             return f"array of shape {self.value.shape} ± {self.error.max(initial=0.0):.1e}"
         return f"{self.value:.6g}" + (f" ± {self.error:.1e}" if self.error else "")
+
+
+Operand = Estimate | ArrayLike
+
+
+def _estimate(operand: Operand) -> Estimate:
+    return operand if isinstance(operand, Estimate) else Estimate.exact(operand)
 
 
 def _end(value: np.ndarray, error: np.ndarray, outward: float) -> np.ndarray:

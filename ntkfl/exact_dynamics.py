@@ -1,80 +1,186 @@
-"""The kernel regime of Algorithm 1: exact dynamics for the infinite-width or any other Gram matrix, and step limits."""
+"""The kernel regime: the exact dynamics of a federated method for the infinite-width or any other Gram matrix."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, overload
 
-import numpy as np
-from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from ntkfl.gram import infinite
-from ntkfl.infinite_width import KernelRegime, StepLimits
+from ntkfl.limit.algorithm1_limit import UnstableSteps, algorithm1_limit, warn_if_unstable
+from ntkfl.limit.convex_loss import LOSSES, ConvexLoss
+from ntkfl.limit.convex_regime import ConvexRegime
+from ntkfl.limit.infinite_width import KernelRegime, StepLimits
+from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.random_regime import RandomRegime, random_regime
 from ntkfl.problem import Problem, Setup
 
-__all__ = ["KernelRegime", "StepLimits", "kernel_regime", "warn_if_unstable"]
+__all__ = [
+    "ConvexLoss",
+    "ConvexRegime",
+    "KernelRegime",
+    "LinearRegime",
+    "RandomRegime",
+    "StepLimits",
+    "UnstableSteps",
+    "convex_regime",
+    "kernel_regime",
+    "random_rounds",
+    "warn_if_unstable",
+]
 
-GRAM_TOLERANCE = 1e-12  # asymmetry and negative eigenvalues, relative to the largest entry and to the norm
+
+@overload
+def kernel_regime(
+    problem: Problem, setup: Setup, gram: ArrayLike | None = None, method: Literal["fl-ntk"] = "fl-ntk"
+) -> KernelRegime: ...
 
 
-def kernel_regime(problem: Problem, setup: Setup, gram: ArrayLike | None = None) -> KernelRegime:
-    """The exact dynamics of Algorithm 1 at infinite width, or in the kernel regime of any other Gram matrix.
+@overload
+def kernel_regime(
+    problem: Problem,
+    setup: Setup,
+    gram: ArrayLike | None = None,
+    method: str = "fl-ntk",
+    options: Mapping[str, Any] | None = None,
+    momentum: float = 0.0,
+) -> KernelRegime | LinearRegime: ...
 
-    Warns (UserWarning, with the limits) when the steps are beyond the stability limit.
+
+def kernel_regime(
+    problem: Problem,
+    setup: Setup,
+    gram: ArrayLike | None = None,
+    method: str = "fl-ntk",
+    options: Mapping[str, Any] | None = None,
+    momentum: float = 0.0,
+) -> KernelRegime | LinearRegime:
+    """The exact dynamics of a federated method at infinite width, or in the kernel regime of any other Gram matrix.
+
+    Every method trains on full batches of all clients, on the sum of squares of each, as Algorithm 1 does. Warns
+    (UnstableSteps, a UserWarning with the limits) when the steps are beyond the stability limit.
 
     Args:
-        problem: data; labels may have several outputs. setup: eta_local, eta_global, local_steps and rounds are used.
+        problem: data; labels may have several outputs. setup: eta_local, local_steps and rounds are used; eta_global by
+            Algorithm 1 (fl-ntk) only, others have a server_rate among their options.
         gram: H, (n, n), e.g. a finite network's H(0) or a deep kernel. Default: `ntkfl.gram.infinite(problem.x)`.
+        method: its name, or a file of yours. options: of the method, as in training.
+        momentum: of the clients' steps, begun anew in each round, as in training.
 
     Raises:
         ValueError: a Gram matrix of the wrong size, not finite, not symmetric or not positive semi-definite, to 1e-12
-            of its largest entry and its norm; below that the asymmetry is averaged out.
+            of its largest entry and its norm; below that the asymmetry is averaged out. An unknown method or option; a
+            method that is not linear in the weights (and why); eta_global given to another method than fl-ntk.
     """
-    regime = _regime(problem, setup, gram)
+    base = algorithm1_limit(problem, setup, gram)
+    plain = method == "fl-ntk" and not options and not momentum
+    regime: KernelRegime | LinearRegime = base if plain else of_method(base, method, options or {}, momentum)
     if regime.step_warning:
-        warnings.warn(regime.step_warning, stacklevel=2)
+        warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
     return regime
 
 
-def warn_if_unstable(problem: Problem, setup: Setup, gram: ArrayLike | None = None) -> str | None:
-    """Warn the caller's caller when the steps pass the stability limit at infinite width (or of `gram`).
+def of_method(
+    regime: KernelRegime, method: str, options: Mapping[str, Any], momentum: float = 0.0, cohort: int | None = None
+) -> LinearRegime:
+    """The regime of another method with the same data, Gram matrix and steps; what is decomposed is used again.
 
-    Returns the warning's text, None where there is nothing to warn of. Raises: as `kernel_regime`. Source: ledger X.3.
+    Args:
+        regime: that of Algorithm 1, with eta_global = 1. method: its name, or a file. options: of the method, as in
+            training.
+        momentum: of the clients, begun anew each round.
+        cohort: clients a round draws, of whose draws this is the mean; None: all take part.
+
+    Raises:
+        ValueError: as `kernel_regime`. It warns of nothing.
     """
-    if gram is None and setup.eta_global <= 1:
-        traces = np.bincount(problem.owner, (problem.x**2).sum(axis=1)) / 2  # |H_cc| <= tr H_cc: spares a large H
-        if setup.eta_local * traces.max() < 2:
-            return None
-    message = _regime(problem, setup, gram).step_warning
-    if message:
-        warnings.warn(message, stacklevel=3)
-    return message
+    from ntkfl.training.engine.linear_rounds import linear_round  # torch, which Algorithm 1 does not need
+    from ntkfl.training.methods import module_of
 
-
-def _regime(problem: Problem, setup: Setup, gram: ArrayLike | None) -> KernelRegime:
-    if gram is None:
-        return KernelRegime(problem, setup, infinite(problem.x))
-    return KernelRegime(problem, setup, _checked_gram(gram, problem.n), own_gram=True)
-
-
-def _checked_gram(gram: ArrayLike, n: int) -> Float[np.ndarray, "n n"]:
-    h = np.asarray(gram, float)
-    if h.shape != (n, n):
-        raise ValueError(f"gram has shape {h.shape}; {n} samples need ({n}, {n})")
-    if not np.isfinite(h).all():
-        i, j = np.argwhere(~np.isfinite(h))[0]
-        raise ValueError(f"gram[{i}, {j}] is {h[i, j]}; every entry must be finite")
-    asymmetry, largest = np.abs(h - h.T).max(), np.abs(h).max()
-    if asymmetry > GRAM_TOLERANCE * largest:
+    setup, name = regime.setup, module_of(method).NAME
+    if setup.eta_global != 1:
         raise ValueError(
-            f"gram is not symmetric: entries differ from their mirror images by up to {asymmetry:.3g}, the largest "
-            f"entry being {largest:.3g}; the kernel regime needs H = H^T"
+            f"eta_global is {setup.eta_global:g}; it is the server step of fl-ntk without options. Give {name} its "
+            "server_rate among the options, where it has one, and leave eta_global at 1"
         )
-    h = (h + h.T) / 2
-    eigenvalues = np.linalg.eigvalsh(h)
-    if eigenvalues[0] < -GRAM_TOLERANCE * np.abs(eigenvalues).max():
+    found = linear_round(method, replace(regime.blocks, cohort=cohort), momentum, options)
+    other = LinearRegime(regime.problem, setup, regime.gram, regime.own_gram, method=name, round=found)
+    vars(other)["_clients"] = regime.blocks.clients  # where `cached_property` looks first
+    return other
+
+
+def random_rounds(
+    problem: Problem,
+    setup: Setup,
+    gram: ArrayLike | None = None,
+    method: str = "fedavg",
+    options: Mapping[str, Any] | None = None,
+    *,
+    participation: float = 1.0,
+    batch_size: int | None = None,
+) -> RandomRegime:
+    """The exact mean and covariance of a method's rounds when clients or batches are drawn, in the kernel regime.
+
+    A round draws its clients without replacement; a local step draws its batch without replacement, independently of
+    the other steps (passes over shuffled samples are something else), and takes n_c/b times the gradient of the batch's
+    sum of squares: in the mean that of the client. Warns (UnstableSteps) when the mean square grows.
+
+    Args:
+        problem, setup, gram, options: as `kernel_regime`. method: fedavg, fedprox, fedavgm, fednova, fl-ntk, or a
+            file of yours whose linear round brings its `server`.
+        participation: share of the clients in a round, as in training. batch_size: samples a local step, at most; None:
+            all of the client's.
+
+    Raises:
+        ValueError: as `kernel_regime`; a method whose clients remember, or do more than plain steps; a participation
+            outside (0, 1], a batch_size below 1.
+
+    Source: the note on further methods, B.
+    """
+    from ntkfl.training.engine.local_plan import LocalWork, cohort_size
+    from ntkfl.training.methods import build
+    from ntkfl.training.objectives import HalfSquares
+
+    cohort = cohort_size(problem.n_clients, participation)
+    LocalWork(batch_size=batch_size)  # which says what a batch size may be
+    base, chosen = algorithm1_limit(problem, setup, gram), options or {}
+    mean = of_method(base, method, chosen, cohort=cohort)
+    weighting = build(method, HalfSquares("sum"), **chosen).weighting
+    regime = random_regime(mean, replace(base.blocks, cohort=cohort), weighting, batch_size)
+    if regime.step_warning:
+        warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
+    return regime
+
+
+def convex_regime(
+    problem: Problem, setup: Setup, gram: ArrayLike | None = None, loss: str | ConvexLoss = "logistic"
+) -> ConvexRegime:
+    """Algorithm 1 on the sum of a convex loss at infinite width, or in the kernel regime of any other Gram matrix.
+
+    Exact too, by a recursion in place of a matrix; and below a bound that no round is run for. Warns (UnstableSteps)
+    when the steps are beyond those that the bound covers.
+
+    Args:
+        problem: data; for the logistic loss labels -1 and +1. setup, gram: as `kernel_regime`.
+        loss: "logistic": log(1 + exp(-y f)); "squares": (f - y)^2 / 2; or a `ConvexLoss` of yours.
+
+    Raises:
+        ValueError: as `kernel_regime`; an unknown loss, labels that it does not take.
+
+    Source: the note on further methods, F.
+    """
+    found = LOSSES.get(loss) if isinstance(loss, str) else loss
+    if found is None:
+        raise ValueError(f"there is no loss {loss!r}; the losses are {', '.join(LOSSES)}, or a ConvexLoss of yours")
+    if not found.labels(problem.y):
         raise ValueError(
-            f"gram has the eigenvalue {eigenvalues[0]:.6g}, the largest being {eigenvalues[-1]:.6g}; "
-            "a Gram matrix is positive semi-definite"
+            f"the labels run from {problem.y.min():g} to {problem.y.max():g}; the {found.name} loss takes "
+            f"{found.accepts}"
         )
-    return h
+    base = algorithm1_limit(problem, setup, gram)
+    regime = ConvexRegime(problem, setup, base.gram, base.own_gram, loss=found)
+    if regime.step_warning:
+        warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
+    return regime

@@ -1,14 +1,16 @@
-"""Modules that others bring: a .py file named by its path, or what an installed package announces as an entry point."""
+"""Modules found by name: those of a folder of ours, a .py file of the user's, what installed packages announce."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import pkgutil
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -80,13 +82,34 @@ def from_source(spec: str | os.PathLike[str], source: bytes) -> Extension:
     return _files[path]
 
 
-def announced(group: str) -> Iterator[Extension]:
-    """Every module that installed packages announce in a group; one that fails is left out, with a warning."""
+def modules_of(package: str) -> Iterator[ModuleType]:
+    """The modules in a package's folder, in the order of their names: there a new file is a new module."""
+    for found in pkgutil.iter_modules(import_module(package).__path__):
+        yield import_module(f"{package}.{found.name}")
+
+
+class LeftOut(UserWarning):
+    """A module that a package announces cannot be used. `each`: every one is shown, though all come from one line."""
+
+    each = True
+
+
+def announced(group: str, check: Callable[[Extension, Sequence[Extension]], object]) -> tuple[Extension, ...]:
+    """Every module that installed packages announce in a group; one that fails is left out, with a warning.
+
+    Args:
+        check: raises an ExtensionError where a module cannot be used beside those that were found before it.
+    """
+    found: list[Extension] = []
     for point in entry_points(group=group):
         try:
-            yield from_package(point)
+            extension = from_package(point)
+            check(extension, found)
         except ExtensionError as error:
-            warnings.warn(f"{error}; it is left out", stacklevel=2)
+            warnings.warn(f"{error}; it is left out", LeftOut, stacklevel=2)
+        else:
+            found.append(extension)
+    return tuple(found)
 
 
 def from_package(point: EntryPoint) -> Extension:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl.memory import require
 from ntkfl.problem import Weights
 
 CHUNK = 1024  # neurons drawn from one key; changing it changes every network
@@ -23,17 +24,31 @@ SIZE = 8192  # values that one compiled call draws
 def draw(width: int, d: int, seed: int, sigma: float = 1.0) -> Weights:
     """The initial network of a seed: hidden (width, d) ~ N(0, sigma^2), signs (width,) uniform on +-1, float64.
 
+    Args:
+        width: m. d: of an input. seed: of the network. sigma: standard deviation of each weight.
+
     Raises:
-        ValueError: width or d not a positive integer, sigma not positive, seed outside 0..2^63-1.
+        ValueError: width or d not a positive integer, sigma not positive, seed outside 0..2^63-1, or a network that
+            this machine's memory does not hold.
     """
-    hidden, signs = zip(*blocks(width, d, seed, sigma), strict=True)
+    pieces = blocks(width, d, seed, sigma)
+    require("drawing the network", lambda width: drawing_bytes(width, d), width=width)
+    hidden, signs = zip(*pieces, strict=True)
     return Weights(np.concatenate(hidden), np.concatenate(signs))
+
+
+def drawing_bytes(width: int, d: int) -> int:
+    """What `draw` takes: the network, and its pieces beside it until they are joined."""
+    return 16 * width * (d + 1)
 
 
 def blocks(width: int, d: int, seed: int, sigma: float = 1.0, block: int = 16) -> Iterator[Weights]:
     """The network of `draw` in consecutive pieces of block * CHUNK neurons (the last may be shorter).
 
     Only one piece is ever held; the numbers do not depend on `block`.
+
+    Args:
+        width, d, seed, sigma: as `draw`. block: CHUNKs of a piece.
 
     Raises:
         ValueError: as `draw`, or block not a positive integer. Raised by the call, before the first piece.
@@ -65,9 +80,10 @@ def _blocks(width: int, d: int, seed: int, sigma: float, block: int) -> Iterator
 
 def _fill(values: Float[np.ndarray, " k"], key: np.ndarray) -> None:
     """Normal values of a key: a value depends on its place only, not on how many there are."""
-    for first in range(0, len(values), SIZE):
-        piece = values[first : first + SIZE]
-        piece[:] = np.asarray(_normal(np.append(key, np.uint32(first))))[: len(piece)]
+    with jax.disable_jit(False):  # also where others have switched compiling off: a seed has one network
+        for first in range(0, len(values), SIZE):
+            piece = values[first : first + SIZE]
+            piece[:] = np.asarray(_normal(np.append(key, np.uint32(first))))[: len(piece)]
 
 
 @jax.jit  # for this size only: compiled for another, erfinv may be rounded differently, and networks would change

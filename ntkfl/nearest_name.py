@@ -7,6 +7,10 @@ from difflib import get_close_matches
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """ " Did you mean ...?", or nothing where none of the known names is as similar as `cutoff` (difflib's ratio)."""
+    """ " Did you mean ...?", or nothing where none of the known names is as similar as `cutoff` (difflib's ratio).
+
+    Args:
+        word: what was given. known: the names there are. cutoff: least similarity, 0 to 1.
+    """
     near = get_close_matches(word.lower(), known, n=1, cutoff=cutoff)
     return f" Did you mean {near[0]!r}?" if near else ""

@@ -71,6 +71,9 @@ def deep_kernel(
     last layer is divided by the root of its fan-in; layers between have variance 2 / fan-in. At depth 2 it is
     `relu_ntk` plus the part of the second layer. Homogeneous of degree 1 in each row.
 
+    Args:
+        x: samples. z: other samples; default: x. depth: layers of weights, at least 2; 2 is one hidden layer.
+
     Raises:
         ImportError: neural-tangents is not installed. ValueError: depth below 2, and as `relu_ntk`.
     """
@@ -90,6 +93,7 @@ def empirical_ntk(
     """J(x) J(z)^T of a network apply(params, x) -> (n, 1), summed over all parameters, by neural-tangents.
 
     Args:
+        apply: the network. params: its parameters, as JAX nests them. x: samples. z: other samples; default: x.
         implementation: 1 contracts Jacobians, 2 uses products of a Jacobian with vectors.
 
     Raises:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ntkfl.problem import Problem, Setup
-from verification.boundary import boundary
 from verification.certification import Certified, certify_after
+from verification.judging.boundary import boundary
 
 SMALLEST_WIDTH, LARGEST_WIDTH = 16, 2**20
-SMALLEST_STEP, LARGEST_STEP = 1e-6, 64.0
+SMALLEST_STEP, LARGEST_STEP = 1e-6, 64.0  # over the largest squared norm of a row, which the stable steps go with
 FIRST_WIDTH = 4096
 RATIO = 1.1  # between what certifies and what does not
 
@@ -43,6 +43,7 @@ def searched(
     """The smallest width at which the network certifies after so many rounds, or the largest eta_local.
 
     Args:
+        problem: data with scalar labels. progress: told each value that was tried, and what was found there.
         setup: where the search begins; the rest of it is kept. after, every: as in `certification.certify_after`.
         steps: look for the largest eta_local instead.
 
@@ -63,13 +64,14 @@ def searched(
             progress(chosen.eta_local if steps else chosen.width, found)
         return found
 
+    unit = 1 / float((problem.x**2).sum(axis=1).max())
     edge = boundary(
         ask,
         lambda found: found is not None and found.found.certified,
         setup.eta_local if steps else min(setup.width, FIRST_WIDTH),
         harder=2.0 if steps else 0.5,
-        easiest=SMALLEST_STEP if steps else LARGEST_WIDTH,
-        hardest=LARGEST_STEP if steps else SMALLEST_WIDTH,
+        easiest=SMALLEST_STEP * unit if steps else LARGEST_WIDTH,
+        hardest=LARGEST_STEP * unit if steps else SMALLEST_WIDTH,
         ratio=RATIO,
     )
     if not seen:

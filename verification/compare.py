@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bounds.formula import Constants, Formula
-from bounds.slopes import slope
+from bounds.ladders.slopes import slope
 from bounds.statement import Form, Kind, Outcome, Statement
 from ntkfl.estimate import Estimate
 
@@ -42,7 +42,10 @@ def compare(
 ) -> Comparison:
     """Compare a measured left side with a right side, entry by entry; the worst entry decides.
 
-    reverse: claim the opposite inequality, as a mutant does: the sides change places.
+    Args:
+        kind: of the claim: which side may be the larger. left, right: the sides, numbers or arrays.
+        lower: the right side of the inequality from below, for two-sided claims.
+        reverse: claim the opposite inequality, as a mutant does: the sides change places.
 
     Raises:
         ValueError: shapes of which neither is the common one, a column against a row, say.
@@ -81,8 +84,8 @@ def compare(
     worst = np.lexsort((ratios.ravel(), codes.ravel()))[-1]
     return Comparison(
         SEVERITY[int(codes.max())],
-        Estimate(l_value.ravel()[worst], l_error.ravel()[worst], left.method),
-        Estimate(r_value.ravel()[worst], r_error.ravel()[worst], right.method),
+        Estimate(l_value.ravel()[worst], l_error.ravel()[worst], left.method, left.rigour),
+        Estimate(r_value.ravel()[worst], r_error.ravel()[worst], right.method, right.rigour),
         float(ratios.max()),
         float(margins.min()),
     )
@@ -105,7 +108,10 @@ def _of_numbers(kind: Kind, left: Estimate, right: Estimate) -> Comparison:
         ratio = 1.0 if low == high else low / high if high > 0 else 0.0 if low < high else inf
         margin = gap / error if error > 0 else inf
     ratio, margin = inf if isnan(ratio) else ratio, 0.0 if isnan(margin) else margin
-    ours, theirs = Estimate(l_value, l_error, left.method), Estimate(r_value, r_error, right.method)
+    ours, theirs = (
+        Estimate(l_value, l_error, left.method, left.rigour),
+        Estimate(r_value, r_error, right.method, right.rigour),
+    )
     return Comparison(SEVERITY[code], ours, theirs, ratio, margin)
 
 
@@ -129,8 +135,10 @@ def judge(
 ) -> Comparison:
     """Evaluate both sides of one form on one case and compare them, part by part; the worst part decides.
 
-    `formula` replaces the form's own and `reverse` turns its inequality round (mutants); `known`: what
-    `statement.measured` gave on this case, where it has been asked already.
+    Args:
+        statement, form: what is claimed. case: where; it is taken to meet the hypotheses.
+        formula: in place of the form's own, as a mutant's. reverse: turn its inequality round, as a mutant does.
+        known: what `statement.measured` gave on this case, where it has been asked already.
     """
     formula = statement.forms[form] if formula is None else formula
     left, constants = statement.measured(form, case) if known is None else known
@@ -164,7 +172,7 @@ def _growth(case: Any, left: Estimate, right: Estimate) -> Comparison:
     beyond = np.flatnonzero((np.atleast_1d(right.hi) <= 0) & (np.atleast_1d(left.lo) > 0))
     if len(beyond):
         one = beyond[0]
-        above, zero = (Estimate(e.value.ravel()[one], e.error.ravel()[one], e.method) for e in (left, right))
+        above, zero = (Estimate(e.value.ravel()[one], e.error.ravel()[one], e.method, e.rigour) for e in (left, right))
         return Comparison(Outcome.VIOLATED, above, zero, np.inf, np.inf)
     exponent = slope(case.sizes, left.value / right.value)
     refuted = Outcome.VIOLATED if (left.lo > 0).all() else Outcome.UNRESOLVED

@@ -10,18 +10,26 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from bounds.case import case_of
 from bounds.options import Options
 from bounds.statement import Draw, Form, Statement
-from verification.check import Check, begun
+from ntkfl import interruption
+from verification.judging.case_memory import fit_together
+from verification.judging.check import Check, begun
 from verification.verdict import Verdict
 
 THREADS, AHEAD = 3, 8  # threads that prepare cases, and how many cases they may be ahead
 
 Progress = Callable[[str, int, int], None]
+Wanted = Callable[[Draw, Any], bool]
 
 
 def verify(statement: Statement, form: Form | None = None, options: Options | None = None) -> list[Verdict]:
-    """Check one statement in one form, or in every form it has."""
+    """Check one statement in one form, or in every form it has.
+
+    Args:
+        statement: the claim. form: one of its forms; default: all. options: data, sizes, steps and seed of the cases.
+    """
     return verify_all([statement], options or Options(), forms=None if form is None else [form])
 
 
@@ -35,6 +43,8 @@ def verify_all(
     """Check many statements; each case is built once and judged for every form that is checked on it.
 
     Args:
+        statements: to check. options: data, sizes, steps and seed of the cases. forms: only these; default: all.
+        progress: told the family, and how many of how many cases are done.
         threads: that prepare cases while others are judged; 0 where other processes have the other cores.
 
     Interrupted (Ctrl-C), it returns the verdicts of what was counted so far, each saying so; interrupted again while
@@ -47,9 +57,18 @@ def verify_all(
             by_draw.setdefault(family, []).append(check)
     done: Counter[Draw] = Counter()
     try:
-        with threadpool_limits(1, user_api="blas"):  # the cases are prepared in threads already
+        if threads and not fit_together(by_draw, options.seed, THREADS + AHEAD):
+            threads = 0  # large cases, one at a time
+
+        def wanted(family: Draw, case: Any) -> bool:
+            return any(check.may_admit(case) for check in by_draw[family])
+
+        with (
+            interruption.released(),
+            threadpool_limits(1, user_api="blas"),  # the cases are prepared in threads already
+        ):
             plan = [(family, options.seed + i) for family in by_draw for i in range(family.trials)]
-            for (family, seed), case in zip(plan, _ahead(plan, threads), strict=True):
+            for (family, seed), case in zip(plan, _ahead(plan, threads, wanted), strict=True):
                 margins: dict[int, float] = {}  # statements and forms have hypotheses in common
                 for check in by_draw[family]:
                     if isinstance(case, _Unbuilt):
@@ -59,17 +78,18 @@ def verify_all(
                 done[family] += 1
                 if progress is not None:
                     progress(family.name, done.total(), len(plan))
+                interruption.check()
     except KeyboardInterrupt:
-        pass
+        interruption.taken()
     verdicts = []
     try:
-        for check in checks:
-            missing = [draw.name for draw in check.draws if done[draw] < draw.trials]
-            notes = (f"interrupted: the cases of {', '.join(missing)} were not all run",) if missing else ()
-            if check.tally.trials or not missing:
-                verdicts.append(check.verdict(options, notes))
+        with interruption.released():
+            for check in checks:
+                missing = [draw.name for draw in check.draws if done[draw] < draw.trials]
+                if check.tally.trials or not missing:
+                    verdicts.append(check.verdict(options, missing))
     except KeyboardInterrupt:  # while a violation was confirmed or a stored case run: what is settled is not lost
-        pass
+        interruption.taken()
     return verdicts
 
 
@@ -86,20 +106,22 @@ class _Unbuilt:
     error: Exception
 
 
-def _ahead(plan: Sequence[tuple[Draw, int]], threads: int) -> Iterator[Any]:
+def _ahead(plan: Sequence[tuple[Draw, int]], threads: int, wanted: Wanted) -> Iterator[Any]:
     """The cases of a plan in order, the next few being prepared in threads while one is judged.
+
+    wanted: whether any check may admit a case; the others are not prepared.
 
     Raises:
         FloatingPointError: a run overflowed, for which the steps that the user chose are too large.
     """
     if not threads:
-        yield from (_built(family, seed) for family, seed in plan)
+        yield from (_built(family, seed, wanted) for family, seed in plan)
         return
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque = deque()
         try:
             for family, seed in plan:
-                waiting.append(pool.submit(_built, family, seed))
+                waiting.append(pool.submit(_built, family, seed, wanted))
                 if len(waiting) > AHEAD:
                     yield waiting.popleft().result()
             while waiting:
@@ -108,11 +130,11 @@ def _ahead(plan: Sequence[tuple[Draw, int]], threads: int) -> Iterator[Any]:
             pool.shutdown(cancel_futures=True)
 
 
-def _built(family: Draw, seed: int) -> Any:
+def _built(family: Draw, seed: int, wanted: Wanted) -> Any:
     try:
         case = family.case(seed)
-        if hasattr(case, "prepare"):
-            case.prepare()
+        if wanted(family, case):
+            case_of(case).prepare()
     except FloatingPointError:
         raise
     except Exception as error:

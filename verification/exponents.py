@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import sympy as sp
 
-from bounds.initial_ladder import InitialLadderDraw
+from bounds.ladders.initial_ladder import InitialLadderDraw
+from bounds.ladders.slopes import NoSlope
+from bounds.ladders.width_ladder import LadderDraw
+from bounds.ladders.width_rate import WidthRate
 from bounds.listing import catalogue
 from bounds.options import Options
-from bounds.slopes import NoSlope
-from bounds.width_ladder import LadderDraw
-from bounds.width_rate import WidthRate
 from ntkfl.estimate import Estimate
 
 FEWEST_WIDTHS, FEWEST_NETWORKS = 4, 2
@@ -43,6 +43,7 @@ def ladders(
     """The statements of exponents by the ladder of widths that they are measured on.
 
     Args:
+        options: data, steps and seed of the ladders.
         largest: width; wider rungs are left out. networks: at each width, at most.
 
     Raises:

@@ -73,6 +73,12 @@ def false_alarms(
     """Judge true forms on fresh batches of cases, of the default size each, until there are so many runs.
 
     Later batches leave out the forms of which a whole batch is one run. An interrupted batch is the last one.
+
+    Args:
+        statements: whose forms recorded to hold are judged. options: of the cases; the seeds of all batches follow from
+            its own.
+        runs: judged at least, over all forms, unless there are too few batches for that.
+        progress: told the family, and how many of how many cases of the batch are done.
     """
     chosen = true_forms(statements)
     described = {(s.id, form): _Described(s.constants) for s, form in chosen}
@@ -88,9 +94,7 @@ def false_alarms(
         for verdict in verdicts:
             key = verdict.id, verdict.form
             counts[key] = _counted(counts[key], verdict, key in by_batch, len(described[key].cases))
-        stopped = len(verdicts) < len(variants) or any(
-            note.startswith("interrupted") for v in verdicts for note in v.notes
-        )
+        stopped = len(verdicts) < len(variants) or not all(verdict.complete for verdict in verdicts)
         variants = [s for s in variants if (s.id, next(iter(s.forms))) not in by_batch] or variants
     return FalseAlarms(tuple(counts.values()), tuple(seeds))
 

@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bounds.formula import Nature
 from bounds.listing import catalogue, papers
-from bounds.statement import BEYOND, Form, Kind, Outcome, Statement
+from bounds.statement import BEYOND, Form, Kind, Nature, Outcome, Statement
 from verification.page import headline, ratio_text
 from verification.plain_text import claim_lines
 from verification.report import MEASURE, escaped, markdown_table, totals, worst_first
-from verification.verdict import Verdict
+from verification.verdict import NOT_REFUTED, Verdict
 
 MEANING = {
     Nature.SUBSTANCE: "The claim fails where it is meant to apply.",
@@ -92,7 +91,9 @@ def _of_paper(paper: str, verdicts: Sequence[Verdict]) -> PaperFindings:
     printed = [v for v in verdicts if v.form is Form.STATED]
     right = sum(v.outcome in SETTLED for v in printed)
     substance = sum(finding.nature is Nature.SUBSTANCE for finding in differing)
-    said = f"Of {len(printed)} printed forms {right} hold as they stand, some of them with a gap in the argument; "
+    untried = sum(v.would_exclude is not None for v in printed)
+    said = f"Of {len(printed)} printed forms {right} hold as they stand, some of them with a gap in the argument"
+    said += f" ({untried} of them are {NOT_REFUTED}, which is all that so few trials can say); " if untried else "; "
     said += f"{substance} {'is an error' if substance == 1 else 'are errors'} of substance."
     return PaperFindings(
         paper,
@@ -109,15 +110,15 @@ def _nature(verdict: Verdict) -> Nature | None:
 
 def _finding(verdict: Verdict, nature: Nature, forms: Mapping[tuple[str, Form], Verdict]) -> Finding:
     statement = catalogue()[verdict.id]
-    formula = statement.forms[verdict.form]
+    claim = statement.forms[verdict.form]
     return Finding(
         verdict,
         statement,
         nature,
         _holding_form(verdict, forms),
-        verdict.outcome.value + _size(verdict) + (", vacuous" if verdict.vacuous else ""),
-        " ".join(filter(None, (sentence(statement.source.note), sentence(formula.note)))),
-        sentence(formula.consequence),
+        verdict.word + _size(verdict) + (", vacuous" if verdict.vacuous else ""),
+        " ".join(filter(None, (sentence(statement.source.note), sentence(claim.note)))),
+        sentence(claim.consequence),
         "; ".join(filter(None, (headline(verdict), verdict.vacuous, verdict.confirmation))),
     )
 
@@ -160,7 +161,7 @@ def _paper_lines(paper: PaperFindings) -> list[str]:
     if paper.as_printed:
         lines += ["", "### Holds as printed", "", ", ".join(escaped(v.id) for v in paper.as_printed) + "."]
     if paper.beyond:
-        rows = [f"- {escaped(v.id)}: {escaped(catalogue()[v.id].title)} ({v.outcome.value})" for v in paper.beyond]
+        rows = [f"- {escaped(v.id)}: {escaped(catalogue()[v.id].title)} ({v.word})" for v in paper.beyond]
         lines += ["", "### Results beyond the paper", "", *rows]
     return lines
 

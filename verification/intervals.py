@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from scipy.special import betaincinv  # as scipy.stats.beta, which is slow to load
 
 
 def upper_limit(failures: int, trials: int, level: float = 0.975) -> float:
-    """Smallest p that `failures` or fewer in `trials` refute at this level (default: a two-sided 95%)."""
+    """Smallest p that `failures` or fewer in `trials` refute at this level (default: a two-sided 95%).
+
+    Args:
+        failures: of the trials, at least 0. trials: independent ones. level: one-sided.
+    """
     return 1.0 if failures >= trials else float(betaincinv(failures + 1, trials - failures, level))
 
 
 def lower_limit(failures: int, trials: int, level: float = 1 - 5e-7) -> float:
-    """Largest p that `failures` or more in `trials` refute at this one-sided level (default: two-sided 1 - 1e-6)."""
+    """Largest p that `failures` or more in `trials` refute at this one-sided level (default: two-sided 1 - 1e-6).
+
+    Args:
+        failures: of the trials, at least 0. trials: independent ones. level: one-sided.
+    """
     return 0.0 if failures == 0 else float(betaincinv(failures, trials - failures + 1, 1 - level))
+
+
+def percent(limit: float) -> str:
+    """A limit that holds from above, rounded up to a tenth of a percent."""
+    return f"{ceil(1000 * limit) / 10:.1f}%"

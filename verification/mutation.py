@@ -64,19 +64,28 @@ class _Kept:
 
 def true_forms(statements: Iterable[Statement]) -> list[tuple[Statement, Form]]:
     """Every form that is recorded to hold."""
-    return [(s, form) for s in statements for form in s.forms if s.recorded[form] is Outcome.HOLDS]
+    return [(s, form) for s in statements for form, claim in s.forms.items() if claim.recorded is Outcome.HOLDS]
 
 
 def only_form(statement: Statement, form: Form, **changed: Any) -> Statement:
-    """The statement with this form alone, and without stored cases."""
-    alone: dict[str, Any] = {"forms": {form: statement.forms[form]}, "recorded": {form: statement.recorded[form]}}
-    return replace(statement, **(alone | {"witness": {}, "necessity": {}} | changed))
+    """The statement with this form alone, and without stored cases.
+
+    Args:
+        statement: with the form. form: the one that is left. changed: other fields of `Statement` to replace.
+    """
+    alone = {form: replace(statement.forms[form], witness=None)}
+    return replace(statement, **({"forms": alone, "necessity": {}} | changed))
 
 
 def mutation_matrix(
     statements: Iterable[Statement], options: Options, progress: Progress | None = None
 ) -> tuple[list[MutantFound], list[Verdict]]:
-    """Run the standard mutants of every true form, and its own, on its cases; with the verdicts that say the rest."""
+    """Run the standard mutants of every true form, and its own, on its cases; with the verdicts that say the rest.
+
+    Args:
+        statements: whose forms recorded to hold are judged. options: data, sizes, steps and seed of the cases.
+        progress: told the family, and how many of how many cases are done.
+    """
     variants, keeps, standard = [], [], {}
     for statement, form in true_forms(statements):
         own = statement.mutants if form is statement.mutated_form else ()

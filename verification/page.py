@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy as sp
 
 from bounds.listing import catalogue
 from bounds.statement import Form, Kind, Outcome, Statement
 from bounds.symbols import GLOSSARY
+from verification.intervals import percent
 from verification.plain_text import claim_lines
-from verification.verdict import Side, Verdict, contradicts_record
+from verification.standing import Standing
 
+if TYPE_CHECKING:
+    from verification.verdict import Side, Verdict
+
+MEASURE = dict.fromkeys((Kind.EQUALITY, Kind.DEFINITION, Kind.EXISTENCE), "|difference|/scale")
+MEASURE[Kind.RATE] = "distance in half-widths"
+PASSES = "passes"  # how what a hypothesis says ends where options are known with which a case is admitted
 LABEL = 12  # columns of the label, its indent included
 KILLED = Outcome.VIOLATED.value
 
@@ -24,17 +31,17 @@ FORM_MEANING = {
 }
 
 
-def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 100, own_data: bool = False) -> str:
+def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 100) -> str:
     """The page of one verdict as plain text, without colour codes.
 
     Args:
+        verdict: to show.
         statement: where the claim and its source are taken from. Default: the one of the catalogue with the verdict's
             id; where there is none, the page goes without them.
         width: columns; longer lines are wrapped between words.
-        own_data: as in `contradicts_record`.
     """
     statement = catalogue().get(verdict.id) if statement is None else statement
-    lines = wrapped(headline(verdict, own_data), width)
+    lines = wrapped(headline(verdict), width)
     entries = [("form", [_form(verdict, statement)])]
     if statement is not None:
         entries += [
@@ -53,7 +60,7 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
         ("tightness", tightness_lines(verdict)),
         ("worst case", [case_text(verdict.worst_case or {})]),
         ("witness", [verdict.witness or ""]),
-        ("confirmed", [verdict.confirmation or ""]),
+        (verdict.standing or "redone", [verdict.confirmation or ""]),
         ("", [""]),
         ("mutants", mutants_lines(verdict)),
         ("needed?", [f"{name}: {finding}" for name, finding in verdict.necessity.items()]),
@@ -68,15 +75,23 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
     return "\n".join(lines)
 
 
-def headline(verdict: Verdict, own_data: bool = False) -> str:
+def headline(verdict: Verdict) -> str:
     """The answer in one sentence."""
-    differs = contradicts_record(verdict, own_data) and verdict.recorded is not Outcome.OPEN
+    differs = verdict.contradicts_record and verdict.recorded is not Outcome.OPEN
     record = f" (DIFFERS from what is recorded: {verdict.recorded.value})" if differs else ""
-    return f"{verdict.id} ({verdict.form.value})  {verdict.outcome.value.upper()}: {answer(verdict)}{record}"
+    record = " (recorded open: nobody has settled it)" if verdict.refutes_open else record
+    whose = " on your data" if verdict.own_data else ""
+    elsewhere = f"; fails elsewhere: {verdict.elsewhere}" if verdict.elsewhere else ""
+    found = f"{verdict.word.upper()}{whose}: {answer(verdict)}{elsewhere}{record}"
+    return f"{verdict.id} ({verdict.form.value})  {found}"
 
 
 def entry(label: str, content: Iterable[str], width: int) -> list[str]:
-    """A label in the margin and its lines beside it, wrapped; nothing where there is no content."""
+    """A label in the margin and its lines beside it, wrapped; nothing where there is no content.
+
+    Args:
+        label: beside the first line. content: texts, a paragraph each. width: of the lines, in characters.
+    """
     lines = []
     for text in content:
         lead = f"  {label}".ljust(LABEL) + " "
@@ -99,7 +114,10 @@ def wrapped(text: str, width: int) -> list[str]:
 
 def amount(value: float, error: float) -> str:
     """A number with as many digits as its error leaves standing, so that no margin is rounded away."""
-    return f"{value:.17g}" if error == 0 else f"{value:.{_digits(value, error)}g} ± {error:.1e}"
+    if error == 0:
+        return f"{value:.17g}"
+    half = f"{error:.2g}" if 1e-3 <= error < 1e4 else f"{error:.1e}"  # 0.75, not 7.5e-01
+    return f"{value:.{_digits(value, error)}g} ± {half}"
 
 
 def ratio_text(ratio: float, digits: int = 4) -> str:
@@ -116,12 +134,19 @@ def _digits(value: float, error: float) -> int:
 def answer(verdict: Verdict) -> str:
     """What was found, without the outcome itself."""
     if verdict.outcome in (Outcome.UNTESTED, Outcome.UNRESOLVED):
-        return verdict.notes[0] if verdict.notes else f"{verdict.unresolved} of {verdict.trials} trials undecided"
+        found = next(iter(verdict.notes), "")
+        reason = next((text for text in verdict.unmet.values() if text.endswith(PASSES)), "")
+        if verdict.outcome is Outcome.UNTESTED and reason:
+            return f"{found}: {reason}"
+        return found if found else f"{verdict.unresolved} of {verdict.trials} trials undecided"
     if verdict.outcome is Outcome.VIOLATED:
         return _violation(verdict)
     if verdict.violated:
         return f"{verdict.violated} of {verdict.trials} trials exceed the bound, as often as it allows"
     touching = f"; {verdict.touches} meet the bound to within their error" if verdict.touches else ""
+    if verdict.would_exclude is not None:
+        untested = f"; they would have excluded a failure probability of {percent(verdict.would_exclude)} or more"
+        touching += f"{untested}, the claim allows less"
     return f"no violation in {verdict.trials} trials{touching}"
 
 
@@ -133,8 +158,9 @@ def _violation(verdict: Verdict) -> str:
     digits = next((d for d in range(4, 17) if f"{left.value:.{d}g}" != f"{right.value:.{d}g}"), 17)
     sides = f"left {left.value:.{digits}g} {between} right {right.value:.{digits}g}"
     by_witness = " and so does the stored case" if verdict.violated else "; the stored case does"
-    stored = by_witness if verdict.witness else ""
-    return f"{sides}; {verdict.violated} of {verdict.trials} trials violate it{stored}"
+    stored = by_witness if verdict.witness and not verdict.own_data else ""
+    only = ", seen but not confirmed: nothing redid it" if verdict.standing is Standing.SEEN else ""
+    return f"{sides}; {verdict.violated} of {verdict.trials} trials violate it{stored}{only}"
 
 
 def symbols(statement: Statement) -> list[tuple[tuple[Any, ...], str]]:
@@ -165,11 +191,14 @@ def _form(verdict: Verdict, statement: Statement | None) -> str:
 def counts_lines(verdict: Verdict) -> list[str]:
     """How the drawn cases add up."""
     rejected = sum(verdict.rejected.values())
-    by_name = ", ".join(f"{name} {count}" for name, count in verdict.rejected.items())
+    by_name = [
+        f"{name} rejected {count}" + (f": {verdict.unmet[name]}" if name in verdict.unmet else "")
+        for name, count in verdict.rejected.items()
+    ]
     outcomes = f"{verdict.holds} holds + {verdict.touches} touches + {verdict.unresolved} unresolved"
     return [
         f"{rejected + verdict.trials} drawn = {rejected} rejected + {verdict.trials} trials",
-        f"rejected by hypothesis: {by_name}" if rejected else "",
+        *by_name,
         f"{verdict.trials} trials = {outcomes} + {verdict.violated} violated",
     ]
 
@@ -217,7 +246,8 @@ def mutants_lines(verdict: Verdict) -> list[str]:
         f"{verdict.mutants_killed} of {verdict.mutants_total} killed" + (": " + ", ".join(killed) if killed else "")
     ]
     survivors = [f"{name} ({found})" for name, found in verdict.mutants.items() if found != KILLED]
-    return lines + ([f"WEAKLY TESTED, survived: {', '.join(survivors)}"] if survivors else [])
+    said = "not told from it on these data" if verdict.own_data else "WEAKLY TESTED, survived"
+    return lines + ([f"{said}: {', '.join(survivors)}"] if survivors else [])
 
 
 def run_with(verdict: Verdict) -> str:

@@ -9,17 +9,14 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import signal
 import sys
-import threading
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
 
 import joblib
 
@@ -27,14 +24,16 @@ from bounds.brought import loaded_files
 from bounds.listing import catalogue
 from bounds.options import Options
 from bounds.statement import Form, Statement
-from verification.check import begun
+from ntkfl import interruption
+from ntkfl.exact_dynamics import UnstableSteps
 from verification.engine import Progress, chosen_forms, verify_all
-from verification.units import Unit, units
+from verification.judging.check import begun
 from verification.verdict import Verdict
-from verification.worker import STOP, serve
+from verification.workers.units import Unit, units
+from verification.workers.worker import STOP, serve
 
 WORTHWHILE = 20.0  # seconds of work below which starting processes costs more than it saves
-PRELOADED = "verification.preloaded"
+PRELOADED = "verification.workers.preloaded"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -66,6 +65,10 @@ def verify_in_processes(
     Statements that other processes cannot look up, since the catalogue has others of these ids or none, are checked in
     this one. Where a process ends on the way (killed, or out of memory), the verdicts
     of what it was checking say so, and the others go on.
+
+    Args:
+        statements: to check. options: data, sizes, steps and seed of the cases. forms: only these; default: all.
+        progress: told the family, and how many of how many cases are done. processes: how many.
 
     Raises:
         ValueError: processes not positive. FloatingPointError: as `verify_all`.
@@ -117,8 +120,8 @@ class _Pool:
     def run(self, processes: int) -> list[Verdict]:
         """All verdicts, in the order of the statements."""
         try:
-            with self._interruptible():
-                for _ in range(processes):
+            with interruption.instead(self._stop):
+                while self.waiting and len(self.workers) < processes:
                     self._start()
                 while self.workers:
                     for connection in wait(list(self.workers)):
@@ -128,6 +131,7 @@ class _Pool:
         finally:
             for worker in self.workers.values():
                 worker.process.kill()
+                worker.process.join()
         order = {key: i for i, key in enumerate((s.id, form) for s, form in chosen_forms(self.statements, self.forms))}
         return sorted(self.verdicts, key=lambda verdict: order[verdict.id, verdict.form])
 
@@ -150,8 +154,8 @@ class _Pool:
             worker.done += 1
             self._counted(1, *content)
         elif kind == "warning":
-            text, filename, lineno = content
-            warnings.warn_explicit(text, UserWarning, filename, lineno)
+            of_steps, text, filename, lineno = content
+            warnings.warn_explicit(text, UnstableSteps if of_steps else UserWarning, filename, lineno)
         elif kind == "overflow":
             raise FloatingPointError(*content)
         else:
@@ -184,26 +188,15 @@ class _Pool:
             self.verdicts.append(check.verdict(self.options))
         self._counted(unit.cases - counted, "given up")
 
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Within it, Ctrl-C hands out no more, and ends what is being checked: its verdicts are of what was counted."""
-
-        def interrupt(*_: Any) -> None:
-            self.waiting.clear()
-            for worker in self.workers.values():
-                if worker.unit is not None and worker.process.pid is not None and worker.process.is_alive():
-                    with suppress(ProcessLookupError):
-                        os.kill(worker.process.pid, STOP)
-
-        before = signal.getsignal(signal.SIGINT)
-        if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
-            yield  # as a job in the background, it is not to be interrupted
-            return
-        signal.signal(signal.SIGINT, interrupt)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
+    def _stop(self) -> None:
+        """Hand out no more, and end what is being checked: its verdicts are of what was counted."""
+        self.waiting.clear()
+        for worker in self.workers.values():
+            if worker.unit is None:
+                worker.process.kill()  # it may still be starting
+            elif worker.process.pid is not None and worker.process.is_alive():
+                with suppress(ProcessLookupError):
+                    os.kill(worker.process.pid, STOP)
 
 
 @contextmanager
@@ -212,12 +205,10 @@ def _for_a_worker() -> Iterator[None]:
     given = ONE_THREAD | {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     before = {name: os.environ.get(name) for name in given}
     os.environ.update(given)
-    main = threading.current_thread() is threading.main_thread()
-    hearing = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
+    resource_tracker.ensure_running()  # lets signals through again when it starts
     try:
-        yield
+        with interruption.blocked():
+            yield
     finally:
-        if main:
-            signal.signal(signal.SIGINT, hearing)
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})

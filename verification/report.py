@@ -11,86 +11,110 @@ from rich.table import Table
 from rich.text import Text
 
 from bounds.statement import Kind, Outcome
-from verification.page import as_text, ratio_text
-from verification.verdict import Verdict, contradicts_record
+from verification.intervals import percent
+from verification.page import MEASURE, answer, as_text, ratio_text
+from verification.standing import Standing
+from verification.verdict import NOT_REFUTED, Verdict
 
 __all__ = [
     "as_json",
     "as_markdown",
     "as_text",
-    "contradicts_record",
     "markdown_table",
     "table",
     "totals",
+    "untested_lines",
     "worst_first",
 ]
 
 ORDER = (Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED, Outcome.TOUCHES, Outcome.HOLDS)
 STYLE = {Outcome.VIOLATED: "red", Outcome.UNRESOLVED: "yellow", Outcome.UNTESTED: "yellow"}
 COLUMNS = ("outcome", "statement", "form", "trials", "tightness", "mutants", "remark")
+OPEN_VIOLATED = "violated, recorded open"
 NUMBERS = ("trials", "tightness", "mutants")
-MEASURE = dict.fromkeys((Kind.EQUALITY, Kind.DEFINITION, Kind.EXISTENCE), "|difference|/scale")
-MEASURE[Kind.RATE] = "distance in half-widths"
 
 
-def worst_first(verdicts: Iterable[Verdict], own_data: bool = False) -> list[Verdict]:
-    """What differs from the record, then violated, unresolved, untested, touches, holds; else in the given order."""
-    return sorted(verdicts, key=lambda v: (not contradicts_record(v, own_data), ORDER.index(v.outcome)))
+def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """What differs from the record, then violated, unresolved, untested, touches, not refuted, holds.
+
+    Else in the given order.
+    """
+
+    def rank(verdict: Verdict) -> tuple[bool, int, bool]:
+        return not verdict.contradicts_record, ORDER.index(verdict.outcome), verdict.would_exclude is None
+
+    return sorted(verdicts, key=rank)
 
 
-def table(verdicts: Iterable[Verdict], own_data: bool = False) -> Table:
+def table(verdicts: Iterable[Verdict]) -> Table:
     """One row a verdict, worst first; fits 80 columns."""
     result = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
     for name in COLUMNS:
         last = name == COLUMNS[-1]
         result.add_column(name, justify="right" if name in NUMBERS else "left", no_wrap=not last, overflow="fold")
-    for verdict in worst_first(verdicts, own_data):
-        style = "bold red" if contradicts_record(verdict, own_data) else STYLE.get(verdict.outcome, "")
-        outcome, *cells = _cells(verdict, own_data)
+    for verdict in worst_first(verdicts):
+        style = "bold red" if verdict.contradicts_record else STYLE.get(verdict.outcome, "")
+        outcome, *cells = _cells(verdict)
         result.add_row(Text(outcome, style), *map(Text, cells))
     return result
 
 
-def totals(verdicts: Sequence[Verdict], own_data: bool = False) -> str:
+def totals(verdicts: Sequence[Verdict]) -> str:
     """One line: how many verdicts of each outcome, and how many differ from what is recorded."""
     found = Counter(verdict.outcome for verdict in verdicts)
-    expected = sum(v.outcome is Outcome.VIOLATED and not contradicts_record(v, own_data) for v in verdicts)
+    violated = [verdict for verdict in verdicts if verdict.outcome is Outcome.VIOLATED]
+    open_ones = sum(verdict.refutes_open for verdict in violated)
+    against = sum(verdict.contradicts_record for verdict in violated)
+    untried = sum(verdict.would_exclude is not None for verdict in verdicts)
     counts = [
-        (found[Outcome.HOLDS], "hold"),
+        (found[Outcome.HOLDS] - untried, "hold"),
+        (untried, NOT_REFUTED),
         (found[Outcome.TOUCHES], "touch"),
         (found[Outcome.UNTESTED], "untested"),
         (found[Outcome.UNRESOLVED], "unresolved"),
-        (expected, "violated as recorded"),
-        (found[Outcome.VIOLATED] - expected, "violated against the record"),
+        (len(violated) - open_ones - against, "violated as recorded"),
+        (open_ones, OPEN_VIOLATED),
+        (against, "violated against the record"),
     ]
     said = ", ".join(f"{count} {word}" for count, word in counts if count) or "none finished"
-    differ = sum(contradicts_record(verdict, own_data) for verdict in verdicts)
+    differ = sum(verdict.contradicts_record for verdict in verdicts)
     noun = "verdict" if len(verdicts) == 1 else "verdicts"
     verb = "differs" if differ == 1 else "differ"
     failed = sum(verdict.error is not None for verdict in verdicts)
+    own_data = any(verdict.own_data or verdict.data_unused for verdict in verdicts)
     measure = "violate what is recorded to hold" if own_data else f"{verb} from what is recorded"
+    elsewhere = sum(verdict.elsewhere is not None for verdict in verdicts)
+    measure += f"; {elsewhere} {'fails' if elsewhere == 1 else 'fail'} elsewhere" if elsewhere else ""
     ended = f"; {failed} ended by an error" if failed else ""
     return f"{len(verdicts)} {noun}: {said}; {differ - failed * own_data} {measure}{ended}"
 
 
-def as_markdown(verdicts: Sequence[Verdict], own_data: bool = False) -> str:
+def untested_lines(verdicts: Iterable[Verdict]) -> list[str]:
+    """Why what is untested is so, and what to do: a line a reason, the commonest last."""
+    reasons = Counter(
+        answer(verdict) for verdict in verdicts if verdict.outcome is Outcome.UNTESTED and verdict.error is None
+    )
+    return [f"untested ({count}): {reason}" for reason, count in reversed(reasons.most_common())]
+
+
+def as_markdown(verdicts: Sequence[Verdict]) -> str:
     """Totals, the table, and the page of every verdict, worst first."""
-    rows = worst_first(verdicts, own_data)
-    lines = ["# Verdicts", "", escaped(totals(verdicts, own_data)) + ".", "", *markdown_table(rows, own_data)]
+    rows = worst_first(verdicts)
+    lines = ["# Verdicts", "", escaped(totals(verdicts)) + ".", "", *markdown_table(rows)]
     for verdict in rows:
         lines += [
             "",
             f"## {escaped(verdict.id)}, {verdict.form.value}",
             "",
-            _fenced(as_text(verdict, own_data=own_data)),
+            _fenced(as_text(verdict)),
         ]
     return "\n".join(lines) + "\n"
 
 
-def markdown_table(verdicts: Iterable[Verdict], own_data: bool = False) -> list[str]:
+def markdown_table(verdicts: Iterable[Verdict]) -> list[str]:
     """The rows of `table` in the given order, as lines of Markdown."""
     lines = [_row(COLUMNS), _row(["---:" if name in NUMBERS else "---" for name in COLUMNS])]
-    return lines + [_row(map(escaped, _cells(verdict, own_data))) for verdict in verdicts]
+    return lines + [_row(map(escaped, _cells(verdict))) for verdict in verdicts]
 
 
 def as_json(verdicts: Iterable[Verdict], provenance: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,22 +127,26 @@ def escaped(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", " ".join(str(text).split()))
 
 
-def _cells(verdict: Verdict, own_data: bool) -> list[str]:
+def _cells(verdict: Verdict) -> list[str]:
     ratios = verdict.tightness or {}
     sharpest = ratio_text(ratios["sharpest"], 3) if "sharpest" in ratios else "-"
     mutants = f"{verdict.mutants_killed}/{verdict.mutants_total}" if verdict.mutants_total else "-"
     rejected = sum(verdict.rejected.values())
     remarks = [
-        f"DIFFERS: recorded {verdict.recorded.value}" if contradicts_record(verdict, own_data) else "",
+        f"DIFFERS: recorded {verdict.recorded.value}" if verdict.contradicts_record else "",
         _decided_by(verdict) if verdict.outcome is Outcome.VIOLATED and not verdict.violated else "",
+        "recorded open" if verdict.refutes_open else "",
+        f"would exclude {percent(verdict.would_exclude)}" if verdict.would_exclude is not None else "",
+        "seen, not confirmed" if verdict.standing is Standing.SEEN else "",
         "FAILED" if verdict.error is not None else "",
         f"exponent ± {verdict.lhs.error:.2g}" if verdict.kind is Kind.RATE and verdict.lhs else "",
         "vacuous" if verdict.vacuous else "",
-        "weakly tested" if verdict.trials and verdict.mutants_killed < verdict.mutants_total else "",
+        "weakly tested" if verdict.weakly_tested else "",
+        f"fails elsewhere: {verdict.elsewhere}" if verdict.elsewhere else "",
         f"{rejected} rejected" if rejected else "",
     ]
     remark = ", ".join(filter(None, remarks))
-    return [verdict.outcome.value, verdict.id, verdict.form.value, str(verdict.trials), sharpest, mutants, remark]
+    return [verdict.word, verdict.id, verdict.form.value, str(verdict.trials), sharpest, mutants, remark]
 
 
 def _decided_by(verdict: Verdict) -> str:

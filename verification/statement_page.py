@@ -12,6 +12,7 @@ def as_text(statement: Statement, width: int = 100, latex: bool = False) -> str:
     """Claim, hypotheses, formulas, source, how each side is measured, mutants and symbols, as plain text.
 
     Args:
+        statement: to show.
         width: columns; longer lines are wrapped between words. latex: the formulas as LaTeX too.
     """
     hypotheses = {h.name: h.says for h in statement.hypotheses}
@@ -19,15 +20,15 @@ def as_text(statement: Statement, width: int = 100, latex: bool = False) -> str:
     lines += entry("kind", [statement.kind.value], width)
     lines += entry("source", [str(statement.source), statement.source.note], width)
     lines += entry("needs", [f"{name}: {says}" for name, says in hypotheses.items()] or ["no hypothesis"], width)
-    for form, formula in statement.forms.items():
-        nature = [f"differs from what holds by: {formula.nature.value}"] if formula.nature else []
-        more = [f"needs also {h.name}: {h.says}" for h in statement.form_hypotheses.get(form, ())]
+    for form, claim in statement.forms.items():
+        nature = [f"differs from what holds by: {claim.nature.value}"] if claim.nature else []
+        more = [f"needs also {h.name}: {h.says}" for h in claim.hypotheses]
         lines += ["", *entry(form.value, claim_lines(statement, form), width)]
         if latex:  # to be copied, so not wrapped
-            lines += [" " * (LABEL + 1) + part for part in formula.latex().split(r" ;\quad ")]
-        lines += entry("", [*more, formula.note], width)
-        lines += entry("", [f"recorded: {statement.recorded[form].value}", *nature], width)
-        if form in statement.witness:
+            lines += [" " * (LABEL + 1) + part for part in claim.latex().split(r" ;\quad ")]
+        lines += entry("", [*more, claim.note], width)
+        lines += entry("", [f"recorded: {claim.recorded.value}", *nature], width)
+        if claim.witness is not None:
             lines += entry("", ["a stored case shows the violation"], width)
     mutants = ", ".join(mutant.name for mutant in statement.mutants)
     meanings = [f"{', '.join(map(symbol_text, group))}: {meaning}" for group, meaning in symbols(statement)]

@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 
 from bounds.statement import Form, Kind, Outcome
+from verification.page import as_text
+from verification.standing import Standing
+
+NOT_REFUTED = "not refuted"
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,13 @@ class Verdict:
     worst trial; `tightness`: the largest left/right and the median (for an equality, of |difference|/scale; for a rate,
     distance from theory in half-widths). `vacuous`: why the bound says nothing that can be run, with the number; None
     where it does. `witness`: what the stored case showed; where that decides, `tightness` has its ratio too. `error`:
-    the exception that ended the check, with its type.
+    the exception that ended the check, with its type. `complete`: all its cases were run; it was not interrupted.
+    `would_exclude`: where the trials are too few to test the small failure probability that a claim allows, and none
+    failed: the smallest one that they would have excluded (at 95%). `standing`: of a violation, whether it was
+    confirmed or only seen; `confirmation` says how. `own_data`: the cases are of the user's own data, and so is the
+    outcome; `data_unused`: there are such data, and the form is not about data; `elsewhere`: with `own_data`, where the
+    form is known to fail on other cases, on which. `unmet`: by hypothesis that rejected cases, the value found, the
+    limit, and where it is known an option with which cases pass.
     """
 
     id: str
@@ -60,17 +70,58 @@ class Verdict:
     provenance: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
     margins: dict[str, float] = field(default_factory=dict)
+    complete: bool = True
+    would_exclude: float | None = None
+    standing: Standing | None = None
+    own_data: bool = False
+    data_unused: bool = False
+    elsewhere: str | None = None
+    unmet: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def word(self) -> str:
+        """The outcome as reports say it: what holds untested, for want of trials, is said to be not refuted."""
+        return NOT_REFUTED if self.would_exclude is not None else self.outcome.value
+
+    @property
+    def weakly_tested(self) -> bool:
+        """Whether a wrong formula was not told from the right one; on data that a user chose that says nothing."""
+        return bool(self.trials) and self.mutants_killed < self.mutants_total and not self.own_data
+
+    @property
+    def tested_and_holds(self) -> bool:
+        """Whether enough was tested and nothing broke it: what is only not refuted, untested or unresolved does not."""
+        return self.error is None and self.complete and self.word in (Outcome.HOLDS, Outcome.TOUCHES)
 
     @property
     def as_recorded(self) -> bool:
-        """Whether the outcome is the settled one; touching a bound is a way of holding."""
+        """Whether the outcome is the settled one; touching a bound is a way of holding.
+
+        A form recorded open has none: it stays open until it is violated, which nobody recorded.
+        """
         found = Outcome.HOLDS if self.outcome is Outcome.TOUCHES else self.outcome
-        return self.error is None and (self.recorded is Outcome.OPEN or found is self.recorded)
+        expected = found is self.recorded or (self.recorded is Outcome.OPEN and found is not Outcome.VIOLATED)
+        return self.error is None and expected
+
+    @property
+    def refutes_open(self) -> bool:
+        """Whether a form that is recorded open is violated: neither as recorded nor against the record."""
+        return self.error is None and (self.outcome, self.recorded) == (Outcome.VIOLATED, Outcome.OPEN)
+
+    @property
+    def contradicts_record(self) -> bool:
+        """Whether the outcome differs from the one that is recorded.
+
+        With the user's own data, on which the recorded outcomes were not settled, only the violation of a form that is
+        recorded to hold counts, and a check that an exception ended. So it is where a check was interrupted. A violated
+        form that is recorded open contradicts nothing; `refutes_open` says it.
+        """
+        if self.own_data or self.data_unused or not self.complete:
+            return self.error is not None or (self.outcome, self.recorded) == (Outcome.VIOLATED, Outcome.HOLDS)
+        return not self.as_recorded and not self.refutes_open
 
     def __str__(self) -> str:
         """The full page."""
-        from verification.page import as_text  # which is made of verdicts
-
         return as_text(self)
 
     def to_json(self) -> dict[str, Any]:
@@ -89,18 +140,9 @@ class Verdict:
         margins = {"margins": {name: float(margin) for name, margin in content.get("margins", {}).items()}}
         words = {"form": Form(content["form"]), "kind": Kind(content["kind"])}
         outcomes = {name: Outcome(content[name]) for name in ("outcome", "recorded")}
-        return cls(**(content | sides | tightness | margins | words | outcomes | {"notes": tuple(content["notes"])}))
-
-
-def contradicts_record(verdict: Verdict, own_data: bool = False) -> bool:
-    """Whether the outcome differs from the one that is recorded.
-
-    own_data: the cases are the user's own, on which the recorded outcomes were not settled: then only the violation of
-    a form that is recorded to hold counts, and a check that an exception ended.
-    """
-    if own_data:
-        return verdict.error is not None or (verdict.outcome, verdict.recorded) == (Outcome.VIOLATED, Outcome.HOLDS)
-    return not verdict.as_recorded
+        standing = {"standing": Standing(content["standing"]) if content.get("standing") else None}
+        given = sides | tightness | margins | words | outcomes | standing | {"notes": tuple(content["notes"])}
+        return cls(**(content | given))
 
 
 def _side(content: dict[str, Any] | None) -> Side | None:

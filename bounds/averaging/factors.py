@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from bounds.ensembles import Ensemble, estimated
+from bounds.cases.ensembles import Ensemble, estimated
 from bounds.statement import Hypothesis
 from bounds.symbols import n
 from ntkfl.balls import precision
@@ -66,4 +66,4 @@ def factors(case: Ensemble) -> dict[Any, Any]:
 def masked(values: np.ndarray, where: np.ndarray) -> Estimate:
     """A matrix of balls as an Estimate that is exactly 0 elsewhere."""
     found = estimated(values)
-    return Estimate(found.value * where, found.error * where, found.method)
+    return found * where

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.ensemble_draws import ensemble_draws
-from bounds.ensembles import Ensemble, estimated, squared
-from bounds.formula import Formula, Nature
+from bounds.cases.ensemble_draws import ensemble_draws
+from bounds.cases.ensembles import Ensemble, estimated, squared
 from bounds.mutants import power, replaced, scaled, sign_flipped
-from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import n
 from ntkfl.balls import precision
 from ntkfl.problem import Problem
@@ -56,15 +55,16 @@ STATEMENTS = (
             "definition of L_k as an expectation. The line above it has n = sum up to N, which is K",
         ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 sp.Trace(counts.T * sums) / n,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
+                witness=three_and_seven,
                 consequence="Nothing in the paper uses the expanded form; who codes it as printed weights clients by "
                 "the square of their sizes.",
             ),
-            Form.REPAIRED: Formula(sp.Trace(counts.T * means) / n),
+            Form.REPAIRED: Claim(sp.Trace(counts.T * means) / n),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=lambda case: case.mean_loss(case.fma_outputs[:1]),
         symbols={
@@ -75,7 +75,6 @@ STATEMENTS = (
         },
         says_left="squared loss of the averaged network of one round, averaged over all samples",
         draws=ensemble_draws,
-        witness={Form.STATED: three_and_seven},
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(n, sp.Rational(1, 2)),

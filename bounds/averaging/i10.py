@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.formula import Formula, Nature
+from bounds.averaging.cases.shared_starts import SharedStarts, shared_start_draws
 from bounds.mutants import index_shifted, power, replaced, scaled, without
-from bounds.shared_starts import SharedStarts, shared_start_draws
-from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K
 from ntkfl.problem import Problem
 
@@ -36,15 +35,16 @@ STATEMENTS = (
             "start), and averaging gains (1 - 1/K) E Var(f | start), all that the start does not explain",
         ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 single,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.SUBSTANCE,
+                witness=four_coins,
                 consequence="Averaging more clients trained on homogeneous data does reduce the variance, down to "
                 "the part that their common start explains; that the gain flattens with K stands.",
             ),
-            Form.REPAIRED: Formula(single - (1 - 1 / K) * within),
+            Form.REPAIRED: Claim(single - (1 - 1 / K) * within),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
         constants=lambda case: {
             single: case.single_variance,
             within: case.variance_given_start,
@@ -58,7 +58,6 @@ STATEMENTS = (
         },
         says_left="variance of the clients' mean output, averaged over the samples, over all I J^K draws of a round",
         draws=shared_start_draws,
-        witness={Form.STATED: four_coins},
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             index_shifted(K, -1),

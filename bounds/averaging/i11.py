@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.draw_counts import CountedDraw
-from bounds.formula import Formula, Nature
 from bounds.mutants import index_shifted, power, replaced, scaled
 from bounds.options import Options
-from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 
@@ -123,23 +122,23 @@ STATEMENTS = (
             ".917 at P = 1, 2, 5, 10), and they agree",
         ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 (window + 1, _left_over(window + 1)),
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
+                witness=lambda: NoisyQuadratic(90, 5),
                 note="for the stored set tau = t-P..t",
                 consequence="The algorithm is right; a server that follows the text stores one model more than it "
                 "uses.",
             ),
-            Form.REPAIRED: Formula((window, _left_over(window)), note="for the set tau = t-P+1..t"),
+            Form.REPAIRED: Claim((window, _left_over(window)), note="for the set tau = t-P+1..t"),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
         constants=lambda case: {window: case.window, contraction: _exact(case)},
         measure=lambda case: (Estimate.exact(case.averaged_models), case.averaged_variance),
         symbols={window: "size P of the window", contraction: "what a round keeps of the distance to the optimum"},
         says_left="number of models that Eq (5) averages; stationary variance of the average on a noisy quadratic, "
         "from the Lyapunov equation of the last P models in rationals",
         draws=_draws,
-        witness={Form.STATED: lambda: NoisyQuadratic(90, 5)},
         mutants=(
             index_shifted(window, -1),
             power(window, 2),

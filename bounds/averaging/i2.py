@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.ensemble_draws import ensemble_draws
-from bounds.ensembles import Ensemble, estimated
-from bounds.formula import Formula
+from bounds.cases.ensemble_draws import ensemble_draws
+from bounds.cases.ensembles import Ensemble, estimated
 from bounds.mutants import replaced, scaled
-from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import IMA, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import n
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
@@ -50,8 +49,7 @@ STATEMENTS = (
             note="holds for the squared loss when the mean output is taken over the law of the outer expectation; "
             "here both run over the same finite set of draws, so that nothing but rounding is left",
         ),
-        forms={Form.STATED: Formula((_decomposed(bias, spread), _decomposed(wens_bias, wens_spread)))},
-        recorded={Form.STATED: Outcome.HOLDS},
+        forms={Form.STATED: Claim((_decomposed(bias, spread), _decomposed(wens_bias, wens_spread)))},
         constants=_constants,
         measure=_measure,
         symbols={

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import sympy as sp
 
-from bounds.formula import Formula
+from bounds.averaging.cases.scale_ladder import ScaleLadder, exponent, scale_ladder_draws
 from bounds.mutants import shifted
-from bounds.scale_ladder import ScaleLadder, exponent, scale_ladder_draws
-from bounds.statement import IMA, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import IMA, Claim, Form, Hypothesis, Kind, Source, Statement
 
 LEAST, LEAST_FIXED = 0.01, 0.002  # a term that decides an exponent must not be lost among higher ones
 MUTANTS = tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2))
@@ -71,8 +70,7 @@ def _in_norm(
         kind=Kind.RATE,
         source=Source(IMA, "Lemma 1, Eq (6)-(7)", note=note),
         hypotheses=hypotheses,
-        forms={Form.REPAIRED: Formula((relu, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim((relu, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
         constants=lambda case: {},
         measure=measure,
         says_left=f"log-log slope of the {norm} of |f_WENS - f_FMA| over x on the circle as Delta falls from 2^-8 to "
@@ -104,8 +102,7 @@ STATEMENTS = (
             "has exponent 1. Uniformly in x see I3-sup, in mean square I3-L2, in mean I3-L1",
         ),
         hypotheses=(OFF_KINK, FIXED_SECOND_ORDER),
-        forms={Form.STATED: Formula((TWO, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
-        recorded={Form.STATED: Outcome.HOLDS},
+        forms={Form.STATED: Claim((TWO, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
         constants=lambda case: {},
         measure=_at_fixed_input,
         says_left="log-log slope of |f_WENS(x) - f_FMA(x)| at one x as Delta falls from 2^-8 to 2^-17: of ReLU "

@@ -17,14 +17,13 @@ from bounds.averaging.factors import (
     shares,
     variance,
 )
-from bounds.ensemble_draws import CLOSE, ensemble_draws
-from bounds.ensembles import Ensemble, ball_array, estimated, squared
-from bounds.formula import Formula
+from bounds.cases.ensemble_draws import CLOSE, ensemble_draws
+from bounds.cases.ensembles import Ensemble, ball_array, estimated, squared
 from bounds.mutants import replaced, scaled, sign_flipped
-from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import IMA, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import n
 from ntkfl.balls import precision
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Problem
 
 remainder = sp.Symbol("R", real=True)
@@ -52,7 +51,7 @@ def locality(case: Ensemble) -> dict:
             remainder: estimated(left_over),
             radius: estimated(norm),
             distance: case.largest_distance,
-            share: Estimate(0.0, 1.0, "ball"),
+            share: Estimate(0.0, 1.0, "ball", Rigour.ENCLOSED),
         }
 
 
@@ -86,17 +85,19 @@ STATEMENTS = (
             "smaller Delta need not mean a smaller loss",
         ),
         forms={
-            Form.STATED: Formula(up_to_distance(DECOMPOSED), note="O(Delta^2) with its constant written out"),
-            Form.REPAIRED: Formula(DECOMPOSED + remainder),
+            Form.STATED: Claim(
+                up_to_distance(DECOMPOSED),
+                hypotheses=(NO_KINK_BETWEEN,),
+                draws=lambda options: ensemble_draws(options, amplitude=CLOSE),
+                note="O(Delta^2) with its constant written out",
+            ),
+            Form.REPAIRED: Claim(DECOMPOSED + remainder),
         },
-        form_hypotheses={Form.STATED: (NO_KINK_BETWEEN,)},
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=lambda case: factors(case) | locality(case),
         measure=lambda case: case.mean_loss(case.fma_outputs),
         symbols=MEANINGS | LOCAL_MEANINGS,
         says_left="squared loss of the network of averaged weights, averaged over draws and samples",
         draws=ensemble_draws,
-        form_draws={Form.STATED: lambda options: ensemble_draws(options, amplitude=CLOSE)},
         necessity={NO_KINK_BETWEEN.name: across_a_kink},
         mutants=(
             replaced(remainder, 0, "remainder dropped", Change.FACTOR),

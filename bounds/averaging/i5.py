@@ -6,11 +6,10 @@ import numpy as np
 import sympy as sp
 
 from bounds.averaging.factors import COVARIANCE, MEANINGS, VARIANCE, covariance, factors, shares, variance
-from bounds.ensemble_draws import ensemble_draws
-from bounds.ensembles import Ensemble
-from bounds.formula import Formula, Nature
+from bounds.cases.ensemble_draws import ensemble_draws
+from bounds.cases.ensembles import Ensemble
 from bounds.mutants import replaced, scaled, sign_flipped
-from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from ntkfl.problem import Problem
 
 
@@ -39,22 +38,22 @@ STATEMENTS = (
             "(excess .004178 = variance) are of a run of its own; the excess is the variance term in every case here",
         ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 2 * VARIANCE + COVARIANCE,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
+                witness=two_coins,
                 note="the double sum over all k, k' is the covariance over k != k' and the variance term once more",
                 consequence="The theorem as it stands in the main text is not affected; a reader who codes the "
                 "appendix counts the variance twice.",
             ),
-            Form.REPAIRED: Formula(VARIANCE + COVARIANCE),
+            Form.REPAIRED: Claim(VARIANCE + COVARIANCE),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
         constants=factors,
         measure=lambda case: case.mean_variance(case.wens_outputs),
         symbols=MEANINGS,
         says_left="variance of the weighted sum of the clients' outputs, averaged over the samples",
         draws=ensemble_draws,
-        witness={Form.STATED: two_coins},
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             sign_flipped(covariance, "the covariance"),

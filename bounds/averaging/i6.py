@@ -7,11 +7,10 @@ import sympy as sp
 
 from bounds.averaging.factors import COVARIANCE, MEANINGS, clients, covariance, factors, masked, shares
 from bounds.averaging.i5 import one_coin_each
-from bounds.ensemble_draws import ensemble_draws
-from bounds.ensembles import Ensemble, estimated, squared
-from bounds.formula import Formula, Nature
+from bounds.cases.ensemble_draws import ensemble_draws
+from bounds.cases.ensembles import Ensemble, estimated, squared
 from bounds.mutants import replaced, scaled, sign_flipped
-from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 
@@ -51,22 +50,22 @@ STATEMENTS = (
             "a round, in which clients share their start",
         ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 sp.Trace(shares.T * apart * shares),
+                recorded=Outcome.VIOLATED,
                 nature=Nature.READING,
+                witness=shared_coin,
                 note="covariances over all pairs of draws, each client drawn on its own",
                 consequence="With the product law the covariance factor disappears from Theorem 1, and with it "
                 "Corollary 1; with the joint law all of it stands.",
             ),
-            Form.REPAIRED: Formula(COVARIANCE),
+            Form.REPAIRED: Claim(COVARIANCE),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=_measure,
         symbols=MEANINGS | {apart: "as C, of clients that are drawn apart"},
         says_left="variance of the weighted ensemble over the draws of a round, less its clients' weighted variances",
         draws=ensemble_draws,
-        witness={Form.STATED: shared_coin},
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             replaced(covariance, apart, "the product law", Change.OTHER),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.ensembles import ball_array, estimated
-from bounds.formula import Formula, Nature
-from bounds.kernel_ladder import ONCE, SQUARED, KernelLadder, approaching, kernel_ladder_draws
+from bounds.averaging.cases.kernel_ladder import ONCE, SQUARED, KernelLadder, approaching, kernel_ladder_draws
+from bounds.cases.ensembles import ball_array, estimated
 from bounds.mutants import power, replaced
-from bounds.statement import IMA, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import IMA, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from ntkfl.balls import enclosure, precision
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 
 eps = sp.Symbol("epsilon", positive=True)
 own = sp.Symbol("n_k", positive=True)
@@ -47,16 +46,12 @@ def _mean_rows(rows: np.ndarray) -> Estimate:
         return estimated(ball_array(rows).sum(axis=1) / rows.shape[1])
 
 
-def _absolute(found: Estimate) -> Estimate:
-    return Estimate(np.abs(found.value), found.error, found.method)
-
-
 def _with_kernel(case: KernelLadder) -> Estimate:
     """The smaller of the remainders of the U- and the V-statistic, MMD in the space of K: whichever was meant."""
-    both = [_absolute(case.remainders(ONCE, unbiased=unbiased)) for unbiased in (True, False)]
+    both = [abs(case.remainders(ONCE, unbiased=unbiased)) for unbiased in (True, False)]
     smaller = np.argmin([found.value for found in both], axis=0)
     value, error = (np.choose(smaller, [getattr(found, part) for found in both]) for part in ("value", "error"))
-    return Estimate(value, error, "ball")
+    return Estimate(value, error, "ball", Rigour.ENCLOSED)
 
 
 def blocks() -> KernelLadder:
@@ -93,21 +88,23 @@ STATEMENTS = (
         ),
         hypotheses=(CONSTANT_DIAGONAL, INVERTIBLE, POSITIVE),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 eps,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
+                witness=blocks,
                 note="O(eps): the remainder of the U- or of the V-statistic with kernel K, whichever is smaller",
                 consequence="MMD must be measured with K^2, without the pairs of equal samples; computed with K, the "
                 "formula gives another number even for orthogonal samples, and changes with the unit of the outputs.",
             ),
-            Form.REPAIRED: Formula(
-                (own - 1) * eps * lam_all / lam + own * eps**2 / (2 * lam), note="unbiased statistic with kernel K^2"
+            Form.REPAIRED: Claim(
+                (own - 1) * eps * lam_all / lam + own * eps**2 / (2 * lam),
+                measure=lambda case: abs(case.remainders(SQUARED, unbiased=True)),
+                note="unbiased statistic with kernel K^2",
             ),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=_with_kernel,
-        measures={Form.REPAIRED: lambda case: _absolute(case.remainders(SQUARED, unbiased=True))},
         symbols={
             eps: "largest |K(x, x')| of two samples of the client",
             own: "number of samples of the client",
@@ -116,7 +113,6 @@ STATEMENTS = (
         },
         says_left="|E_D Var - (n_k/(2 lam) MMD^2 + lam_D - n_k/(2 lam) beta_D)| as eps falls",
         draws=kernel_ladder_draws,
-        witness={Form.STATED: blocks},
         necessity={CONSTANT_DIAGONAL.name: uneven},
         mutants=(
             power(eps, 2),

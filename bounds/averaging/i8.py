@@ -8,11 +8,10 @@ from flint import arb
 
 from bounds.averaging.factors import COVARIANCE, EQUAL_SIZES, MEANINGS, SEVERAL_CLIENTS, VARIANCE, covariance, factors
 from bounds.averaging.i5 import one_coin_each
-from bounds.ensemble_draws import ensemble_draws
-from bounds.ensembles import Ensemble, estimated
-from bounds.formula import Formula, Nature
+from bounds.cases.ensemble_draws import ensemble_draws
+from bounds.cases.ensembles import Ensemble, estimated
 from bounds.mutants import replaced, reversed_comparison, scaled, shifted, sign_flipped
-from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem
@@ -74,13 +73,11 @@ STATEMENTS = (
         ),
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
         forms={
-            Form.STATED: Formula(VARIANCE + COVARIANCE, note="the double sum with k' = k, as printed"),
-            Form.REPAIRED: Formula(COVARIANCE, note="the sum over k' != k, as in Theorem 1"),
+            Form.STATED: Claim(VARIANCE + COVARIANCE, note="the double sum with k' = k, as printed"),
+            Form.REPAIRED: Claim(COVARIANCE, measure=_sharper, note="the sum over k' != k, as in Theorem 1"),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=factors,
         measure=smallest_covariance,
-        measures={Form.REPAIRED: _sharper},
         symbols=MEANINGS,
         says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients; repaired: or minus the "
         "mean variance over K, if that is larger",
@@ -111,19 +108,19 @@ STATEMENTS = (
         ),
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 sp.Integer(0),
+                recorded=Outcome.VIOLATED,
                 nature=Nature.READING,
+                witness=opposed,
                 consequence="That diversity of clients can reduce the loss only to a limited extent is an observation "
                 "of the experiments, not a consequence of Corollary 1.",
             )
         },
-        recorded={Form.STATED: Outcome.VIOLATED},
         constants=lambda case: {},
         measure=smallest_covariance,
         says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients",
         draws=_draws,
-        witness={Form.STATED: opposed},
         mutants=(reversed_comparison(), shifted(sp.Rational(1, 2)), shifted(1), shifted(2)),
         uses=("averaging/I8",),
     ),

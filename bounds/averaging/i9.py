@@ -7,11 +7,10 @@ import sympy as sp
 
 from bounds.averaging.factors import EQUAL_SIZES, MEANINGS, NO_KINK_BETWEEN, SEVERAL_CLIENTS, factors, heter, train
 from bounds.averaging.i4 import LOCAL_MEANINGS, across_a_kink, locality, remainder, up_to_distance
-from bounds.ensemble_draws import CLOSE, ensemble_draws
-from bounds.ensembles import Ensemble, estimated
-from bounds.formula import Formula
+from bounds.cases.ensemble_draws import CLOSE, ensemble_draws
+from bounds.cases.ensembles import Ensemble, estimated
 from bounds.mutants import index_shifted, power, replaced, scaled
-from bounds.statement import IMA, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import IMA, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, n
 from ntkfl.balls import precision
 from ntkfl.problem import Problem
@@ -59,12 +58,15 @@ STATEMENTS = (
             "constant written out, so that the identity is checked to 1e-6. Repaired: with the exact remainder R",
         ),
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
-        form_hypotheses={Form.STATED: (NO_KINK_BETWEEN,)},
         forms={
-            Form.STATED: Formula(up_to_distance(AVERAGED), note="O(Delta^2) with its constant written out"),
-            Form.REPAIRED: Formula(AVERAGED + remainder),
+            Form.STATED: Claim(
+                up_to_distance(AVERAGED),
+                hypotheses=(NO_KINK_BETWEEN,),
+                draws=lambda options: ensemble_draws(options, amplitude=CLOSE, equal=True),
+                note="O(Delta^2) with its constant written out",
+            ),
+            Form.REPAIRED: Claim(AVERAGED + remainder),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=lambda case: case.mean_loss(case.fma_outputs),
         symbols=MEANINGS
@@ -77,7 +79,6 @@ STATEMENTS = (
         },
         says_left="squared loss of the network of averaged weights, averaged over draws and samples",
         draws=lambda options: ensemble_draws(options, equal=True),
-        form_draws={Form.STATED: lambda options: ensemble_draws(options, amplitude=CLOSE, equal=True)},
         necessity={EQUAL_SIZES.name: unequal_and_close, NO_KINK_BETWEEN.name: across_a_kink},
         mutants=(
             index_shifted(K, 1),

@@ -7,16 +7,15 @@ from typing import Any
 
 import sympy as sp
 
-from bounds.cube_networks import CubeDraw, CubeNetworks
+from bounds.cases.cube_networks import CubeDraw, CubeNetworks
+from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.draw_counts import DerivedDraw
-from bounds.fedgucci.cube_bound import LOSS_MUTANT, MUTANTS, NEEDED, cube_bound
-from bounds.fedgucci.cube_families import lengthened
-from bounds.fedgucci.cube_terms import IN_CUBE, C, S, b, d_anc, d_eps, h, signed_value, with_loss
+from bounds.fedgucci.families.cube_families import lengthened
+from bounds.fedgucci.premises.cube_bound import LOSS_MUTANT, MUTANTS, NEEDED, cube_bound
+from bounds.fedgucci.premises.cube_terms import IN_CUBE, C, S, b, d_anc, d_eps, h, signed_value, with_loss
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.formula import Formula, Nature
-from bounds.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.mutants import power
-from bounds.statement import FEDGUCCI, Form, Outcome, Source
+from bounds.statement import FEDGUCCI, Claim, Form, Nature, Outcome, Source
 from bounds.symbols import delta
 
 REST = d_eps * (sp.sqrt(C) * d_eps + d_anc) * sp.log(12 * C * h / delta) / (2 * (1 - delta) ** (2 / S))
@@ -69,22 +68,22 @@ STATEMENTS = (
             "b = 5e5; here b = 1e8). (6) prints sqrt(2) h b, which is true and looser by sqrt(h)",
         ),
         {
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 sp.sqrt(2 * h * b) * REST.subs(C, 1),
                 failure=delta,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
+                hypotheses=(AS_ASSUMED,),
+                measure=signed_value,
+                draws=_long_inputs,
+                witness=long_input,
                 consequence="with inputs longer than 1 the printed number is too small by a factor sqrt(b); normalised "
                 "inputs, b = 1, are not affected",
             ),
-            Form.REPAIRED: Formula(with_loss(sp.sqrt(2 * h) * b * REST), failure=delta),
+            Form.REPAIRED: Claim(with_loss(sp.sqrt(2 * h) * b * REST), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: long_input},
-        measures={Form.STATED: signed_value},
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
-        form_hypotheses={Form.STATED: (AS_ASSUMED,), Form.REPAIRED: (LIPSCHITZ_LOSS,)},
         necessity=NEEDED,
-        form_draws={Form.STATED: _long_inputs},
         says_left="as for F9; as printed: E_x z_x in balls at the alpha where E_x "
         "|z_x| is largest, a value of the function whose supremum is the barrier of |f - y| for labels below every "
         "output",

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.cube_networks import CubeNetworks
-from bounds.fedgucci.segment_terms import ROUNDING, loss_at, pair
+from bounds.cases.cube_networks import CubeNetworks
+from bounds.fedgucci.cases.segment_terms import ROUNDING, loss_at, pair
 from bounds.fedgucci.x1 import crossings, mean_square, small_draws
-from bounds.formula import Formula
 from bounds.mutants import power, replaced, scaled, sign_flipped
-from bounds.statement import FEDGUCCI, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from ntkfl.connectivity.barrier import connectivity_loss
-from ntkfl.connectivity.path_loss import squared_error
-from ntkfl.connectivity.segment import Segment
+from ntkfl.connectivity.paths.path_loss import squared_error
+from ntkfl.connectivity.paths.segment import Segment
 from ntkfl.estimate import Estimate
 
 outer_low, middle, outer_high, own_loss, beta = sp.symbols("Q_- Q_0 Q_+ L beta", positive=True)
@@ -36,7 +35,7 @@ def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
     found = connectivity_loss(*pair(case), case.x, case.y)
     at_first = float(squared_error(Segment(*pair(case), case.x), case.y).at(1.0))
     total = at_first + BETA * float(found.value)
-    return found, Estimate(total, 2 * float(found.error) + 4e-16 * total, found.method)
+    return found, Estimate(total, 2 * float(found.error) + 4e-16 * total, found.method, found.rigour)
 
 
 GAUSS = (5 * outer_low + 8 * middle + 5 * outer_high) / 18
@@ -52,8 +51,7 @@ STATEMENTS = (
             note="a definition; the squared loss is quartic between the kinks, so the rule of degree 5 on each piece "
             "has no error, where one global rule of 5 points errs by 1e-4. One uniform alpha a batch is unbiased",
         ),
-        forms={Form.STATED: Formula((GAUSS, own_loss + beta * GAUSS))},
-        recorded={Form.STATED: Outcome.HOLDS},
+        forms={Form.STATED: Claim((GAUSS, own_loss + beta * GAUSS))},
         constants=_constants,
         measure=_measure,
         symbols={

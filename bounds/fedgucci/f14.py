@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.cube_networks import CubeNetworks
+from bounds.cases.cube_networks import CubeNetworks
+from bounds.fedgucci.cases.segment_terms import ROUNDING, mean_loss
 from bounds.fedgucci.f1b import accuracy
-from bounds.fedgucci.far_labels import far_label_draws
-from bounds.fedgucci.segment_terms import ROUNDING, mean_loss
-from bounds.formula import Formula
+from bounds.fedgucci.families.far_labels import far_label_draws
 from bounds.mutants import index_shifted, replaced, scaled, sign_flipped, without
-from bounds.statement import FEDGUCCI, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FEDGUCCI, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import K
 from ntkfl.connectivity.barrier import group_accuracy_barrier, group_barrier
 from ntkfl.connectivity.network import TwoLayer
@@ -44,7 +43,7 @@ def _constants(case: CubeNetworks) -> dict:
 def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
     """The loss barrier, and 1 less the accuracy barrier: its scale is never 0."""
     drop = group_accuracy_barrier(case.networks, case.x, _signs(case))
-    return group_barrier(case.networks, case.x, case.y), Estimate(1 - drop.value, drop.error, drop.method)
+    return group_barrier(case.networks, case.x, case.y), 1 - drop
 
 
 SOME_ACCURATE = Hypothesis(
@@ -66,8 +65,7 @@ STATEMENTS = (
             "mean. Squared loss here",
         ),
         hypotheses=(SOME_ACCURATE,),
-        forms={Form.STATED: Formula((mean_network_loss - losses / K, mean_accuracy / (accuracies / K)))},
-        recorded={Form.STATED: Outcome.HOLDS},
+        forms={Form.STATED: Claim((mean_network_loss - losses / K, mean_accuracy / (accuracies / K)))},
         constants=_constants,
         measure=_measure,
         symbols={

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cube_bound import MUTANTS, cube_bound
-from bounds.fedgucci.cube_families import counted, scattered, sharp_draws
-from bounds.fedgucci.cube_terms import IN_CUBE, SYMBOLS, K, cube_constants, d_anc, group_deviation, mean_spread, side
+from bounds.fedgucci.families.cube_families import counted, scattered, sharp_draws
+from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
+from bounds.fedgucci.premises.cube_terms import (
+    IN_CUBE,
+    SYMBOLS,
+    K,
+    cube_constants,
+    d_anc,
+    group_deviation,
+    mean_spread,
+    side,
+)
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.formula import Formula
 from bounds.mutants import power
-from bounds.statement import FEDGUCCI, Form, Source
+from bounds.statement import FEDGUCCI, Claim, Form, Source
 from bounds.symbols import delta
 
 spread = sp.Symbol("a", positive=True)
@@ -26,12 +34,7 @@ STATEMENTS = (
             "true for K >= 2, and for K = 1 there is nothing to bound. |.| of a vector is its l2 norm. K Hoeffding "
             "events, at delta/(2K) each",
         ),
-        {
-            Form.STATED: Formula(
-                (side + d_anc) * sp.sqrt(sp.log(4 * K / delta) / 2) * spread,
-                failure=delta / 2,
-            )
-        },
+        {Form.STATED: Claim((side + d_anc) * sp.sqrt(sp.log(4 * K / delta) / 2) * spread, failure=delta / 2)},
         constants=lambda case: cube_constants(case) | {spread: mean_spread(case)},
         measure=lambda case: group_deviation(case)[0],
         symbols=SYMBOLS | {spread: "(1/K) sum_i |(U_i - mean U) x|_2"},

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cube_bound import MUTANTS, cube_bound
-from bounds.fedgucci.cube_families import counted, gap_draws, scattered, sharp_draws
-from bounds.fedgucci.cube_terms import (
+from bounds.fedgucci.families.cube_families import counted, gap_draws, scattered, sharp_draws
+from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
+from bounds.fedgucci.premises.cube_terms import (
     IN_CUBE,
     MORE_OUTPUTS,
     K,
@@ -18,8 +18,7 @@ from bounds.fedgucci.cube_terms import (
     side,
 )
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.formula import Formula
-from bounds.statement import FEDGUCCI, Form, Source
+from bounds.statement import FEDGUCCI, Claim, Form, Source
 from bounds.symbols import delta
 
 PRINTED = sp.sqrt(2) / 2 * side * (side + d_anc) * b * sp.sqrt(h) * sp.log(4 * h * K**2 / delta)
@@ -42,15 +41,18 @@ STATEMENTS = (
             "each, which by (J_C) of R1 adds sqrt((C-1)/(12K))",
         ),
         {
-            Form.STATED: Formula(PRINTED, failure=delta),
-            Form.REPAIRED: Formula(REPAIRED, failure=delta),
+            Form.STATED: Claim(
+                PRINTED,
+                failure=delta,
+                measure=lambda case: group_deviation(case)[0],
+                draws=lambda options: counted(sharp_draws(options)),
+            ),
+            Form.REPAIRED: Claim(REPAIRED, failure=delta),
         },
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
         measure=mean_group_deviation,
-        measures={Form.STATED: lambda case: group_deviation(case)[0]},
         says_left="E_x |z(x)|_2; as printed: |z(x)| at the first input, fixed before the draw",
         draws=lambda options: counted(gap_draws(options)),
-        form_draws={Form.STATED: lambda options: counted(sharp_draws(options))},
         mutants=MUTANTS,
         necessity={"in-the-cube": scattered},
         uses=("fedgucci/F15",),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.curved_valley import CurvedValley, CurvedValleyDraw
-from bounds.formula import Formula, Nature
+from bounds.fedgucci.cases.curved_valley import CurvedValley, CurvedValleyDraw
 from bounds.mutants import power, replaced, reversed_comparison, scaled, without
-from bounds.statement import FEDGUCCI, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FEDGUCCI, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 
 eps, gamma, Gamma = sp.symbols("epsilon gamma Gamma", positive=True)
 NEAR_ZERO = 1e-24  # a minimiser that is a float has a loss of some 1e-32
@@ -44,18 +43,18 @@ STATEMENTS = (
             "Hessian norm on a rectangle (1.0047); here the loss is linear from |y + c| = 6 on, so that it is smooth "
             "on the whole plane, with gamma = 1.0177",
         ),
-        form_hypotheses={Form.STATED: (MINIMISER,)},
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 PRINTED,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.SUBSTANCE,
+                hypotheses=(MINIMISER,),
+                witness=planar_counterexample,
                 consequence="a low barrier to the common anchor does not carry over to the client's own minimiser with "
                 "a term of second order in the heterogeneity alone; a term of first order has to be added",
             ),
-            Form.REPAIRED: Formula(MOVED),
+            Form.REPAIRED: Claim(MOVED),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: planar_counterexample},
         constants=lambda case: {eps: case.old_supremum, gamma: case.smoothness, Gamma: case.shift},
         measure=lambda case: case.new_supremum,
         symbols={

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cube_bound import NEEDED, cube_bound
-from bounds.fedgucci.cube_families import counted, group_draws, unit_loss_draws
-from bounds.fedgucci.cube_terms import (
+from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
+from bounds.fedgucci.f16 import REPAIRED
+from bounds.fedgucci.families.cube_families import counted, group_draws, unit_loss_draws
+from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
+from bounds.fedgucci.premises.cube_bound import NEEDED, cube_bound
+from bounds.fedgucci.premises.cube_terms import (
     IN_CUBE,
     SYMBOLS,
     K,
@@ -19,13 +22,9 @@ from bounds.fedgucci.cube_terms import (
     mean_group_deviation,
     with_loss,
 )
-from bounds.fedgucci.f16 import REPAIRED
-from bounds.fedgucci.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
 from bounds.fedgucci.sure import SURE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.formula import Formula, Nature
-from bounds.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
-from bounds.statement import FEDGUCCI, Form, Source
+from bounds.statement import FEDGUCCI, Claim, Form, Nature, Source
 from bounds.symbols import delta
 
 STATED = sp.sqrt(2 * h) * b / (2 * (1 - delta) ** (2 / S)) * d_eps * (d_eps + d_anc) * sp.log(4 * h * K**2 / delta)
@@ -47,31 +46,29 @@ STATEMENTS = (
             "for C outputs (F16); where d is to be traded for a volume of low loss, R5 does it without gamma and Gamma",
         ),
         {
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 STATED,
                 failure=delta,
-                nature=Nature.PROOF_GAP,
                 trivial=SURE,
+                nature=Nature.PROOF_GAP,
+                hypotheses=(AS_ASSUMED, CONNECTED),
+                measure=mean_group_deviation,
+                draws=lambda options: (*counted(unit_loss_draws(options)), *low_loss_draws(options, own=True)),
                 consequence="the dependence on gamma and Gamma is not established; the barrier of the group is bounded "
                 "without them, and without growth in the number of clients",
             ),
-            Form.REPAIRED: Formula(with_loss(REPAIRED), failure=delta),
+            Form.REPAIRED: Claim(with_loss(REPAIRED), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
         },
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
-        form_hypotheses={Form.STATED: (AS_ASSUMED, CONNECTED), Form.REPAIRED: (LIPSCHITZ_LOSS,)},
         # as printed its left side is the gap of the outputs, into which no loss enters: nothing shows that
         # Assumption 3.2 is needed
         necessity={name: case for name, case in NEEDED.items() if name != AS_ASSUMED.name}
         | {CONNECTED.name: hardly_connected},
         measure=lambda case: (mean_group_deviation(case), group_loss(case)),
-        measures={Form.STATED: mean_group_deviation},
         symbols=SYMBOLS | {d_eps: "S-th root of the volume of the networks with a loss below the level d_* refers to"},
         says_left="first part and as printed: E_x |z(x)|_2, which the group barrier of a convex 1-Lipschitz loss does "
         "not exceed; second part: the group barrier of the case's loss",
         draws=group_draws,
-        form_draws={
-            Form.STATED: lambda options: (*counted(unit_loss_draws(options)), *low_loss_draws(options, own=True))
-        },
         uses=("fedgucci/F16", "fedgucci/F17", "fedgucci/R4", "fedgucci/R5"),
     ),
 )

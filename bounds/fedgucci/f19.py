@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.anchor_window import AnchorWindow, AnchorWindowDraw
-from bounds.formula import Formula
+from bounds.fedgucci.cases.anchor_window import AnchorWindow, AnchorWindowDraw
 from bounds.mutants import index_shifted, power, scaled, sign_flipped, without
-from bounds.statement import FEDGUCCI, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FEDGUCCI, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N, t
 from ntkfl.connectivity.barrier import connectivity_loss
 from ntkfl.estimate import Estimate
@@ -39,7 +38,10 @@ def _measure(case: AnchorWindow) -> tuple[Estimate, ...]:
     total = own_loss + case.beta * float(np.mean([value.value for value in found]))
     error = case.beta * max(float(value.error) for value in found) + 64 * EPS * abs(total)
     rounds = (len(held), held[0], held[-1])
-    return (*(Estimate.exact(count) for count in rounds), Estimate(total, error, found[0].method))
+    return (
+        *(Estimate.exact(count) for count in rounds),
+        Estimate(total, error, found[0].method, max(e.rigour for e in found)),
+    )
 
 
 STATEMENTS = (
@@ -55,11 +57,10 @@ STATEMENTS = (
             "loss is (r^2 + r r_a + r_a^2)/3, which checks (12) in closed form",
         ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 (sp.Min(t, N), sp.Max(1, t - N + 1), t, own + beta * (own + (cross + anchors) / size) / 3)
             )
         },
-        recorded={Form.STATED: Outcome.HOLDS},
         constants=_constants,
         measure=_measure,
         symbols={

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.cube_networks import CubeDraw, CubeNetworks, cube_draws
-from bounds.fedgucci.segment_terms import pair, sides, stacked
-from bounds.formula import Formula
+from bounds.cases.cube_networks import CubeDraw, CubeNetworks, cube_draws
+from bounds.fedgucci.cases.segment_terms import pair, sides
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.options import Options
-from bounds.statement import FEDGUCCI, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FEDGUCCI, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import alpha
 from ntkfl.connectivity.barrier import accuracy_barrier
 from ntkfl.connectivity.network import TwoLayer, between
@@ -21,7 +20,11 @@ BESIDE = 1e-9  # the accuracy jumps where the supremum is taken; its limit is re
 
 
 def accuracy(network: TwoLayer, x: np.ndarray, y: np.ndarray) -> float:
-    """The share of samples with y f > 0, by evaluating the network."""
+    """The share of samples with y f > 0, by evaluating the network.
+
+    Args:
+        network: of one output. x: inputs, (n, l). y: ±1, (n,); f = 0 counts as wrong.
+    """
     return float((network.outputs(x) * y > 0).mean())
 
 
@@ -45,7 +48,7 @@ def _constants(case: CubeNetworks) -> dict:
 def _measure(case: CubeNetworks) -> Estimate:
     """1 - B: 1 at both ends, for B = 0 there, and at the barrier; so that the scale is never 0."""
     found = accuracy_barrier(*pair(case), case.x, case.y).value
-    return stacked([Estimate.exact(1.0), Estimate.exact(1.0), Estimate(1 - found.value, found.error, found.method)])
+    return Estimate.stacked([Estimate.exact(1.0), Estimate.exact(1.0), 1 - found])
 
 
 BOTH_ACCURATE = Hypothesis(
@@ -80,8 +83,7 @@ STATEMENTS = (
             "correct; then it is at least 0 by the ends and at most 1 because no accuracy is negative",
         ),
         hypotheses=(BOTH_ACCURATE, NO_DEAD_INPUT),
-        forms={Form.STATED: Formula(between_accuracy / (alpha * first_accuracy + (1 - alpha) * second_accuracy))},
-        recorded={Form.STATED: Outcome.HOLDS},
+        forms={Form.STATED: Claim(between_accuracy / (alpha * first_accuracy + (1 - alpha) * second_accuracy))},
         constants=_constants,
         measure=_measure,
         symbols={

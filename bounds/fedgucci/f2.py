@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.circle_neuron import CircleNeuron, CircleNeuronDraw
-from bounds.formula import Formula, Nature
-from bounds.loss_steepness import LossDraw, LossSteepness
+from bounds.fedgucci.cases.circle_neuron import CircleNeuron, CircleNeuronDraw
+from bounds.fedgucci.cases.loss_steepness import LossDraw, LossSteepness
 from bounds.mutants import power, replaced, scaled, without
-from bounds.statement import FEDGUCCI, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import b
 from ntkfl.connectivity.losses import LOSSES
 from ntkfl.estimate import Estimate
@@ -48,17 +47,17 @@ STATEMENTS = (
             "barrier takes here as L",
         ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 sp.Integer(1),
+                recorded=Outcome.VIOLATED,
                 nature=Nature.READING,
+                witness=two_classes,
                 consequence="With cross-entropy every bound must be multiplied by sqrt 2, |z| read as the l2 norm of "
                 "the vector of gaps, and the bounds for C outputs taken (F9, R1, R1g, sure, R4); with the squared loss "
                 "by 2R. For scalar logistic loss nothing changes.",
             ),
-            Form.REPAIRED: Formula(lipschitz),
+            Form.REPAIRED: Claim(lipschitz),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: two_classes},
         constants=_steepness_constants,
         measure=lambda case: case.steepest(),
         symbols={lipschitz: "1 for absolute and logistic, sqrt 2 for cross-entropy, 2R for squared"},
@@ -84,16 +83,16 @@ STATEMENTS = (
             "3.8 only in (51). Repaired: the constant on |u| >= r, attained at |u| = r",
         ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 readout * b / sp.pi,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.SUBSTANCE,
+                witness=short_row,
                 consequence="A ReLU network meets the assumption only on weights whose rows stay away from 0; a bound "
                 "that contains gamma (Theorem 3.8) is infinite on a domain with a dead row.",
             ),
-            Form.REPAIRED: Formula(readout * b / (sp.pi * length)),
+            Form.REPAIRED: Claim(readout * b / (sp.pi * length)),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: short_row},
         constants=lambda case: {readout: case.readout, length: case.length, b: case.radius},
         measure=lambda case: case.curvature(),
         symbols={readout: "readout weight v > 0", length: "|u|, of the hidden weight", b: "|x|, on a circle"},

@@ -6,12 +6,11 @@ from fractions import Fraction
 
 import sympy as sp
 
-from bounds.fedgucci.low_loss_families import wide_cube_draws
-from bounds.formula import Formula, Nature
-from bounds.low_loss_cube import LowLossCube
-from bounds.low_loss_region import LowLossDraw, LowLossRegion
+from bounds.fedgucci.cases.low_loss_cube import LowLossCube
+from bounds.fedgucci.cases.low_loss_region import LowLossDraw, LowLossRegion
+from bounds.fedgucci.families.low_loss_families import wide_cube_draws
 from bounds.mutants import index_shifted, power, reversed_comparison, scaled, without
-from bounds.statement import FEDGUCCI, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FEDGUCCI, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import n_parameters, side
 from ntkfl.estimate import Estimate
 
@@ -76,17 +75,15 @@ STATEMENTS = (
             "with it d_eps, which grows with the box otherwise. Continuity of L is enough. Losses with exact volumes",
         ),
         forms={
-            Form.STATED: Formula((SHARE, SHARE)),
-            Form.REPAIRED: Formula((volume_inside / side**n_parameters, SHARE)),
+            Form.STATED: Claim((SHARE, SHARE), draws=lambda options: (*_draws(options), *wide_cube_draws(options))),
+            Form.REPAIRED: Claim((volume_inside / side**n_parameters, SHARE)),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=lambda case: (case.probability(), case.probability()),
         symbols=SYMBOLS,
         says_left="the share of the cube from which the segment to the anchor stays at or below eps, in balls; of "
         "networks, sampled, each segment exactly",
         draws=_draws,
-        form_draws={Form.STATED: lambda options: (*_draws(options), *wide_cube_draws(options))},
         mutants=(
             scaled(sp.Rational(99, 100)),
             index_shifted(n_parameters, 1),
@@ -107,18 +104,18 @@ STATEMENTS = (
             "that E_eps is no star, and yet P = |E_eps|/d (the proof turns L >= eps into L > eps). Right is: equality "
             "if and only if E_eps without the cube and without the connected set are null",
         ),
-        form_hypotheses={Form.STATED: (_inside(2), STAR), Form.REPAIRED: (_inside(1), STAR)},
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 SHARE,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.SUBSTANCE,
+                hypotheses=(_inside(2), STAR),
+                witness=wide_well,
                 consequence="d_eps/d may exceed 1 for a star within d of the anchor, where the probability cannot: "
                 "equality needs the cube of half-side d/2, and (5) itself is untouched.",
             ),
-            Form.REPAIRED: Formula(SHARE),
+            Form.REPAIRED: Claim(SHARE, hypotheses=(_inside(1), STAR)),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: wide_well},
         constants=_constants,
         measure=lambda case: case.probability(),
         symbols=SYMBOLS,

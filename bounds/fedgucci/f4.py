@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.formula import Formula
+from bounds.fedgucci.cases.uniform_sum import UniformSum, UniformSumDraw
 from bounds.mutants import power, replaced, reversed_comparison, scaled
-from bounds.statement import FEDGUCCI, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import side
-from bounds.uniform_sum import UniformSum, UniformSumDraw
 from ntkfl.estimate import Estimate
 
 level, weight_square = sp.symbols("t a_2", positive=True)
@@ -35,10 +34,9 @@ STATEMENTS = (
             "sinh(s)/s <= exp(s^2/6) because 6^k k! <= (2k+1)!, so the constant 6 holds as well",
         ),
         forms={
-            Form.STATED: Formula(2 * sp.exp(-2 * RATE)),
-            Form.REPAIRED: Formula(2 * sp.exp(-6 * RATE)),
+            Form.STATED: Claim(2 * sp.exp(-2 * RATE)),
+            Form.REPAIRED: Claim(2 * sp.exp(-6 * RATE)),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=lambda case: case.probability(),
         symbols={level: "level t", weight_square: "|a|_2^2, the sum of the squared weights"},

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.cube_networks import CubeNetworks
-from bounds.fedgucci.fixed_input import HALF_WAY, IN_CUBE, fixed_input_draws, product_with, relu_change, size_of
-from bounds.fedgucci.segment_terms import distance_of_sides, pair
+from bounds.cases.cube_networks import CubeNetworks
+from bounds.fedgucci.cases.segment_terms import distance_of_sides, pair
+from bounds.fedgucci.families.fixed_input import (
+    HALF_WAY,
+    IN_CUBE,
+    fixed_input_draws,
+    product_with,
+    relu_change,
+    size_of,
+)
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.formula import Formula
 from bounds.mutants import power, replaced, reversed_comparison, scaled
-from bounds.statement import FEDGUCCI, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import alpha, delta, side
 from ntkfl.estimate import Estimate
 
@@ -47,13 +53,7 @@ STATEMENTS = (
             "independent; k = 6 as in the paper. Both right sides fail together, with probability delta/k at most",
         ),
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
-        forms={
-            Form.STATED: Formula(
-                (alpha * TAIL * moved, alpha * (1 - alpha) * TAIL * sides_apart),
-                failure=delta / k,
-            )
-        },
-        recorded={Form.STATED: Outcome.HOLDS},
+        forms={Form.STATED: Claim((alpha * TAIL * moved, alpha * (1 - alpha) * TAIL * sides_apart), failure=delta / k)},
         constants=_constants,
         measure=_measure,
         symbols={

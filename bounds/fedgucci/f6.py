@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.cube_networks import EPS, CubeDraw, CubeNetworks, cube_draws
-from bounds.fedgucci.segment_terms import ALPHAS, ROUNDING, distance_of_sides, pair, sides
+from bounds.cases.cube_networks import EPS, CubeDraw, CubeNetworks, cube_draws
+from bounds.fedgucci.cases.segment_terms import ALPHAS, ROUNDING, distance_of_sides, pair, sides
 from bounds.fedgucci.x2 import kink_terms
-from bounds.formula import Formula
 from bounds.mutants import power, replaced, reversed_comparison, scaled
 from bounds.options import Options
-from bounds.statement import FEDGUCCI, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import alpha, anchor_norm
 from ntkfl.estimate import Estimate
 
@@ -66,13 +65,11 @@ STATEMENTS = (
             "give half of the paper's sum of the two, and only units whose sign differs between the networks count",
         ),
         forms={
-            Form.STATED: Formula(alpha * (1 - alpha) * anchor_norm * sides_apart),
-            Form.REPAIRED: Formula(alpha * (1 - alpha) * anchor_norm * crossing),
+            Form.STATED: Claim(alpha * (1 - alpha) * anchor_norm * sides_apart, measure=_as_printed),
+            Form.REPAIRED: Claim(alpha * (1 - alpha) * anchor_norm * crossing),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=_measure,
-        measures={Form.STATED: _as_printed},
         symbols={
             sides_apart: "|(U_2 - U_1) x|_2",
             crossing: "the same over the units with (U_1 x)_i (U_2 x)_i < 0",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.cube_networks import CubeNetworks
-from bounds.fedgucci.fixed_input import IN_CUBE, fixed_input_draws
-from bounds.fedgucci.segment_terms import ROUNDING, distance_of_sides, stacked
+from bounds.cases.cube_networks import CubeNetworks
+from bounds.fedgucci.cases.segment_terms import ROUNDING, distance_of_sides
+from bounds.fedgucci.families.fixed_input import IN_CUBE, fixed_input_draws
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.formula import Formula
 from bounds.mutants import power, reversed_comparison, scaled
-from bounds.statement import FEDGUCCI, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FEDGUCCI, Claim, Form, Kind, Source, Statement
 from bounds.symbols import b, delta, h, l, side
 from ntkfl.estimate import Estimate
 
@@ -37,7 +36,7 @@ def _mean_distance(case: CubeNetworks) -> tuple[Estimate, Estimate]:
     """The mean over the inputs, and their largest."""
     apart = distance_of_sides(case)
     mean = Estimate(apart.value.mean(), apart.error.mean() + 1e-14 * apart.value.mean(), ROUNDING)
-    return mean, stacked([mean, apart[int(np.argmax(apart.value))]])
+    return mean, Estimate.stacked([mean, apart[int(np.argmax(apart.value))]])
 
 
 HOEFFDING = sp.sqrt(h * sp.log(2 * h * k / delta))
@@ -56,13 +55,15 @@ STATEMENTS = (
         ),
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
         forms={
-            Form.STATED: Formula((side * length * HOEFFDING, side * b * HOEFFDING), failure=delta / k),
-            Form.REPAIRED: Formula((side * sp.sqrt(h * l * moment), side * b * sp.sqrt(h * l))),
+            Form.STATED: Claim(
+                (side * length * HOEFFDING, side * b * HOEFFDING),
+                failure=delta / k,
+                measure=lambda case: (distance_of_sides(case)[0],) * 2,
+            ),
+            Form.REPAIRED: Claim((side * sp.sqrt(h * l * moment), side * b * sp.sqrt(h * l))),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=_mean_distance,
-        measures={Form.STATED: lambda case: (distance_of_sides(case)[0],) * 2},
         symbols={
             k: "number of events of the union bound, 6",
             length: "|x| of the input at hand",

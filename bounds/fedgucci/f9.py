@@ -8,10 +8,12 @@ import numpy as np
 import sympy as sp
 from hypothesis.strategies import SearchStrategy
 
-from bounds.cube_networks import CubeDraw, CubeNetworks
-from bounds.fedgucci.cube_bound import MUTANTS, NEEDED, SAYS_BOTH, cube_bound
-from bounds.fedgucci.cube_families import gap_draws, scattered, unit_loss_draws
-from bounds.fedgucci.cube_terms import (
+from bounds.cases.cube_networks import CubeDraw, CubeNetworks
+from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
+from bounds.fedgucci.families.cube_families import gap_draws, scattered, unit_loss_draws
+from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
+from bounds.fedgucci.premises.cube_bound import MUTANTS, NEEDED, SAYS_BOTH, cube_bound
+from bounds.fedgucci.premises.cube_terms import (
     IN_CUBE,
     C,
     S,
@@ -27,12 +29,9 @@ from bounds.fedgucci.cube_terms import (
     side,
     with_loss,
 )
-from bounds.fedgucci.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
 from bounds.fedgucci.sure import SURE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.formula import Formula, Nature
-from bounds.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
-from bounds.statement import FEDGUCCI, Form, Kind, Outcome, Source
+from bounds.statement import FEDGUCCI, Claim, Form, Kind, Nature, Outcome, Source
 from bounds.symbols import delta
 
 LOG = sp.log(12 * C * h / delta)
@@ -99,23 +98,23 @@ STATEMENTS = (
             "in everyday cases",
         ),
         {
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 THEOREM.subs(C, 1),
                 failure=delta,
-                nature=Nature.PROOF_GAP,
                 trivial=SURE,
+                nature=Nature.PROOF_GAP,
+                hypotheses=(AS_ASSUMED, CONNECTED),
+                measure=barrier,
+                draws=lambda options: (*unit_loss_draws(options), *low_loss_draws(options)),
                 consequence="none for the inequality, which is true; but for inputs spread over the ball and up to a "
                 "thousand hidden units it says less than a bound without probability (the sure bound), so it does not "
                 "by itself explain small barriers",
             ),
-            Form.REPAIRED: Formula(with_loss(AT_TRUE_SIDE), failure=delta),
+            Form.REPAIRED: Claim(with_loss(AT_TRUE_SIDE), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
         },
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
-        form_hypotheses={Form.STATED: (AS_ASSUMED, CONNECTED), Form.REPAIRED: (LIPSCHITZ_LOSS,)},
         necessity=NEEDED | {CONNECTED.name: hardly_connected},
-        measures={Form.STATED: barrier},
         says_left=SAYS_BOTH + "; as printed: the second part alone",
-        form_draws={Form.STATED: lambda options: (*unit_loss_draws(options), *low_loss_draws(options))},
         uses=("fedgucci/R1g",),
     ),
     cube_bound(
@@ -130,25 +129,25 @@ STATEMENTS = (
             "along u_1 - u_2. Repaired: the bound that holds surely for every x",
         ),
         {
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 AT_TRUE_SIDE.subs(C, 1),
                 failure=delta,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.READING,
+                hypotheses=(FAILURE_PROBABILITY,),
+                measure=absolute_value,
+                draws=_worst_inputs,
+                witness=lambda: worst_input(0),
                 consequence="(32) may be averaged over data fixed before the draw; it is no bound for inputs chosen "
                 "after the networks are seen, such as adversarial ones",
             ),
-            Form.REPAIRED: Formula(EVERY_INPUT),
+            Form.REPAIRED: Claim(EVERY_INPUT),
         },
         kind=Kind.UPPER,
         hypotheses=(IN_CUBE,),
-        form_hypotheses={Form.STATED: (FAILURE_PROBABILITY,)},
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: lambda: worst_input(0)},
         constants=cube_constants,
-        measures={Form.STATED: absolute_value},
         measure=gap,
         draws=gap_draws,
-        form_draws={Form.STATED: _worst_inputs},
         necessity={"in-the-cube": scattered},
         says_left="sup over alpha of E_x |z_x(alpha)|_2, exactly for one output; as printed: |z_x(alpha)| in balls at "
         "one input chosen after the draw and one alpha, which the supremum over both is not below",

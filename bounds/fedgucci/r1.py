@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cube_bound import cube_bound
-from bounds.fedgucci.cube_terms import MORE_OUTPUTS, SPREAD, VECTOR_TAIL, N, d_anc, side, with_loss
-from bounds.formula import Formula
-from bounds.statement import BEYOND, Form, Source
+from bounds.fedgucci.premises.cube_bound import cube_bound
+from bounds.fedgucci.premises.cube_terms import MORE_OUTPUTS, SPREAD, VECTOR_TAIL, N, d_anc, side, with_loss
+from bounds.statement import BEYOND, Claim, Form, Source
 from bounds.symbols import delta
 
 R1 = SPREAD / 2 * (d_anc / 2 + side * (1 + MORE_OUTPUTS + sp.sqrt(sp.log(4 * N / delta) / 6)))
@@ -27,6 +26,6 @@ STATEMENTS = (
             "would need log(2N/delta)/12 in place of log(4N/delta)/6. " + VECTOR_TAIL + " Here p = delta/(2N), "
             "sigma <= (d/sqrt 12)(1 - alpha)|(U_1 - U_2) x|, given U_1 and U_2",
         ),
-        {Form.REPAIRED: Formula(with_loss(R1), failure=delta)},
+        {Form.REPAIRED: Claim(with_loss(R1), failure=delta)},
     ),
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cube_bound import cube_bound
-from bounds.fedgucci.cube_terms import MORE_OUTPUTS, C, b, d_anc, h, side, with_loss
-from bounds.formula import Formula
-from bounds.statement import BEYOND, Form, Source
+from bounds.fedgucci.premises.cube_bound import cube_bound
+from bounds.fedgucci.premises.cube_terms import MORE_OUTPUTS, C, b, d_anc, h, side, with_loss
+from bounds.statement import BEYOND, Claim, Form, Source
 from bounds.symbols import delta
 
 LOG = sp.log(12 * C * h / delta)
@@ -26,7 +25,7 @@ STATEMENTS = (
             "sqrt((C-1)/12) + sqrt(y/6) <= sqrt(2Cy) for y >= log 12, it implies Eq (32), in C outputs as F9 has it, "
             "under E_x and sup over alpha, and so Theorem 3.5 as its proof has it",
         ),
-        {Form.REPAIRED: Formula(with_loss(R1G), failure=delta)},
+        {Form.REPAIRED: Claim(with_loss(R1G), failure=delta)},
         uses=("fedgucci/R1",),
     ),
 )

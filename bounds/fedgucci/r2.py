@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.fedgucci.cube_terms import SYMBOLS, L
-from bounds.formula import Formula
-from bounds.loss_constant import LIPSCHITZ_LOSS
+from bounds.cases.loss_constant import LIPSCHITZ_LOSS
+from bounds.cases.network_pair import NetworkPair, NetworkPairDraw, SteepPairDraw
+from bounds.fedgucci.premises.cube_terms import SYMBOLS, L
 from bounds.mutants import replaced, reversed_comparison, scaled, sign_flipped, without
-from bounds.network_pair import NetworkPair, NetworkPairDraw, SteepPairDraw
-from bounds.statement import BEYOND, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from ntkfl.connectivity.network import TwoLayer
 
 p, q = sp.symbols("p q", positive=True)
@@ -40,8 +39,7 @@ STATEMENTS = (
             "and R2, which sees the gap of the outputs but not how flat the loss is there, does not tell the two apart",
         ),
         hypotheses=(LIPSCHITZ_LOSS,),
-        forms={Form.REPAIRED: Formula(L * (p / 4 + q))},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim(L * (p / 4 + q))},
         constants=lambda case: {
             L: case.lipschitz,
             p: case.bilinear_term,

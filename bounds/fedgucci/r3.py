@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from scipy.special import gammaln
 
-from bounds.case_strategies import log_uniform
-from bounds.cube_networks import CubeDraw, CubeNetworks
+from bounds.cases.cube_networks import CubeDraw, CubeNetworks
 from bounds.draw_counts import DerivedDraw
-from bounds.fedgucci.cube_bound import cube_bound
-from bounds.fedgucci.cube_terms import IN_CUBE, MORE_OUTPUTS, SYMBOLS, N, b, cube_constants, h, l, side
+from bounds.fedgucci.premises.cube_bound import cube_bound
+from bounds.fedgucci.premises.cube_terms import IN_CUBE, MORE_OUTPUTS, SYMBOLS, N, b, cube_constants, h, l, side
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.formula import Formula
 from bounds.mutants import power, replaced, reversed_comparison, scaled
-from bounds.statement import BEYOND, Change, Form, Hypothesis, Source
+from bounds.part_strategies import log_uniform
+from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Source
 from bounds.symbols import delta
 from ntkfl.estimate import Estimate
 
@@ -165,7 +164,7 @@ STATEMENTS = (
             "outputs. A bound on the gap of the outputs; a barrier is at most the loss's constant times it. Theorem "
             "3.5 is of first order in d, which is necessary at U_anc = 0 only",
         ),
-        {Form.REPAIRED: Formula(R3, failure=delta)},
+        {Form.REPAIRED: Claim(R3, failure=delta)},
         hypotheses=(
             IN_CUBE,
             FAILURE_PROBABILITY,

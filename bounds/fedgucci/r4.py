@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cube_bound import cube_bound
-from bounds.fedgucci.cube_families import group_draws
-from bounds.fedgucci.cube_terms import MORE_OUTPUTS, SPREAD, K, L, d_anc, group_loss, mean_group_deviation, side
-from bounds.formula import Formula
-from bounds.statement import BEYOND, Form, Source
+from bounds.fedgucci.families.cube_families import group_draws
+from bounds.fedgucci.premises.cube_bound import cube_bound
+from bounds.fedgucci.premises.cube_terms import (
+    MORE_OUTPUTS,
+    SPREAD,
+    K,
+    L,
+    d_anc,
+    group_loss,
+    mean_group_deviation,
+    side,
+)
+from bounds.statement import BEYOND, Claim, Form, Source
 from bounds.symbols import delta
 
 TAIL = MORE_OUTPUTS + sp.sqrt(sp.log(2 / delta) / 6)
@@ -28,9 +36,7 @@ STATEMENTS = (
             "data fixed before the draw, x uniform in the ball being s = b/sqrt(l+2). The quantity itself may rise or "
             "fall with K",
         ),
-        {
-            Form.REPAIRED: Formula((WITHOUT_K, WITH_K, L * WITH_K), failure=delta),
-        },
+        {Form.REPAIRED: Claim((WITHOUT_K, WITH_K, L * WITH_K), failure=delta)},
         measure=lambda case: (*(mean_group_deviation(case),) * 2, group_loss(case)),
         says_left="first parts: E_x |z(x)|_2, z the output of the mean network less the mean output; last part: the "
         "group barrier of the case's loss",

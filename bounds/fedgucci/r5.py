@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.formula import Formula
-from bounds.loss_table import LossTable, LossTableDraw, exact_ball
+from bounds.fedgucci.cases.loss_table import LossTable, LossTableDraw, exact_ball
 from bounds.mutants import power, replaced, reversed_comparison, scaled
-from bounds.statement import BEYOND, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import delta
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
@@ -63,12 +62,7 @@ STATEMENTS = (
             Hypothesis("few-failures", "K delta < 1", _margin),
             Hypothesis("few-joint-failures", "delta_K < .632, a little below 1 - 1/e", _joint_margin),
         ),
-        forms={
-            Form.REPAIRED: Formula(
-                (d_eps / (1 - K * delta) ** (1 / S), d_eps / (1 + sp.log(1 - joint)) ** (1 / S)),
-            )
-        },
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim((d_eps / (1 - K * delta) ** (1 / S), d_eps / (1 + sp.log(1 - joint)) ** (1 / S)))},
         constants=_constants,
         measure=_measure,
         symbols={

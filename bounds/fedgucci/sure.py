@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.corners import corner_draws
-from bounds.fedgucci.cube_bound import MUTANTS, cube_bound
-from bounds.fedgucci.cube_families import loss_draws
-from bounds.fedgucci.cube_terms import IN_CUBE, SPREAD, C, L, d_anc, h, side, with_loss
-from bounds.formula import Formula
-from bounds.loss_constant import LIPSCHITZ_LOSS
+from bounds.cases.loss_constant import LIPSCHITZ_LOSS
+from bounds.fedgucci.families.corners import corner_draws
+from bounds.fedgucci.families.cube_families import loss_draws
+from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
+from bounds.fedgucci.premises.cube_terms import IN_CUBE, SPREAD, C, L, d_anc, h, side, with_loss
 from bounds.mutants import replaced, scaled, without
-from bounds.statement import BEYOND, Change, Form, Kind, Source
+from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source
 
 SURE = SPREAD / 2 * (side * sp.sqrt(C * h) / 2 + d_anc / 2)
 
@@ -27,7 +26,7 @@ STATEMENTS = (
             "side of Theorem 3.5 at the true d whenever sqrt(h) <= 2 sqrt(2) log(12h/delta): up to 1114 hidden units "
             "at delta = .1",
         ),
-        {Form.REPAIRED: Formula(with_loss(SURE))},
+        {Form.REPAIRED: Claim(with_loss(SURE))},
         kind=Kind.UPPER,
         hypotheses=(IN_CUBE, LIPSCHITZ_LOSS),
         draws=lambda options: loss_draws(options) + corner_draws(options),

@@ -7,13 +7,12 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds.cube_networks import CubeNetworks
-from bounds.fedgucci.far_labels import far_label_draws
-from bounds.fedgucci.segment_terms import ROUNDING, loss_at, pair, sides, stacked
-from bounds.formula import Formula
+from bounds.cases.cube_networks import CubeDraw, CubeNetworks
+from bounds.fedgucci.cases.segment_terms import ROUNDING, loss_at, pair, sides
+from bounds.fedgucci.families.far_labels import FarLabelDraw, far_label_draws
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.options import Options
-from bounds.statement import BEYOND, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import alpha
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.network import between
@@ -86,7 +85,7 @@ def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
     """The loss between the five interpolated values of every piece; the exact barrier."""
     left, widths, _ = _pieces(case)
     places = left[:, None] + widths[:, None] * (BETWEEN_NODES + 1) / 2
-    ends = stacked([loss_at(case, 0.0), loss_at(case, 1.0)])
+    ends = Estimate.stacked([loss_at(case, 0.0), loss_at(case, 1.0)])
     values = mean_square(case, places)
     return (
         Estimate(values, 20 * ends.error.sum() + 1e-13 * (values.max() + 1), ROUNDING),
@@ -94,10 +93,24 @@ def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
     )
 
 
+def _largest_activation(case: CubeNetworks) -> float:
+    """Of any unit on any input at either end; below 0 no unit is active on the whole segment, and all outputs are 0."""
+    return max(float((case.x @ network.hidden.T).max()) for network in pair(case))
+
+
+ACTIVE = Hypothesis("some-unit-active", "some unit is active on some input at one end", _largest_activation)
+
+
 def small_draws(options: Options) -> tuple:
     """Few inputs and units: every piece is evaluated point by point."""
     families = far_label_draws(options, side=1.5, n=6, trials=10)
     return tuple(family for family in families if family.base.h <= 32)
+
+
+def _draws(options: Options) -> tuple:
+    """Beside them so few units and inputs that the barrier is often on the last piece."""
+    few = CubeDraw(h=2, l=2, side=1.5, n=2, trials=options.trials or 20)
+    return small_draws(options) + ((FarLabelDraw(few),) if options.data is None else ())
 
 
 QUARTIC = sum(c * u**k for k, c in enumerate(COEFFICIENTS))
@@ -113,8 +126,8 @@ STATEMENTS = (
             note="an output is quadratic in alpha between the at most n h points where a unit changes its sign, its "
             "mean square quartic; the absolute loss is quadratic between these and the roots of the residuals",
         ),
-        forms={Form.REPAIRED: Formula((QUARTIC, peak - alpha * first_loss - (1 - alpha) * second_loss))},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim((QUARTIC, peak - alpha * first_loss - (1 - alpha) * second_loss))},
+        hypotheses=(ACTIVE,),
         constants=_constants,
         measure=_measure,
         symbols={
@@ -126,7 +139,7 @@ STATEMENTS = (
             second_loss: "L(w_2)",
         },
         says_left="the mean squared error at four other points of every piece, evaluated; and the exact barrier",
-        draws=small_draws,
+        draws=_draws,
         mutants=(
             scaled(sp.Rational(100_001, 100_000)),
             replaced(COEFFICIENTS[4], 0, "cubic pieces", Change.POWER),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.cube_networks import EPS, CubeNetworks, cube_draws
-from bounds.fedgucci.segment_terms import ALPHAS, ROUNDING, gap, pair, rounding, sides
-from bounds.formula import Formula
+from bounds.cases.cube_networks import EPS, CubeNetworks, cube_draws
+from bounds.fedgucci.cases.segment_terms import ALPHAS, ROUNDING, gap, pair, rounding, sides
 from bounds.mutants import power, replaced, scaled, sign_flipped
-from bounds.statement import BEYOND, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import alpha
 from ntkfl.estimate import Estimate
 
@@ -47,9 +46,8 @@ STATEMENTS = (
             note="J is 0 on units whose sign the two networks share: without kinks z is a parabola, largest at 1/2",
         ),
         forms={
-            Form.REPAIRED: Formula(-alpha * (1 - alpha) * product - (alpha * first_kinks + (1 - alpha) * second_kinks))
+            Form.REPAIRED: Claim(-alpha * (1 - alpha) * product - (alpha * first_kinks + (1 - alpha) * second_kinks))
         },
-        recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=lambda case: gap(case, ALPHAS),
         symbols={

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bounds.fedgucci.group_ladder import GroupLadder, group_draws
+from bounds.fedgucci.cases.group_ladder import GroupLadder, group_draws
+from bounds.ladders.width_rate import HALF, THREE_QUARTERS, Quantity, width_rate
 from bounds.statement import BEYOND, Source
-from bounds.width_rate import HALF, THREE_QUARTERS, Quantity, width_rate
 
 
 def _off_limit(ladder: GroupLadder) -> list:

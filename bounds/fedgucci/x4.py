@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.linear_case import BETA, NO_DECAY, ONE_ANCHOR, SQUARED_LOSS, LinearCase, beta, small_case
-from bounds.fedgucci.linear_draws import linear_draws
-from bounds.fedgucci.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
+from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, ONE_ANCHOR, SQUARED_LOSS, LinearCase, beta, small_case
+from bounds.fedgucci.families.linear_draws import linear_draws
+from bounds.fedgucci.families.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
 from bounds.mutants import power, replaced, scaled, sign_flipped, without
-from bounds.statement import BEYOND, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Change, Form, Kind, Source, Statement
 
 NOTE = (
     "the gradient of L + beta L_connect at w is (1 + beta/3)(A w - b) + (beta/6)(A w_a - b); in u = (w + c w_a) / "
@@ -45,7 +45,6 @@ STATEMENTS = (
         forms={
             Form.REPAIRED: RescaledFedAvg((LOCAL, SERVER), note="the two steps of FedAvg, whose weights are compared")
         },
-        recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=run_constants,
         measure=lambda case: case.global_weights,
         symbols=BETA,

@@ -6,12 +6,12 @@ from functools import partial
 
 import sympy as sp
 
-from bounds.fedgucci.linear_case import BETA, NO_DECAY, SQUARED_LOSS, beta
-from bounds.fedgucci.linear_draws import linear_draws
-from bounds.fedgucci.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
+from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, beta
+from bounds.fedgucci.families.linear_draws import linear_draws
+from bounds.fedgucci.families.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
 from bounds.fedgucci.x4 import quartic_loss, weight_decay
 from bounds.mutants import power, replaced, scaled, sign_flipped
-from bounds.statement import BEYOND, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Change, Form, Kind, Source, Statement
 
 PULL = beta / (6 + 3 * beta)  # c / (1 + c)
 
@@ -34,7 +34,6 @@ STATEMENTS = (
                 (LOCAL, SERVER, PULL), note="the two steps of FedAvg and the pull of its start to the anchors' mean"
             )
         },
-        recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=run_constants,
         measure=lambda case: case.global_weights,
         symbols=BETA,

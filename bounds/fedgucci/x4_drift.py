@@ -7,12 +7,11 @@ from functools import partial
 import numpy as np
 import sympy as sp
 
-from bounds.fedgucci.linear_case import BETA, NO_DECAY, SQUARED_LOSS, LinearCase, beta, small_case
-from bounds.fedgucci.linear_draws import linear_draws
-from bounds.fedgucci.rescaled import EXTRA
-from bounds.formula import Formula
+from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, LinearCase, beta, small_case
+from bounds.fedgucci.families.linear_draws import linear_draws
+from bounds.fedgucci.families.rescaled import EXTRA
 from bounds.mutants import power, replaced, reversed_comparison, scaled, sign_flipped
-from bounds.statement import BEYOND, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from ntkfl.estimate import Estimate
 
 move = sp.Symbol("D", positive=True)
@@ -22,12 +21,12 @@ def _lengths(moves: Estimate) -> Estimate:
     """|w_c - w_0| of each client, with the errors carried along."""
     value = np.linalg.norm(moves.value, axis=1)
     rounding = (moves.value.shape[1] + 4) * np.finfo(float).eps * value
-    return Estimate(value, np.linalg.norm(moves.error, axis=1) + rounding, moves.method)
+    return Estimate(value, np.linalg.norm(moves.error, axis=1) + rounding, moves.method, moves.rigour)
 
 
 def _margin(case: LinearCase) -> Estimate:
     curvature, stretch = case.largest_curvature, case.run.eta_local * (1 + case.beta / 3)
-    return Estimate(1 - stretch * curvature.value, stretch * curvature.error + 1e-15, curvature.method)
+    return 1 - stretch * curvature
 
 
 NO_OVERSHOOT = Hypothesis(
@@ -80,8 +79,7 @@ STATEMENTS = (
             "larger spread between the clients, which may fall; the paper's claim is about the barrier between them",
         ),
         hypotheses=(SQUARED_LOSS, NO_DECAY, NO_OVERSHOOT),
-        forms={Form.REPAIRED: Formula((1 + beta / 2) * move, lower=(1 + EXTRA) * move)},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim((1 + beta / 2) * move, lower=(1 + EXTRA) * move)},
         constants=lambda case: case.steps | {move: _lengths(case.client_moves(connected=False))},
         measure=lambda case: _lengths(case.client_moves(connected=True)),
         symbols=BETA | {move: "|w_c - w_0| of a client of FedAvg after a round of as many steps of the same size"},

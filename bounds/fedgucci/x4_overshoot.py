@@ -7,13 +7,12 @@ from functools import partial
 import numpy as np
 import sympy as sp
 
-from bounds.fedgucci.linear_case import BETA, EPS, NO_DECAY, SQUARED_LOSS, LinearCase, beta
-from bounds.fedgucci.linear_draws import linear_draws
-from bounds.fedgucci.rescaled import EXTRA, LOCAL
+from bounds.fedgucci.cases.linear_case import BETA, EPS, NO_DECAY, SQUARED_LOSS, LinearCase, beta
+from bounds.fedgucci.families.linear_draws import linear_draws
+from bounds.fedgucci.families.rescaled import EXTRA, LOCAL
 from bounds.fedgucci.x4 import quartic_loss, weight_decay
-from bounds.formula import Formula
 from bounds.mutants import index_shifted, power, replaced, scaled
-from bounds.statement import BEYOND, Change, Form, Kind, Mutant, Outcome, Source, Statement
+from bounds.statement import BEYOND, Change, Claim, Form, Kind, Mutant, Source, Statement
 from bounds.symbols import K, n
 from ntkfl.estimate import Estimate
 
@@ -31,7 +30,7 @@ def _constants(case: LinearCase) -> dict:
         run.scale[client] * phi @ phi.T, (phi.shape[1] + 8) * EPS * run.scale[client] * size @ size.T, "rounding bound"
     )
     start = case.client_residual(trained=False)
-    return case.steps | {G: gram, r: Estimate(start.value[:, None], start.error[:, None], start.method)}
+    return case.steps | {G: gram, r: Estimate(start.value[:, None], start.error[:, None], start.method, start.rigour)}
 
 
 STATEMENTS = (
@@ -47,8 +46,7 @@ STATEMENTS = (
             "beta (r'^2 + r' r + r^2)/3, the client's loss and its mean on the line to the anchor, is least there",
         ),
         hypotheses=(SQUARED_LOSS, NO_DECAY),
-        forms={Form.REPAIRED: Formula((1 + EXTRA) * (IDENTITY - LOCAL * G) ** K * r - EXTRA * r)},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim((1 + EXTRA) * (IDENTITY - LOCAL * G) ** K * r - EXTRA * r)},
         constants=_constants,
         measure=lambda case: case.client_residual(trained=True),
         symbols=BETA

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.formula import Formula
+from bounds.fedgucci.cases.side_ladder import SideLadder, SideLadderDraw
 from bounds.mutants import shifted
-from bounds.side_ladder import SideLadder, SideLadderDraw
-from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from ntkfl.estimate import Estimate
 
 
@@ -28,8 +27,7 @@ STATEMENTS = (
             "a unit switches on a share of the inputs that does not fall with d. The ledger measured 1.86 on d = .2 "
             "to .0125, where the larger sides are not yet small against the rows",
         ),
-        forms={Form.REPAIRED: Formula((sp.Integer(2), sp.Integer(1)), note="exponents in d: unit rows; U_anc = 0")},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim((sp.Integer(2), sp.Integer(1)), note="exponents in d: unit rows; U_anc = 0")},
         constants=lambda ladder: {},
         measure=_measure,
         says_left="log-log slope over a ladder of sides of sup over alpha of E_x |z_x(alpha)|, exact for each pair",

@@ -6,10 +6,9 @@ from fractions import Fraction
 
 import sympy as sp
 
-from bounds.bounded_sum import BoundedSum, BoundedSumDraw, exact
-from bounds.formula import Formula, Nature
+from bounds.cases.bounded_sum import BoundedSum, BoundedSumDraw, exact
 from bounds.mutants import power, replaced, scaled, sign_flipped
-from bounds.statement import FL_NTK, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 
 V, M, t = sp.symbols("V M t", positive=True)
 TAIL = sp.exp(-(t**2 / 2) / (V + M * t / 3))
@@ -26,19 +25,19 @@ STATEMENTS = (
         ),
         hypotheses=(Hypothesis("positive-t", "t > 0", lambda case: float(case.t)),),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 TAIL,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
-                consequence="none: every use in the paper is of the upper tail, for which the bound is right",
+                measure=lambda case: case.probability(above=False),
+                witness=lambda: BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(1)),
                 note="the left side is Pr[sum <= t], as printed",
+                consequence="none: every use in the paper is of the upper tail, for which the bound is right",
             ),
-            Form.REPAIRED: Formula(TAIL),
+            Form.REPAIRED: Claim(TAIL),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: lambda: BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(1))},
         constants=lambda case: {V: exact(case.count * case.variance), M: exact(case.bound), t: exact(case.t)},
         measure=lambda case: case.probability(above=True),
-        measures={Form.STATED: lambda case: case.probability(above=False)},
         symbols={V: "sum of the variances", M: "bound on |X_i|", t: "threshold"},
         says_left="the exact binomial tail, as a rational number",
         draws=lambda options: (BoundedSumDraw(trials=options.trials or 200),),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.formula import Formula
-from bounds.gaussian_tail import GaussianTail, GaussianTailDraw
+from bounds.cases.gaussian_tail import GaussianTail, GaussianTailDraw
 from bounds.mutants import power, reversed_comparison, scaled, without
-from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import sigma
 
 t = sp.Symbol("t", positive=True)
@@ -26,12 +25,11 @@ STATEMENTS = (
         ),
         hypotheses=(Hypothesis("t-at-most-sigma", "0 < t <= sigma", lambda case: min(case.t, case.sigma - case.t)),),
         forms={
-            Form.STATED: Formula(UPPER, lower=2 * t / (3 * sigma)),
-            Form.REPAIRED: Formula(
+            Form.STATED: Claim(UPPER, lower=2 * t / (3 * sigma)),
+            Form.REPAIRED: Claim(
                 UPPER, lower=sp.erf(1 / sp.sqrt(2)) * t / sigma, note="the best lower constant, reached at t = sigma"
             ),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=lambda case: {t: case.t, sigma: case.sigma},
         measure=GaussianTail.probability,
         symbols={t: "threshold", sigma: "standard deviation of X"},

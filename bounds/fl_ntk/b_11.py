@@ -6,10 +6,10 @@ import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.premises import UNIT_ROWS
-from bounds.formula import Formula, Nature
+from bounds.hypothesis import Limit
 from bounds.initial_network import InitialNetwork, initial_network_draws
 from bounds.mutants import power, reversed_comparison, scaled
-from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
 from bounds.symbols import R, m, n
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem
@@ -36,28 +36,35 @@ STATEMENTS = (
         ),
         hypotheses=(
             UNIT_ROWS,
-            Hypothesis("unit-sigma", "sigma = 1", lambda case: -abs(case.sigma - 1)),
+            Hypothesis(
+                "unit-sigma",
+                "sigma = 1",
+                Limit("|sigma - 1|", lambda case: abs(case.sigma - 1), at_most=0.0),
+                eased_by=("sigma",),
+            ),
             Hypothesis(
                 "probability-below-1",
                 "n^2 exp(-m R / 10) < 1: the lemma says something",
-                lambda case: case.width * case.radius / 10 - 2 * np.log(case.problem.n) - 1e-9,
+                Limit(
+                    "m R / 10",
+                    lambda case: case.width * case.radius / 10,
+                    at_least=lambda case: 2 * np.log(case.problem.n) + 1e-9,
+                ),
+                eased_by=("width",),
             ),
             Hypothesis("radius-below-1", "0 < R < 1", lambda case: min(case.radius, 1 - case.radius)),
         ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 2 * n * R,
                 failure=n**2 * sp.exp(-m * R / 10),
                 nature=Nature.PROOF_GAP,
-                consequence=(
-                    "none: the bound and its probability are right, and hold for weights that depend "
-                    "on the initialisation"
-                ),
+                consequence="none: the bound and its probability are right, and hold for weights that depend "
+                "on the initialisation",
             ),
-            Form.PROVED: Formula(3 * n * R, failure=2 * n**2 * sp.exp(-3 * m * R / 14)),
-            Form.REPAIRED: Formula(2 * n * R, failure=n * (n + 1) * sp.exp(-sp.Rational(3, 5) * m * R)),
+            Form.PROVED: Claim(3 * n * R, failure=2 * n**2 * sp.exp(-3 * m * R / 14)),
+            Form.REPAIRED: Claim(2 * n * R, failure=n * (n + 1) * sp.exp(-sp.Rational(3, 5) * m * R)),
         },
-        recorded={form: Outcome.HOLDS for form in Form},
         constants=lambda case: {n: case.problem.n, m: case.width, R: case.radius},
         measure=lambda case: case.reachable_deviation,
         says_left="sup |H(w~, w^) - H(0)|_F: between a perturbation that was found and a rigorous bound on all of them",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sympy as sp
 
+from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.aligned import long_row_converging, overshooting_server
-from bounds.fl_ntk.b_7 import small_step_runs
+from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
+from bounds.fl_ntk.families.small_steps import small_step_runs
+from bounds.fl_ntk.families.wedge import WedgeDraw, one_neuron_wedge
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, POSITIVE_SPECTRUM, SMALL_LOCAL_STEPS, UNIT_ROWS
-from bounds.fl_ntk.wedge import WedgeDraw, one_neuron_wedge
-from bounds.formula import Formula, Nature
 from bounds.mutants import power, scaled, without
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, eta_local, lam, m, n, r0
 
 REACH = sp.sqrt(n) * r0 / (sp.sqrt(m) * lam)
@@ -19,14 +19,7 @@ REACH = sp.sqrt(n) * r0 / (sp.sqrt(m) * lam)
 
 def constants(case: FederatedRun) -> dict:
     """n, m, K, eta_l, r_0 and lambda_min(H(0)) of a run."""
-    return {
-        n: case.problem.n,
-        m: case.setup.width,
-        K: case.setup.local_steps,
-        eta_local: case.setup.eta_local,
-        r0: case.initial_residual,
-        lam: case.smallest_eigenvalue,
-    }
+    return run_values(case, n, m, K, eta_local, r0, lam)
 
 
 def draws(options) -> tuple:
@@ -48,22 +41,20 @@ STATEMENTS = (
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 8 * sp.sqrt(n) * r0 / sp.sqrt(m * lam),
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
-                consequence=(
-                    "use sqrt(m) lambda: the printed radius is too small by a factor sqrt(lambda), "
-                    "and so would be the width chosen from it"
-                ),
+                witness=one_neuron_wedge,
+                consequence="use sqrt(m) lambda: the printed radius is too small by a factor sqrt(lambda), "
+                "and so would be the width chosen from it",
             ),
-            Form.PROVED: Formula(
+            Form.PROVED: Claim(
                 8 * (1 + 2 * eta_local * n * K) * REACH,
                 note="the proof's last line with its sum of square roots done right",
             ),
-            Form.REPAIRED: Formula(4 * (1 + 2 * eta_local * n * K) * REACH),
+            Form.REPAIRED: Claim(4 * (1 + 2 * eta_local * n * K) * REACH),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.PROVED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: one_neuron_wedge},
         constants=constants,
         measure=lambda case: case.observed("movement"),
         says_left="max_r |u_r(t) - u_r(0)| of the simulated run, every round",

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import sympy as sp
 
+from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_draws
-from bounds.fl_ntk.aligned import long_row
-from bounds.fl_ntk.eq1 import squared
+from bounds.fl_ntk.families.aligned import long_row
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
-from bounds.formula import Formula, Nature
 from bounds.mutants import Mutant, power, scaled, without
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Kind, Nature, Source, Statement
 from bounds.symbols import K, delta, eta_local, kappa, lam, m, n, r0, rho, t
-from ntkfl.estimate import Estimate
 
 PROVED_EXPONENT = sp.Rational(121993999, 62500000)  # from the printed constants, exactly
 STEP = lam / (1000 * kappa * n**2 * K)
 
 
 def _constants(case: FederatedRun) -> dict:
-    lowest, highest = case.smallest_eigenvalue, case.largest_eigenvalue
-    return {
-        rho: case.rho,
-        lam: lowest,
-        kappa: Estimate.between(highest.lo / lowest.hi, highest.hi / lowest.lo, lowest.method),
-        r0: case.initial_residual,
-        t: case.rounds[1:],
-        n: case.problem.n,
-        K: case.setup.local_steps,
-        delta: 0.1,
-    }
+    return run_values(case, rho, lam, kappa, r0, t, n, K) | {delta: 0.1}
 
 
 def _exponent(change) -> Mutant:
@@ -49,36 +37,31 @@ STATEMENTS = (
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 (1 - rho * lam / 2) ** t * r0**2,
                 failure=delta,
-                nature=Nature.OUT_OF_REACH,
-                consequence=(
-                    "the conclusion may be expected at widths far below those asked for, but not "
-                    "concluded from this theorem; a certificate (B.3-certificate, X.12) does conclude "
-                    "it for one given network"
-                ),
                 premise={m: n**4 * sp.log(n / delta) / lam**4, eta_local: STEP},
+                nature=Nature.OUT_OF_REACH,
                 note="premise evaluated with the O-constants the proof uses for the step, and 1 for the width",
+                consequence="the conclusion may be expected at widths far below those asked for, but not "
+                "concluded from this theorem; a certificate (B.3-certificate, X.12) does conclude "
+                "it for one given network",
             ),
-            Form.PROVED: Formula(
+            Form.PROVED: Claim(
                 (1 - PROVED_EXPONENT * rho * lam) ** t * r0**2,
                 failure=delta,
-                nature=Nature.OUT_OF_REACH,
-                consequence=(
-                    "the rate may be taken as 1.95 rho lambda instead of rho lambda/2 wherever the "
-                    "theorem's argument applies"
-                ),
                 premise={m: sp.Integer(64_000_000) * n**3 * r0**2 / lam**4, eta_local: STEP},
+                nature=Nature.OUT_OF_REACH,
+                draws=lambda options: federated_draws(options, label="eta_l=.01", eta_local=0.01),
                 note="the printed constants prove the exponent 1.95, not 1/2; they need R <= lambda/(1000 n)",
+                consequence="the rate may be taken as 1.95 rho lambda instead of rho lambda/2 wherever the "
+                "theorem's argument applies",
             ),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.PROVED: Outcome.HOLDS},
         constants=_constants,
-        measure=lambda case: squared(case.observed("residual_norm")[1:]),
+        measure=lambda case: case.observed("residual_norm")[1:].squared(),
         says_left="|y - y(t)|^2 of the simulated run, t = 1..T",
         draws=federated_draws,
-        form_draws={Form.PROVED: lambda options: federated_draws(options, label="eta_l=.01", eta_local=0.01)},
         mutants=(
             scaled(sp.Rational(9, 10)),
             _exponent(8),

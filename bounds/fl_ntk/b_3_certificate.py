@@ -9,12 +9,10 @@ import sympy as sp
 from hypothesis.strategies import SearchStrategy
 
 from bounds.federated_run import FederatedRun, federated_draws, federated_run
-from bounds.fl_ntk.certificate import a_priori_certificate
-from bounds.fl_ntk.certificate_record import Certificate
-from bounds.fl_ntk.eq1 import squared
-from bounds.formula import Formula
+from bounds.fl_ntk.certificates.certificate import a_priori_certificate
+from bounds.fl_ntk.certificates.certificate_record import Certificate
 from bounds.mutants import index_shifted, power, reversed_comparison, scaled, without
-from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import R, r0, t
 from ntkfl import data
 from ntkfl.estimate import Estimate
@@ -45,7 +43,7 @@ class CertifiableDraw:
 
     def strategy(self) -> SearchStrategy[FederatedRun]:
         """Small runs, of which those with tiny residuals certify, on any data, network and steps."""
-        from bounds.case_strategies import federated_runs
+        from bounds.federated_run import federated_runs
 
         return federated_runs()
 
@@ -63,7 +61,7 @@ def _constants(case: FederatedRun) -> dict:
 
 def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
     """|y - y(t)|^2 for t >= 1; the movement of all global and of all local weight vectors."""
-    return squared(case.observed("residual_norm")[1:]), case.observed("movement"), case.observed("local_movement")
+    return case.observed("residual_norm")[1:].squared(), case.observed("movement"), case.observed("local_movement")
 
 
 STATEMENTS = (
@@ -76,7 +74,7 @@ STATEMENTS = (
             "repairs Theorem B.3 (B.3' of the ledger)",
             note="no probability, no sets Q_i and no width beyond what the numbers of the network at hand "
             "require; the derivation is in "
-            "bounds/fl_ntk/certificate.py",
+            "bounds/fl_ntk/certificates/certificate.py",
         ),
         hypotheses=(
             Hypothesis(
@@ -85,8 +83,7 @@ STATEMENTS = (
                 lambda case: 0.0 if _certificate(case).certified else -1.0,
             ),
         ),
-        forms={Form.REPAIRED: Formula((rate**t * r0**2, R, R))},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim((rate**t * r0**2, R, R))},
         constants=_constants,
         measure=_measure,
         symbols={rate: "1 - beta rho lambda, from the certificate"},

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.federated_run import FederatedRun, federated_draws, federated_run
-from bounds.fl_ntk.eq1 import squared
 from bounds.fl_ntk.eq8 import STEP, round_constants
-from bounds.fl_ntk.near_labels import unit_points
-from bounds.fl_ntk.opposed_points import OpposedDraw, opposed_run, tiny_network
-from bounds.fl_ntk.paper_steps import SMALL_AS_PRINTED, long_row_in_the_premise, overshooting_steps
-from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
-from bounds.formula import Formula, Nature, evaluate
+from bounds.fl_ntk.families.near_labels import unit_points
+from bounds.fl_ntk.families.opposed_points import OpposedDraw, opposed_run, tiny_network
+from bounds.fl_ntk.families.paper_steps import SMALL_AS_PRINTED, long_row_in_the_premise, overshooting_steps
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS, UNIT_SIGMA
+from bounds.formula import evaluate
+from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced, reversed_comparison, scaled
 from bounds.options import Options
-from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, delta, eta_local, lam, n, r0, t
 from ntkfl import gram
 from ntkfl.initialisation import draw
@@ -34,22 +34,24 @@ ROUNDS = 20
 BOUNDED_LABELS = Hypothesis(
     "bounded-labels",
     "max_i |y_i| <= 1: the proof's |y_i| = O(1), with the constant 1",
-    lambda case: 1 - float(np.abs(case.problem.y).max()),
+    Limit("max |y_i|", lambda case: float(np.abs(case.problem.y).max()), at_most=1.0),
+    free=True,
 )
-UNIT_SIGMA = Hypothesis("unit-sigma", "sigma = 1", lambda case: -abs(case.setup.sigma - 1))
 
 
 def _asked(size: int, eigenvalue: float) -> float:
     return float(evaluate(WIDTH, {n: size, lam: eigenvalue, delta: DELTA}).hi)
 
 
-def _width_room(case: FederatedRun) -> float:
+def _width_asked(case: FederatedRun) -> float:
     lowest = float(case.smallest_eigenvalue.lo)
-    return 1 - _asked(case.problem.n, lowest) / case.setup.width if lowest > 0 else -np.inf
+    return _asked(case.problem.n, lowest) if lowest > 0 else np.inf
 
 
 WIDE = Hypothesis(
-    "wide-enough", "m >= lambda^-4 n^4 log(n/delta): the theorem's width with an O-constant of 1", _width_room
+    "wide-enough",
+    "m >= lambda^-4 n^4 log(n/delta): the theorem's width with an O-constant of 1",
+    Limit("m", lambda case: case.setup.width, at_least=_width_asked),
 )
 
 
@@ -61,6 +63,7 @@ def premise_run(problem: Problem, setup: Setup, *, width: int | None, share: flo
     """The run with the theorem's width and step for these data.
 
     Args:
+        problem: data. setup: of the run, width and steps aside.
         width: as chosen; None: the least power of two with 1.3 times what the theorem asks for at the lambda of H_inf,
             up to 2^16. share: eta_l and eta_g eta_l as a share of lambda/(1000 kappa n^2 K); None: the setup's eta_l.
     """
@@ -158,30 +161,30 @@ STATEMENTS = (
             "y ~ 1e4, eta_l = .4, by round 800",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, UNIT_SIGMA, SMALL_AS_PRINTED, WIDE),
-        form_hypotheses={Form.REPAIRED: (BOUNDED_LABELS,)},
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 CONTRACTION,
                 failure=delta,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISSING_HYPOTHESIS,
-                consequence=("scale labels to size O(1); targets that grow with the width or with n are not covered"),
+                draws=lambda options: _draws(options, None),
+                witness=lambda: opposed_run(0, None),
+                consequence="scale labels to size O(1); targets that grow with the width or with n are not covered",
             ),
-            Form.REPAIRED: Formula(
+            Form.REPAIRED: Claim(
                 CONTRACTION,
                 failure=delta,
+                hypotheses=(BOUNDED_LABELS,),
                 note="observed, not proved: with bounded labels the proof asks for 6.4e7 n^3 r_0^2/lambda^4 neurons "
                 "(B.3, proved form), here there are lambda^-4 n^4 log(n/delta), and few rounds are run at steps so "
                 "small. What is proved without probability is B.3-certificate, where labels enter through r_0 alone, "
                 "and one round under small-steps (Eq5)",
             ),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: lambda: opposed_run(0, None)},
         constants=_constants,
-        measure=lambda case: squared(case.observed("residual_norm")[1:]),
+        measure=lambda case: case.observed("residual_norm")[1:].squared(),
         says_left="|y - y(t)|^2 of the simulated run, t = 1..T",
         draws=lambda options: _draws(options, 1.0),
-        form_draws={Form.STATED: lambda options: _draws(options, None)},
         mutants=(
             replaced(lam, 10 * lam, "lambda times 10"),
             replaced(K, 10 * K, "ten times the local steps"),

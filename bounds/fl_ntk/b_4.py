@@ -10,14 +10,15 @@ import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.cases.run_values import run_values
+from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.aligned import AlignedDraw
-from bounds.fl_ntk.b_5 import UNIT_SIGMA, largest_norm, product, residual, small_step_runs, snapshot_constants, times
-from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
-from bounds.formula import Formula, Nature
+from bounds.fl_ntk.b_5 import largest_norm, residual, snapshot_constants, times
+from bounds.fl_ntk.families.aligned import AlignedDraw
+from bounds.fl_ntk.families.small_steps import small_step_runs
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS, UNIT_SIGMA
 from bounds.mutants import index_shifted, power, replaced, scaled, sign_flipped
-from bounds.snapshot import snapshot
-from bounds.statement import FL_NTK, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
 from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, n, r_t
 from ntkfl.estimate import Estimate
 
@@ -36,7 +37,7 @@ class OnePointDraw:
 
     def strategy(self) -> SearchStrategy[FederatedRun]:
         """One point, any step, width and residual."""
-        from bounds.case_strategies import log_uniform, sizes
+        from bounds.part_strategies import log_uniform, sizes
 
         def one(local_steps: int, **changes) -> FederatedRun:
             return replace(AlignedDraw(), rounds=2, **changes).single_point(local_steps)
@@ -54,15 +55,13 @@ def _reach(case: FederatedRun) -> float:
 
 
 def _constants(case: FederatedRun) -> dict:
-    lowest, highest = case.smallest_eigenvalue, case.largest_eigenvalue
-    condition = Estimate.between(highest.lo / lowest.hi, highest.hi / lowest.lo, lowest.method)
-    return snapshot_constants(case) | {R: _reach(case), lam: lowest, kappa: condition}
+    return snapshot_constants(case) | run_values(case, lam, kappa) | {R: _reach(case)}
 
 
 @lru_cache(maxsize=2)
 def _measure(case: FederatedRun) -> Estimate:
     inside, setup = snapshot(case), case.setup
-    form = product(residual(inside), product(inside.grams(), inside.stacked_residual))
+    form = residual(inside) @ (inside.grams() @ inside.stacked_residual)
     return times(-2 * setup.eta_global * setup.eta_local / case.problem.n_clients, form)
 
 
@@ -71,13 +70,15 @@ def _gram_change(case: FederatedRun) -> Estimate:
     """max_k |H(t,k) - H(0)|_F."""
     grams, start, steps = snapshot(case).grams(), case.initial_gram, case.setup.local_steps
     value, error = np.tile(start.value, steps), np.tile(start.error, steps)
-    return largest_norm(Estimate(grams.value - value, grams.error + error + 1e-15, grams.method), steps)
+    return largest_norm(Estimate(grams.value - value, grams.error + error + 1e-15, grams.method, grams.rigour), steps)
 
 
 def _gram_event(factor: int) -> Hypothesis:
     def margin(case: FederatedRun) -> Estimate:
         moved = _gram_change(case)
-        return Estimate(factor * case.problem.n * _reach(case) - moved.value, moved.error + 1e-14, moved.method)
+        return Estimate(
+            factor * case.problem.n * _reach(case) - moved.value, moved.error + 1e-14, moved.method, moved.rigour
+        )
 
     return Hypothesis("B.11-event", f"|H(t,k) - H(0)|_F <= {factor} n R for every k, the event of B.11", margin)
 
@@ -102,21 +103,20 @@ STATEMENTS = (
             "for eta_l K n. R must cover the local weights from u(0), for which the proof cites a bound from u(t)",
         ),
         hypotheses=(UNIT_ROWS, UNIT_SIGMA, POSITIVE_SPECTRUM),
-        form_hypotheses={
-            Form.STATED: (SMALL_LOCAL_STEPS, _gram_event(2)),
-            Form.PROVED: (SMALL_LOCAL_STEPS, _gram_event(3)),
-            Form.REPAIRED: (SMALL_FOR_K, _gram_event(2)),
-        },
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 _bound(4),
                 nature=Nature.PROOF_GAP,
+                hypotheses=(SMALL_LOCAL_STEPS, _gram_event(2)),
                 consequence="none for the claim; whoever re-uses B.11's 3nR must drop the sqrt 2 of Eq (16)",
             ),
-            Form.PROVED: Formula(_bound(3 * sp.sqrt(2))),
-            Form.REPAIRED: Formula(_bound(2), note="2 n R of B.11, and Eq (16) by the triangle inequality"),
+            Form.PROVED: Claim(_bound(3 * sp.sqrt(2)), hypotheses=(SMALL_LOCAL_STEPS, _gram_event(3))),
+            Form.REPAIRED: Claim(
+                _bound(2),
+                hypotheses=(SMALL_FOR_K, _gram_event(2)),
+                note="2 n R of B.11, and Eq (16) by the triangle inequality",
+            ),
         },
-        recorded={form: Outcome.HOLDS for form in Form},
         constants=_constants,
         measure=_measure,
         symbols={r_t: "|y - y(t)|_2 at the middle round", R: "largest distance of a global or local weight from u(0)"},

@@ -5,55 +5,45 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.federated_run import FederatedRun, federated_draws, federated_run
-from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
-from bounds.formula import Formula
+from bounds.cases.run_values import run_values
+from bounds.cases.snapshot import Snapshot, snapshot
+from bounds.federated_run import FederatedRun, federated_run
+from bounds.fl_ntk.families.small_steps import small_step_runs
+from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS, UNIT_SIGMA
+from bounds.hypothesis import Limit
 from bounds.mutants import power, reversed_comparison, scaled
-from bounds.snapshot import Snapshot, snapshot
-from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import K, N, R, eta_global, eta_local, m, n, r_t
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Problem, Setup
 
 SHARE = eta_global * eta_local * K / N * (1 + 2 * eta_local * n * K) * n * R  # rho (1 + 2 eta_l n K) n R
 FAILURE = n * sp.exp(-m * R)
 EPS = np.finfo(float).eps
 
-UNIT_SIGMA = Hypothesis("unit-sigma", "sigma = 1", lambda case: -abs(case.setup.sigma - 1))
 LIKELY = Hypothesis(
     "probability-below-1",
     "n exp(-m R) < 1: the claim says something",
-    lambda case: case.setup.width * snapshot(case).radius - np.log(case.problem.n) - 1e-9,
+    Limit(
+        "m R",
+        lambda case: case.setup.width * snapshot(case).radius,
+        at_least=lambda case: np.log(case.problem.n) + 1e-9,
+    ),
+    eased_by=("width",),
 )
 
 
 def snapshot_constants(case: FederatedRun) -> dict:
     """n, m, N, K, the steps, R and |y - y(t)| at the snapshot round t."""
-    setup = case.setup
-    return {
-        n: case.problem.n,
-        m: setup.width,
-        N: case.problem.n_clients,
-        K: setup.local_steps,
-        eta_local: setup.eta_local,
-        eta_global: setup.eta_global,
+    return run_values(case, n, m, N, K, eta_local, eta_global) | {
         R: snapshot(case).radius,
         r_t: case.observed("residual_norm")[case.snapshot_round],
     }
 
 
-def product(a: Estimate, b: Estimate) -> Estimate:
-    """The matrix product a @ b with the errors of both and its own rounding."""
-    size = np.abs(a.value) @ np.abs(b.value)
-    error = a.error @ (np.abs(b.value) + b.error) + np.abs(a.value) @ b.error
-    return Estimate(a.value @ b.value, error * (1 + 1e-12) + (len(b.value) + 4) * EPS * size, "rounding bound")
-
-
 def times(factor: float, x: Estimate) -> Estimate:
     """x times a float that is known to four roundings."""
-    return Estimate(
-        factor * x.value, abs(factor) * x.error * (1 + 1e-12) + 8 * EPS * np.abs(factor * x.value), x.method
-    )
+    return x * Estimate(factor, 4 * EPS * abs(factor), "rounding bound", Rigour.ENCLOSED)
 
 
 def largest_norm(blocks: Estimate, steps: int) -> Estimate:
@@ -62,7 +52,7 @@ def largest_norm(blocks: Estimate, steps: int) -> Estimate:
     norms = np.array([np.linalg.norm(v) for v in values])
     radii = np.array([np.linalg.norm(e) for e in errors]) + blocks.value.size * EPS * norms
     top = int(np.argmax(norms))
-    return Estimate(norms[top], radii.max(), blocks.method)
+    return Estimate(norms[top], radii.max(), blocks.method, blocks.rigour)
 
 
 def residual(inside: Snapshot) -> Estimate:
@@ -73,14 +63,9 @@ def residual(inside: Snapshot) -> Estimate:
 def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
     inside, setup = snapshot(case), case.setup
     perp = inside.grams(~inside.safe)
-    form = product(residual(inside), product(perp, inside.stacked_residual))
+    form = residual(inside) @ (perp @ inside.stacked_residual)
     c_2 = times(2 * setup.eta_global * setup.eta_local / case.problem.n_clients, form)
     return c_2, largest_norm(perp, setup.local_steps)
-
-
-def small_step_runs(options) -> tuple:
-    """Default families at eta_l = .03."""
-    return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03)
 
 
 def one_point(length: float = 1.0, sigma: float = 1.0) -> FederatedRun:
@@ -102,16 +87,15 @@ STATEMENTS = (
             "'<='; the Bernstein step gives exp(-9 m R / 4)",
         ),
         hypotheses=(UNIT_ROWS, UNIT_SIGMA, LIKELY),
-        form_hypotheses={Form.STATED: (SMALL_LOCAL_STEPS,), Form.REPAIRED: (SMALL_FOR_K,)},
         forms={
-            Form.STATED: Formula((16 * SHARE * r_t**2, 4 * n * R), failure=FAILURE),
-            Form.REPAIRED: Formula(
+            Form.STATED: Claim((16 * SHARE * r_t**2, 4 * n * R), failure=FAILURE, hypotheses=(SMALL_LOCAL_STEPS,)),
+            Form.REPAIRED: Claim(
                 (8 * SHARE * r_t**2, 4 * n * R),
                 failure=FAILURE,
+                hypotheses=(SMALL_FOR_K,),
                 note="half of it: without the factor 2 of Eq (16), by the triangle inequality",
             ),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=snapshot_constants,
         measure=_measure,
         symbols={r_t: "|y - y(t)|_2 at the middle round", R: "movement of the run by round t+1"},

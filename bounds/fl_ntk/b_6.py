@@ -5,25 +5,22 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
+from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.b_5 import (
     EPS,
     FAILURE,
     LIKELY,
     SHARE,
-    UNIT_SIGMA,
     one_point,
-    product,
     residual,
-    small_step_runs,
     snapshot_constants,
     times,
 )
-from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
-from bounds.formula import Formula
+from bounds.fl_ntk.families.small_steps import small_step_runs
+from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS, UNIT_SIGMA
 from bounds.mutants import power, reversed_comparison, scaled
-from bounds.snapshot import snapshot
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import R, n, r_t
 from ntkfl.estimate import Estimate
 
@@ -32,8 +29,10 @@ def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
     inside = snapshot(case)
     change = inside.change(~inside.safe)
     norm = np.linalg.norm(change.value)
-    length = Estimate(norm, np.linalg.norm(change.error) + (len(change.value) + 4) * EPS * norm, change.method)
-    return times(-2.0, product(residual(inside), change)), length
+    length = Estimate(
+        norm, np.linalg.norm(change.error) + (len(change.value) + 4) * EPS * norm, change.method, change.rigour
+    )
+    return times(-2.0, residual(inside) @ change), length
 
 
 STATEMENTS = (
@@ -48,16 +47,17 @@ STATEMENTS = (
             "claim is used for. The second part is the proof's bound of |v_2|",
         ),
         hypotheses=(UNIT_ROWS, UNIT_SIGMA, LIKELY),
-        form_hypotheses={Form.STATED: (SMALL_LOCAL_STEPS,), Form.REPAIRED: (SMALL_FOR_K,)},
         forms={
-            Form.STATED: Formula((16 * SHARE * r_t**2, 8 * SHARE * r_t), failure=FAILURE),
-            Form.REPAIRED: Formula(
+            Form.STATED: Claim(
+                (16 * SHARE * r_t**2, 8 * SHARE * r_t), failure=FAILURE, hypotheses=(SMALL_LOCAL_STEPS,)
+            ),
+            Form.REPAIRED: Claim(
                 (8 * SHARE * r_t**2, 4 * SHARE * r_t),
                 failure=FAILURE,
+                hypotheses=(SMALL_FOR_K,),
                 note="half of it: the second bound of B.10 without its factor 2",
             ),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=snapshot_constants,
         measure=_measure,
         symbols={r_t: "|y - y(t)|_2 at the middle round", R: "movement of the run by round t+1"},

@@ -8,10 +8,10 @@ import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.premises import UNIT_ROWS
-from bounds.formula import Formula, Nature
+from bounds.hypothesis import Limit
 from bounds.initial_network import InitialNetwork, initial_network_draws
 from bounds.mutants import power, replaced, reversed_comparison, scaled, without
-from bounds.statement import FL_NTK, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
 from bounds.symbols import R, delta, label_bound, m, n
 from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw
@@ -52,7 +52,7 @@ def square_sum(x: Estimate) -> Estimate:
     """|x|^2 of a vector with its error."""
     value = (x.value**2).sum()
     error = (2 * np.abs(x.value) * x.error + x.error**2).sum() + (len(x.value) + 4) * EPS * value
-    return Estimate(value, error, x.method)
+    return Estimate(value, error, x.method, x.rigour)
 
 
 def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
@@ -72,7 +72,7 @@ def _measure(case: InitialNetwork) -> tuple[Estimate, ...]:
     residual = Estimate(problem.y - outputs.value, outputs.error + EPS * np.abs(problem.y - outputs.value), "rounding")
     return (
         largest,
-        Estimate(np.abs(kept.value), kept.error, kept.method),
+        abs(kept),
         Estimate.between(near[0], near[1], "counts"),
         square_sum(residual),
     )
@@ -84,8 +84,7 @@ def _hoeffding_constants(case: InitialNetwork) -> dict:
 
 
 def _absolute_outputs(case: InitialNetwork) -> Estimate:
-    outputs = initial_outputs(case)
-    return Estimate(np.abs(outputs.value), outputs.error, outputs.method)
+    return abs(initial_outputs(case))
 
 
 def _parts(output: sp.Expr) -> tuple:
@@ -108,26 +107,33 @@ STATEMENTS = (
         ),
         hypotheses=(
             UNIT_ROWS,
-            Hypothesis("unit-sigma", "sigma = 1", lambda case: -abs(case.sigma - 1)),
+            Hypothesis(
+                "unit-sigma",
+                "sigma = 1",
+                Limit("|sigma - 1|", lambda case: abs(case.sigma - 1), at_most=0.0),
+                eased_by=("sigma",),
+            ),
             Hypothesis(
                 "enough-neurons-near-kinks",
                 "m R >= ln(3n/delta)",
-                lambda case: case.width * case.radius - np.log(3 * case.problem.n / case.delta) - 1e-9,
+                Limit(
+                    "m R",
+                    lambda case: case.width * case.radius,
+                    at_least=lambda case: np.log(3 * case.problem.n / case.delta) + 1e-9,
+                ),
+                eased_by=("width",),
             ),
         ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 _parts(STATED_OUTPUT),
                 failure=delta,
                 nature=Nature.PROOF_GAP,
-                consequence=(
-                    "none for the events; the bound on |y - y(0)|^2 is O(n) only with the logarithms "
-                    "of m in it (B.8-hoeffding has none)"
-                ),
+                consequence="none for the events; the bound on |y - y(0)|^2 is O(n) only with the logarithms "
+                "of m in it (B.8-hoeffding has none)",
             ),
-            Form.REPAIRED: Formula(_parts(PROVED_OUTPUT), failure=2 * delta / 3),
+            Form.REPAIRED: Claim(_parts(PROVED_OUTPUT), failure=2 * delta / 3),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=network_constants,
         measure=_measure,
         says_left="max relu(w_r.x_i); |sum_r a_r relu(w_r.x_i)| / sqrt m over neurons below E_1's threshold; the count "
@@ -154,8 +160,7 @@ STATEMENTS = (
             note="given W, y_i(0) is a sum of independent signs times relu(w_r.x_i)/sqrt m; no m enters the logarithm, "
             "which the width of Theorem B.3 needs",
         ),
-        forms={Form.REPAIRED: Formula(sp.sqrt(2 * mean_square * sp.log(2 * n / delta)), failure=delta)},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim(sp.sqrt(2 * mean_square * sp.log(2 * n / delta)), failure=delta)},
         constants=_hoeffding_constants,
         measure=_absolute_outputs,
         symbols={mean_square: "(1/m) sum_r relu(w_r.x_i)^2"},

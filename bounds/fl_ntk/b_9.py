@@ -5,32 +5,25 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.federated_run import FederatedRun, distance, federated_draws
-from bounds.fl_ntk.aligned import long_row
-from bounds.fl_ntk.b_7 import small_step_draws
-from bounds.fl_ntk.eq1 import squared
-from bounds.fl_ntk.near_labels import NearLabelDraw, near_run, overshooting_client, unit_points
+from bounds.cases.run_values import run_values
+from bounds.federated_run import FederatedRun, federated_draws
+from bounds.fl_ntk.cases.weight_path import weight_path
+from bounds.fl_ntk.families.aligned import long_row
+from bounds.fl_ntk.families.near_labels import NearLabelDraw, near_run, overshooting_client, unit_points
+from bounds.fl_ntk.families.small_steps import small_step_draws
 from bounds.fl_ntk.premises import LOCAL_CONTRACTION, POSITIVE_SPECTRUM, UNIT_ROWS
-from bounds.fl_ntk.weight_path import weight_path
-from bounds.formula import Formula, Nature
 from bounds.mutants import power, replaced, reversed_comparison, scaled, without
-from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, eta_local, lam, m, n, r_client
+from ntkfl.algorithm1.reference import BALL
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Setup
-from ntkfl.reference import BALL
 
 k, n_c, r_client_local = sp.symbols("k n_c r_c^{(k)}", positive=True)
 SAMPLES = {n_c: "number of samples of the client"}
 DISTANCE = 4 * r_client / (sp.sqrt(m) * lam)
-
-
-def _by_client(parts: list[Estimate]) -> Estimate:
-    """(T, ...) for each client, stacked to (T, N, ...)."""
-    value, error = (np.stack([getattr(p, name) for p in parts], axis=1) for name in ("value", "error"))
-    return Estimate(value, error, parts[0].method)
 
 
 def _sizes(case: FederatedRun) -> np.ndarray:
@@ -39,34 +32,27 @@ def _sizes(case: FederatedRun) -> np.ndarray:
 
 def _residuals(case: FederatedRun) -> tuple[Estimate, Estimate]:
     """|y_c - y_c(t)|, (T, N), and |y_c - y_c^{(k)}(t)|, (T, N, K+1)."""
-    parts = [case.residual_part(c) for c in range(case.problem.n_clients)]
-    return _by_client([p[0] for p in parts]), _by_client([p[1] for p in parts])
+    start, local = zip(*map(case.residual_part, range(case.problem.n_clients)), strict=True)
+    return Estimate.stacked(start, axis=1), Estimate.stacked(local, axis=1)
 
 
 def _contraction_constants(case: FederatedRun) -> dict:
     start, _ = _residuals(case)
-    return {
+    return run_values(case, eta_local, lam) | {
         r_client: start[:, :, None],
-        eta_local: case.setup.eta_local,
-        lam: case.smallest_eigenvalue,
         k: np.arange(1, case.setup.local_steps + 1),
     }
 
 
 def _contraction_measure(case: FederatedRun) -> Estimate:
-    return squared(_residuals(case)[1][:, :, 1:])
+    return _residuals(case)[1][:, :, 1:].squared()
 
 
 def _distance_constants(case: FederatedRun) -> dict:
     start, _ = _residuals(case)
-    return {
+    return run_values(case, n, m, lam, eta_local, K) | {
         r_client: start[:, :, None],
-        n: case.problem.n,
         n_c: _sizes(case)[:, None],
-        m: case.setup.width,
-        lam: case.smallest_eigenvalue,
-        eta_local: case.setup.eta_local,
-        K: case.setup.local_steps,
     }
 
 
@@ -77,7 +63,7 @@ def _farthest(case: FederatedRun, pairs) -> Estimate:
         squares = [(move * move).sum(axis=-1) for move in moves]  # a ball around 0 to the power 2 is not finite
         largest = [[[BALL.maximum(client) for client in step] for step in square] for square in squares]
         found = BALL.estimate(BALL.root(np.array(largest, dtype=object)))
-    return Estimate(found.value.swapaxes(1, 2), found.error.swapaxes(1, 2), found.method)
+    return Estimate(found.value.swapaxes(1, 2), found.error.swapaxes(1, 2), found.method, found.rigour)
 
 
 def _distance_measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
@@ -101,10 +87,8 @@ def satisfied_client() -> FederatedRun:
 
 def _step_constants(case: FederatedRun) -> dict:
     _, local = _residuals(case)
-    return {
+    return run_values(case, eta_local, n) | {
         r_client_local: local[:, :, :-1],
-        eta_local: case.setup.eta_local,
-        n: case.problem.n,
         n_c: _sizes(case)[:, None],
     }
 
@@ -114,8 +98,8 @@ def _step_measure(case: FederatedRun) -> Estimate:
     steps = []
     for members in case.problem.clients():
         before, after = local[:, :-1, members], local[:, 1:, members]
-        steps.append(distance(Estimate(after.value, after.error + before.error, after.method), before.value))
-    return squared(_by_client(steps))
+        steps.append((after - before).norm(-1))
+    return Estimate.stacked(steps, axis=1).squared()
 
 
 def contracting_draws(options) -> tuple:
@@ -135,17 +119,17 @@ STATEMENTS = (
             note="stated without a condition on eta_l and without proof; the theorems that use it choose eta_l small. "
             "Repaired: one local step is I - eta_l F with |F - H_cc(0)| <= E, and lambda_min(H_cc(0)) >= lambda",
         ),
-        form_hypotheses={Form.STATED: (UNIT_ROWS, POSITIVE_SPECTRUM), Form.REPAIRED: (LOCAL_CONTRACTION,)},
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 (1 - eta_local * lam / 2) ** k * r_client**2,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISSING_HYPOTHESIS,
+                hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
+                witness=overshooting_client,
                 consequence="add a condition on the local step, such as 4 n_c R + eta_l n_c^2 <= 1.5 lambda",
             ),
-            Form.REPAIRED: Formula((1 - eta_local * lam / 2) ** k * r_client**2),
+            Form.REPAIRED: Claim((1 - eta_local * lam / 2) ** k * r_client**2, hypotheses=(LOCAL_CONTRACTION,)),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: overshooting_client},
         constants=_contraction_constants,
         measure=_contraction_measure,
         symbols={k: "local step, 1..K"},
@@ -172,20 +156,22 @@ STATEMENTS = (
             "Repaired: same round, n_c for n; and the sharper bound by K gradient steps",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
-        form_hypotheses={Form.REPAIRED: (LOCAL_CONTRACTION,)},
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 sp.sqrt(n) * DISTANCE,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
+                measure=_printed_distance_measure,
+                witness=satisfied_client,
                 consequence="read w_{k,c,r}(t) - u_r(t), within one round: that is what the later proofs need",
             ),
-            Form.REPAIRED: Formula((sp.sqrt(n_c) * DISTANCE, eta_local * K * sp.sqrt(n_c) * r_client / sp.sqrt(m))),
+            Form.REPAIRED: Claim(
+                (sp.sqrt(n_c) * DISTANCE, eta_local * K * sp.sqrt(n_c) * r_client / sp.sqrt(m)),
+                hypotheses=(LOCAL_CONTRACTION,),
+            ),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: satisfied_client},
         constants=_distance_constants,
         measure=_distance_measure,
-        measures={Form.STATED: _printed_distance_measure},
         symbols=SAMPLES,
         says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, every round, client and k = 1..K; as printed: one round on",
         draws=lambda options: (NearLabelDraw(),),
@@ -209,10 +195,9 @@ STATEMENTS = (
         ),
         hypotheses=(UNIT_ROWS,),
         forms={
-            Form.STATED: Formula(eta_local**2 * n**2 * r_client_local**2),
-            Form.REPAIRED: Formula(eta_local**2 * n_c**2 * r_client_local**2),
+            Form.STATED: Claim(eta_local**2 * n**2 * r_client_local**2),
+            Form.REPAIRED: Claim(eta_local**2 * n_c**2 * r_client_local**2),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=_step_constants,
         measure=_step_measure,
         symbols=SAMPLES | {r_client_local: "|y_c - y_c^{(k)}(t)|_2, the client's residual after k local steps"},

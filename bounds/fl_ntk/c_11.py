@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.generalisation_case import TrainedOnSample
-from bounds.fl_ntk.generalisation_draws import sample_draws
-from bounds.fl_ntk.lipschitz_loss import Loss
+from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
+from bounds.fl_ntk.cases.generalisation_draws import sample_draws
+from bounds.fl_ntk.cases.lipschitz_loss import Loss
+from bounds.fl_ntk.cases.sampled_problem import SphereDistribution
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY, TINY, UNIT_ROWS
-from bounds.fl_ntk.sampled_problem import SphereDistribution
-from bounds.formula import Formula, Nature
+from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced, reversed_comparison, scaled
-from bounds.statement import FL_NTK, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import delta, lam, m, n
 
 quadratic, index = sp.symbols("Q i", positive=True)
@@ -26,7 +26,9 @@ NON_DEGENERATE = Hypothesis(
 LIPSCHITZ = Hypothesis("1-Lipschitz", "the loss is 1-Lipschitz in its first argument", lambda case: 1 - case.loss.slope)
 BOUNDED = Hypothesis("bounded-loss", "the loss has values in [0, 1]", lambda case: 1 - case.loss.cap)
 ZERO_AT_LABEL = Hypothesis("zero-at-label", "l(y, y) = 0 for every y", lambda case: -case.loss.at_label)
-BOUNDED_LABELS = Hypothesis("bounded-labels", "|y| <= 1", lambda case: 1 - case.largest_label)
+BOUNDED_LABELS = Hypothesis(
+    "bounded-labels", "|y| <= 1", Limit("max |y|", lambda case: case.largest_label, at_most=1.0)
+)
 
 
 def constants(case: TrainedOnSample) -> dict:
@@ -75,26 +77,26 @@ STATEMENTS = (
             "(2 log/m)^(1/4) is dropped there",
         ),
         hypotheses=(FAILURE_PROBABILITY, NON_DEGENERATE, LIPSCHITZ, BOUNDED),
-        form_hypotheses={Form.REPAIRED: (ZERO_AT_LABEL, BOUNDED_LABELS, UNIT_ROWS)},
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 MAIN + REST,
                 failure=delta,
                 premise=PREMISE,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISSING_HYPOTHESIS,
+                witness=constant_loss,
                 consequence="assume l(y, y) = 0 (as the usual losses have), bounded labels and unit rows",
             ),
-            Form.REPAIRED: Formula(
+            Form.REPAIRED: Claim(
                 MAIN + REST,
                 failure=delta,
                 premise=PREMISE,
+                hypotheses=(ZERO_AT_LABEL, BOUNDED_LABELS, UNIT_ROWS),
                 note="not proved here; checked at infinite width, where the premise on m does not bind. At delta = .01 "
                 "the bound is below 1, the trivial one, from n of about 150 on for y = x_1/2; for random signs it "
                 "stays above 1 at every n, because y^T H^-1 y >= |y|^4 / y^T H y, of mean 2n or more",
             ),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: constant_loss},
         constants=constants,
         measure=lambda case: case.population_loss,
         symbols={

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fl_ntk.finite_class import FiniteClass, FiniteClassDraw
+from bounds.fl_ntk.cases.finite_class import FiniteClass, FiniteClassDraw
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.formula import Formula
 from bounds.mutants import replaced, reversed_comparison, scaled, sign_flipped
 from bounds.options import Options
-from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import delta, n, rho
 
 complexity, c = sp.symbols("R_S c", positive=True)
@@ -47,8 +46,7 @@ STATEMENTS = (
             "supremum that cannot be evaluated; on finite classes and populations every term can",
         ),
         hypotheses=(FAILURE_PROBABILITY,),
-        forms={Form.STATED: Formula(2 * rho * complexity + REMAINDER, failure=delta)},
-        recorded={Form.STATED: Outcome.HOLDS},
+        forms={Form.STATED: Claim(2 * rho * complexity + REMAINDER, failure=delta)},
         constants=_constants,
         measure=lambda case: case.largest_gap,
         symbols={

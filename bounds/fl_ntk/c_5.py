@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
+from bounds.fl_ntk.cases.weight_ball import WeightBall, WeightBallDraw
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY, UNIT_ROWS
-from bounds.fl_ntk.weight_ball import WeightBall, WeightBallDraw
-from bounds.formula import Formula
 from bounds.mutants import power, replaced, reversed_comparison, scaled
 from bounds.options import Options
-from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import R, delta, m, n, sigma
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem
@@ -62,13 +61,12 @@ STATEMENTS = (
         ),
         hypotheses=(FAILURE_PROBABILITY, UNIT_ROWS),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 LINEAR + 2 * R**2 * sp.sqrt(m) / sigma + R * sp.sqrt(LOG),
                 failure=delta,
                 note="for all B > 0 at once; here B is chosen without looking at the network",
             )
         },
-        recorded={Form.STATED: Outcome.HOLDS},
         constants=_constants,
         measure=lambda case: case.rademacher,
         symbols={B: "bound on |U - U(0)|_F over the class", R: "bound on |u_r - u_r(0)| for every neuron"},

@@ -6,10 +6,9 @@ import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.premises import UNIT_ROWS
-from bounds.formula import Formula
 from bounds.initial_network import InitialNetwork, initial_network_draws
 from bounds.mutants import power, reversed_comparison, scaled, without
-from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import delta, m, n
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Weights
@@ -51,11 +50,11 @@ STATEMENTS = (
             "Hoeffding for each of the n(n+1)/2 entries",
         ),
         forms={
-            Form.STATED: Formula(n * sp.sqrt(sp.log(n / delta) / sp.sqrt(m)), failure=delta),
-            Form.REPAIRED: Formula(gram_norm * sp.sqrt(sp.log(n * (n + 1) / delta) / (2 * m)), failure=delta),
+            Form.STATED: Claim(
+                n * sp.sqrt(sp.log(n / delta) / sp.sqrt(m)), failure=delta, hypotheses=(UNIT_ROWS, SMALL_DELTA)
+            ),
+            Form.REPAIRED: Claim(gram_norm * sp.sqrt(sp.log(n * (n + 1) / delta) / (2 * m)), failure=delta),
         },
-        form_hypotheses={Form.STATED: (UNIT_ROWS, SMALL_DELTA)},
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=lambda case: case.gram_deviation,
         symbols={gram_norm: "|X X^T|_F"},

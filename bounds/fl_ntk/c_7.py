@@ -7,15 +7,18 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
+from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.aligned import long_row_converging, overshooting_server
-from bounds.fl_ntk.b_7 import small_step_runs
 from bounds.fl_ntk.b_12 import REACH
 from bounds.fl_ntk.b_12 import draws as movement_draws
-from bounds.fl_ntk.eq1 import squared
-from bounds.fl_ntk.error_term import error_norms, remainder_ratio
-from bounds.fl_ntk.jacobian import farthest, jacobian_changes
-from bounds.fl_ntk.limit_kernel import (
+from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
+from bounds.fl_ntk.families.one_point import at_most_half, gradual, one_point_run, quick
+from bounds.fl_ntk.families.small_steps import small_step_runs
+from bounds.fl_ntk.families.wedge import one_neuron_wedge
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1, SMALL_LOCAL_STEPS, UNIT_ROWS, at_most
+from bounds.fl_ntk.terms.error_term import error_norms, remainder_ratio
+from bounds.fl_ntk.terms.jacobian import farthest, jacobian_changes
+from bounds.fl_ntk.terms.limit_kernel import (
     CONTRACTS_AT_LIMIT_RATE,
     LIMIT_SYMBOLS,
     POSITIVE_LIMIT_KERNEL,
@@ -23,13 +26,9 @@ from bounds.fl_ntk.limit_kernel import (
     limit_kernel,
     round_rate,
 )
-from bounds.fl_ntk.one_point import at_most_half, gradual, one_point_run, quick
-from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1, SMALL_LOCAL_STEPS, UNIT_ROWS, at_most
-from bounds.fl_ntk.wedge import one_neuron_wedge
 from bounds.fl_ntk.x_1 import H, linearised_draws, residuals
-from bounds.formula import Formula, Nature
 from bounds.mutants import index_shifted, power, replaced, reversed_comparison, scaled, without
-from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, R, delta, eta_local, lam, m, mu, n, r0, rho, sigma, t
 from ntkfl import gram
 from ntkfl.estimate import Estimate
@@ -48,14 +47,7 @@ EXTRA = eta_local * (K - 1) * mu**2 / 2  # what Eq (18) lacks with K > 1, of rho
 
 
 def _movement_constants(case: FederatedRun) -> dict:
-    return {
-        n: case.problem.n,
-        m: case.setup.width,
-        K: case.setup.local_steps,
-        eta_local: case.setup.eta_local,
-        r0: case.initial_residual,
-        lam: limit_kernel(case).smallest,
-    }
+    return run_values(case, n, m, K, eta_local, r0) | {lam: limit_kernel(case).smallest}
 
 
 def _movements(case: FederatedRun) -> tuple[Estimate, Estimate]:
@@ -63,10 +55,7 @@ def _movements(case: FederatedRun) -> tuple[Estimate, Estimate]:
 
 
 def _change_constants(case: FederatedRun) -> dict:
-    return {
-        n: case.problem.n,
-        m: case.setup.width,
-        sigma: case.setup.sigma,
+    return run_values(case, n, m, sigma) | {
         R: farthest(case),
         delta: DELTA,
         crowding: CROWDING,
@@ -81,20 +70,13 @@ def _likely(case: FederatedRun) -> float:
 def _error_constants(case: FederatedRun) -> dict:
     kernel, outputs = limit_kernel(case), case.observed("outputs")[0]
     norm, error = np.linalg.norm(outputs.value), np.linalg.norm(outputs.error)
-    return {
-        n: case.problem.n,
-        m: case.setup.width,
-        K: case.setup.local_steps,
-        sigma: case.setup.sigma,
-        eta_local: case.setup.eta_local,
+    return run_values(case, n, m, K, sigma, eta_local, r0, t) | {
         rho: round_rate(case),
-        r0: case.initial_residual,
         lam: kernel.smallest,
         mu: kernel.largest,
-        y0: Estimate(norm, error + 1e-14 * norm, outputs.method),
+        y0: Estimate(norm, error + 1e-14 * norm, outputs.method, outputs.rigour),
         ratio: remainder_ratio(case),
         delta: DELTA,
-        t: case.rounds[1:],
     }
 
 
@@ -105,7 +87,10 @@ def _printed_step(case: FederatedRun) -> Estimate:
 
 
 PRINTED_STEP = Hypothesis(
-    "printed-step", "eta_l <= lambda/(n^2 K kappa) and eta_g <= 1: the printed steps, O-constants 1", _printed_step
+    "printed-step",
+    "eta_l <= lambda/(n^2 K kappa) and eta_g <= 1: the printed steps, O-constants 1",
+    _printed_step,
+    eased_by=("eta_local", "eta_global"),
 )
 
 
@@ -135,7 +120,7 @@ def _change_draws(options) -> tuple:
 
 def _norm_constants(case: FederatedRun) -> dict:
     first = residuals(case)[:, 0]
-    return {H: case.initial_gram, start: Estimate(-first.value, first.error, first.method)}
+    return {H: case.initial_gram, start: -first}
 
 
 def _local_overshoot(case: FederatedRun) -> float:
@@ -165,12 +150,15 @@ STATEMENTS = (
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, CONTRACTS_AT_LIMIT_RATE, SMALL_LOCAL_STEPS),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 8 * sp.sqrt(n) * r0 / sp.sqrt(m * lam),
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
+                measure=lambda case: case.observed("movement"),
+                witness=one_neuron_wedge,
                 consequence="use sqrt(m) lambda, as for B.12",
             ),
-            Form.REPAIRED: Formula(
+            Form.REPAIRED: Claim(
                 (
                     4 * (1 + 2 * eta_local * n * K) * REACH,
                     (4 + eta_local * K * lam) * (1 + 2 * eta_local * n * K) * REACH,
@@ -178,11 +166,8 @@ STATEMENTS = (
                 note="of the global and of the local weights",
             ),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: one_neuron_wedge},
         constants=_movement_constants,
         measure=_movements,
-        measures={Form.STATED: lambda case: case.observed("movement")},
         symbols={lam: LIMIT_SYMBOLS[lam]},
         says_left="max_r |u_r(t) - u_r(0)| and max_{c,r} |w_{k,c,r}(t) - u_r(0)| of the simulated run, every round",
         draws=movement_draws,
@@ -217,14 +202,8 @@ STATEMENTS = (
             "Dvoretzky-Kiefer-Wolfowitz (Eq11), with probability 1 - delta_1, so that R may be the movement of the run",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL),
-        form_hypotheses={
-            Form.PROVED: (
-                PRINTED_STEP,
-                Hypothesis("surely-likely", "n exp(-m R/(10 sigma)) < 1: the claim says something", _likely),
-            ),
-        },
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 n * sp.sqrt(delta + n * sp.sqrt(LOGS) / (sigma * lam * sp.sqrt(m))),
                 failure=6 * delta,
                 trivial=sp.sqrt(n),
@@ -233,21 +212,23 @@ STATEMENTS = (
                 "point and far beyond for more. The list of statements, which asks whether a premise is out of reach, "
                 "does not flag it",
             ),
-            Form.PROVED: Formula(
+            Form.PROVED: Claim(
                 2 * n * (R / sigma + delta),
                 failure=n * sp.exp(-m * (R / sigma + delta) / 10),
+                recorded=Outcome.VIOLATED,
                 nature=Nature.PROOF_GAP,
-                consequence=(
-                    "use the repaired bound, of order m^(-1/4); the last line's m^(-1/2) is a lost square root"
+                hypotheses=(
+                    PRINTED_STEP,
+                    Hypothesis("surely-likely", "n exp(-m R/(10 sigma)) < 1: the claim says something", _likely),
                 ),
+                witness=_flipping_point,
                 note="the proof's last line, its root dropped; R is the movement of the run",
+                consequence="use the repaired bound, of order m^(-1/4); the last line's m^(-1/2) is a lost square root",
             ),
-            Form.REPAIRED: Formula(
+            Form.REPAIRED: Claim(
                 sp.sqrt(n * NEAR), failure=crowding, note="proved, for every R at once; of order m^(-1/4) as claimed"
             ),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.PROVED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.PROVED: _flipping_point},
         constants=_change_constants,
         measure=jacobian_changes,
         symbols={
@@ -281,18 +262,19 @@ STATEMENTS = (
             "of the repaired form needs none: x is the run's own max |xi|/|r|",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
-        form_hypotheses={Form.STATED: (PRINTED_STEP,), Form.REPAIRED: (CONTRACTS_AT_LIMIT_RATE,)},
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 (1 - rho) ** t
                 * (INITIAL_OUTPUTS * sp.log(8 * n / delta) + t * rho * n**3 * LOGS / (lam * sigma * sp.sqrt(m))),
                 failure=6 * delta,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
-                consequence=(
-                    "use 1 - rho lambda in both places; with 1 - rho the error term would vanish far too early"
-                ),
+                hypotheses=(PRINTED_STEP,),
+                measure=lambda case: error_norms(case)[1:],
+                witness=_slow_point,
+                consequence="use 1 - rho lambda in both places; with 1 - rho the error term would vanish far too early",
             ),
-            Form.REPAIRED: Formula(
+            Form.REPAIRED: Claim(
                 (
                     (1 - rho * lam) ** t * y0 + t * (1 - rho * lam / 4) ** (t - 1) * ratio * r0,
                     (1 - rho * lam) ** t * INITIAL_OUTPUTS * sp.log(8 * n / delta)
@@ -302,16 +284,14 @@ STATEMENTS = (
                     * (n**3 * (mu / lam) * LOGS / (lam * sigma * sp.sqrt(m)) + EXTRA * r0),
                 ),
                 failure=6 * delta,
+                hypotheses=(CONTRACTS_AT_LIMIT_RATE,),
                 note="the first part by the run's own remainder, without probability: it follows from the recursion "
                 "and contracts-so-far. The second, as printed and repaired, is observed, not proved: it rests on "
                 "Eq (18), which is not shown here with O-constants of 1",
             ),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: _slow_point},
         constants=_error_constants,
         measure=lambda case: (error_norms(case)[1:],) * 2,
-        measures={Form.STATED: lambda case: error_norms(case)[1:]},
         symbols=LIMIT_SYMBOLS
         | {y0: "|y(0)|, outputs before training", ratio: "max_t |xi(t)| / |y - y(t)| of the run, xi as in Eq (18)"},
         says_left="|y(t) - y + (I - rho H_inf)^t y|, t = 1..T, from the outputs of the run and powers taken in balls",
@@ -347,10 +327,9 @@ STATEMENTS = (
             ),
             SERVER_AT_MOST_1,
         ),
-        forms={Form.REPAIRED: Formula(start.T * H**-1 * start)},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim(start.T * H**-1 * start)},
         constants=_norm_constants,
-        measure=lambda case: squared(case.observed("total_movement")),
+        measure=lambda case: case.observed("total_movement").squared(),
         symbols={H: "Gram matrix of the frozen patterns, H(0)", start: "y - y(0)"},
         says_left="|U(t) - U(0)|_F^2 of networks linearised in their weights, every round",
         draws=linearised_draws,

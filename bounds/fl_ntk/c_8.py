@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
+from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_draws, federated_run
-from bounds.formula import Formula, evaluate
+from bounds.formula import evaluate
+from bounds.hypothesis import Limit
 from bounds.mutants import replaced, reversed_comparison, scaled
-from bounds.statement import FL_NTK, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import T, delta, label_bound, lam, m, n, rho
 from ntkfl import gram
 from ntkfl.estimate import Estimate
@@ -27,15 +29,13 @@ def _limit(case: FederatedRun) -> Estimate:
 
 
 def _constants(case: FederatedRun) -> dict:
-    h, setup = _limit(case), case.setup
-    sums = evaluate(H**-1 * (IDENTITY - (IDENTITY - rho * H) ** T), {H: h, rho: case.rho, T: setup.rounds})
-    return {
+    h = _limit(case)
+    sums = evaluate(H**-1 * (IDENTITY - (IDENTITY - rho * H) ** T), run_values(case, rho, T) | {H: h})
+    return run_values(case, m, n) | {
         H: h,
         D: sums,
         y: case.problem.y,
         lam: gram.smallest_eigenvalue(h),
-        m: setup.width,
-        n: case.problem.n,
         delta: 0.1,
         label_bound: np.abs(case.problem.y).max(),
     }
@@ -63,10 +63,10 @@ def _measure(case: FederatedRun) -> Estimate:
     return Estimate(square, 2 * np.sqrt(square) * error + error**2, "rounding bound")
 
 
-def _small_step(case: FederatedRun) -> float:
+def _round_step(case: FederatedRun) -> float:
     h = _limit(case)
     ends = float(gram.largest_eigenvalue(h).hi) + float(gram.smallest_eigenvalue(h).hi)
-    return 2 - float(case.rho.hi) * ends
+    return float(case.rho.hi) * ends
 
 
 def draws(options) -> tuple:
@@ -98,15 +98,19 @@ STATEMENTS = (
                 "lambda_min(H_inf) > 0, certified",
                 lambda case: float(gram.smallest_eigenvalue(_limit(case)).lo) - 1e-300,
             ),
-            Hypothesis("small-step", "rho (mu + lambda) <= 2, of H_inf", _small_step),
+            Hypothesis(
+                "small-step",
+                "rho (mu + lambda) <= 2, of H_inf",
+                Limit("rho (mu + lambda)", _round_step, at_most=2.0),
+                eased_by=("eta_local", "eta_global"),
+            ),
         ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 sp.Trace(y.T * D.T * H * D * y) + n**2 * label_bound**2 * sp.sqrt(sp.log(n / delta) / m) / lam**2,
                 failure=delta,
             )
         },
-        recorded={Form.STATED: Outcome.HOLDS},
         constants=_constants,
         measure=_measure,
         symbols={H: "H_inf", D: "sum_{t<T} rho (I - rho H_inf)^t", y: "labels", lam: "smallest eigenvalue of H_inf"},

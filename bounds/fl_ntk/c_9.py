@@ -5,23 +5,23 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
+from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.c_7 import CROWDING, NEAR, crowding
-from bounds.fl_ntk.few_points import FewPointsDraw
-from bounds.fl_ntk.jacobian import farthest
-from bounds.fl_ntk.limit_kernel import (
+from bounds.fl_ntk.families.few_points import FewPointsDraw
+from bounds.fl_ntk.families.one_point import gradual, one_point_run
+from bounds.fl_ntk.premises import UNIT_ROWS
+from bounds.fl_ntk.terms.jacobian import farthest
+from bounds.fl_ntk.terms.limit_kernel import (
     LIMIT_SYMBOLS,
     POSITIVE_LIMIT_KERNEL,
     SMALL_LABELS,
     SMALL_ROUND,
     limit_kernel,
 )
-from bounds.fl_ntk.movement_terms import changed_gradient_part, norm
-from bounds.fl_ntk.one_point import gradual, one_point_run
-from bounds.fl_ntk.premises import UNIT_ROWS
-from bounds.formula import Formula, Nature
+from bounds.fl_ntk.terms.movement_terms import changed_gradient_part, norm
 from bounds.mutants import replaced, reversed_comparison, scaled
-from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Source, Statement
 from bounds.symbols import R, delta, lam, m, n, sigma
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Setup
@@ -32,10 +32,7 @@ label_norm = sp.Symbol("|y|", positive=True)
 
 def _constants(case: FederatedRun) -> dict:
     size = np.linalg.norm(case.problem.y)
-    return {
-        n: case.problem.n,
-        m: case.setup.width,
-        sigma: case.setup.sigma,
+    return run_values(case, n, m, sigma) | {
         R: farthest(case),
         lam: limit_kernel(case).smallest,
         label_norm: Estimate(size, 1e-14 * size, "rounding bound"),
@@ -68,27 +65,23 @@ STATEMENTS = (
             "power of n comes out. O-constant 1, poly(log(m/delta)) taken as its power 3/4, |y| as at most sqrt(n)",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
-        form_hypotheses={
-            Form.STATED: (SMALL_LABELS,),
-        },
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 n ** sp.Rational(3, 2)
                 * sp.log(m / delta) ** sp.Rational(3, 4)
                 / (m ** sp.Rational(1, 4) * sp.sqrt(sigma) * lam ** sp.Rational(3, 2)),
                 failure=delta,
                 nature=Nature.PROOF_GAP,
-                consequence=(
-                    "the stated rate stands with the repaired bound on J; the argument as printed loses a factor sqrt n"
-                ),
+                hypotheses=(SMALL_LABELS,),
+                consequence="the stated rate stands with the repaired bound on J; the argument as printed loses a "
+                "factor sqrt n",
             ),
-            Form.REPAIRED: Formula(
+            Form.REPAIRED: Claim(
                 sp.sqrt(n * NEAR) * label_norm / lam,
                 failure=crowding,
                 note="the bound on J of C.7-J, for every R at once, summed with (1 - rho lambda)^t",
             ),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=lambda case: norm(changed_gradient_part(case), case.bits),
         symbols={

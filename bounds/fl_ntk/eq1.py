@@ -6,9 +6,8 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun, federated_draws
-from bounds.formula import Formula
 from bounds.mutants import replaced, scaled, sign_flipped, without
-from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import r_t
 from ntkfl.estimate import Estimate
 
@@ -25,14 +24,9 @@ def _constants(case: FederatedRun) -> dict:
     square, square_error = (step**2).sum(axis=1), (2 * np.abs(step) * step_error + step_error**2).sum(axis=1)
     return {
         r_t: case.observed("residual_norm")[:-1],
-        inner: Estimate(dot, dot_error + rounding * dot_size, outputs.method),
-        change: Estimate(square, square_error + rounding * square, outputs.method),
+        inner: Estimate(dot, dot_error + rounding * dot_size, outputs.method, outputs.rigour),
+        change: Estimate(square, square_error + rounding * square, outputs.method, outputs.rigour),
     }
-
-
-def squared(x: Estimate) -> Estimate:
-    """x^2 with the error carried along."""
-    return Estimate(x.value**2, 2 * np.abs(x.value) * x.error + x.error**2 + 4e-16 * x.value**2, x.method)
 
 
 STATEMENTS = (
@@ -41,10 +35,9 @@ STATEMENTS = (
         title="Expansion of the squared residual over one round",
         kind=Kind.EQUALITY,
         source=Source(FL_NTK, "Eq (1), printed again as Eq (6)"),
-        forms={Form.STATED: Formula(r_t**2 - 2 * inner + change)},
-        recorded={Form.STATED: Outcome.HOLDS},
+        forms={Form.STATED: Claim(r_t**2 - 2 * inner + change)},
         constants=_constants,
-        measure=lambda case: squared(case.observed("residual_norm")[1:]),
+        measure=lambda case: case.observed("residual_norm")[1:].squared(),
         symbols={inner: "(y - y(t)).(y(t+1) - y(t))", change: "|y(t+1) - y(t)|^2"},
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
         draws=federated_draws,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.formula import Formula
-from bounds.gaussian_tail import GaussianTail, GaussianTailDraw
+from bounds.cases.gaussian_tail import GaussianTail, GaussianTailDraw
 from bounds.initial_network import InitialNetwork, initial_network_draws
 from bounds.mutants import power, replaced, reversed_comparison, scaled
-from bounds.statement import FL_NTK, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import R, delta, m, n, sigma
 from ntkfl.estimate import Estimate
 
@@ -47,22 +46,20 @@ STATEMENTS = (
             note="section 6 and C.7 put the measured movement, which depends on w, for R; the repaired form is "
             "uniform in R (Dvoretzky-Kiefer-Wolfowitz, one side, union over the samples)",
         ),
-        form_hypotheses={Form.STATED: (UNIT_SIGMA,)},
         forms={
-            Form.STATED: Formula(2 * R / sp.sqrt(2 * sp.pi)),
-            Form.REPAIRED: Formula(
+            Form.STATED: Claim(2 * R / sp.sqrt(2 * sp.pi), hypotheses=(UNIT_SIGMA,)),
+            Form.REPAIRED: Claim(
                 sp.sqrt(2 / sp.pi) * R / sigma + sp.sqrt(sp.log(2 * n / delta) / (2 * m)),
                 failure=delta,
+                draws=initial_network_draws,
                 note="for all R > 0 and all samples at once, at the radius where the share of neurons exceeds "
                 "the first term most",
             ),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=_measure,
         says_left="erf(R / sqrt 2) in balls; repaired: the largest counted excess over all radii and samples",
         draws=lambda options: (GaussianTailDraw(largest=8.0, unit_sigma=True, trials=options.trials or 200),),
-        form_draws={Form.REPAIRED: initial_network_draws},
         mutants=(
             scaled(sp.Rational(4, 5)),
             power(m, sp.Rational(3, 2)),

@@ -7,15 +7,13 @@ import sympy as sp
 
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.alg1_update import small_run
-from bounds.fl_ntk.jacobian import all_jacobians, jacobian
-from bounds.fl_ntk.limit_kernel import round_rate
-from bounds.fl_ntk.weight_path import WeightRound, weight_draws, weight_path
-from bounds.formula import Formula, Nature
+from bounds.fl_ntk.cases.weight_path import WeightRound, updates, weight_draws, weight_path
+from bounds.fl_ntk.terms.jacobian import all_jacobians, jacobian
+from bounds.fl_ntk.terms.limit_kernel import round_rate
 from bounds.mutants import power, replaced, scaled
-from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, rho
-from ntkfl.estimate import Estimate
-from ntkfl.reference import BALL
+from ntkfl.algorithm1.reference import BALL
 
 pull, pull_printed = sp.symbols("p p'", real=True)
 
@@ -36,10 +34,6 @@ def _constants(case: FederatedRun) -> dict:
     return {pull: path.each(total), pull_printed: path.each(printed), rho: round_rate(case), K: case.setup.local_steps}
 
 
-def _measure(case: FederatedRun) -> Estimate:
-    return weight_path(case).each(lambda round_: round_.end - round_.start)
-
-
 STATEMENTS = (
     Statement(
         id="fl-ntk/Eq17",
@@ -56,18 +50,22 @@ STATEMENTS = (
             "term with H(t,k,c)^perp has the other sign, which no norm feels. Appendix C writes U(t) transposed",
         ),
         forms={
-            Form.STATED: Formula(-rho / K * pull_printed, nature=Nature.MISPRINT, consequence="none: read J(k,t)"),
-            Form.REPAIRED: Formula(-rho / K * pull),
+            Form.STATED: Claim(
+                -rho / K * pull_printed,
+                recorded=Outcome.VIOLATED,
+                nature=Nature.MISPRINT,
+                witness=lambda: small_run(4),
+                consequence="none: read J(k,t)",
+            ),
+            Form.REPAIRED: Claim(-rho / K * pull),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: lambda: small_run(4)},
         constants=_constants,
-        measure=_measure,
+        measure=updates,
         symbols={
             pull: "an entry of sum_k J(k,t) (y^{(k)}(t) - y), k = 0..K-1",
             pull_printed: "the same with 1{w_{k,c,r}(t).x_i >= 0} for one client c in every column",
         },
-        says_left="every entry of u_r(t+1) - u_r(t) after running the clients in balls; two rounds",
+        says_left="every entry of u_r(t+1) - u_r(t) after a round of Algorithm 1 in balls; two rounds",
         draws=weight_draws,
         mutants=(
             scaled(sp.Rational(1001, 1000)),

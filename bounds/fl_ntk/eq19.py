@@ -8,11 +8,10 @@ import sympy as sp
 
 from bounds.fl_ntk.b_8 import initial_outputs, network_constants, one_point, square_sum
 from bounds.fl_ntk.premises import UNIT_ROWS
-from bounds.formula import Formula
 from bounds.initial_network import initial_network_draws
 from bounds.mutants import power, replaced, reversed_comparison, scaled
 from bounds.options import Options
-from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import delta, m, n, sigma
 
 
@@ -41,11 +40,8 @@ STATEMENTS = (
         ),
         hypotheses=(UNIT_ROWS,),
         forms={
-            Form.STATED: Formula(
-                2 * n * sigma**2 * sp.log(2 * m * n / delta) * sp.log(4 * n / delta) ** 2, failure=delta
-            )
+            Form.STATED: Claim(2 * n * sigma**2 * sp.log(2 * m * n / delta) * sp.log(4 * n / delta) ** 2, failure=delta)
         },
-        recorded={Form.STATED: Outcome.HOLDS},
         constants=lambda case: network_constants(case) | {sigma: case.sigma},
         measure=lambda case: square_sum(initial_outputs(case)),
         says_left="|y(0)|^2 of the drawn network",

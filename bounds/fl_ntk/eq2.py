@@ -7,10 +7,9 @@ import sympy as sp
 
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.alg1_update import small_run
-from bounds.fl_ntk.weight_path import WeightRound, weight_draws, weight_path
-from bounds.formula import Formula, Nature
+from bounds.fl_ntk.cases.weight_path import WeightRound, weight_draws, weight_path
 from bounds.mutants import power, replaced, scaled, sign_flipped
-from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import m
 from ntkfl.balls import ball
 from ntkfl.estimate import Estimate
@@ -37,7 +36,7 @@ def _constants(case: FederatedRun) -> dict:
 def _measure(case: FederatedRun) -> Estimate:
     outputs = case.observed("outputs")
     value, error = np.diff(outputs.value, axis=0), outputs.error[1:] + outputs.error[:-1]
-    return Estimate(value, error + np.spacing(np.abs(value)), outputs.method)
+    return Estimate(value, error + np.spacing(np.abs(value)), outputs.method, outputs.rigour)
 
 
 STATEMENTS = (
@@ -52,15 +51,15 @@ STATEMENTS = (
             "section 6 prints z_{i,r} with u_r(t) + eta_g Delta u_r(t), which is meant",
         ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 (after_printed - before) / sp.sqrt(m),
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
+                witness=lambda: small_run(4),
                 consequence="none: read u_r(t) for u_r(t+1) and x_i for x",
             ),
-            Form.REPAIRED: Formula((after - before) / sp.sqrt(m)),
+            Form.REPAIRED: Claim((after - before) / sp.sqrt(m)),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: lambda: small_run(4)},
         constants=_constants,
         measure=_measure,
         symbols={

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sympy as sp
 
+from bounds.cases.run_values import run_values
+from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun, federated_draws
-from bounds.formula import Formula
 from bounds.mutants import power, scaled, sign_flipped, without
-from bounds.snapshot import snapshot
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, n
 from ntkfl.estimate import Estimate
 
@@ -19,14 +19,10 @@ residual = sp.MatrixSymbol("r", n * K, 1)
 
 def _constants(case: FederatedRun) -> dict:
     inside = snapshot(case)
-    setup = case.setup
-    return {
+    return run_values(case, eta_global, eta_local, N) | {
         H: inside.grams(),
         H_perp: inside.grams(~inside.safe),
         residual: inside.stacked_residual,
-        eta_global: setup.eta_global,
-        eta_local: setup.eta_local,
-        N: case.problem.n_clients,
     }
 
 
@@ -47,8 +43,7 @@ STATEMENTS = (
             "R is the movement of the run, so the condition is met by construction. The dynamics displayed in section "
             "3.2 lack the factor eta_g eta_l/N that these have",
         ),
-        forms={Form.STATED: Formula(eta_global * eta_local / N * (H - H_perp) * residual)},
-        recorded={Form.STATED: Outcome.HOLDS},
+        forms={Form.STATED: Claim(eta_global * eta_local / N * (H - H_perp) * residual)},
         constants=_constants,
         measure=_measure,
         symbols={

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import sympy as sp
 
+from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.b_9 import contracting_draws
-from bounds.fl_ntk.eq1 import squared
-from bounds.fl_ntk.near_labels import growing_round
+from bounds.fl_ntk.families.near_labels import growing_round
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_STEPS, UNIT_ROWS
-from bounds.formula import Formula, Nature, evaluate
+from bounds.formula import evaluate
 from bounds.mutants import power, replaced, reversed_comparison, scaled, without
-from bounds.statement import FL_NTK, Change, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, lam, r_t, rho
 
 CONTRACTION = (1 - rho * lam / 2) * r_t**2
 
 
 def _constants(case: FederatedRun) -> dict:
-    setup = case.setup
-    steps = {eta_global: setup.eta_global, eta_local: setup.eta_local, K: setup.local_steps, N: case.problem.n_clients}
+    steps = run_values(case, eta_global, eta_local, K, N)
     product = evaluate(eta_global * eta_local * K / N, steps)
     return {rho: product, lam: case.smallest_eigenvalue, r_t: case.observed("residual_norm")[:-1]}
 
@@ -37,22 +36,20 @@ STATEMENTS = (
             "grow in a round although the run converges; |L^-1 (y - y(t))| with H = L L^T is what always shrinks. The "
             "repaired condition comes from the proof of B.3-certificate at beta = 1/2",
         ),
-        form_hypotheses={Form.STATED: (UNIT_ROWS, POSITIVE_SPECTRUM), Form.REPAIRED: (SMALL_STEPS,)},
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 CONTRACTION,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.READING,
-                consequence=(
-                    "per-round contraction in the Euclidean norm needs small steps; for any stable "
-                    "step the H^-1 norm contracts instead (X.2, X.12)"
-                ),
+                hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
+                witness=growing_round,
+                consequence="per-round contraction in the Euclidean norm needs small steps; for any stable "
+                "step the H^-1 norm contracts instead (X.2, X.12)",
             ),
-            Form.REPAIRED: Formula(CONTRACTION),
+            Form.REPAIRED: Claim(CONTRACTION, hypotheses=(SMALL_STEPS,)),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: growing_round},
         constants=_constants,
-        measure=lambda case: squared(case.observed("residual_norm")[1:]),
+        measure=lambda case: case.observed("residual_norm")[1:].squared(),
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
         draws=contracting_draws,
         mutants=(

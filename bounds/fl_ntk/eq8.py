@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
+from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.eq1 import squared
-from bounds.fl_ntk.paper_steps import (
+from bounds.fl_ntk.families.paper_steps import (
     EVENTS,
     SMALL_AS_PRINTED,
     WITHIN_RADIUS,
@@ -17,9 +17,8 @@ from bounds.fl_ntk.paper_steps import (
     radius,
 )
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
-from bounds.formula import Formula
 from bounds.mutants import power, replaced, scaled
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, R, eta_global, eta_local, lam, n, r_t
 from ntkfl.estimate import Estimate
 
@@ -35,14 +34,7 @@ NECESSITY = {
 
 def round_constants(case: FederatedRun) -> dict:
     """n, N, K, the steps, lambda, R = lambda/(1000 n) and |y - y(t)| for t = 0..T-1."""
-    setup = case.setup
-    return {
-        n: case.problem.n,
-        N: case.problem.n_clients,
-        K: setup.local_steps,
-        eta_local: setup.eta_local,
-        eta_global: setup.eta_global,
-        lam: case.smallest_eigenvalue,
+    return run_values(case, n, N, K, eta_local, eta_global, lam) | {
         R: radius(case),
         r_t: case.observed("residual_norm")[:-1],
     }
@@ -50,7 +42,7 @@ def round_constants(case: FederatedRun) -> dict:
 
 def next_square(case: FederatedRun) -> Estimate:
     """|y - y(t+1)|^2 for t = 0..T-1."""
-    return squared(case.observed("residual_norm")[1:])
+    return case.observed("residual_norm")[1:].squared()
 
 
 def _bound(square) -> sp.Expr:
@@ -72,10 +64,9 @@ STATEMENTS = (
         ),
         hypotheses=PREMISE,
         forms={
-            Form.STATED: Formula(_bound(1)),
-            Form.REPAIRED: Formula(_bound(4 * (1 + 2 * eta_local * n * K) ** 2)),
+            Form.STATED: Claim(_bound(1)),
+            Form.REPAIRED: Claim(_bound(4 * (1 + 2 * eta_local * n * K) ** 2)),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=round_constants,
         measure=next_square,
         symbols={R: "lambda/(1000 n), which no weight vector leaves"},

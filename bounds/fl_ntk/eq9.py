@@ -5,10 +5,9 @@ from __future__ import annotations
 import sympy as sp
 
 from bounds.fl_ntk.eq8 import NECESSITY, PREMISE, STEP, next_square, round_constants
-from bounds.fl_ntk.paper_steps import PaperStepDraw
-from bounds.formula import Formula
+from bounds.fl_ntk.families.paper_steps import PaperStepDraw
 from bounds.mutants import power, replaced, scaled
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, eta_global, lam, r_t
 
 STATEMENTS = (
@@ -24,8 +23,7 @@ STATEMENTS = (
             "eta_l K it is false (X.5). What is random in it is asked for as a hypothesis, for the R at hand",
         ),
         hypotheses=PREMISE,
-        forms={Form.STATED: Formula((1 - STEP * lam / 2) * r_t**2)},
-        recorded={Form.STATED: Outcome.HOLDS},
+        forms={Form.STATED: Claim((1 - STEP * lam / 2) * r_t**2)},
         constants=round_constants,
         measure=next_square,
         says_left="|y - y(t+1)|^2 of the simulated run, every round",

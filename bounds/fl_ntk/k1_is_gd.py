@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import numpy as np
 import sympy as sp
 
+from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.weight_path import weight_draws, weight_path
-from bounds.formula import Formula
+from bounds.fl_ntk.cases.weight_path import global_weights, weight_draws, weight_path
+from bounds.hypothesis import Limit
 from bounds.mutants import power, scaled, sign_flipped, without
 from bounds.options import Options
-from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import N, eta_global, eta_local
+from ntkfl.algorithm1.reference import BALL
 from ntkfl.estimate import Estimate
 
 u, gradient = sp.symbols("u g", real=True)
 
-ONE_STEP = Hypothesis("one-local-step", "K = 1", lambda case: 1 - case.setup.local_steps)
+ONE_STEP = Hypothesis(
+    "one-local-step",
+    "K = 1",
+    Limit("K", lambda case: case.setup.local_steps, at_most=1.0),
+    free=True,
+    eased_by=("local_steps",),
+)
 
 
 def _constants(case: FederatedRun) -> dict:
@@ -27,17 +36,14 @@ def _constants(case: FederatedRun) -> dict:
         residual = (z * (z >= 0)) @ path.signs / path.root_m - case.problem.y
         return path.signs[:, None] * (((z >= 0).T * residual) @ path.x) / path.root_m
 
-    return {
+    return run_values(case, eta_global, eta_local, N) | {
         u: path.each(lambda round_: round_.start),
         gradient: path.each(downhill),
-        eta_global: case.setup.eta_global,
-        eta_local: case.setup.eta_local,
-        N: case.problem.n_clients,
     }
 
 
 def _measure(case: FederatedRun) -> Estimate:
-    return weight_path(case).each(lambda round_: round_.end)
+    return BALL.estimate(np.array(global_weights(case)[1:], dtype=object))
 
 
 def _two_local_steps() -> FederatedRun:
@@ -57,15 +63,14 @@ STATEMENTS = (
             "times the paper's L",
         ),
         hypotheses=(ONE_STEP,),
-        forms={Form.STATED: Formula(u - eta_global * eta_local / N * gradient)},
-        recorded={Form.STATED: Outcome.HOLDS},
+        forms={Form.STATED: Claim(u - eta_global * eta_local / N * gradient)},
         constants=_constants,
         measure=_measure,
         symbols={
             u: "an entry of u(t)",
             gradient: "that entry of the gradient of (1/2)|y - f(u, X)|^2 over all samples, at u(t)",
         },
-        says_left="every entry of u(t+1) after a round of Algorithm 1, client by client, in balls; two rounds",
+        says_left="every entry of u(t+1) after a round of Algorithm 1 in balls; two rounds",
         draws=lambda options: weight_draws(options, local_steps=1),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),

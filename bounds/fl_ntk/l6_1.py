@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.case import Case
 from bounds.federated_run import FederatedRun, federated_draws
 from bounds.fl_ntk.b_12 import REACH, constants
+from bounds.fl_ntk.families.wedge import wedge
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS, UNIT_ROWS
-from bounds.fl_ntk.wedge import wedge
-from bounds.formula import Formula
+from bounds.ladders.width_ladder import WidthLadder, ladder_draws
 from bounds.mutants import power, without
-from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, eta_local, lam, m, n
-from bounds.width_ladder import WidthLadder, ladder_draws
 from ntkfl.estimate import Estimate
 
 
 @dataclass(frozen=True, eq=False)
-class WedgeLadder:
+class WedgeLadder(Case):
     """Wedges of falling angle, along which lambda goes to 0; their sizes are 1/lambda."""
 
     @cached_property
@@ -66,34 +69,19 @@ class WedgeLadderDraw:
 Ladder = WidthLadder | WedgeLadder
 
 
-def _over_runs(ladder: Ladder, read) -> Estimate:
-    """An Estimate of each run, stacked to (sizes, seeds)."""
-    grid = [[read(run) for run in row] for row in ladder.runs]
-    value, error = (np.array([[float(getattr(e, part)) for e in row] for row in grid]) for part in ("value", "error"))
-    return Estimate(value, error, grid[0][0].method)
+def _stacked(numbers: Iterable[Iterable[Any]]) -> Estimate:
+    """A number of each run, (sizes, seeds)."""
+    return Estimate.stacked(map(Estimate.stacked, numbers))
 
 
 def _constants(ladder: Ladder) -> dict:
-    names = constants(ladder.runs[0][0])
-
-    def read(symbol):
-        def one(run):
-            found = constants(run)[symbol]
-            return found if isinstance(found, Estimate) else Estimate.exact(found)
-
-        return one
-
-    return {symbol: _over_runs(ladder, read(symbol)) for symbol in names}
+    """The symbols of every run, each (sizes, seeds)."""
+    values = [[constants(run) for run in row] for row in ladder.runs]
+    return {symbol: _stacked([one[symbol] for one in row] for row in values) for symbol in values[0][0]}
 
 
-def _every_run(hypothesis: Hypothesis) -> Hypothesis:
-    """A hypothesis about a run, asked of every run of a ladder."""
-
-    def margin(ladder: Ladder) -> float:
-        met = all(hypothesis.met(run) for row in ladder.runs for run in row)
-        return 0.0 if met else -1.0
-
-    return Hypothesis(hypothesis.name, f"in every run: {hypothesis.says}", margin)
+def _runs(ladder: Ladder) -> Iterable[FederatedRun]:
+    return chain.from_iterable(ladder.runs)
 
 
 def _draws(options) -> tuple:
@@ -112,16 +100,15 @@ STATEMENTS = (
             "Lemma 6.1",
             note="agrees with the proof of B.12, not with its statement; the constant 4(1 + 2 eta_l n K) suffices",
         ),
-        hypotheses=tuple(_every_run(h) for h in (UNIT_ROWS, CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS)),
+        hypotheses=tuple(h.of_every("run", _runs) for h in (UNIT_ROWS, CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS)),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 REACH, note="O(): the ratio of the two sides must not grow as m grows or as lambda falls"
             ),
-            Form.REPAIRED: Formula(4 * (1 + 2 * eta_local * n * K) * REACH),
+            Form.REPAIRED: Claim(4 * (1 + 2 * eta_local * n * K) * REACH),
         },
-        recorded={Form.STATED: Outcome.HOLDS, Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
-        measure=lambda ladder: _over_runs(ladder, lambda run: run.observed("movement")[-1]),
+        measure=lambda ladder: _stacked([run.observed("movement")[-1] for run in row] for row in ladder.runs),
         says_left="max_r |u_r(T) - u_r(0)| along a ladder of widths, and along wedges whose lambda goes to 0",
         draws=_draws,
         mutants=(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.federated_run import FederatedRun, distance
-from bounds.fl_ntk.aligned import long_row, overshooting_clients
-from bounds.fl_ntk.b_7 import run_constants, small_step_draws
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.b_7 import run_constants
+from bounds.fl_ntk.families.aligned import long_row, overshooting_clients
+from bounds.fl_ntk.families.small_steps import small_step_draws
 from bounds.fl_ntk.premises import SMALL_LOCAL_STEPS, UNIT_ROWS
-from bounds.formula import Formula
 from bounds.mutants import power, reversed_comparison, scaled, sign_flipped, without
-from bounds.statement import FL_NTK, Form, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, eta_local, n, r_t, rho
 from ntkfl.estimate import Estimate
 
@@ -18,7 +18,7 @@ from ntkfl.estimate import Estimate
 def _measure(case: FederatedRun) -> Estimate:
     outputs = case.observed("outputs")
     before, after = outputs[:-1], outputs[1:]
-    return distance(Estimate(after.value, after.error + before.error, outputs.method), before.value)
+    return (after - before).norm(-1)
 
 
 STATEMENTS = (
@@ -33,8 +33,7 @@ STATEMENTS = (
             "n K), which is O(1) at the paper's steps. Twice what Lemma B.10 repaired gives",
         ),
         hypotheses=(UNIT_ROWS, SMALL_LOCAL_STEPS),
-        forms={Form.STATED: Formula(2 * rho * n * (1 + 2 * eta_local * n * K) * r_t)},
-        recorded={Form.STATED: Outcome.HOLDS},
+        forms={Form.STATED: Claim(2 * rho * n * (1 + 2 * eta_local * n * K) * r_t)},
         constants=lambda case: run_constants(case) | {rho: case.rho},
         measure=_measure,
         says_left="|y(t+1) - y(t)| of the simulated run, every round",

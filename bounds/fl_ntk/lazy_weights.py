@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bounds.ladders.width_ladder import ladder_draws
+from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
 from bounds.statement import FL_NTK, Form, Source
-from bounds.width_ladder import ladder_draws
-from bounds.width_rate import HALF, Quantity, statistic, width_rate
 
 STATEMENTS = (
     width_rate(

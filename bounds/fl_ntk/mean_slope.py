@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sympy as sp
 
+from bounds.cases.run_values import run_values
+from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun, federated_draws
-from bounds.formula import Formula
 from bounds.mutants import power, scaled, without
-from bounds.snapshot import snapshot
-from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, n
 
 G = sp.MatrixSymbol("G", n, n * K)
@@ -17,12 +17,9 @@ residual = sp.MatrixSymbol("r", n * K, 1)
 
 def _constants(case: FederatedRun) -> dict:
     inside = snapshot(case)
-    return {
+    return run_values(case, eta_global, eta_local, N) | {
         G: inside.mean_slope_grams,
         residual: inside.stacked_residual,
-        eta_global: case.setup.eta_global,
-        eta_local: case.setup.eta_local,
-        N: case.problem.n_clients,
     }
 
 
@@ -37,8 +34,7 @@ STATEMENTS = (
             note="1{u(t).x_i >= 0} is replaced by the mean slope of relu between u(t).x_i and u(t+1).x_i; C_2 "
             "and C_3 disappear",
         ),
-        forms={Form.REPAIRED: Formula(eta_global * eta_local / N * G * residual)},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim(eta_global * eta_local / N * G * residual)},
         constants=_constants,
         measure=lambda case: snapshot(case).change(),
         symbols={G: "[G^(0) ... G^(K-1)], mean-slope Gram matrices", residual: "y - y^{(k)}(t), stacked over k"},

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 from flint import arb
 
 from bounds.federated_run import FederatedRun
 from bounds.formula import evaluate
-from bounds.statement import Hypothesis
+from bounds.hypothesis import Hypothesis, Limit
 from bounds.symbols import lam, r0, r_t, rho, t
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
@@ -17,7 +18,20 @@ from ntkfl.problem import UNIT_TOLERANCE
 
 TINY = 1e-300  # "> 0" as ">= the least number that matters"
 
-UNIT_ROWS = Hypothesis("unit-rows", "|x_i| = 1 to 1e-12", lambda case: UNIT_TOLERANCE - case.problem.unit_deviation)
+UNIT_ROWS = Hypothesis(
+    "unit-rows",
+    "|x_i| = 1 to 1e-12",
+    Limit("the largest ||x_i| - 1|", lambda case: case.problem.unit_deviation, at_most=UNIT_TOLERANCE),
+    free=True,
+    eased_by=("unit",),
+)
+UNIT_SIGMA = Hypothesis(
+    "unit-sigma",
+    "sigma = 1",
+    Limit("|sigma - 1|", lambda case: abs(case.setup.sigma - 1), at_most=0.0),
+    free=True,
+    eased_by=("sigma",),
+)
 
 
 FAILURE_PROBABILITY = Hypothesis(
@@ -30,7 +44,8 @@ def at_most(samples: int) -> Hypothesis:
     return Hypothesis(
         "fits-in-balls",
         f"n <= {samples}, so that the right side is affordable in balls",
-        lambda case: samples - case.problem.n,
+        Limit("n", lambda case: case.problem.n, at_most=samples),
+        free=True,
     )
 
 
@@ -39,6 +54,7 @@ POSITIVE_SPECTRUM = Hypothesis(
 )
 
 
+@cache
 def growth_limit() -> Estimate:
     """x* = 1.2564..., the positive root of e^x - 1 = 2x: -1/2 - W_{-1}(-e^{-1/2}/2)."""
     with precision():
@@ -46,23 +62,30 @@ def growth_limit() -> Estimate:
         return enclosure(-half - (-(-half).exp() * half).lambertw(-1))
 
 
-def _small_local_steps(case: FederatedRun) -> Estimate:
-    s = case.setup
-    limit = growth_limit()
-    return Estimate(limit.value - s.eta_local * case.problem.n * s.local_steps, limit.error + 1e-12, "rounding bound")
+def _local_time(case: FederatedRun) -> float:
+    return case.setup.eta_local * case.problem.n * case.setup.local_steps
 
 
-def _small_for_these_steps(case: FederatedRun) -> float:
+def _growth(case: FederatedRun) -> float:
     steps = case.setup.local_steps
-    x = case.setup.eta_local * case.problem.n * steps
-    return (1 + 2 * x) * (1 - 1e-12) - (1 + x / steps) ** steps
+    return (1 + _local_time(case) / steps) ** steps
 
 
 SMALL_LOCAL_STEPS = Hypothesis(
-    "small-local-steps", "eta_l n K <= 1.2564..., the root of e^x - 1 = 2x; it suffices for every K", _small_local_steps
+    "small-local-steps",
+    "eta_l n K <= 1.2564..., the root of e^x - 1 = 2x; it suffices for every K",
+    Limit(
+        "eta_l n K", lambda case: Estimate(_local_time(case), 1e-12, "rounding bound"), at_most=lambda _: growth_limit()
+    ),
+    free=True,
+    eased_by=("eta_local",),
 )
 SMALL_FOR_K = Hypothesis(
-    "small-for-K", "(1 + x/K)^K <= 1 + 2x with x = eta_l n K: exact for the K at hand", _small_for_these_steps
+    "small-for-K",
+    "(1 + x/K)^K <= 1 + 2x with x = eta_l n K: exact for the K at hand",
+    Limit("(1 + x/K)^K", _growth, at_most=lambda case: (1 + 2 * _local_time(case)) * (1 - 1e-12)),
+    free=True,
+    eased_by=("eta_local",),
 )
 
 
@@ -74,20 +97,36 @@ def _contracts(case: FederatedRun) -> Estimate:
 
 
 CONTRACTS_SO_FAR = Hypothesis(
-    "contracts-so-far", "Eq (7) held in every round before: r(t)^2 <= (1 - rho lambda/2)^t r_0^2", _contracts
+    "contracts-so-far",
+    "Eq (7) held in every round before: r(t)^2 <= (1 - rho lambda/2)^t r_0^2",
+    _contracts,
+    eased_by=("eta_local", "eta_global", "width"),
 )
+
+
+def _largest_local_step(case: Any) -> float:
+    return case.setup.eta_local * float(case.block_eigenvalues.max())
+
 
 LOCALLY_STABLE = Hypothesis(
     "locally-stable",
     "0 < eta_l q < 2 for every eigenvalue q of every client block",
-    lambda case: 2 - 1e-9 - case.setup.eta_local * case.block_eigenvalues.max(),
+    Limit("the largest eta_l q", _largest_local_step, at_most=2 - 1e-9),
+    eased_by=("eta_local",),
 )
 NO_LOCAL_OVERSHOOT = Hypothesis(
     "no-local-overshoot",
     "eta_l q <= 1 for every eigenvalue q of every client block",
-    lambda case: 1 - 1e-9 - case.setup.eta_local * case.block_eigenvalues.max(),
+    Limit("the largest eta_l q", _largest_local_step, at_most=1 - 1e-9),
+    eased_by=("eta_local",),
 )
-SERVER_AT_MOST_1 = Hypothesis("eta_g-at-most-1", "eta_g <= 1", lambda case: 1 - case.setup.eta_global)
+SERVER_AT_MOST_1 = Hypothesis(
+    "eta_g-at-most-1",
+    "eta_g <= 1",
+    Limit("eta_g", lambda case: case.setup.eta_global, at_most=1.0),
+    free=True,
+    eased_by=("eta_global",),
+)
 
 
 @lru_cache(maxsize=4)
@@ -124,6 +163,7 @@ LOCAL_CONTRACTION = Hypothesis(
     "eta_l (|H_cc(0)| + E)^2 <= 2 (lambda_min(H_cc(0)) - E) - lambda/2 for every client; E: how far the run's own "
     "movement lets H change. 4 n_c R + eta_l n_c^2 <= 1.5 lambda is enough with high probability",
     _local_contraction,
+    eased_by=("eta_local", "width"),
 )
 
 
@@ -142,4 +182,5 @@ SMALL_STEPS = Hypothesis(
     "2 (lambda - E) - mu eta_l h (K-1) - rho (mu + E)^2 >= lambda/2 and eta_l h^2 <= 2 (lambda_min(H_cc(0)) - E), with "
     "h = max_c |H_cc(0)| + E; E: how far the run's own movement lets H change",
     _small_steps,
+    eased_by=("eta_local", "width"),
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fl_ntk.accuracy_ladder import AccuracyLadder, accuracy_draws, loss_above_one
-from bounds.formula import Formula, Nature
+from bounds.fl_ntk.cases.accuracy_ladder import AccuracyLadder, accuracy_draws, loss_above_one
+from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced
-from bounds.statement import FL_NTK, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, lam, r0
 from ntkfl.problem import UNIT_TOLERANCE
 
@@ -29,12 +29,12 @@ def _constants(ladder: AccuracyLadder) -> dict:
 
 
 def _steps(ladder: AccuracyLadder) -> float:
-    rooms = []
+    shares = []
     for target in ladder.targets:
         lowest, highest = float(target.smallest_eigenvalue.lo), float(target.largest_eigenvalue.hi)
         limit = lowest**2 / (highest * target.setup.local_steps * target.problem.n**2)
-        rooms.append(1 - target.setup.eta_local / limit)
-    return min(rooms)
+        shares.append(target.setup.eta_local / limit)
+    return max(shares)
 
 
 def _above(ladder: AccuracyLadder) -> float:
@@ -66,26 +66,37 @@ STATEMENTS = (
             Hypothesis(
                 "unit-rows",
                 "|x_i| = 1 to 1e-12",
-                lambda ladder: UNIT_TOLERANCE - max(target.problem.unit_deviation for target in ladder.targets),
+                Limit(
+                    "the largest ||x_i| - 1|",
+                    lambda ladder: max(target.problem.unit_deviation for target in ladder.targets),
+                    at_most=UNIT_TOLERANCE,
+                ),
+                eased_by=("unit",),
             ),
-            Hypothesis("steps", "eta_l <= lambda/(kappa K n^2): the O() with the constant 1", _steps),
+            Hypothesis(
+                "steps",
+                "eta_l <= lambda/(kappa K n^2): the O() with the constant 1",
+                Limit("eta_l kappa K n^2 / lambda", _steps, at_most=1.0),
+                eased_by=("eta_local",),
+            ),
             Hypothesis(
                 "eta_g-at-most-1",
                 "eta_g <= 1: the O() with the constant 1",
-                lambda ladder: 1 - max(target.setup.eta_global for target in ladder.targets),
+                Limit("eta_g", lambda ladder: max(one.setup.eta_global for one in ladder.targets), at_most=1.0),
+                eased_by=("eta_global",),
             ),
             Hypothesis("starts-above-eps", "L(u(0)) > eps: otherwise no round is needed", _above),
         ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 PACE * sp.log(1 / eps),
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISSING_HYPOTHESIS,
+                witness=loss_above_one,
                 consequence="count rounds with ln(|y - y(0)|^2/(2 N eps)) in place of ln(1/eps)",
             ),
-            Form.REPAIRED: Formula(2 * PACE * sp.log(WORK)),
+            Form.REPAIRED: Claim(2 * PACE * sp.log(WORK)),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: loss_above_one},
         constants=_constants,
         measure=lambda ladder: ladder.each(lambda target: target.rounds),
         symbols={eps: "accuracy: L = |y - y(T)|^2/(2 N) <= epsilon", r0: "|y - y(0)|_2, where L(u(0)) = r_0^2/(2 N)"},

@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-from functools import partial
+from operator import attrgetter
 
-import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.c_11 import BOUNDED, LIPSCHITZ, MAIN, NON_DEGENERATE, PREMISE, quadratic
 from bounds.fl_ntk.c_11 import constants as sample_constants
-from bounds.fl_ntk.generalisation_draws import LINEAR
-from bounds.fl_ntk.lipschitz_loss import Loss
+from bounds.fl_ntk.cases.generalisation_draws import LINEAR
+from bounds.fl_ntk.cases.lipschitz_loss import Loss
+from bounds.fl_ntk.cases.sample_ladder import SampleLadder, sample_ladder_draws
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.fl_ntk.sample_ladder import SampleLadder, sample_ladder_draws
-from bounds.formula import Formula, Nature
 from bounds.mutants import power, replaced, reversed_comparison
-from bounds.statement import FL_NTK, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import delta, lam, n
 from ntkfl.estimate import Estimate
 
-
-def _stacked(parts: list) -> Estimate:
-    found = [part if isinstance(part, Estimate) else Estimate.exact(part) for part in parts]
-    value, error = (np.array([float(getattr(one, name)) for one in found]) for name in ("value", "error"))
-    return Estimate(value, error, found[-1].method)
+SAMPLES = attrgetter("samples")  # of a ladder, one for each n
 
 
 def _constants(case: SampleLadder) -> dict:
     each = [sample_constants(sample) for sample in case.samples]
-    return {symbol: _stacked([one[symbol] for one in each]) for symbol in (n, delta, lam, quadratic)}
+    return {symbol: Estimate.stacked(one[symbol] for one in each) for symbol in (n, delta, lam, quadratic)}
 
 
 def _measure(case: SampleLadder) -> Estimate:
-    return _stacked([sample.held_out_loss for sample in case.samples])
-
-
-def _every(hypothesis: Hypothesis) -> Hypothesis:
-    """A hypothesis about a sample, asked of every sample of a ladder."""
-
-    def margin(hypothesis: Hypothesis, case: SampleLadder) -> float:
-        return 0.0 if all(hypothesis.met(sample) for sample in case.samples) else -1.0
-
-    return Hypothesis(hypothesis.name, f"for every n: {hypothesis.says}", partial(margin, hypothesis))
+    return Estimate.stacked(sample.held_out_loss for sample in case.samples)
 
 
 def constant_loss() -> SampleLadder:
@@ -62,18 +47,21 @@ STATEMENTS = (
             "it. Definition 4.2 asks for lambda_min(H(0)), which depends on the network as well as on the data and is "
             "therefore no property of a distribution; Definition C.1 has H_inf, used here. Repaired: as C.11",
         ),
-        hypotheses=(FAILURE_PROBABILITY, *(_every(h) for h in (NON_DEGENERATE, LIPSCHITZ, BOUNDED))),
+        hypotheses=(
+            FAILURE_PROBABILITY,
+            *(h.of_every("sample", SAMPLES) for h in (NON_DEGENERATE, LIPSCHITZ, BOUNDED)),
+        ),
         forms={
-            Form.STATED: Formula(
+            Form.STATED: Claim(
                 MAIN + sp.sqrt(sp.log(n / (lam * delta)) / n),
                 premise=PREMISE,
+                recorded=Outcome.VIOLATED,
                 nature=Nature.MISSING_HYPOTHESIS,
-                consequence="as for C.11: assume l(y, y) = 0",
+                witness=constant_loss,
                 note="O(): the ratio of the two sides must not grow with n; the O-constant is taken as 1",
+                consequence="as for C.11: assume l(y, y) = 0",
             )
         },
-        recorded={Form.STATED: Outcome.VIOLATED},
-        witness={Form.STATED: constant_loss},
         constants=_constants,
         measure=_measure,
         symbols={quadratic: "y^T H_inf^-1 y", lam: "smallest eigenvalue of H_inf"},

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import sympy as sp
 
-from bounds.initial_ladder import InitialLadder, initial_ladder_draws
-from bounds.statement import BEYOND, Source
-from bounds.width_ladder import WidthLadder, ladder_draws
-from bounds.width_rate import (
+from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_draws
+from bounds.ladders.width_ladder import WidthLadder, ladder_draws
+from bounds.ladders.width_rate import (
     HALF,
     QUARTER,
     THREE_QUARTERS,
@@ -21,6 +20,7 @@ from bounds.width_rate import (
     statistic,
     width_rate,
 )
+from bounds.statement import BEYOND, Source
 
 ZERO = sp.Integer(0)
 ON_RUNS = "log-log slope over a ladder of widths, several networks each, all starting from the same residual: "

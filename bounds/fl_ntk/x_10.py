@@ -8,17 +8,16 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.leading_coefficient import leading_coefficient
-from bounds.formula import Formula
+from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
+from bounds.ladders.slopes import slope
+from bounds.ladders.width_ladder import WidthLadder, ladder_draws
 from bounds.mutants import replaced, shifted
-from bounds.slopes import slope
-from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import r0
-from bounds.width_ladder import WidthLadder, ladder_draws
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import kernel_regime
-from ntkfl.width_correction import drift_correction, gram_correction
+from ntkfl.finite_width.width_correction import drift_correction, gram_correction
 
 drift = sp.Symbol("delta_y", real=True)
 
@@ -68,7 +67,7 @@ def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
         _slope(ladder, left.linearised, biased=False),
         _slope(ladder, left.network),
         _slope(ladder, undrifted),
-        Estimate(coefficient.value / start, coefficient.error / start, coefficient.method),
+        Estimate(coefficient.value / start, coefficient.error / start, coefficient.method, coefficient.rigour),
     )
 
 
@@ -97,14 +96,13 @@ STATEMENTS = (
             "what is claimed are orders in the width; the list said equality",
         ),
         forms={
-            Form.REPAIRED: Formula(
+            Form.REPAIRED: Claim(
                 (sp.Integer(-1), -sp.Rational(1, 2), -sp.Rational(3, 4), drift / r0),
                 note="exponents in the width of what is left of y_m - y_inf: of the linearised network when the "
                 "first part is taken off; of the network then; of the network when the drift term is taken off "
                 "too. Last, the coefficient of m^(-1/2) that the second leaves, over |r_0|, at rounds T/6 and T/2",
             )
         },
-        recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=_measure,
         symbols={drift: "drift term times sqrt(m), from the boundary layer"},

@@ -7,13 +7,11 @@ from functools import lru_cache
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.certificate import a_priori_certificate
-from bounds.fl_ntk.certificate_record import Certificate
-from bounds.fl_ntk.checkpoint_draw import checkpoint_draws
-from bounds.fl_ntk.eq1 import squared
-from bounds.formula import Formula
+from bounds.fl_ntk.certificates.certificate import a_priori_certificate
+from bounds.fl_ntk.certificates.certificate_record import Certificate
+from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_draws
 from bounds.mutants import Mutant, power, replaced, scaled
-from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import r0, t
 from ntkfl.estimate import Estimate
 
@@ -33,7 +31,7 @@ def _constants(case: FederatedRun) -> dict:
 
 def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
     """|y - y(T0+t)|^2 for t >= 1; the movement since round T0 of all global and of all local weight vectors."""
-    return squared(case.observed("residual_norm")[1:]), case.observed("movement"), case.observed("local_movement")
+    return case.observed("residual_norm")[1:].squared(), case.observed("movement"), case.observed("local_movement")
 
 
 STATEMENTS = (
@@ -47,7 +45,7 @@ STATEMENTS = (
             note="B.3' nowhere uses that the weights are Gaussian, so it may start at the weights of round T0. The "
             "residual shrinks geometrically while lambda hardly changes, so real images that are out of its reach at "
             "round 0 certify later. The stored float64 weights are the start; the run that continues from them is "
-            "Algorithm 1 in exact arithmetic. Proof: bounds/fl_ntk/certificate.py",
+            "Algorithm 1 in exact arithmetic. Proof: bounds/fl_ntk/certificates/certificate.py",
         ),
         hypotheses=(
             Hypothesis(
@@ -56,8 +54,7 @@ STATEMENTS = (
                 lambda case: 0.0 if _certificate(case).certified else -1.0,
             ),
         ),
-        forms={Form.REPAIRED: Formula((rate**t * r0**2, need, need))},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim((rate**t * r0**2, need, need))},
         constants=_constants,
         measure=_measure,
         symbols={

@@ -8,15 +8,15 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.checkpoint_draw import checkpoint_draws
-from bounds.fl_ntk.stable_step_certificate import stable_step_certificate
-from bounds.fl_ntk.stable_step_record import StableStepCertificate
+from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_draws
+from bounds.fl_ntk.certificates.stable_step_certificate import stable_step_certificate
+from bounds.fl_ntk.certificates.stable_step_record import StableStepCertificate
 from bounds.fl_ntk.x_1 import residuals
-from bounds.formula import Formula
 from bounds.mutants import Mutant, power, replaced, scaled
-from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import t
 from ntkfl.estimate import Estimate
+from ntkfl.gram.error_free import row_norms
 
 rate = sp.Symbol("q", positive=True)
 need = sp.Symbol("need", positive=True)
@@ -43,12 +43,12 @@ def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
 def weighted_norm(root: np.ndarray, vectors: Estimate) -> Estimate:
     """|S^-1 v| of each column v of (n, T), with the columns' errors and the rounding of the solution."""
     inverse = np.linalg.inv(root)
-    value = np.linalg.norm(inverse @ vectors.value, axis=0)
+    value = row_norms((inverse @ vectors.value).T)
     # Backward stable: relative errors of n eps times the condition of S, which is at most that of H.
     rounding = 20 * len(root) ** 1.5 * np.finfo(float).eps * np.linalg.cond(root)
     size = np.linalg.norm(inverse, 2)
-    error = size * (np.linalg.norm(vectors.error, axis=0) + rounding * np.linalg.norm(vectors.value, axis=0))
-    return Estimate(value, error, vectors.method)
+    error = size * (row_norms(vectors.error.T) + rounding * row_norms(vectors.value.T))
+    return Estimate(value, error, vectors.method, vectors.rigour)
 
 
 STATEMENTS = (
@@ -62,7 +62,7 @@ STATEMENTS = (
             note="the ledger's X.12 is the H^-1 norm around H(0). Its proof was re-derived without a gap, and holds "
             "for any norm |S^-1 r| and around any symmetric matrix in reach: the matrix in the middle of the counts "
             "nearly halves E where neurons sit on both sides of a kink, and |H^(-1/4) r| (p = 1/2) allows half as "
-            "much E again. Proof: bounds/fl_ntk/stable_step_certificate.py",
+            "much E again. Proof: bounds/fl_ntk/certificates/stable_step_certificate.py",
         ),
         hypotheses=(
             Hypothesis(
@@ -71,8 +71,7 @@ STATEMENTS = (
                 lambda case: 0.0 if _certificate(case).certified else -1.0,
             ),
         ),
-        forms={Form.REPAIRED: Formula((rate**t * z0, need, need))},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim((rate**t * z0, need, need))},
         constants=_constants,
         measure=_measure,
         symbols={

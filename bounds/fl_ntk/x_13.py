@@ -6,16 +6,15 @@ import numpy as np
 import sympy as sp
 from scipy.special import stdtrit
 
-from bounds.fl_ntk.leading_coefficient import leading_coefficient
-from bounds.fl_ntk.residual_ladder import SETTLED, ResidualLadder, residual_ladder_draws
-from bounds.formula import Formula
+from bounds.fl_ntk.cases.residual_ladder import SETTLED, ResidualLadder, residual_ladder_draws
+from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
+from bounds.ladders.slopes import slope
+from bounds.ladders.width_ladder import WidthLadder, ladder_draws
 from bounds.mutants import replaced, shifted
-from bounds.slopes import slope
-from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
-from bounds.width_ladder import WidthLadder, ladder_draws
-from ntkfl.estimate import Estimate
+from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.exact_dynamics import kernel_regime
-from ntkfl.kink_gathering import pairs_near_kinks
+from ntkfl.finite_width.kink_gathering import pairs_near_kinks
 
 REACH = 0.3  # c: pairs are counted within c |r(t)| / sqrt(m) of the kink
 
@@ -46,23 +45,18 @@ def _on_widths(ladder: WidthLadder) -> list[np.ndarray]:
 def _measure(ladder: WidthLadder | ResidualLadder) -> tuple[Estimate, Estimate]:
     if isinstance(ladder, WidthLadder):
         near = _on_widths(ladder)
-        return slope(ladder.sizes, near), _log(leading_coefficient(ladder.sizes, near, 0.0))
+        return slope(ladder.sizes, near), leading_coefficient(ladder.sizes, near, 0.0).log()
     seen = np.array([[_near(d, r) for d, r in zip(*one, strict=True)] for one in ladder.distances])  # (networks, 6)
-    return slope(ladder.sizes, list(seen.T)), _log(_mean(seen))
+    return slope(ladder.sizes, list(seen.T)), _mean(seen).log()
 
 
 def _mean(samples: np.ndarray) -> Estimate:
     """Of the networks, with 99% t-intervals for all rounds together."""
     count, rounds = samples.shape
     quantile = stdtrit(count - 1, 1 - 0.005 / rounds)
-    return Estimate(samples.mean(axis=0), quantile * samples.std(axis=0, ddof=1) / np.sqrt(count), "99% t-interval")
-
-
-def _log(estimate: Estimate) -> Estimate:
-    """The logarithm; an enclosure that reaches 0 has no lower end."""
-    positive = estimate.lo > 0
-    low = np.where(positive, np.log(np.where(positive, estimate.lo, 1.0)), -np.inf)
-    return Estimate.between(low, np.log(estimate.hi), estimate.method)
+    return Estimate(
+        samples.mean(axis=0), quantile * samples.std(axis=0, ddof=1) / np.sqrt(count), "99% t-interval", Rigour.SAMPLED
+    )
 
 
 def _constants(ladder: WidthLadder | ResidualLadder) -> dict:
@@ -72,7 +66,7 @@ def _constants(ladder: WidthLadder | ResidualLadder) -> dict:
     now = pairs_near_kinks(problem, setup, rounds, REACH * limit, starts=16)
     norms = np.linalg.norm(problem.x, axis=1)
     gaussian = 2 * REACH * limit * (1 / norms).mean() / (np.sqrt(2 * np.pi) * setup.sigma)
-    found = Estimate(now.value / problem.n, now.error / problem.n, now.method)
+    found = Estimate(now.value / problem.n, now.error / problem.n, now.method, now.rigour)
     if isinstance(ladder, WidthLadder):
         return {q: found[0], q0: gaussian[0]}
     return {q: found, q0: gaussian}
@@ -114,13 +108,12 @@ STATEMENTS = (
             ),
         ),
         forms={
-            Form.REPAIRED: Formula(
+            Form.REPAIRED: Claim(
                 (sp.Integer(0), sp.log(q)),
                 note="of the number of pairs within .3 |r(t)|/sqrt(m) of the kink over n sqrt(m): its exponent in "
                 "the width at the last round, or in 1/|r(t)| along long runs; the logarithm of its coefficient",
             )
         },
-        recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=_measure,
         symbols={

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sympy as sp
 
+from bounds.cases.kernel_case import KernelCase, kernel_draws
 from bounds.fl_ntk.premises import at_most
-from bounds.formula import Formula
-from bounds.kernel_case import KernelCase, kernel_draws
 from bounds.mutants import power, replaced, sign_flipped, without
-from bounds.statement import BEYOND, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import N, eta_global
 from ntkfl import gram
+from ntkfl.estimate import Estimate
 
 nu = sp.Symbol("nu", real=True)
 
@@ -24,6 +24,11 @@ def _constants(case: KernelCase) -> dict:
     return {nu: case.nu, eta_global: case.setup.eta_global, N: case.problem.n_clients}
 
 
+def _measure(case: KernelCase) -> tuple[Estimate, Estimate]:
+    spectrum = case.regime.of(lambda regime, _: regime.spectrum[::-1], size=case.map_size)
+    return case.map_eigenvalues, spectrum
+
+
 STATEMENTS = (
     Statement(
         id="fl-ntk/X.2",
@@ -35,12 +40,12 @@ STATEMENTS = (
             note="H = L L^T makes H P similar to the symmetric L^T P L, for any eta_l, also where P is indefinite",
         ),
         hypotheses=(at_most(150), POSITIVE_LIMIT),
-        forms={Form.REPAIRED: Formula(1 - eta_global / N * nu)},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim((1 - eta_global / N * nu,) * 2)},
         constants=_constants,
-        measure=lambda case: case.map_eigenvalues,
+        measure=_measure,
         symbols={nu: "eigenvalues of L^T P L, H = L L^T"},
-        says_left="the eigenvalues of M itself, enclosed by a general solver in balls; imaginary parts count as error",
+        says_left="the eigenvalues of the kernel regime's round map, by a general solver, imaginary parts counting as "
+        "error; and the spectrum that the kernel regime gives",
         draws=lambda options: kernel_draws(options, reach=4),
         mutants=(
             power(eta_global, sp.Rational(1, 2)),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.premises import at_most
+from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.fl_ntk.premises import LOCALLY_STABLE, SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
-from bounds.formula import Formula
-from bounds.kernel_case import KernelCase, kernel_draws
 from bounds.mutants import index_shifted, power, reversed_comparison, scaled
-from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, eta_local
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
@@ -27,10 +26,8 @@ def _constants(case: KernelCase) -> dict:
 
 
 def _measure(case: KernelCase) -> tuple[Estimate, Estimate]:
-    eigenvalues = case.map_eigenvalues
-    size = np.abs(eigenvalues.value)
-    top = int(np.argmax(size + eigenvalues.error))
-    return case.nu[-1], Estimate(size[top], eigenvalues.error.max(), eigenvalues.method)
+    largest = case.regime.of(lambda regime, _: regime.nu[-1], size=float(np.abs(case.nu.value).max()))
+    return largest, case.rate
 
 
 def _alternating() -> KernelCase:
@@ -60,19 +57,14 @@ STATEMENTS = (
         hypotheses=(
             at_most(150),
             POSITIVE_LIMIT,
-            Hypothesis(
-                "locally-stable",
-                "0 < eta_l q < 2 for every eigenvalue q of every client block",
-                lambda case: 2 - 1e-9 - case.setup.eta_local * case.block_eigenvalues.max(),
-            ),
-            Hypothesis("eta_g-at-most-1", "eta_g <= 1", lambda case: 1 - case.setup.eta_global),
+            LOCALLY_STABLE,
+            SERVER_AT_MOST_1,
         ),
-        forms={Form.REPAIRED: Formula((N * (1 - (1 - eta_local * q) ** K), sp.Integer(1)))},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim((N * (1 - (1 - eta_local * q) ** K), sp.Integer(1)))},
         constants=_constants,
         measure=_measure,
         symbols={q: "the eigenvalue of a client block at which the bound is largest"},
-        says_left="the largest eigenvalue of H P, and the spectral radius of M, both in balls",
+        says_left="the largest eigenvalue of H P, and the spectral radius of M, of the kernel regime",
         draws=lambda options: kernel_draws(options, reach=1.99),
         mutants=(
             scaled(sp.Rational(99, 100)),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.eq1 import squared
-from bounds.fl_ntk.growth import GrowthDraw
+from bounds.fl_ntk.cases.growth import GrowthDraw
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1
 from bounds.fl_ntk.x_1 import MAP_SYMBOLS, ROUND_MAP, map_constants, residuals
-from bounds.formula import Formula, evaluate
+from bounds.formula import evaluate
 from bounds.mutants import index_shifted, power, scaled, sign_flipped, without
-from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import K, N, eta_global, n
 from ntkfl import gram
 from ntkfl.estimate import Estimate
@@ -31,9 +30,7 @@ def _growth(case: FederatedRun) -> Estimate:
 
 def _no_overshoot(case: FederatedRun) -> float:
     h = case.initial_gram
-    blocks = [
-        Estimate(*(part[members][:, members] for part in (h.value, h.error))) for members in case.problem.clients()
-    ]
+    blocks = [h[members][:, members] for members in case.problem.clients()]
     return 1 - case.setup.eta_local * max(float(gram.largest_eigenvalue(block).hi) for block in blocks)
 
 
@@ -60,10 +57,9 @@ STATEMENTS = (
                 "grows", "|M r| > |r| for the residual r of the case: that such cases exist is the claim", _growth
             ),
         ),
-        forms={Form.REPAIRED: Formula(AFTER, note="the cases that do not grow are rejected; the others exist")},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim(AFTER, note="the cases that do not grow are rejected; the others exist")},
         constants=_constants,
-        measure=lambda case: squared(case.observed("residual_norm")[1:]),
+        measure=lambda case: case.observed("residual_norm")[1:].squared(),
         symbols=MAP_SYMBOLS | {r: "y(0) - y"},
         says_left="|y - y(1)|^2 of a linearised network trained in parameter space for one round, in balls",
         draws=lambda options: (GrowthDraw(),),

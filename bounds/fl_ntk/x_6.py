@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fl_ntk.client_ladder import ClientLadder, ClientLadderDraw
-from bounds.formula import Formula
+from bounds.fl_ntk.cases.client_ladder import ClientLadder, ClientLadderDraw
+from bounds.hypothesis import Limit
+from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
 from bounds.options import Options
-from bounds.slopes import slope
-from bounds.statement import BEYOND, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 
 SHARE = 1e-6  # of the residual
 
 
-def _small_steps(ladder: ClientLadder) -> float:
+def _local_time(ladder: ClientLadder) -> float:
     setup = ladder.setup
     largest = max(float(gram.largest_eigenvalue(gram.infinite_estimate(p.x)).hi) for p in ladder.problems)
-    return 0.5 - setup.eta_local * setup.local_steps * largest
+    return setup.eta_local * setup.local_steps * largest
 
 
 def _measure(ladder: ClientLadder) -> tuple[Estimate, Estimate]:
@@ -45,14 +45,16 @@ STATEMENTS = (
             Hypothesis(
                 "eight-samples",
                 "n >= 8: a slope needs four numbers of clients",
-                lambda ladder: ladder.samples - 8,
+                Limit("n", lambda ladder: ladder.samples, at_least=8.0),
             ),
-            Hypothesis("small-steps", "eta_l K |H_inf| <= 1/2", _small_steps),
+            Hypothesis(
+                "small-steps",
+                "eta_l K |H_inf| <= 1/2",
+                Limit("eta_l K |H_inf|", _local_time, at_most=0.5),
+                eased_by=("eta_local",),
+            ),
         ),
-        forms={
-            Form.REPAIRED: Formula((sp.Integer(1), sp.Integer(0)), note="exponents in N, at eta_g = 1 and eta_g = N")
-        },
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim((sp.Integer(1), sp.Integer(0)), note="exponents in N, at eta_g = 1 and eta_g = N")},
         constants=lambda ladder: {},
         measure=_measure,
         says_left="log-log slopes of the first round with |y - y(t)| <= 1e-6 |y| in the kernel regime, against N",

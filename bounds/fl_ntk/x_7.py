@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.antipodal import AntipodalDraw, AntipodalFamily
-from bounds.formula import Formula
+from bounds.fl_ntk.cases.antipodal import AntipodalDraw, AntipodalFamily
 from bounds.mutants import replaced, scaled, sign_flipped
-from bounds.statement import BEYOND, Change, Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 
@@ -60,8 +59,7 @@ STATEMENTS = (
                 "nontrivial", "some c_p is not 0", lambda case: float(np.abs(case.coefficients.value).max()) - 1e-6
             ),
         ),
-        forms={Form.REPAIRED: Formula(H_minus * c)},
-        recorded={Form.REPAIRED: Outcome.HOLDS},
+        forms={Form.REPAIRED: Claim(H_minus * c)},
         constants=lambda case: {H_minus: _columns(case, -1), c: case.coefficients},
         measure=_measure,
         symbols={

@@ -5,24 +5,17 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.leading_coefficient import leading_coefficient
-from bounds.formula import Formula
+from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
+from bounds.ladders.slopes import slope
+from bounds.ladders.width_ladder import WidthLadder, ladder_draws
 from bounds.mutants import replaced, shifted
-from bounds.slopes import slope
-from bounds.statement import BEYOND, Form, Kind, Outcome, Source, Statement
-from bounds.width_ladder import WidthLadder, ladder_draws
-from ntkfl.boundary_layer import pattern_change
+from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from ntkfl.estimate import Estimate
+from ntkfl.finite_width.boundary_layer import pattern_change
 
 F = sp.Symbol("F", positive=True)
 B = sp.Symbol("B_ij", real=True)
 HALF = sp.Rational(1, 2)
-
-
-def _log(estimate: Estimate) -> Estimate:
-    """The logarithm; an enclosure that reaches 0 has no lower end."""
-    low = np.log(estimate.lo) if estimate.lo > 0 else -np.inf
-    return Estimate.between(low, np.log(estimate.hi), estimate.method)
 
 
 def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
@@ -34,11 +27,12 @@ def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
         matrix.value / share.value,
         (matrix.error + relative * np.abs(matrix.value)) / np.abs(share.lo),
         matrix.method,
+        matrix.rigour,
     )
     return (
         slope(ladder.sizes, flips),
         slope(ladder.sizes, ladder.split("gram_drift")[0]),
-        _log(share),
+        share.log(),
         per_flip,
     )
 
@@ -64,13 +58,12 @@ STATEMENTS = (
             "kink only, so that more neurons leave than enter",
         ),
         forms={
-            Form.REPAIRED: Formula(
+            Form.REPAIRED: Claim(
                 (-HALF, -HALF, sp.log(F), B / F),
                 note="exponents of the share of flips and of |E[H(T) - H(0)]|_F in the width; the logarithm of "
                 "the coefficient of the first; the mean drift's, entry by entry, for each unit of the first",
             )
         },
-        recorded={Form.REPAIRED: Outcome.HOLDS},
         constants=_constants,
         measure=_measure,
         symbols={

@@ -12,8 +12,8 @@ import numpy as np
 
 from experiments.benchmarks.candidate import timed
 from ntkfl.connectivity.barrier import loss_barrier
-from ntkfl.connectivity.long_sums import LONG
 from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.paths.long_sums import LONG
 from ntkfl.connectivity.planes import plane_losses, plane_through
 
 SAMPLES, FEATURES, GRID = 1000, 20, 10_001
@@ -21,7 +21,11 @@ CACHED = 2**15  # gates that are worked on at once, which stay in the processor'
 
 
 def case(units: int, count: int = 2, seed: int = 0) -> tuple[list[TwoLayer], np.ndarray, np.ndarray]:
-    """Permuted copies of one network on Gaussian inputs, with labels near its outputs: a barrier inside the segment."""
+    """Permuted copies of one network on Gaussian inputs, with labels near its outputs: a barrier inside the segment.
+
+    Args:
+        units: hidden units of each network. count: copies. seed: of network, orders, inputs and labels.
+    """
     rng = np.random.default_rng(seed)
     net = TwoLayer(rng.normal(size=(units, FEATURES)), rng.normal(size=units) / np.sqrt(units))
     orders = [np.arange(units), *(rng.permutation(units) for _ in range(count - 1))]
@@ -34,6 +38,10 @@ def on_grid(networks: list[TwoLayer], x: np.ndarray, y: np.ndarray, points: int)
     """The largest excess of the mean squared error on a grid, and its alpha, in float64.
 
     The products U x are computed once; samples are taken in blocks that stay in the cache for all alphas.
+
+    Args:
+        networks: two of one shape and one output, at alpha = 1 and 0. x: inputs, (n, l). y: labels, (n,). points: of
+            the grid.
     """
     first, second = networks
     rows = max(1, CACHED // len(first.hidden))
@@ -58,7 +66,12 @@ def on_grid(networks: list[TwoLayer], x: np.ndarray, y: np.ndarray, points: int)
 
 
 def in_long_precision(networks: list[TwoLayer], x: np.ndarray, y: np.ndarray, alpha: float) -> float:
-    """The excess at one alpha from a plain evaluation in long precision, which shares nothing with the pieces."""
+    """The excess at one alpha from a plain evaluation in long precision, which shares nothing with the pieces.
+
+    Args:
+        networks: two of one shape and one output, at alpha = 1 and 0. x: inputs, (n, l). y: labels, (n,). alpha: in [0,
+            1].
+    """
     first, second = networks
 
     def loss(weight: np.longdouble) -> np.longdouble:

@@ -18,14 +18,20 @@ from typing import Any
 import numpy as np
 
 from experiments.benchmarks.workload import Timed
+from experiments.early import interruption
 
 KEPT = 64  # numbers of a result that are compared, spread evenly
 
 
 def main(workload: str, candidate: str, sizes: str) -> None:
-    """Serve until the input ends."""
+    """Serve until the input ends.
+
+    Args:
+        workload, candidate: their names. sizes: as JSON.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no answer
+    interruption().end_with(sys.stdin.fileno())
     from experiments.benchmarks.workloads import catalogue
 
     found = next(c for c in catalogue()[workload].candidates if c.name == candidate)

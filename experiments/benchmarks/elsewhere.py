@@ -56,6 +56,10 @@ def by_script(
 ) -> tuple[Seconds, np.ndarray]:
     """Seconds of the repetitions after the first, and the last result.
 
+    Args:
+        script: its name, without .py. python: the interpreter that runs it. given: arrays, by the names that it reads.
+        repetitions: of the work, the first included. words: further arguments of the script. threads: that it may use.
+
     Raises:
         RuntimeError: the script failed; with the end of what it said.
     """
@@ -71,7 +75,13 @@ def by_script(
 
 
 def timed_there(script: str, given: Mapping[str, np.ndarray], repetitions: int, *words: str, counted: int = 1) -> Timed:
-    """The last result, and the time of `counted` repetitions: so many times the median of those after the first."""
+    """The last result, and the time of `counted` repetitions: so many times the median of those after the first.
+
+    Args:
+        script: its name, without .py. given: arrays, by the names that it reads. repetitions: of the work, the first
+            included.
+        words: further arguments of the script. counted: repetitions that one time is to stand for.
+    """
     threads = int(os.environ.get(THREADS, "1"))
     seconds, result = by_script(script, os.environ[PYTHON], given, repetitions, *words, threads=threads)
     clock, processor = (counted * statistics.median(some) for some in zip(*seconds, strict=True))

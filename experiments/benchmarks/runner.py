@@ -6,17 +6,19 @@ import importlib.util
 import json
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
 
 from experiments.benchmarks.elsewhere import PYTHON, THREADS
 from experiments.benchmarks.workload import Candidate, Sizes, Workload
+from ntkfl import interruption
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,10 @@ def measured(
 ) -> list[Timing]:
     """The candidates' timings: in turn, one after the other, as often as asked for.
 
-    peers: interpreters of the peers that need their own, by name.
+    Args:
+        workload: the work, and who does it. sizes: one of its cases. repetitions: times of each candidate.
+        threads: of every candidate. progress: told who starts. peers: interpreters of the peers that need their own, by
+            name.
 
     Raises:
         RuntimeError: a candidate whose result is not ours within the workload's tolerance.
@@ -80,6 +85,7 @@ def measured(
             if progress:
                 progress(f"{workload.name} {_words(sizes)}: turn {turn + 1} of {repetitions}")
             for name, process in running.items():
+                interruption.check()
                 counts = turn == 0 and process.first["clock"] > LONG
                 took[name].append(process.first if counts else process.once())
     ours = running.get(workload.ours.name)
@@ -105,7 +111,11 @@ def measured(
 
 
 def exponent(timings: Sequence[Timing], workload: Workload, candidate: str) -> tuple[float, int] | None:
-    """The slope of log seconds against the log of the workload's size, and how many cases; None: fewer than two."""
+    """The slope of log seconds against the log of the workload's size, and how many cases; None: fewer than two.
+
+    Args:
+        timings: of one workload. workload: says along which size. candidate: its name.
+    """
     own = [t for t in timings if t.candidate == candidate and not t.skipped]
     if not own:
         return None
@@ -179,9 +189,11 @@ def _process(
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
+        process_group=0,  # Ctrl-C is for the run, which ends its candidates itself
     )
     with process:
         try:
             yield _Process(process)
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # and what it has started

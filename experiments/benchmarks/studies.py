@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from experiments.studies.dask_cluster import Cluster, DaskCluster
 from experiments.studies.grid import Grid, chosen_grid
-from experiments.studies.local_processes import InProcess, LocalProcesses
 from experiments.studies.runner import Workers, planned
+from experiments.studies.running.dask_cluster import Cluster, DaskCluster
+from experiments.studies.running.local_processes import InProcess, LocalProcesses
 from experiments.studies.study import Axis, Measured, Point, Quantity, Study
 from experiments.studies.study_folder import StudyFolder
 
@@ -57,7 +57,11 @@ def grid_of(work: int, count: int) -> Grid:
 
 
 def wall(grid: Grid, folder: StudyFolder, workers: Workers) -> float:
-    """Seconds that workers, which have done a first cell before, take for the cells of a grid."""
+    """Seconds that workers, which have done a first cell before, take for the cells of a grid.
+
+    Args:
+        grid: the cells. folder: where they are kept. workers: who does them.
+    """
     begun = time.perf_counter()
     statuses = [str(status) for _, status in workers.run(planned(grid, folder.store).todo)]
     if set(statuses) != {"done"}:
@@ -113,7 +117,11 @@ def overhead(cells: int, there: Path) -> None:
 
 
 def speed_up(work: int, cells: int, repeats: int, there: Path) -> None:
-    """Print how long one and two Dask workers take for the same cells, in turns; the ratio is of the shortest times."""
+    """Print how long one and two Dask workers take for the same cells, in turns; the ratio is of the shortest times.
+
+    Args:
+        work: of a cell, as `grid_of` takes it. cells: of a run. repeats: runs of each. there: a folder for the cells.
+    """
     times: dict[int, list[float]] = {1: [], 2: []}
     alone: dict[int, list[float]] = {1: [], 2: []}
     with ExitStack() as stack:

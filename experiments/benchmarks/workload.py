@@ -63,7 +63,11 @@ class Workload:
 
 
 def unit_rows(n: int, d: int, seed: int = 0):
-    """Random unit rows (n, d), float64."""
+    """Random unit rows (n, d), float64.
+
+    Args:
+        n: rows. d: columns. seed: of numpy's generator.
+    """
     import numpy as np
 
     rows = np.random.default_rng(seed).standard_normal((n, d))

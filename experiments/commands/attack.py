@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from experiments.commands.bad_input import bad_input
-from experiments.commands.output_files import reserved
+from experiments.console.bad_input import bad_input
+from experiments.console.interruptible import if_stopped, stopped
+from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from bounds.statement import Form, Statement
     from verification.search import Attack
 
-FINDING = 1
+FINDING, UNTESTED = 1, 4
 NIGHTLY = tuple(f"fl-ntk/{name}" for name in "B.5 B.6 B.7 B.9-15 B.10 B.11 Eq16 C.6 X.1 X.2 X.3".split())
 EXAMPLES, SECONDS = 400, 60.0
 HOUR, UNLIMITED = 3600.0, 10**6  # seconds for all these forms together, and cases: time ends the search, not count
@@ -43,7 +44,9 @@ def attack(
     recorded to hold; --seed <the day's number> looks at other cases every night. The stages are said on stderr.
 
     Exit status: 0 as recorded (nothing found for a form that holds; or what a form recorded violated is known for);
-    1 when a form recorded to hold is violated, or a replayed violation does not stand; 2 for bad input.
+    1 when a form not recorded violated is, or a replayed violation does not stand; 2 for bad input; 4 when no case of a
+    form met its hypotheses, so that nothing was tested; 130 stopped by Ctrl-C (what was found until then is said and
+    kept).
     """
     if replay is not None:
         _replay(replay, ids)
@@ -59,11 +62,13 @@ def attack(
         budget = HOUR / len(statements) if nightly else budget
     from bounds.brought import extension_of, failure
     from ntkfl.extensions import ExtensionError
+    from ntkfl.interruption import held
 
-    findings = tried = admitted = 0
+    findings = untested = tried = admitted = 0
     seconds = 0.0
-    for statement, chosen in statements:
-        with bad_input(OSError, ExtensionError), ExitStack() as stack:
+    for number, (statement, chosen) in enumerate(statements):
+        whole = f"{number} of {len(statements)} forms were searched to the end; what was found is said above"
+        with if_stopped(lambda: whole), held(), bad_input(OSError, ExtensionError), ExitStack() as stack:  # noqa: B023
             path = folder / file_name(statement, chosen)
             (write,) = stack.enter_context(reserved(path))
             from verification.search import attack as search
@@ -79,13 +84,17 @@ def attack(
             if done.found is not None and write is not None:
                 write(written(statement, chosen, done.found))
             typer.echo("\n".join(_lines(done, path)) + "\n")
+        if done.interrupted:
+            raise stopped(whole)
         findings, tried, admitted = findings + done.contradicts_record, tried + done.tried, admitted + done.admitted
+        untested += done.untested is not None
         seconds += done.seconds
     if len(statements) > 1:
         against = f"{findings} of them violated against the record" if findings else "none violated against the record"
+        against += f"; {untested} untested" if untested else ""
         typer.echo(f"{len(statements)} forms, {tried} cases tried, {admitted} admitted in {seconds:.0f} s: {against}")
-    if findings:
-        raise typer.Exit(FINDING)
+    if findings or untested:
+        raise typer.Exit(FINDING if findings else UNTESTED)
 
 
 def _stages(name: str) -> "Callable[[str], None]":
@@ -135,9 +144,13 @@ def _lines(done: "Attack", path: Path) -> list[str]:
     from verification.search.plain_case import in_words
 
     statement, form = done.statement, done.form
-    recorded = f"recorded: {statement.recorded[form].value}"
+    recorded = f"recorded: {statement.forms[form].recorded.value}"
     if done.found is not None:
         verdict = "COUNTEREXAMPLE" + (", a finding" if done.contradicts_record else "")
+    elif done.interrupted:
+        verdict = "nothing found until it was interrupted"
+    elif done.untested is not None:
+        verdict = f"untested: {done.untested}"
     else:
         verdict = "nothing found" + (", though one is known: try a larger budget" if done.missed else "")
     rejected = ", ".join(f"{name} {count}" for name, count in done.rejected.items()) or "no hypothesis"
@@ -165,7 +178,7 @@ def _lines(done: "Attack", path: Path) -> list[str]:
             f"  left       {found.seen.left}",
             f"  right      {found.seen.right}",
             f"  ratio      {found.seen.tightness:.6g}",
-            f"  confirmed  {found.confirmation}",
+            f"  {found.standing:<9}  {found.confirmation}",
             f"  replay     ntkfl attack {own}--replay {path}",
         ]
     return lines
@@ -189,13 +202,13 @@ def _replay(path: Path, ids: list[str] | None) -> None:
             load(file)
         content = read(path.read_text(encoding="utf-8"))
     again = rejudge(content)
-    stands = "VIOLATED, as the file says" if again.confirmed else "the violation does not stand"
+    stands = "VIOLATED, as the file says" if again.stands else "the violation does not stand"
     typer.echo(f"{content.statement.id} {content.form.value}: {stands}")
     for line in in_words(content.case):
         typer.echo(f"  case       {line}")
     if (seen := again.seen.comparison) is not None:
         same = "as in the file, bit for bit" if again.same_sides else "other values than the file's"
         typer.echo(f"  left       {seen.left}\n  right      {seen.right}   ({same})\n  ratio      {seen.tightness:.6g}")
-    typer.echo(f"  confirmed  {again.how}" if again.confirmed else f"  why        {again.how}")
-    if not again.confirmed:
+    typer.echo(f"  {again.standing:<9}  {again.how}" if again.stands else f"  why        {again.how}")
+    if not again.stands:
         raise typer.Exit(FINDING)

@@ -1,34 +1,38 @@
-"""`ntkfl barrier`: the exact barriers between two saved networks."""
+"""`ntkfl barrier`: the exact barriers between saved networks, two or many."""
 
 import json
-import re
+from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from experiments.commands.bad_input import bad_input
-from experiments.commands.output_files import reserved
+from experiments.console.bad_input import bad_input
+from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from experiments.console.barrier_files import Compared
     from ntkfl.connectivity.barrier import Barrier
     from ntkfl.connectivity.network import TwoLayer
 
-CLASSES = 10  # of the built-in images
-CROSS_ENTROPY, DEFAULT_DATA = "cross-entropy", "digits"
 GRID = 11
 LABEL = 19
 Named = Literal["squared", "absolute", "logistic", "cross-entropy"]
+By = Literal["weights", "activations", "outputs"]
 
 
 def barrier_between(
-    first: Annotated[
-        Path, typer.Argument(metavar="A", help="a network: .npz with hidden (h, l) and readout, or a run's folder")
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="A B [C]...",
+            help="networks of one shape: .npz, .safetensors or torch's .pt with two linear layers, or runs' folders",
+        ),
     ],
-    second: Annotated[Path, typer.Argument(metavar="B", help="a network of the same shape")],
     data: Annotated[
         str | None,
         typer.Option(
@@ -40,115 +44,116 @@ def barrier_between(
     unit: Annotated[bool, typer.Option("--unit", help="divide every row of the data by its norm")] = False,
     seed: Annotated[int, typer.Option(help="of the samples drawn from a named data set")] = 0,
     loss: Annotated[Named, typer.Option(help="the loss")] = "squared",
+    align: Annotated[
+        By | None,
+        typer.Option(help="permute B's hidden units to fit A's first, by what describes them", show_default=False),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the numbers as JSON")] = None,
 ) -> None:
     """The loss and accuracy barriers between two networks, exactly, and what a grid of 11 points makes of them.
 
-    The segment is alpha A + (1 - alpha) B. The networks are f(x) = readout . relu(hidden x): .npz files, or the folders
-    that `ntkfl train --model two-layer:WIDTH --out` leaves. Networks of runs are compared on the test samples of A's
-    run, as it had them; named data may be scaled otherwise.
+    The segment is alpha A + (1 - alpha) B. The networks are f(x) = readout . relu(hidden x + bias) + bias, with or
+    without biases: .npz and .safetensors files, torch's module.state_dict() of Linear, ReLU, Linear (read as tensors
+    alone, never unpickled), or the folders that `ntkfl train --model two-layer:WIDTH --out` or `--model mlp:WIDTH`
+    leave. Of more than two: the group's barrier, of their mean, and every pair's. Runs of other models are compared on
+    a grid, which finds a barrier from below.
+
+    Networks of runs are compared on the test samples of A's run, as it had them; named data may be scaled otherwise.
+    With --align the numbers are given twice: as B is, and with its units permuted to where they fit A's best, which
+    leaves its function as it is.
     """
     with bad_input(), ExitStack() as stack:
-        networks, x, y, name = _read(first, second, data, n, unit, seed, loss)
-        (write,) = stack.enter_context(reserved(json_file, inputs=(data, str(first), str(second))))
-        found = _numbers(networks, x, y, loss)
-        shape = {"hidden units": len(networks[0].hidden), "features": x.shape[1], "outputs": networks[0].n_outputs}
-        setting = {"A": str(first), "B": str(second), "data": name, "samples": len(x), "loss": loss, **shape}
+        if len(files) < 2:
+            raise ValueError(f"one network is given, {files[0]}; a barrier is between two or more")
+        if align is not None and len(files) > 2:
+            raise ValueError("--align permutes the second of two networks; in Python align_group takes more")
+        from experiments.console.barrier_files import compared
+
+        found = compared(files, data, n, unit, seed, loss)
+        (write,) = stack.enter_context(reserved(json_file, inputs=(data, *map(str, files))))
+        if found is None:
+            if data is not None or align is not None:
+                raise ValueError("--data and --align are for two-layer networks; runs of others have their own samples")
+            content, lines = _on_a_grid(files, n, unit, loss)
+        elif len(files) > 2:
+            content, lines = _group(files, found, loss)
+        else:
+            content, lines = _pair(files, found, loss, align)
         if write is not None:
-            write(json.dumps(setting | found, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
-    typer.echo(f"{first} (alpha = 1) to {second} (alpha = 0)")
+            write(json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    for line in lines:
+        typer.echo(line)
+
+
+def _setting(found: "Compared", loss: str) -> tuple[dict[str, Any], str]:
+    """The sizes of the networks as their files have them, and the data: for JSON, and in one line."""
+    hidden = found.networks[0].hidden.shape
+    shape = {
+        "hidden units": hidden[0] - found.unit,
+        "features": hidden[1] - found.constant,
+        "outputs": found.networks[0].n_outputs,
+    }
     sizes = ", ".join(f"{size} {what if size > 1 else what[:-1]}" for what, size in shape.items())
-    typer.echo(f"{sizes}; {name}, n = {len(x)}; {loss} loss")
-    error = found["loss barrier"]["error"]
-    for what, numbers in found.items():
-        typer.echo(f"  {what:<{LABEL}}{_line(numbers, error)}")
+    biases = ", biases" if found.constant else ""
+    said = f"{sizes}{biases}; {found.data}, n = {len(found.x)}; {loss} loss"
+    return {"data": found.data, "samples": len(found.x), "loss": loss, "biases": found.constant, **shape}, said
 
 
-def _read(
-    first: Path, second: Path, spec: str | None, n: int | None, unit: bool, seed: int, loss: str
-) -> "tuple[tuple[TwoLayer, TwoLayer], np.ndarray, np.ndarray, str]":
-    """The networks, the inputs, the labels and the name of the data.
-
-    Raises:
-        ValueError, OSError: files that cannot be read, sizes that are none.
-    """
-    from experiments.commands.choices import BUILT_IN_SIZE
-    from ntkfl import data
-
-    if n is not None and n < 1:
-        raise ValueError(f"n is {n}; it must be a positive integer")
-    networks = _network(first), _network(second)
-    if spec is None and first.is_dir():
-        return networks, *_test_samples(first, n, unit, loss)
-    spec = spec or DEFAULT_DATA
-    size = BUILT_IN_SIZE if n is None and spec in data.BUILT_IN else n
-    outputs, target = networks[0].n_outputs, None
-    if outputs > 1 and spec in data.BUILT_IN:
-        if spec == "sphere" or outputs != CLASSES:
-            has = "labels ±1 only" if spec == "sphere" else f"labels ±1 for one output or {CLASSES} classes"
-            raise ValueError(f"the networks have {outputs} outputs; {spec} has {has}: give a .npz file as --data")
-        if loss not in ("squared", CROSS_ENTROPY):
-            raise ValueError(
-                f"the {loss} loss is for one output, the networks have {outputs}; use --loss cross-entropy, or "
-                "squared for the one-hot labels"
-            )
-        target = "one-hot"
-    problem = data.named(spec, size, seed, target, None, 1, "iid", unit)
-    y = problem.y
-    if loss == CROSS_ENTROPY and y.ndim == 2 and ((y == 1).sum(axis=1) == 1).all() and ((y == 0) | (y == 1)).all():
-        y = y.argmax(axis=1)
-    return (
-        networks,
-        problem.x,
-        y,
-        re.sub(r"(, )?(clients=1\b|partition='iid')", "", problem.name).replace("()", "").replace("(, ", "("),
-    )
+def _pair(files: Sequence[Path], found: "Compared", loss: str, align: By | None) -> tuple[dict[str, Any], list[str]]:
+    numbers = _numbers(found.networks, found.x, found.y, loss)
+    aligned = {} if align is None else _aligned(found, loss, align)
+    setting, said = _setting(found, loss)
+    lines = [f"{files[0]} (alpha = 1) to {files[1]} (alpha = 0)", said, *_lines(numbers)]
+    if aligned:
+        after = aligned["aligned"]
+        before, now = after["cost before"], after["cost after"]
+        lines += [f"B aligned to A by {align}: squared distance {before:.6g} -> {now:.6g}", *_lines(after["numbers"])]
+    return {"A": str(files[0]), "B": str(files[1])} | setting | numbers | aligned, lines
 
 
-def _network(path: Path) -> "TwoLayer":
-    """The network in a .npz file, or that of the run in a folder.
+def _group(files: Sequence[Path], found: "Compared", loss: str) -> tuple[dict[str, Any], list[str]]:
+    """The barriers of the mean of all, then those of every pair."""
+    from ntkfl.connectivity.barrier import group_accuracy_barrier, group_barrier
 
-    Raises:
-        ValueError, OSError: there is none, or the run is of another model.
-    """
-    if not path.is_dir():
-        from ntkfl.connectivity.network_files import load_network
-
-        return load_network(path)
-    from ntkfl.training.models.two_layer import to_network
-    from ntkfl.training.run_folder import RunFolder
-
-    params = RunFolder(path).load().state.model
+    of_loss = group_barrier(found.networks, found.x, found.y, loss)
+    group: dict[str, Any] = {"group loss barrier": {"value": float(of_loss.value), "error": float(of_loss.error)}}
     try:
-        return to_network(params)
+        share = group_accuracy_barrier(found.networks, found.x, _classes(found.y))
+        group["group accuracy barrier"] = {"value": float(share.value), "error": float(share.error)}
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        group["group accuracy barrier"] = {"undefined": str(error)}
+    setting, said = _setting(found, loss)
+    lines = [f"{len(files)} networks: the mean of all against their own means", said, *_lines(group)]
+    lines += ["", "pairs, the largest over the segment between the two"]
+    pairs = []
+    for i, k in combinations(range(len(files)), 2):
+        numbers = _numbers((found.networks[i], found.networks[k]), found.x, found.y, loss)
+        pairs.append({"A": str(files[i]), "B": str(files[k])} | numbers)
+        both = (f"loss {_line(numbers['loss barrier'], 0.0)}", f"accuracy {_line(numbers['accuracy barrier'], 0.0)}")
+        lines += [f"  {files[i]} - {files[k]}", *(f"    {text}" for text in both)]
+    return {"networks": [str(file) for file in files]} | setting | group | {"pairs": pairs}, lines
 
 
-def _test_samples(folder: Path, n: int | None, unit: bool, loss: str) -> "tuple[np.ndarray, np.ndarray, str]":
-    """The test samples of a run, their labels (one-hot for the squared loss) and what to call them.
+def _on_a_grid(files: Sequence[Path], n: int | None, unit: bool, loss: str) -> tuple[dict[str, Any], list[str]]:
+    from experiments.console.barrier_grid import grid_numbers
 
-    Raises:
-        ValueError: as `load_run`; a run without test samples, or with fewer than n; `unit`, since they are as they are.
-    """
-    import numpy as np
-
-    from ntkfl.training.kept_run import load_run
-
-    data = load_run(folder).federation.data
-    if unit:
-        raise ValueError(f"--unit is for --data; the test samples of {folder} are as its run had them")
-    if data.x_test is None or data.y_test is None:
-        raise ValueError(f"the run in {folder} has no test samples; name --data")
-    if n is not None and n > len(data.x_test):
-        raise ValueError(f"n is {n}; the run in {folder} has {len(data.x_test)} test samples")
-    x, y = data.x_test[:n].flatten(1).double().cpu().numpy(), data.y_test[:n].cpu().numpy()
-    if data.classes is not None and loss != CROSS_ENTROPY:
-        y = np.eye(data.classes)[y]
-    return x, y, f"{data.name}, test samples of {folder}"
+    found = grid_numbers(files, n, unit, loss)
+    lines = [
+        f"model {found['model']}; {found['data']}, n = {found['samples']}; {loss} loss",
+        f"on a grid of {found['grid points']} points: between them a barrier may be higher (mlp:WIDTH would be exact)",
+    ]
+    for names, numbers in found["pairs"].items():
+        lines.append(f"  {names}: loss {numbers['loss']:.6g}, accuracy {numbers['accuracy']:.6g}")
+    if "group accuracy barrier" in found:
+        lines.append(f"  the mean of all {len(files)}: accuracy barrier {found['group accuracy barrier']:.6g}")
+    return found, lines
 
 
-def _numbers(networks: "tuple[TwoLayer, TwoLayer]", x: "np.ndarray", y: "np.ndarray", loss: str) -> dict[str, Any]:
+def _classes(y: "np.ndarray") -> "np.ndarray":
+    return y if y.ndim == 1 else y.argmax(axis=1)
+
+
+def _numbers(networks: "Sequence[TwoLayer]", x: "np.ndarray", y: "np.ndarray", loss: str) -> dict[str, Any]:
     """What is printed and written: name to numbers, or to the reason why there are none.
 
     Raises:
@@ -159,12 +164,13 @@ def _numbers(networks: "tuple[TwoLayer, TwoLayer]", x: "np.ndarray", y: "np.ndar
     from ntkfl.connectivity.losses import checked_labels, named_loss
     from ntkfl.connectivity.network import between
 
-    exact = loss_barrier(*networks, x, y, loss)
-    labels = checked_labels(named_loss(loss), y, len(x), networks[0].n_outputs)
+    first, second = networks
+    exact = loss_barrier(first, second, x, y, loss)
+    labels = checked_labels(named_loss(loss), y, len(x), first.n_outputs)
 
     def at(alpha: float) -> float:
-        outputs = between(*networks, alpha).outputs(x)
-        return float(named_loss(loss).value(outputs if networks[0].n_outputs > 1 else outputs.ravel(), labels).mean())
+        outputs = between(first, second, alpha).outputs(x)
+        return float(named_loss(loss).value(outputs if first.n_outputs > 1 else outputs.ravel(), labels).mean())
 
     grid = grid_barrier(at, GRID)
     found: dict[str, Any] = {
@@ -172,12 +178,36 @@ def _numbers(networks: "tuple[TwoLayer, TwoLayer]", x: "np.ndarray", y: "np.ndar
         f"{GRID}-point grid": {"value": grid.value, "alpha": grid.at, "misses": float(exact.value.value) - grid.value},
     }
     try:
-        classes = y if y.ndim == 1 else y.argmax(axis=1)
-        found["accuracy barrier"] = _as_numbers(accuracy_barrier(*networks, x, classes))
+        found["accuracy barrier"] = _as_numbers(accuracy_barrier(first, second, x, _classes(y)))
     except ValueError as error:
         found["accuracy barrier"] = {"undefined": str(error)}
-    mean = connectivity_loss(*networks, x, y, loss)
+    mean = connectivity_loss(first, second, x, y, loss)
     return found | {"connectivity loss": {"value": float(mean.value), "error": float(mean.error)}}
+
+
+def _aligned(found: "Compared", loss: str, by: By) -> dict[str, Any]:
+    """The same numbers with the second network aligned to the first, and how far apart they are then.
+
+    The unit that carries the output's bias stays where it is: it is none of the networks' own.
+    """
+    import numpy as np
+
+    from ntkfl.connectivity.alignment import align, permuted
+    from ntkfl.connectivity.network import TwoLayer
+
+    own = len(found.networks[0].hidden) - found.unit
+    first, second = (TwoLayer(one.hidden[:own], one.readout[..., :own]) for one in found.networks)
+    moved = align(first, second, by, None if by == "weights" else found.x)
+    order = np.append(moved.permutation, np.arange(own, own + found.unit))
+    return {
+        "aligned": {
+            "by": by,
+            "permutation": moved.permutation.tolist(),
+            "cost before": float(moved.cost_before.value),
+            "cost after": float(moved.cost_after.value),
+            "numbers": _numbers((found.networks[0], permuted(found.networks[1], order)), found.x, found.y, loss),
+        }
+    }
 
 
 def _as_numbers(barrier: "Barrier") -> dict[str, Any]:
@@ -188,6 +218,12 @@ def _as_numbers(barrier: "Barrier") -> dict[str, Any]:
         "alpha": barrier.at,
         "pieces": barrier.pieces,
     }
+
+
+def _lines(numbers: dict[str, Any]) -> list[str]:
+    error = next(iter(numbers.values()))["error"]
+    label = max(LABEL, *(len(what) + 2 for what in numbers))
+    return [f"  {what:<{label}}{_line(found, error)}" for what, found in numbers.items()]
 
 
 def _line(numbers: dict[str, Any], error: float) -> str:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.bad_input import bad_input
-from experiments.commands.output_files import reserved
+from experiments.console.bad_input import bad_input
+from experiments.console.interruptible import if_stopped
+from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
     from experiments.benchmarks.runner import Timing
@@ -35,7 +36,7 @@ def bench(
     """Measure workloads: seconds, memory, ratio to peers and to the machine's limit.
 
     Every candidate does the same work in a process of its own; their results are compared before a time is believed.
-    Exit status: 0 done, 2 bad input.
+    Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C (the sizes until then are reported).
     """
     from experiments.benchmarks.bench_report import as_json, page
     from experiments.benchmarks.elsewhere import how_to_get, interpreters
@@ -53,16 +54,23 @@ def bench(
         count = threads or cores()
         timings: list[Timing] = []
         say = partial(typer.echo, err=True)
-        with bad_input(RuntimeError):
+
+        def reported() -> str:
+            if not timings:
+                return "nothing was measured so far"
+            text = page(chosen, timings, earlier, repetitions, count)
+            if write_json:
+                write_json(as_json(timings, repetitions, count))
+            if write_page:
+                write_page(text)
+            typer.echo(text)
+            return "the sizes that were measured until then are reported"
+
+        with if_stopped(reported), bad_input(RuntimeError):
             for workload in chosen:
                 for sizes in workload.sizes[:1] if smallest else workload.sizes:
                     timings += measured(workload, sizes, repetitions, count, say, peers)
-        text = page(chosen, timings, earlier, repetitions, count)
-        if write_json:
-            write_json(as_json(timings, repetitions, count))
-        if write_page:
-            write_page(text)
-        typer.echo(text)
+        reported()
 
 
 def _chosen(names: list[str] | None) -> "list[Workload]":

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.bad_input import bad_input, shown_warnings
+from experiments.console.bad_input import bad_input, shown_warnings
 
 if TYPE_CHECKING:
     from bounds.statement import Form, Statement
@@ -37,7 +37,8 @@ def list_statements(
             " " * (id_width) + ", ".join(f"{form.value} {_recorded(statement, form)}" for form in statement.forms)
         )
     forms = sum(len(statement.forms) for statement in statements)
-    typer.echo(f"{len(statements)} statements in {forms} forms, each with its recorded outcome")
+    counts = f"{_count(len(statements), 'statement')} in {_count(forms, 'form')}"
+    typer.echo(f"{counts}, each with its recorded outcome")
 
 
 def show(
@@ -63,6 +64,10 @@ def show(
     typer.echo("\n\n".join(as_text(statement, width, latex) for statement in statements))
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _conventions(paper: str) -> list[str]:
     from bounds.papers import conventions
     from verification.page import entry
@@ -76,4 +81,4 @@ def _conventions(paper: str) -> list[str]:
 
 def _recorded(statement: "Statement", form: "Form") -> str:
     nature = statement.forms[form].nature
-    return statement.recorded[form].value + (f" ({nature.value})" if nature else "")
+    return statement.forms[form].recorded.value + (f" ({nature.value})" if nature else "")

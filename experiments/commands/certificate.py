@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.commands.bad_input import bad_input
-from experiments.commands.certificate_search import search as search_boundary
-from experiments.commands.choices import BUILT_IN_SIZE, chosen_problem, one_output, setting, takes_options
-from experiments.commands.output_files import reserved
+from experiments.console.bad_input import bad_input
+from experiments.console.certificate_search import search as search_boundary
+from experiments.console.certify_defaults import DEFAULTS, FIELDS, NOT_CERTIFIED, SPHERE_SIZE, WATCHED_ROUNDS
+from experiments.console.choices import BUILT_IN_SIZE, chosen_problem, one_output, setting, takes_options
+from experiments.console.interruptible import if_stopped
+from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
     from bounds.options import Options
     from ntkfl.problem import Problem, Setup
     from verification.certification import Certified
-
-NOT_CERTIFIED, INTERRUPTED = 1, 130
-DEFAULTS = {"width": 64000, "eta_local": 0.02, "eta_global": 1.0, "local_steps": 2}
-SPHERE_SIZE = 4  # samples on the sphere: with 64000 neurons most draws certify
-WATCHED_ROUNDS = 2000  # unless --rounds says otherwise
-FIELDS = ("width", "sigma", "local_steps", "eta_local", "eta_global", "seed")
 
 
 @takes_options
@@ -40,42 +36,75 @@ def certify(
         Path | None,
         typer.Option("--json", "--save", help="write the certificate, and the command that replays it, as JSON"),
     ] = None,
+    any_order: Annotated[
+        bool, typer.Option("--any-order", help="a proof for every order of batches, clients and steps from here on")
+    ] = False,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="with --any-order: your own network, .npz or .safetensors with hidden, readout and bias"),
+    ] = None,
+    momentum: Annotated[
+        bool, typer.Option("--momentum", help="with --any-order --watch: tuned momentum at the server until then")
+    ] = False,
+    test: Annotated[
+        bool, typer.Option("--test", help="with --any-order: the share of test samples whose class is final")
+    ] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="with --test: a picture of the margins against 2 D |x|, .png or .svg")
+    ] = None,
+    attack: Annotated[
+        int | None,
+        typer.Option(help="with --any-order: an adversary looks at so many steps for an order that leads away"),
+    ] = None,
 ) -> None:
     """Certify a network: that Algorithm 1 converges on it, at which rate, and how far no neuron ever moves.
 
     Without --after or --watch: the network that the seed draws, before any training. From a later round on, two
     theorems are tried (fl-ntk/X.11 and X.12) and the one that says more is printed; its y(0), H and R are those of the
-    network at that round.
+    network at that round. With --any-order the claim is another: every further training, SGD included, fits the data.
 
     Default: sphere, n = 4, width 64000, 2 clients, 2 local steps, eta_local .02, eta_global 1. Other data keep these
     values and bring their own size and clients. Exit status: 0 certified, 1 not certified, 2 bad input, 130 stopped
-    by Ctrl-C (what --watch has found by then is printed).
+    by Ctrl-C (the command that certifies the last round of --watch is printed).
     """
+    asked = {"--weights": weights, "--momentum": momentum, "--test": test, "--plot": plot, "--attack": attack}
+    if any_order:
+        from experiments.console.any_order import AnyOrder, certify_in_any_order
+
+        with bad_input():
+            _check(options, after, watch, search, search_steps, every)
+            if search or search_steps:
+                raise ValueError("--search and --search-steps look at X.11 and X.12, not at --any-order")
+            request = AnyOrder(after, watch, every, weights, momentum, test, plot, json_file, attack)
+            request.check()
+        certify_in_any_order(options, request)
+        return
     with ExitStack() as stack:
         with bad_input():
+            for name, given in asked.items():
+                if given not in (None, False):
+                    raise ValueError(f"{name} needs --any-order")
             _check(options, after, watch, search, search_steps, every)
             size = SPHERE_SIZE if options.data in (None, "sphere") else BUILT_IN_SIZE
             problem = one_output(chosen_problem(options, "sphere", size))
             setup = options.setup(seed=options.seed, **DEFAULTS)
             (write,) = stack.enter_context(reserved(json_file, inputs=(options.data,)))
         content: dict[str, Any] = {}
-        interrupted = False
         with bad_input(ValueError, FloatingPointError):  # steps beyond the stability limit
             if watch:
                 limit = WATCHED_ROUNDS if options.rounds is None else options.rounds
-                best, interrupted = _watched(problem, setup, limit, every)
+                best = _watched(options, problem, setup, limit, every)
             elif search or search_steps:
                 setup, best, content = search_boundary(problem, setup, after, every, steps=search_steps)
             else:
                 best = _after(problem, setup, after, every)
-        if best is None:
-            typer.echo("stopped before any round was judged", err=True)
-            raise typer.Exit(INTERRUPTED)
         typer.echo(f"{best.found}\n  setting: {setting(problem, setup, *FIELDS)}")
         if best.round or watch:
             typer.echo(
                 f"  by {best.theorem} from round {best.round} on: y(0), H and R are of the network at that round"
             )
+        if not (best.round or best.found.certified) and best.found.width_needed is None:
+            _say_stable_step(best, setup)
         if not (best.found.certified or best.round or watch or search or search_steps):
             typer.echo("  after some training it may certify: --watch trains on until a round does")
         if write:
@@ -83,10 +112,17 @@ def certify(
 
             record = _record(options, problem, setup, best, every) | content
             write(json.dumps(strict_json(record), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)
     if not best.found.certified:
         raise typer.Exit(NOT_CERTIFIED)
+
+
+def _say_stable_step(best: "Certified", setup: "Setup") -> None:
+    """Which step would do, where no width helps."""
+    step = best.found.stable_step(setup)
+    if step is None:
+        typer.echo("  no smaller step helps: lambda_min(H(0)), of all samples or of one client's, may be 0")
+    elif step < setup.eta_local:
+        typer.echo(f"  the step is small enough at --eta-local {step:g}: then only the width can fail")
 
 
 def _check(options: "Options", after: int, watch: bool, search: bool, search_steps: bool, every: int) -> None:
@@ -115,39 +151,45 @@ def _after(problem: "Problem", setup: "Setup", rounds: int, every: int) -> "Cert
     return certify_after(problem, setup, rounds, every)
 
 
-def _watched(problem: "Problem", setup: "Setup", rounds: int, every: int) -> tuple["Certified | None", bool]:
-    """The certificate at the first round that certifies, else at the last; and whether Ctrl-C ended it."""
-    from verification.certification import best_certificate, checkpoints, watch
+def _watched(options: "Options", problem: "Problem", setup: "Setup", rounds: int, every: int) -> "Certified":
+    """The certificate at the first round that certifies, else at the last."""
+    from verification.certification import watch
 
     reached = 0
-    try:
+
+    def kept() -> str:
+        command = _replay(options, setup, reached, every)
+        return f"round {reached} was the last one looked at; whether it certifies is found by\n{command}"
+
+    with if_stopped(kept):
         for reached, shortfall, judged in watch(problem, setup, rounds, every):
             if judged is not None and (judged.found.certified or reached == rounds):
-                return judged, False
+                return judged
             hope = "no contraction" if shortfall == float("inf") else f"{shortfall:.2g} times the radius"
             typer.echo(f"round {reached}: expects {hope}; certifies below 1", err=True)
-    except KeyboardInterrupt:
-        typer.echo(f"stopped; judging round {reached}, the last one looked at (Ctrl-C again leaves)", err=True)
-        for here, weights in checkpoints(problem, setup, reached, every):
-            if here == reached:
-                return best_certificate(problem, setup, weights, reached), True
-    return None, True
+    raise AssertionError("the last round is judged")
 
 
 def _record(options: "Options", problem: "Problem", setup: "Setup", best: "Certified", every: int) -> dict[str, Any]:
     """Everything that identifies the certified network, and the command that certifies it again."""
     from ntkfl.trajectory import provenance
+    from verification.judging.check import data_origin
 
+    return {
+        "provenance": provenance(weights=setup.seed) | data_origin(options),
+        "setting": setting(problem, setup, *FIELDS),
+        "theorem": best.theorem,
+        "round": best.round,
+        "replay": _replay(options, setup, best.round, every),
+        "certificate": best.found.to_dict(),
+    }
+
+
+def _replay(options: "Options", setup: "Setup", round_: int, every: int) -> str:
+    """The command that certifies this round again."""
     chosen = {name: getattr(options, name) for name in ("data", "n", "clients", "partition")}
     steps = {name: getattr(setup, name) for name in FIELDS}
     words = [f"--{name.replace('_', '-')} {value}" for name, value in (chosen | steps).items() if value is not None]
     words += ["--unit"] if options.unit else []
-    words += [f"--after {best.round} --every {every}"] if best.round else []
-    return {
-        "provenance": provenance(weights=setup.seed),
-        "setting": setting(problem, setup, *FIELDS),
-        "theorem": best.theorem,
-        "round": best.round,
-        "replay": " ".join(["ntkfl certify", *words]),
-        "certificate": best.found.to_dict(),
-    }
+    words += [f"--after {round_} --every {every}"] if round_ else []
+    return " ".join(["ntkfl certify", *words])

@@ -1,18 +1,19 @@
 """`ntkfl connectivity-table`: Theorem 3.5, R1, the sure bound and R2 beside the exact truth."""
 
-import os
-import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from experiments.commands.bad_input import bad_input
+from experiments.console.bad_input import bad_input
+from experiments.console.interruptible import if_stopped
+from experiments.console.tables import as_lines
 
 if TYPE_CHECKING:
     from experiments.connectivity_rows import BoundsRow
 
 HEADER = ("networks", "d", "Theorem 3.5", "R1", "sure", "R2", "largest gap", "barrier", "accuracy barrier")
-PIPED_WIDTH = 140
+WIDTH = 140  # of the table, wherever it is printed
 CLASSES = 10
 
 
@@ -41,7 +42,6 @@ def connectivity_table(
     sure bound and R2 hold. Theorem 3.5 is taken at d itself, below which its d_epsilon cannot lie by more than (1 -
     delta)^(1/S).
     """
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -50,7 +50,14 @@ def connectivity_table(
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for name in HEADER:
         table.add_column(name, justify="left" if name == HEADER[0] else "right", no_wrap=True)
-    with bad_input(ValueError, OSError, FloatingPointError):
+
+    def kept() -> str:
+        if not table.rows:
+            return "no row was done"
+        typer.echo(as_lines(table, least=WIDTH))
+        return f"{len(table.rows)} rows were done, and are printed"
+
+    with if_stopped(kept), bad_input(ValueError, OSError, FloatingPointError):
         if not 0 < delta < 1:
             raise ValueError(f"delta is {delta:g}; it must lie between 0 and 1")
         trained = trained_rows(
@@ -64,13 +71,9 @@ def connectivity_table(
             delta=delta,
             seed=seed,
         )
-        for row in (*cube_rows(delta, seed), *trained):
+        for row in chain(cube_rows(delta, seed), trained):
             table.add_row(*map(Text, _cells(row)))
-    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    console = Console(width=PIPED_WIDTH if piped else max(PIPED_WIDTH, Console().width))
-    with console.capture() as captured:
-        console.print(table)
-    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    typer.echo(as_lines(table, least=WIDTH))
 
 
 def _cells(row: "BoundsRow") -> tuple[str, ...]:

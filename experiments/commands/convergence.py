@@ -1,52 +1,86 @@
-"""`ntkfl rate`: how fast Algorithm 1 converges in the kernel regime, and how large its steps may be."""
+"""`ntkfl rate`: how fast a federated method converges in the kernel regime, and how large its steps may be."""
 
+import re
+from math import isnan
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.bad_input import bad_input
-from experiments.commands.choices import amount, chosen_problem, setting, takes_options
+from experiments.console.bad_input import bad_input
+from experiments.console.choices import amount, chosen_problem, setting, takes_options
+from experiments.console.method_options import method_options
 
 if TYPE_CHECKING:
     from bounds.options import Options
     from ntkfl.estimate import Estimate
-    from ntkfl.infinite_width import KernelRegime
+    from ntkfl.exact_dynamics import KernelRegime, LinearRegime, RandomRegime
+
+    AnyRegime = KernelRegime | LinearRegime | RandomRegime
 
 
 @takes_options
 def rate(
     options: "Options",
     eps: Annotated[float, typer.Option(help="residual to reach, as a fraction of the initial one")] = 1e-6,
+    method: Annotated[str, typer.Option(help="one that is linear in the weights, as `ntkfl train list` names it")] = (
+        "fl-ntk"
+    ),
+    option: Annotated[
+        list[str] | None, typer.Option(help="of the method, such as server_rate=1.5; repeat it for more")
+    ] = None,
+    momentum: Annotated[float, typer.Option(help="of the clients' steps, begun anew in each round")] = 0.0,
+    participation: Annotated[float, typer.Option(help="share of the clients that a round draws")] = 1.0,
+    batch_size: Annotated[
+        int | None, typer.Option(help="samples a local step, drawn anew each time and scaled up; all unless given")
+    ] = None,
 ) -> None:
     """The kernel-regime rate, the stability limits of the steps, and the rounds to a given residual.
 
-    Default: digits, n = 20, 4 clients, 2 local steps, eta_local .3, eta_global 1. At infinite width; with --width also
-    for the Gram matrix H(0) of the network of that width that the seed draws.
+    Default: Algorithm 1 on digits, n = 20, 4 clients, 2 local steps, eta_local .3, eta_global 1. At infinite width;
+    with --width also for the Gram matrix H(0) of the network of that width that the seed draws. Every method takes
+    full-batch steps on sums of squares; `ntkfl fastest` tunes and compares them. With --participation or --batch-size
+    clients or batches are drawn: rate, limit and rounds are those of the root mean square over the draws, exactly.
     """
-    from ntkfl import gram, kernel_regime
+    from ntkfl import gram, kernel_regime, random_rounds
     from ntkfl.initialisation import draw
 
+    random = participation != 1 or batch_size is not None
     with bad_input():
         if not eps > 0:
             raise ValueError(f"eps is {eps}; it must be positive")
+        if random and momentum:
+            raise ValueError(
+                f"--momentum is {momentum:g}; where clients or batches are drawn their steps must be plain: momentum "
+                "at the server is --method fedavgm"
+            )
         problem = chosen_problem(options, "digits")
-        setup = options.setup(seed=options.seed)
+        setup, chosen = options.setup(seed=options.seed), method_options(option)
     matrices = {"infinite width": gram.infinite_estimate(problem.x)}
     if options.width is not None:
         hidden = draw(setup.width, problem.d, setup.seed, setup.sigma).hidden
         matrices[f"H(0) at width {setup.width}"] = gram.finite_estimate(problem.x, hidden)
-    with bad_input(OverflowError):
-        regimes = {
-            name: kernel_regime(problem, setup, None if name == "infinite width" else h.value)
-            for name, h in matrices.items()
-        }
+    with bad_input(OverflowError, ValueError):
+        regimes: dict[str, AnyRegime] = {}
+        for name, h in matrices.items():
+            own = None if name == "infinite width" else h.value
+            if random:
+                regimes[name] = random_rounds(
+                    problem, setup, own, method, chosen, participation=participation, batch_size=batch_size
+                )
+            else:
+                regimes[name] = kernel_regime(problem, setup, own, method, chosen, momentum)
         columns = {name: _column(regimes[name], h, eps) for name, h in matrices.items()}
     first = regimes["infinite width"]
     if first.stable:
-        typer.echo(f"stable: a round contracts the residual by the factor {first.rate:.9g}")
+        what = "the root mean square residual" if random else "the residual"
+        typer.echo(f"stable: a round contracts {what} by the factor {first.rate:.9g}")
     else:
         typer.echo("NOT STABLE: some residuals never vanish")
-    typer.echo(f"  setting: {setting(problem, setup, 'local_steps', 'eta_local', 'eta_global')}\n")
+    steps = ("local_steps", "eta_local", "eta_global") if method == "fl-ntk" else ("local_steps", "eta_local")
+    named = "".join(f", {name} = {value}" for name, value in chosen.items())
+    named += f", clients' momentum = {momentum:g}" if momentum else ""
+    named += f", participation = {participation:g}, batch_size = {batch_size or 'all'}" if random else ""
+    typer.echo(f"  setting: {method}{named}, {setting(problem, setup, *steps)}\n")
     rows = [
         ["", *columns],
         *([label, *(column[label] for column in columns.values())] for label in columns["infinite width"]),
@@ -56,23 +90,51 @@ def rate(
         typer.echo("  " + "".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _column(regime: "KernelRegime", h: "Estimate", eps: float) -> dict[str, str]:
+def _column(regime: "AnyRegime", h: "Estimate", eps: float) -> dict[str, str]:
     from ntkfl import gram
 
-    limits = regime.step_limits
     return {
         "lambda_min(H), certified": amount(gram.smallest_eigenvalue(h)),
         "lambda_max(H), certified": amount(gram.largest_eigenvalue(h)),
-        "spectral radius per round": f"{regime.rate:.9g}",
+        **_rates(regime),
         "stable": "yes" if regime.stable else "no",
-        "eta_global limit, at this eta_local": f"{limits.eta_global:.6g}",
-        "eta_local limit, any eta_global <= 1": f"{limits.eta_local:.6g}",
+        **_limits(regime),
         f"rounds to {eps:g} of the start": _rounds(regime, eps),
     }
 
 
-def _rounds(regime: "KernelRegime", eps: float) -> str:
+def _rates(regime: "AnyRegime") -> dict[str, str]:
+    from ntkfl.exact_dynamics import RandomRegime
+
+    if isinstance(regime, RandomRegime):
+        rates = {"factor per round, root mean square": regime.rate, "factor per round, of the mean": regime.mean.rate}
+    else:
+        rates = {"spectral radius per round": regime.rate}
+    return {label: f"{value:.9g}" for label, value in rates.items()}
+
+
+def _limits(regime: "AnyRegime") -> dict[str, str]:
+    from ntkfl.exact_dynamics import KernelRegime
+
+    limits = regime.step_limits
+    if isinstance(regime, KernelRegime):
+        return {
+            "eta_global limit, at this eta_local": f"{limits.eta_global:.6g}",
+            "eta_local limit, any eta_global <= 1": f"{limits.eta_local:.6g}",
+        }
+    return {
+        "server_rate limit, at this eta_local": _known(limits.eta_global),
+        "eta_local below which clients contract": _known(limits.eta_local),
+    }
+
+
+def _known(limit: float) -> str:
+    return "no formula" if isnan(limit) else f"{limit:.6g}"
+
+
+def _rounds(regime: "AnyRegime", eps: float) -> str:
     try:
         return str(regime.rounds_to(eps))
-    except ValueError:  # unstable steps, or a part of the residual where H is zero
-        return "never"
+    except ValueError as error:  # unstable steps, a part of the residual where H is zero, or too many
+        counted = re.search(r"within (\d+) rounds", str(error))
+        return f"over {counted[1]}" if counted else "never"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.bad_input import bad_input
-from experiments.commands.output_files import reserved
+from experiments.console.bad_input import bad_input
+from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
     from experiments.environment import Item

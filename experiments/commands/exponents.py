@@ -1,19 +1,17 @@
 """`ntkfl exponents`: the powers of the width, as the theory has them and as ladders of widths show them."""
 
-import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.bad_input import bad_input
-from experiments.commands.choices import takes_options
+from experiments.console.bad_input import bad_input
+from experiments.console.choices import takes_options
+from experiments.console.tables import as_lines
 
 if TYPE_CHECKING:
     from bounds.options import Options
     from verification.exponents import Exponent
 
-PIPED_WIDTH = 120
 HEADER = ("quantity", "theory", "measured", "interval", "coefficient: theory", "measured", "statement")
 NUMBERS = ("theory", "measured", "interval", "coefficient: theory")
 
@@ -30,7 +28,6 @@ def exponents(
     coefficient is taken at the three largest widths. Default: n = 6 points in d = 4, 3 clients, 3 local steps,
     eta_local .4, 60 rounds.
     """
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -45,11 +42,7 @@ def exponents(
     with bad_input(FloatingPointError):
         for row in measured(wanted, options.seed):
             table.add_row(*map(Text, _cells(row)))
-    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    console = Console(width=PIPED_WIDTH if piped else None)
-    with console.capture() as captured:
-        console.print(table)
-    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    typer.echo(as_lines(table))
     for draw in wanted:
         name, widths = draw.name.split(", widths")[0], f"widths {min(draw.widths)} to {max(draw.widths)}"
         typer.echo(f"{name}: {sum(draw.counts)} networks of {widths}")

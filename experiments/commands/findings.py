@@ -6,8 +6,14 @@ from typing import Annotated
 
 import typer
 
-from experiments.commands.bad_input import bad_input
-from experiments.commands.output_files import reserved
+from experiments.console.bad_input import bad_input
+from experiments.console.interruptible import stopped
+from experiments.console.output_files import reserved
+
+ANNOUNCED = (
+    "checking every statement, as `ntkfl verify` does: some minutes of processor time; --from FILE takes the verdicts "
+    "that `ntkfl verify --json FILE` has kept"
+)
 
 
 def findings(
@@ -20,7 +26,7 @@ def findings(
     """Write, as Markdown, where printed forms differ from what holds, with evidence and replay commands."""
     from bounds.listing import catalogue
     from bounds.options import Options
-    from experiments.commands.case_progress import CaseProgress
+    from experiments.console.case_progress import CaseProgress
     from experiments.report.verdict_file import read
     from verification.findings import as_page
     from verification.processes import verify_in_processes
@@ -31,12 +37,12 @@ def findings(
             (write,) = stack.enter_context(reserved(output, inputs=inputs))
             verdicts = list(read(verdicts_file).verdicts) if verdicts_file else None
         if verdicts is None:
+            typer.echo(ANNOUNCED, err=True)
             with CaseProgress() as progress:
                 verdicts = verify_in_processes(catalogue().values(), Options(), progress=progress)
             wanted = sum(len(statement.forms) for statement in catalogue().values())
             if not progress.complete or len(verdicts) < wanted:
-                typer.echo("interrupted: no page is written from a part of the verdicts", err=True)
-                raise typer.Exit(130)
+                raise stopped("no page is written from a part of the verdicts")
         page = as_page(verdicts)
         if write:
             write(page)

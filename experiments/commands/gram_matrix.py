@@ -2,18 +2,20 @@
 
 import io
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.bad_input import bad_input
-from experiments.commands.choices import amount, chosen_problem, takes_options
-from experiments.commands.output_files import reserved
+from experiments.console.bad_input import bad_input
+from experiments.console.choices import amount, chosen_problem, takes_options
+from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
     from bounds.options import Options
 
+DEFAULT_CLIENTS = 4  # over which built-in data are split unless told otherwise, which fewer samples refuse
 UNUSED = ("eta_local", "eta_global", "local_steps", "rounds", "clients", "partition")
 
 
@@ -40,7 +42,8 @@ def gram_matrix(
             if out is not None and out.suffix != ".npy":
                 raise ValueError(f"out is {out}; it must end in .npy")
             (write,) = stack.enter_context(reserved(out, inputs=(options.data,)))
-            problem = chosen_problem(options, "digits")
+            alone = options.n is not None and options.n < DEFAULT_CLIENTS
+            problem = chosen_problem(replace(options, clients=1) if alone else options, "digits")
             setup = options.setup(seed=options.seed)
         if options.width is None:
             name, matrix = "H_inf", gram.infinite_estimate(problem.x)

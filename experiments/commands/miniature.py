@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.bad_input import bad_input
-from experiments.commands.output_files import reserved
+from experiments.console.bad_input import bad_input
+from experiments.console.interruptible import if_stopped
+from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
     from experiments.miniatures.cells import Cell
     from experiments.miniatures.miniature import Miniature
 
 ALL, LIST = "all", "list"
-INTERRUPTED = 130
 
 
 def miniature(
@@ -48,19 +48,15 @@ def miniature(
                 typer.echo(f"{one.name:<14}{one.question} {one.source}.")
             return
         results = []
-        try:
-            with bad_input(ValueError, OSError):
-                for one in chosen:
-                    numbers = range(one.seeds if seeds is None else seeds)
-                    results.append((one, run(one, numbers, out, quick, _shown)))
-                    if one.draw and out is not None:
-                        path = out / one.name / f"{one.name}.png"
-                        one.draw(one.quick if quick else {}).savefig(path, dpi=110)
-                        typer.echo(f"picture: {path}", err=True)
-        except KeyboardInterrupt:
-            kept = f"what is done is kept in {out}" if out else "nothing is kept: no --out"
-            typer.echo(f"stopped by Ctrl-C; {kept}", err=True)
-            raise typer.Exit(INTERRUPTED) from None
+        kept = f"what is done is kept in {out}; the same command goes on" if out else "nothing is kept: no --out"
+        with if_stopped(lambda: kept), bad_input(ValueError, OSError):
+            for one in chosen:
+                numbers = range(one.seeds if seeds is None else seeds)
+                results.append((one, run(one, numbers, out, quick, _shown)))
+                if one.draw and out is not None:
+                    path = out / one.name / f"{one.name}.png"
+                    one.draw(one.quick if quick else {}).savefig(path, dpi=110)
+                    typer.echo(f"picture: {path}", err=True)
         text = page(results, _command(names, seeds, out, quick, markdown))
         write_page, write_csv = writers
         if write_csv:

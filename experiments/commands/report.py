@@ -1,4 +1,4 @@
-"""`ntkfl report`: verdicts and studies as a folder of pages; two runs compared."""
+"""`ntkfl report`: verdicts, studies and implementations as a folder of pages; two runs compared."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.bad_input import bad_input, shown_warnings
-from experiments.commands.output_files import reserved
+from experiments.console.bad_input import bad_input, shown_warnings
+from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
     from experiments.report.verdict_file import VerdictFile
@@ -23,6 +23,9 @@ def report(
     statements: Annotated[
         list[Path] | None, typer.Option(help="a .py file of yours whose statements verdicts are of; may be given again")
     ] = None,
+    conformance: Annotated[
+        list[Path] | None, typer.Option(help="a file that `ntkfl conform run --json` wrote; may be given again")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="folder for the pages: new, empty, or an older report")] = None,
     markdown: Annotated[Path | None, typer.Option(help="write the verdicts as Markdown to this file")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the verdicts as JSON to this file")] = None,
@@ -32,7 +35,7 @@ def report(
     ] = None,
     factor: Annotated[float, typer.Option(help="with --compare: by which a tightness must change to be said")] = 2.0,
 ) -> None:
-    """Make a folder of static pages from verdicts and studies, or say what changed between two runs.
+    """Make a folder of static pages from verdicts, studies and conformance runs, or say what changed between two runs.
 
     The pages need neither a network nor a script: open index.html. Exit status: 0; 1 with --compare when an outcome got
     worse; 2 for bad input.
@@ -40,16 +43,19 @@ def report(
     from bounds.brought import load
     from experiments.report import folder
     from experiments.report.comparison import compared
+    from experiments.report.conformance_pages import conformance_page
     from experiments.report.study_pages import study_page
     from experiments.report.verdict_file import read
     from experiments.report.writing import write_report
 
     with ExitStack() as stack:
         with bad_input():
-            if compare and (verdicts or studies):
-                raise ValueError("--compare reports its second file; leave --verdicts and --studies out")
-            if not (compare or verdicts or studies):
-                raise ValueError("nothing to report: give --verdicts FILE, --studies DIR or --compare OLD NEW")
+            if compare and (verdicts or studies or conformance):
+                raise ValueError("--compare reports its second file; leave --verdicts, --studies, --conformance out")
+            if not (compare or verdicts or studies or conformance):
+                raise ValueError(
+                    "nothing to report: give --verdicts FILE, --studies DIR, --conformance FILE or --compare OLD NEW"
+                )
             if not (compare or out or markdown or json_file):
                 raise ValueError("give --out FOLDER for the pages, --markdown FILE or --json FILE")
             source = compare[1] if compare else verdicts
@@ -65,10 +71,13 @@ def report(
             changes = compared(read(compare[0], any_version=True), run, factor) if compare and run else None
             with shown_warnings():
                 if out:
-                    typer.echo(f"report: {write_report(out, run, studies or (), changes)}", err=True)
+                    first = write_report(out, run, studies or (), changes, conformance or ())
+                    typer.echo(f"report: {first}", err=True)
                 else:
                     for path in studies or ():
                         study_page(path)  # refuses what is none
+                    for path in conformance or ():
+                        conformance_page(path)
             if run and write_markdown:
                 write_markdown(_markdown(run))
             if run and write_json:
@@ -81,7 +90,7 @@ def report(
 def _markdown(run: "VerdictFile") -> str:
     from verification.report import as_markdown
 
-    return as_markdown(run.verdicts, run.own_data)
+    return as_markdown(run.verdicts)
 
 
 def _json(run: "VerdictFile") -> str:

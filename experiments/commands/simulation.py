@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from experiments.commands.bad_input import bad_input
-from experiments.commands.choices import chosen_problem, one_output, setting, takes_options
-from experiments.commands.output_files import reserved
+from experiments.console.bad_input import bad_input
+from experiments.console.choices import chosen_problem, one_output, setting, takes_options
+from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
     from bounds.options import Options

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.commands.bad_input import bad_input, shown_warnings
-from experiments.commands.study_pages import answer_lines, dry_lines, option_lines, status_lines
+from experiments.console.bad_input import bad_input, shown_warnings
+from experiments.console.interruptible import if_stopped
+from experiments.console.study_pages import answer_lines, dry_lines, option_lines, status_lines
 
 if TYPE_CHECKING:
     import xarray
 
-    from experiments.studies.dask_cluster import Cluster
     from experiments.studies.grid import Grid
+    from experiments.studies.running.dask_cluster import Cluster
     from experiments.studies.study import Answer
     from experiments.studies.study_folder import StudyFolder
 
-SURPRISED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+SURPRISED, BAD_INPUT = 1, 2
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -82,11 +83,11 @@ def run(
     Exit status: 0 done, 1 an answer is violated that is not recorded so, or cells failed, 2 bad input or a run that
     cannot go on, 130 stopped by Ctrl-C.
     """
-    from experiments.studies.one_thread import limit_to_one_thread
+    from experiments.studies.running.one_thread import limit_to_one_thread
 
     limit_to_one_thread(os.environ)  # before numpy and jax are imported: as in worker processes
-    from experiments.studies.dask_cluster import Cluster
     from experiments.studies.grid import chosen_grid
+    from experiments.studies.running.dask_cluster import Cluster
     from experiments.studies.study_folder import StudyFolder
 
     with bad_input():
@@ -126,7 +127,7 @@ def show(
 
     Exit status: 0, 1 an answer is violated that is not recorded so, or there is no cell, 2 bad input.
     """
-    from experiments.studies.code_version import version_of
+    from experiments.studies.running.code_version import version_of
     from experiments.studies.study_folder import StudyFolder
     from experiments.studies.whole_run import is_empty
 
@@ -171,27 +172,30 @@ def axis_options(words: Sequence[str]) -> dict[str, str]:
 
 def _measure(grid: "Grid", folder: "StudyFolder", processes: int | None, cluster: "Cluster | None") -> int:
     """All cells that are not there yet; how many failed."""
-    from experiments.commands.study_progress import StudyProgress
-    from experiments.studies.measuring import RunStopped
-    from experiments.studies.runner import planned, run
+    from experiments.console.study_progress import StudyProgress
+    from experiments.studies.runner import planned, require_memory, run
+    from experiments.studies.running.measuring import RunStopped
+    from ntkfl.memory import TooLittleMemory
 
-    with bad_input(OSError):
+    with bad_input(OSError, TooLittleMemory):
         plan = planned(grid, folder.store)
+        if cluster is None:
+            require_memory(grid, plan.todo, processes)
     for damaged in plan.damaged:
         typer.echo(f"measured again: {damaged}", err=True)
-    with StudyProgress(plan, grid.study.seconds) as progress:
-        try:
+
+    def kept() -> str:
+        with bad_input(OSError):
+            left = planned(grid, folder.store)  # a worker may have kept a cell that it could not report any more
+        return f"{len(left.kept)} of {left.total} cells are kept in {folder.path}; the same command goes on from there"
+
+    try:
+        with if_stopped(kept), StudyProgress(plan, grid.study.seconds) as progress:
             run(grid, folder.store, plan.todo, processes, cluster, progress)
             return progress.failed
-        except RunStopped as error:
-            said, code = f"error: {error}", BAD_INPUT
-        except KeyboardInterrupt:
-            said, code = "stopped by Ctrl-C", INTERRUPTED
-    with bad_input(OSError):
-        left = planned(grid, folder.store)  # a worker may have kept a cell that it could not report any more
-    kept = f"{len(left.kept)} of {left.total} cells are kept in {folder.path}; the same command goes on from there"
-    typer.echo(f"{said}\n{kept}", err=True)
-    raise typer.Exit(code)
+    except RunStopped as error:
+        typer.echo(f"error: {error}\n{kept()}", err=True)
+        raise typer.Exit(BAD_INPUT) from None
 
 
 def _finish(grid: "Grid", folder: "StudyFolder", plot: bool, failed: int) -> int:

@@ -1,19 +1,19 @@
 """`ntkfl train`: train a federation with one of the methods, measure every round, keep and resume runs."""
 
 import inspect
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from experiments.commands.bad_input import bad_input, shown_warnings
+from experiments.console.bad_input import bad_input, shown_warnings
+from experiments.console.interruptible import if_stopped
+from experiments.console.method_options import method_options
 
 if TYPE_CHECKING:
     from ntkfl.training.training_run import PreparedRun, Run
 
-INTERRUPTED = 130
 LIST = "list"
 
 
@@ -113,12 +113,12 @@ def train(
     that is no longer finite, 130 stopped by Ctrl-C (the rounds until then are kept).
     """
     if method == LIST:
-        from experiments.commands.method_pages import method_lines
+        from experiments.console.method_pages import method_lines
 
         for line in method_lines():
             typer.echo(line)
         return
-    from experiments.commands.run_progress import RunProgress
+    from experiments.console.run_progress import RunProgress
     from ntkfl.training.config import checked, read_toml
     from ntkfl.training.training_run import prepared
 
@@ -131,32 +131,13 @@ def train(
             given |= {key: value for key, value in keys.items() if value is not None}
             given |= {} if method is None else {"method": method}
             if option:
-                given["options"] = given.get("options", {}) | dict(map(_parsed, option))
+                given["options"] = given.get("options", {}) | method_options(option)
             for key in ("batch_size", "ima_start"):
                 given |= {key: _number(given[key])} if key in given else {}
             job = prepared(**given, out=out, resume=resume, checkpoint_every=checkpoint_every)
-        try:
-            with bad_input(FloatingPointError), RunProgress() as progress:
-                done = job.train(progress)
-        except KeyboardInterrupt:
-            _stopped(job)
-            raise typer.Exit(INTERRUPTED) from None
+        with if_stopped(lambda: _kept(job)), bad_input(FloatingPointError), RunProgress() as progress:
+            done = job.train(progress)
     _print(done)
-
-
-def _parsed(text: str) -> tuple[str, Any]:
-    """An option of the method: a number, true, false or null as JSON writes them, else text.
-
-    Raises:
-        ValueError: it has no "=".
-    """
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise ValueError(f"--option is {text!r}; write NAME=VALUE, such as mu=0.01")
-    try:
-        return name, json.loads(value)
-    except json.JSONDecodeError:
-        return name, value
 
 
 def _number(value: Any) -> Any:
@@ -167,15 +148,15 @@ def _number(value: Any) -> Any:
         return value
 
 
-def _stopped(job: "PreparedRun") -> None:
-    done = len(job.record.rows) - 1
-    kept = f"; they are kept in {job.folder}, and --resume goes on" if job.folder else ", and nothing is kept: no --out"
-    typer.echo(f"stopped by Ctrl-C after {max(done, 0)} of {job.config.rounds} rounds{kept}", err=True)
+def _kept(job: "PreparedRun") -> str:
+    done = max(len(job.record.rows) - 1, 0)
+    kept = f"they are kept in {job.folder}, and --resume goes on" if job.folder else "nothing is kept: no --out"
+    return f"{done} of {job.config.rounds} rounds were done; {kept}"
 
 
 def _print(done: "Run") -> None:
     """What was trained, then a line for each quantity: last, best, mean of the last rounds."""
-    from ntkfl.training.measurement import loss_unit
+    from ntkfl.training.engine.measurement import loss_unit
     from ntkfl.training.summary import summary
 
     data = done.federation.data

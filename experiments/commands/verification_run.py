@@ -1,8 +1,6 @@
 """`ntkfl verify`: check statements and report what was found, worst first."""
 
 import json
-import os
-import sys
 import warnings
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -11,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from experiments.commands.bad_input import bad_input
-from experiments.commands.case_progress import CaseProgress
-from experiments.commands.choices import chosen_problem, one_output, takes_options
-from experiments.commands.output_files import reserved
+from experiments.console.bad_input import bad_input
+from experiments.console.case_progress import CaseProgress
+from experiments.console.choices import chosen_problem, one_output, takes_options
+from experiments.console.interruptible import REPORTED, if_stopped, stopped
+from experiments.console.output_files import reserved
+from experiments.console.tables import PIPED_WIDTH, as_lines, console
 
 if TYPE_CHECKING:
     from bounds.options import Options
-    from bounds.statement import Form, Statement
+    from bounds.statement import Draw, Form, Statement
     from ntkfl.problem import Problem
     from verification.verdict import Verdict
 
-DIFFERS, INTERRUPTED = 1, 130
-PIPED_WIDTH = 120
-STABILITY = "eta_(local|global) = "  # how the simulator's warnings of steps beyond the stability limit begin
+DIFFERS, REFUTES_OPEN = 1, 3
 
 
 @takes_options
@@ -32,7 +30,9 @@ def verify(
     options: "Options",
     ids: Annotated[
         list[str] | None,
-        typer.Argument(help="statements, as `ntkfl list` names them, or .py files of yours; all unless given"),
+        typer.Argument(
+            help="statements or papers, as `ntkfl list` names them, or .py files of yours; all unless given"
+        ),
     ] = None,
     form: Annotated[Literal["stated", "proved", "repaired"] | None, typer.Option(help="only this form")] = None,
     trials: Annotated[int | None, typer.Option(help="cases a family (at most 200, by what one costs)")] = None,
@@ -47,14 +47,25 @@ def verify(
     meta: Annotated[
         bool, typer.Option("--meta", help="test the verifier itself: mutants it must kill, false alarms")
     ] = False,
+    library: Annotated[
+        bool, typer.Option("--library", help="with --meta: only faults planted in the library, which statements notice")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="exit status 1 unless every form asked for was tested and holds")
+    ] = False,
     symbolic: Annotated[
         bool, typer.Option("--symbolic", help="prove the algebraic steps of the proofs instead of running cases")
     ] = False,
+    auto_step: bool = False,
 ) -> None:
     """Check statements on real and synthetic data, or on data of your own.
 
+    With --data the outcome is that of your data; where a form is known to fail on other cases, that is said beside it.
+    --eta-local auto takes the largest step that the hypotheses allow.
+
     Exit status: 0 as expected; 1 when a verdict differs from the recorded outcome (with --data: when a form recorded to
-    hold is violated); 2 for bad input; 130 when interrupted.
+    hold is violated, or nothing could be tested; with --strict: unless every form was tested and holds); 2 for bad
+    input; 3 when a form that is recorded open is violated; 130 when interrupted.
     """
     with ExitStack() as stack:
         with bad_input():
@@ -67,7 +78,9 @@ def verify(
                 _start_early()
             statements, forms = _wanted(ids, form)
             files = [word.partition("::")[0] for word in ids or ()]
-            if meta and markdown is not None:
+            if library and not meta:
+                raise ValueError("--library is a part of --meta: give both")
+            if meta and markdown is not None and not library:
                 raise ValueError("--meta writes no Markdown; --json keeps what it finds")
             if meta and device is not None:
                 raise ValueError("--meta tests the verifier on the simulator's runs; leave --device out")
@@ -79,29 +92,50 @@ def verify(
             write_json, write_markdown = stack.enter_context(
                 reserved(json_file, markdown, inputs=(options.data, *files))
             )
+            if auto_step:
+                if meta or symbolic:
+                    raise ValueError("--eta-local auto is for checking statements: leave out --meta and --symbolic")
+                options = _with_passing_step(statements, forms, options)
             _check_data(statements, forms, options)
+        from ntkfl.interruption import held
+
         if symbolic:
-            from experiments.commands.algebra import prove_steps
+            from experiments.console.algebra import prove_steps
 
             return prove_steps({statement.id for statement in statements} if ids else None)
         if meta:
-            from experiments.commands.meta_run import check_verifier
+            from experiments.console.meta_run import check_verifier
 
-            return check_verifier(statements, forms, options, whole=not ids, write_json=write_json)
-        verdicts, complete = _run(statements, forms, options, processes)
-        own_data = options.data is not None
-        _print(verdicts, own_data, pages=len(statements) == 1)
-        if write_json:
-            write_json(_json(verdicts, options, complete))
-        if write_markdown:
-            from verification.report import as_markdown
+            pages = {"write_json": write_json, "write_markdown": write_markdown}
+            with if_stopped(lambda: REPORTED), held():
+                return check_verifier(statements, forms, options, whole=not ids, library=library, **pages)
+        with if_stopped(lambda: REPORTED), held():  # but for the cases: what is counted is reported, whatever comes
+            verdicts, complete = _run(statements, forms, options, processes)
+            _print(verdicts, strict, pages=len(statements) == 1)
+            if write_json:
+                write_json(_json(verdicts, options, complete))
+            if write_markdown:
+                from verification.report import as_markdown
 
-            write_markdown(as_markdown(verdicts, own_data))
+                write_markdown(as_markdown(verdicts))
     if not complete:
-        typer.echo("interrupted: what was counted until then is reported", err=True)
-        raise typer.Exit(INTERRUPTED)
-    if _differing(verdicts, own_data):
+        raise stopped(REPORTED)
+    from bounds.statement import Outcome
+
+    untested = bool(verdicts) and all(verdict.outcome is Outcome.UNTESTED for verdict in verdicts)
+    if _differing(verdicts) or untested or (strict and not all(verdict.tested_and_holds for verdict in verdicts)):
         raise typer.Exit(DIFFERS)
+    if any(verdict.refutes_open for verdict in verdicts):
+        raise typer.Exit(REFUTES_OPEN)
+
+
+def _with_passing_step(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> "Options":
+    """The options with the largest step that the hypotheses allow, which is told."""
+    from verification.judging.way_out import passing_step
+
+    step, name = passing_step(statements, forms, options)
+    typer.echo(f"eta_local {step:g}: the largest, to three digits, that {name} allows", err=True)
+    return replace(options, eta_local=step)
 
 
 def _start_early() -> None:
@@ -119,7 +153,7 @@ def _there(device: str | None) -> str | None:
         ValueError: this machine does not have it.
     """
     if device is not None:
-        from ntkfl.training.devices import torch_device
+        from ntkfl.training.engine.devices import torch_device
 
         torch_device(device)
     return device
@@ -150,6 +184,8 @@ def _check_data(statements: "list[Statement]", forms: "list[Form]", options: "Op
         ValueError, OSError: what the data, or their partition, are refused for.
     """
     chosen = (options.n, options.clients, options.partition, options.eta_local, options.eta_global, options.local_steps)
+    if any(size is not None for size in (options.width, options.rounds, options.local_steps, options.data, options.n)):
+        _check_memory(statements, forms, options)
     if options.data is None and all(choice is None for choice in chosen):
         return
     from bounds.federated_run import FederatedDraw, federated_draws
@@ -159,10 +195,28 @@ def _check_data(statements: "list[Statement]", forms: "list[Form]", options: "Op
         _warn_of_rows(one_output(chosen_problem(options, options.data)))
     for family in federated_draws(options):
         family.problem(options.seed)
-    used = (s.families(form, options) for s in statements for form in forms if form in s.forms)
-    for draw in dict.fromkeys(draw for families in used for draw in families):
+    for draw in _families(statements, forms, options):
         if isinstance(draw, FederatedDraw):
             warn_if_unstable(draw.problem(options.seed), draw.setup)
+
+
+def _families(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> "list[Draw]":
+    from verification.judging.families import families
+
+    used = (families(s, form, options)[0] for s in statements for form in forms if form in s.forms)
+    return list(dict.fromkeys(draw for found in used for draw in found))
+
+
+def _check_memory(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> None:
+    """Refuse sizes of which a single case is too large for this machine.
+
+    Raises:
+        TooLittleMemory: so it is.
+    """
+    from verification.judging.case_memory import require_case
+
+    for draw in _families(statements, forms, options):
+        require_case(draw, options.seed)
 
 
 def _warn_of_rows(problem: "Problem") -> None:
@@ -180,51 +234,51 @@ def _run(
     statements: "list[Statement]", forms: "list[Form]", options: "Options", processes: int | None
 ) -> "tuple[list[Verdict], bool]":
     """The verdicts, and whether they are all that were asked for and on all cases."""
+    from ntkfl.exact_dynamics import UnstableSteps
     from verification.processes import verify_in_processes
 
     wanted = sum(form in statement.forms for statement in statements for form in forms)
     with bad_input(FloatingPointError), warnings.catch_warnings(), CaseProgress() as progress:
-        warnings.filterwarnings(
-            "ignore", STABILITY
-        )  # said of the user's steps already; stored cases pass it on purpose
+        warnings.simplefilter("ignore", UnstableSteps)  # said of the user's already; stored cases pass it on purpose
         verdicts = verify_in_processes(statements, options, forms, progress, processes)
     return verdicts, progress.complete and len(verdicts) == wanted
 
 
-def _differing(verdicts: "list[Verdict]", own_data: bool) -> "list[Verdict]":
-    from verification.report import contradicts_record
-
-    return [verdict for verdict in verdicts if contradicts_record(verdict, own_data)]
+def _differing(verdicts: "list[Verdict]") -> "list[Verdict]":
+    return [verdict for verdict in verdicts if verdict.contradicts_record]
 
 
-def _print(verdicts: "list[Verdict]", own_data: bool, pages: bool) -> None:
-    """The pages or the table, then in one line each what differs from the record and its replay, then the totals."""
-    from rich.console import Console
-
+def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
+    """The pages or the table, what differs from the record with its replay, the totals, and what was not tested."""
     from verification.page import headline
-    from verification.report import as_text, table, totals, worst_first
+    from verification.report import as_text, table, totals, untested_lines, worst_first
 
-    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    console = Console(width=PIPED_WIDTH if piped else None)
     if pages:
-        for verdict in worst_first(verdicts, own_data):
-            width = max(60, min(console.width, PIPED_WIDTH))
-            typer.echo(as_text(verdict, width=width, own_data=own_data) + "\n")
+        width = max(60, min(console().width, PIPED_WIDTH))
+        for verdict in worst_first(verdicts):
+            typer.echo(as_text(verdict, width=width) + "\n")
     elif verdicts:
-        with console.capture() as captured:
-            console.print(table(verdicts, own_data))
-        typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n")
-        for verdict in _differing(verdicts, own_data):
-            typer.echo(f"{headline(verdict, own_data)}\n  {verdict.replay}\n")
-    typer.echo(totals(verdicts, own_data))
+        typer.echo(as_lines(table(verdicts)) + "\n")
+        for verdict in [*_differing(verdicts), *(v for v in verdicts if v.refutes_open)]:
+            typer.echo(f"{headline(verdict)}\n  {verdict.replay}\n")
+    typer.echo(totals(verdicts))
+    for line in untested_lines(verdicts):
+        typer.echo(line)
+    if strict and (others := [verdict for verdict in verdicts if not verdict.tested_and_holds]):
+        names = ", ".join(f"{verdict.id} ({verdict.form.value}) {verdict.word}" for verdict in others)
+        typer.echo(f"--strict: {len(others)} of {len(verdicts)} forms are not tested and holding: {names}")
 
 
 def _json(verdicts: "list[Verdict]", options: "Options", complete: bool) -> str:
-    from verification.check import origin
+    from verification.judging.check import data_origin, origin
     from verification.report import as_json
 
-    run: dict[str, Any] = origin(options.device, first_seed=options.seed) | {
-        "options": asdict(options),
-        "complete": complete and not any(verdict.error for verdict in verdicts),
-    }
+    run: dict[str, Any] = (
+        origin(options.device, first_seed=options.seed)
+        | data_origin(options)
+        | {
+            "options": asdict(options),
+            "complete": complete and not any(verdict.error for verdict in verdicts),
+        }
+    )
     return json.dumps(as_json(verdicts, run), indent=1, allow_nan=False, ensure_ascii=False) + "\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from experiments.miniatures.miniature import Keys, Miniature, Setting
+from experiments.studies.running.cell_store import write_json
+from ntkfl import interruption
 
 Progress = Callable[["Cell", int, int], None]  # the cell just done, how many are done, of how many
 
@@ -43,6 +44,7 @@ def run(
     """All cells, seed by seed.
 
     Args:
+        miniature: whose settings are run. seeds: each with every setting. progress: told each cell as it is done.
         out: each cell is kept there, in a file of its own that is there whole or not at all; those that are there are
             not run again. quick: with the miniature's quick keys.
 
@@ -53,10 +55,11 @@ def run(
     kept = [None if out is None else _kept(out, cell) for cell in planned]  # all are read before any is run
     done = []
     for cell, there in zip(planned, kept, strict=True):
+        interruption.check()
         if there is None:
             there = _measured(miniature, cell)
             if out is not None:
-                _keep(out, there)
+                write_json(path_of(out, there), asdict(there))
         done.append(there)
         if progress:
             progress(there, len(done), len(planned))
@@ -64,7 +67,11 @@ def run(
 
 
 def planned_cell(miniature: Miniature, setting: Setting, seed: int, quick: bool) -> Cell:
-    """The cell before it is run."""
+    """The cell before it is run.
+
+    Args:
+        miniature: to which it belongs. setting: one of its settings. seed: of the run. quick: with the keys of a trial.
+    """
     return Cell(miniature.name, setting.name, seed, {**setting.keys, **(miniature.quick if quick else {})})
 
 
@@ -107,17 +114,6 @@ def _kept(out: Path, cell: Cell) -> Cell | None:
                 f"{path} is of another run: {key} is {found!r} there and {wanted!r} here; name a new folder"
             )
     return there
-
-
-def _keep(out: Path, cell: Cell) -> None:
-    path = path_of(out, cell)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(json.dumps(asdict(cell), indent=1, allow_nan=False), encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _plain(keys: Keys) -> Keys:

@@ -37,7 +37,13 @@ def accuracy(**printed: str) -> Quantity:
 def settings(
     common: Keys, variations: Mapping[str, Keys], baseline: str, printed: Mapping[str, Keys] | None = None
 ) -> tuple[Setting, ...]:
-    """Settings of these names, their own keys beside the common ones, each compared with the baseline."""
+    """Settings of these names, their own keys beside the common ones, each compared with the baseline.
+
+    Args:
+        common: keys of all. variations: own keys, by the setting's name. baseline: the name that the others are
+            compared with.
+        printed: what picks the paper's rows, by the setting's name; those without an entry have none.
+    """
     printed = printed or {}
     return tuple(
         Setting(name, {**common, **own}, None if name == baseline else baseline, printed.get(name))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ntkfl.connectivity.planes import Plane, plane_grid, plane_through
 from ntkfl.training import FederatedData, Model
-from ntkfl.training.evaluation import Score, evaluate
+from ntkfl.training.engine.evaluation import Score, evaluate
 from ntkfl.training.tree import Params
 
 

@@ -13,24 +13,14 @@ from experiments.miniatures.miniature import Keys
 from ntkfl.training import FederatedData, Federation, LocalWork, Model
 from ntkfl.training.datasets import load
 from ntkfl.training.methods import fed_gucci
-from ntkfl.training.methods.local import Alone, Unmoved
+from ntkfl.training.methods.local import Alone
 from ntkfl.training.models import build
 from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.schedules import Exponential
-from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.tree import Params, tree_map
 
 ANCHOR_SEEDS = 10_000  # added to a seed: the anchor's batches are not those of a model
-
-
-@dataclass(frozen=True, eq=False)
-class Anchored(Unmoved):
-    """A server that sends one anchor, and never changes anything."""
-
-    anchor: Params
-
-    def broadcast(self, state: Tree, number: int) -> Tree:
-        return state | {"anchors": tree_map(lambda w: w[None], self.anchor)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +63,10 @@ class Solo:
         """The models, rows as in `starts`, after training with beta times the connectivity loss to the anchor.
 
         Every model has its own order of the samples, the same whatever beta is.
+
+        Args:
+            starts: stacked parameters, (rows, ...). anchor: one model. beta: weight of the connectivity loss; 0: none.
+            seed: of the orders of the samples.
         """
         count = len(next(iter(starts.values())))
         data = replace(
@@ -85,7 +79,12 @@ class Solo:
         federation = Federation(
             self.model,
             data,
-            replace(fed_gucci.method(CrossEntropy(), beta=beta), local=Alone(), server=Anchored(anchor), personal=True),
+            replace(
+                fed_gucci.method(CrossEntropy(), beta=beta),
+                local=Alone(),
+                server=fed_gucci.Anchored(anchor),
+                personal=True,
+            ),
             Exponential(self.rate),
             SGD(self.momentum),
             LocalWork(self.epochs, self.batch_size),

@@ -6,10 +6,9 @@ from collections import Counter
 
 import sympy as sp
 
-from experiments.report.mathml_element import width
-from experiments.report.mathml_printer import expression
+from verification.plain_text import plain
 
-LONG = 20  # characters, roughly, of a matrix that is worth a name
+LONG = 20  # characters on one line of a matrix that is worth a name
 NAME = "M"
 
 
@@ -31,7 +30,7 @@ def _worth_a_name(formula: sp.Basic) -> sp.Basic | None:
     seen = Counter(node for node in nodes if isinstance(node, sp.MatAdd))
     twice = [node for node in seen if seen[node] + seen[_transposed(node)] > 1]
     for candidates in (powers, twice):
-        long = [node for node in candidates if isinstance(node, sp.MatAdd) and width(expression(node)) > LONG]
+        long = [node for node in candidates if isinstance(node, sp.MatAdd) and len(plain(node)) > LONG]
         if long:
             return min(long, key=lambda node: _transposes(node))
     return None

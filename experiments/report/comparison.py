@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from bounds.statement import Form, Outcome
 from experiments.report.verdict_file import VerdictFile
 from verification.page import ratio_text
-from verification.report import contradicts_record
 from verification.verdict import Verdict
 
 FACTOR = 2.0
@@ -71,8 +70,10 @@ WHAT = {
 def compared(old: VerdictFile, new: VerdictFile, factor: float = FACTOR) -> Comparison:
     """What changed from one run to another.
 
-    An outcome is worse when it newly contradicts what is recorded, or is further from holding than before. factor: by
-    which a tightness must change to be listed; at least 1.
+    An outcome is worse when it newly contradicts what is recorded, or is further from holding than before.
+
+    Args:
+        old, new: the verdicts of the two runs. factor: by which a tightness must change to be listed; at least 1.
 
     Raises:
         ValueError: the factor is below 1.
@@ -85,16 +86,16 @@ def compared(old: VerdictFile, new: VerdictFile, factor: float = FACTOR) -> Comp
     changes = [
         change
         for key in both
-        for change in (_outcome(before[key], now[key], old, new), *_numbers(before[key], now[key], factor))
+        for change in (_outcome(before[key], now[key]), *_numbers(before[key], now[key], factor))
         if change is not None
     ]
-    changes += [Change(v.id, v.form, "new", "", v.outcome.value) for key, v in now.items() if key not in before]
-    changes += [Change(v.id, v.form, "gone", v.outcome.value, "") for key, v in before.items() if key not in now]
+    changes += [Change(v.id, v.form, "new", "", v.word) for key, v in now.items() if key not in before]
+    changes += [Change(v.id, v.form, "gone", v.word, "") for key, v in before.items() if key not in now]
     return Comparison(tuple(sorted(changes, key=lambda change: not change.worse)), len(both))
 
 
-def _outcome(before: Verdict, now: Verdict, old: VerdictFile, new: VerdictFile) -> Change | None:
-    against = contradicts_record(before, old.own_data), contradicts_record(now, new.own_data)
+def _outcome(before: Verdict, now: Verdict) -> Change | None:
+    against = before.contradicts_record, now.contradicts_record
     if before.outcome is now.outcome and against[0] == against[1]:
         return None
     rank = SEVERITY.index(now.outcome)
@@ -104,7 +105,7 @@ def _outcome(before: Verdict, now: Verdict, old: VerdictFile, new: VerdictFile) 
 
 
 def _said(verdict: Verdict, against: bool) -> str:
-    return verdict.outcome.value + (", against the record" if against else "")
+    return verdict.word + (", against the record" if against else "")
 
 
 def _numbers(before: Verdict, now: Verdict, factor: float) -> Sequence[Change]:

@@ -12,7 +12,7 @@ MANIFEST = "ntkfl-report.json"
 
 
 def check(folder: Path) -> None:
-    """Whether a report may be written there: where nothing is, in an empty folder, or in place of an older report.
+    """Refuse a place for a report unless nothing is there, or an empty folder, or an older report.
 
     Raises:
         OSError: it is a file, or a folder that cannot be written. ValueError: it has files that no report wrote.

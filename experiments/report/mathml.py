@@ -1,33 +1,45 @@
-"""Claims as MathML Core, which browsers draw and screen readers read without any script."""
+"""Claims as MathML, which browsers draw and screen readers read without any script."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from html import unescape
 from xml.etree import ElementTree
 
 import sympy as sp
+from latex2mathml.converter import convert_to_element
 from markupsafe import Markup
 
 from bounds.formula import Formula
 from bounds.statement import Form, Kind, Statement
 from experiments.report.abbreviations import abbreviated
-from experiments.report.mathml_element import element, row, width
-from experiments.report.mathml_printer import expression, parenthesised, terms
-from experiments.report.slashes import slashed
+from experiments.report.latex import in_parentheses, latex, terms
 from verification.plain_text import RELATION, claim_lines
 
-NAMESPACE = "http://www.w3.org/1998/Math/MathML"
-NO_BREAK = "\u00a0"
 WIDEST = 44  # characters, roughly, beyond which a sum is broken before its terms
+SIGNS = {"≤": r"\le", "≥": r"\ge", "=": "="}
 
 Element = ElementTree.Element
+
+
+def mathml(text: str, display: str = "inline", alt: str = "") -> Markup:
+    """LaTeX as MathML; whatever stands in it is text there, never markup.
+
+    Args:
+        text: LaTeX.
+        display: "inline", or "block" for a formula of its own. alt: the formula in words; empty: none.
+    """
+    math = _element(text, display)
+    if alt:
+        math.set("alttext", alt)
+    return Markup(ElementTree.tostring(math, encoding="unicode"))
 
 
 def claims(statement: Statement, form: Form) -> list[Markup]:
     """What one form claims, a formula a part: left side, relation, right side."""
     formula = statement.forms[form]
     shown = [_claim(statement.kind, formula, number) for number in range(len(formula.parts))]
-    return [_math(rows, alt) for rows, alt in zip(shown, claim_lines(statement, form), strict=False)]
+    return [mathml(_rows(rows), "block", alt) for rows, alt in zip(shown, claim_lines(statement, form), strict=False)]
 
 
 def failure(formula: Formula) -> Markup | None:
@@ -42,79 +54,77 @@ def premise(formula: Formula) -> list[tuple[Markup, Markup]]:
 
 def inline(value: sp.Basic) -> Markup:
     """An expression, or a symbol, in a line of text."""
-    return _serialised(element("math", expression(sp.sympify(value)), xmlns=NAMESPACE))
+    return mathml(latex(sp.sympify(value)))
 
 
-def _claim(kind: Kind, formula: Formula, number: int) -> list[list[Element]]:
+def width(text: str) -> float:
+    """How wide LaTeX is drawn, in characters, roughly."""
+    return _width(_element(text))
+
+
+def _claim(kind: Kind, formula: Formula, number: int) -> list[str]:
     """The rows of one part, no wider than a page if that can be; the last may say what a name stands for."""
     lower = () if formula.lower is None else (formula.lower,)
     whole = sp.Tuple(*lower, formula.parts[number])
-    left = _left(kind, number + 1 if len(formula.parts) > 1 else None)
-    one_row = [*_before(kind, left, whole), *_last(kind, whole)]
-    if _width(one_row) <= WIDEST:
+    left = rf"\text{{{'exponent' if kind is Kind.RATE else 'left'}}}"
+    left += f"_{{{number + 1}}}" if len(formula.parts) > 1 else ""
+    left += " " + SIGNS[RELATION[kind][0]] + (r" \text{constant} \cdot " if kind is Kind.ORDER else " ")
+    one_row = " ".join([*_lower(whole), left + _last(kind, whole)])
+    if width(one_row) <= WIDEST:
         return [one_row]
     whole, symbol, meaning = abbreviated(whole)
-    before, rows = _before(kind, left, whole), [_last(kind, whole)]
+    where = [] if symbol is None else [rf"\text{{where }} {latex(symbol)} = {latex(meaning)}"]
     if lower:
-        return [before[:1], [*before[1:], *rows[0]], *_where(symbol, meaning)]
-    if kind is not Kind.ORDER:
-        rows = _filled(terms(whole[-1]))
-    return [[*before, *rows[0]], *rows[1:], *_where(symbol, meaning)]
+        below, relation = _lower(whole)
+        return [below, relation + left + _last(kind, whole), *where]
+    rows = [_last(kind, whole)] if kind is Kind.ORDER else list(_filled(terms(whole[-1])))
+    return [left + rows[0], *rows[1:], *where]
 
 
-def _before(kind: Kind, left: Element, whole: sp.Tuple) -> list[Element]:
-    """What stands before the right side; the lower end of a two-sided claim is one element."""
-    lower = [expression(whole[0]), element("mo", text="≤")] if len(whole) > 1 else []
-    constant = [element("mtext", text="constant"), element("mo", text="·")] if kind is Kind.ORDER else []
-    return [*lower, left, element("mo", text=RELATION[kind].split()[0]), *constant]
+def _lower(whole: sp.Tuple) -> list[str]:
+    """The lower end of a two-sided claim, and the sign after it."""
+    return [latex(whole[0]), r"\le "] if len(whole) > 1 else []
 
 
-def _last(kind: Kind, whole: sp.Tuple) -> list[Element]:
-    product = kind is Kind.ORDER and isinstance(whole[-1], sp.Add)
-    return [parenthesised(whole[-1]) if product else expression(whole[-1])]
+def _last(kind: Kind, whole: sp.Tuple) -> str:
+    text = latex(whole[-1])
+    return in_parentheses(text) if kind is Kind.ORDER and isinstance(whole[-1], sp.Add) else text
 
 
-def _filled(found: list[list[Element]]) -> list[list[Element]]:
+def _filled(found: Sequence[str]) -> Iterator[str]:
     """Terms side by side as long as a row has room."""
-    rows = [list(found[0])]
+    row = found[0]
     for term in found[1:]:
-        if _width([*rows[-1], *term]) <= WIDEST:
-            rows[-1] += term
+        if width(f"{row} {term}") > WIDEST:
+            yield row
+            row = term
         else:
-            rows.append(list(term))
-    return rows
+            row = f"{row} {term}"
+    yield row
 
 
-def _where(symbol: sp.Basic | None, meaning: sp.Basic | None) -> list[list[Element]]:
-    if symbol is None:
-        return []
-    return [
-        [element("mtext", text="where" + NO_BREAK), expression(symbol), element("mo", text="="), expression(meaning)]
-    ]
-
-
-def _width(parts: Sequence[Element]) -> float:
-    return sum(map(width, parts))
-
-
-def _left(kind: Kind, number: int | None) -> Element:
-    said = element("mtext", text="exponent" if kind is Kind.RATE else "left")
-    return said if number is None else element("msub", said, element("mn", text=str(number)))
-
-
-def _math(rows: Sequence[Sequence[Element]], alt: str) -> Markup:
+def _rows(rows: Sequence[str]) -> str:
     """Several rows become a table aligned on the left, since browsers do not break formulas."""
     if len(rows) == 1:
-        body = row(*rows[0])
-    else:
-        lines = [element("mtr", element("mtd", row(*_indented(i, parts)))) for i, parts in enumerate(rows)]
-        body = element("mtable", *lines, displaystyle="true")
-    return _serialised(element("math", body, xmlns=NAMESPACE, display="block", alttext=alt))
+        return rows[0]
+    return r"\begin{array}{l} " + r" \\ \qquad ".join(rows) + r" \end{array}"
 
 
-def _indented(number: int, parts: Sequence[Element]) -> list[Element]:
-    return [*([element("mspace", width="2em")] if number else []), *parts]
+def _element(text: str, display: str = "inline") -> Element:
+    """latex2mathml writes characters as references that are not to be escaped again: here they are characters."""
+    math = convert_to_element(text, display=display)
+    for node in math.iter():
+        node.text = unescape(node.text) if node.text else None
+        if node.tag == "mtable":
+            node.set("displaystyle", "true")
+    return math
 
 
-def _serialised(math: Element) -> Markup:
-    return Markup(ElementTree.tostring(slashed(math), encoding="unicode"))
+def _width(node: Element) -> float:
+    parts = [_width(child) for child in node]
+    if node.tag in ("mfrac", "mtable"):
+        return max(parts)
+    if node.tag in ("msub", "msup", "msubsup"):
+        return parts[0] + 0.7 * max(parts[1:])
+    relation = 2 if node.tag == "mo" and node.text in ("+", "−", "=", "≤", "≥") else 0
+    return sum(parts) + len(node.text or "") + relation + (node.tag == "msqrt")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bounds.statement import Outcome
-from verification.report import ORDER, contradicts_record
-from verification.verdict import Verdict
+from verification.report import ORDER
+from verification.verdict import NOT_REFUTED, Verdict
 
 SIGNS = {
     Outcome.HOLDS: "✓",
@@ -16,39 +16,58 @@ SIGNS = {
     Outcome.UNTESTED: "–",
     Outcome.OPEN: "·",
 }
+UNTRIED = "○"  # the sign of what is not refuted
+
 MEANINGS = {
     Outcome.HOLDS: "no admitted case broke it",
     Outcome.TOUCHES: "it holds, and some case meets the bound to within the error of both sides",
-    Outcome.VIOLATED: "a case breaks it by more than the error of both sides, and that was confirmed",
+    Outcome.VIOLATED: "a case breaks it by more than the error of both sides; confirmed, unless its page says: seen",
     Outcome.UNRESOLVED: "the errors are too large to tell",
     Outcome.UNTESTED: "too few cases met its hypotheses",
+    Outcome.OPEN: "nobody has settled it; no admitted case broke it",
 }
+UNTRIED_MEANING = "no case broke it, and it allows a failure probability too small for so few cases to test"
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An outcome on a page. `differs`: what is recorded instead, where that is another outcome; `rank`: 0 is worst."""
+    """An outcome on a page.
+
+    `differs`: what is recorded instead, where that is another outcome, or open; `untried`: it is not refuted, no more.
+    """
 
     outcome: Outcome
     differs: Outcome | None = None
+    untried: bool = False
 
     @property
     def sign(self) -> str:
         """The sign in front of the word."""
-        return SIGNS[self.outcome]
+        return UNTRIED if self.untried else SIGNS[self.outcome]
 
     @property
     def word(self) -> str:
         """The outcome's own word."""
-        return self.outcome.value
+        return NOT_REFUTED if self.untried else self.outcome.value
+
+    @property
+    def style(self) -> str:
+        """The word as the name of a style."""
+        return self.word.replace(" ", "-")
+
+    @property
+    def meaning(self) -> str:
+        """What the word says."""
+        return UNTRIED_MEANING if self.untried else MEANINGS[self.outcome]
 
     @property
     def rank(self) -> int:
-        """The place among all outcomes, worst first."""
-        order = ORDER.index(self.outcome) if self.outcome in ORDER else len(ORDER)
-        return order if self.differs is not None else order + len(ORDER) + 1
+        """The place among all outcomes; 0 is worst, and what is not refuted is a little worse than what holds."""
+        order = 2 * (ORDER.index(self.outcome) if self.outcome in ORDER else len(ORDER)) - self.untried
+        return order if self.differs is not None else order + 2 * len(ORDER) + 2
 
 
-def shown(verdict: Verdict, own_data: bool = False) -> Shown:
-    """A verdict's outcome, and the recorded one where the two differ."""
-    return Shown(verdict.outcome, verdict.recorded if contradicts_record(verdict, own_data) else None)
+def shown(verdict: Verdict) -> Shown:
+    """A verdict's outcome, and the recorded one where the two differ or that is open and refuted."""
+    said = verdict.contradicts_record or verdict.refutes_open
+    return Shown(verdict.outcome, verdict.recorded if said else None, verdict.would_exclude is not None)

@@ -10,8 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bounds.statement import BEYOND, Form
 from experiments.report.comparison import Comparison
-from experiments.report.front_page import FrontPage, holding_as_printed
-from experiments.report.outcomes import MEANINGS, SIGNS
+from experiments.report.conformance_pages import ConformancePage
+from experiments.report.front_page import FrontPage, headline
 from experiments.report.prose import prose
 from experiments.report.statement_pages import FORM_TITLES, HELPERS, statement_pages
 from experiments.report.study_pages import StudyPage
@@ -23,22 +23,32 @@ STATIC = ("style.css", "tables.js")
 
 
 def built(
-    run: VerdictFile | None, studies: Sequence[StudyPage] = (), changes: Comparison | None = None
+    run: VerdictFile | None,
+    studies: Sequence[StudyPage] = (),
+    changes: Comparison | None = None,
+    implementations: Sequence[ConformancePage] = (),
 ) -> dict[str, bytes]:
-    """Every file of the report: the same bytes for the same verdicts and studies.
+    """Every file of the report: the same bytes for the same verdicts, studies and implementations.
+
+    Args:
+        run: verdicts, or None. studies: pages of studies. changes: from another run to this one, for a page of its own.
+        implementations: pages of what was held against the conformance kit.
 
     Raises:
-        ValueError: two studies of one name.
+        ValueError: two studies, or two adapters, of one name.
     """
-    names = [study.path for study in studies]
-    for study in studies:
-        if names.count(study.path) > 1:
-            raise ValueError(f"two folders have the study {study.name}; a report shows one of each")
+    said = [("folders have the study", one.name, one.path) for one in studies]
+    said += [("files have the adapter", one.name, one.path) for one in implementations]
+    paths = [path for _, _, path in said]
+    for what, name, path in said:
+        if paths.count(path) > 1:
+            raise ValueError(f"two {what} {name}; a report shows one of each")
     papers = by_paper(run.verdicts) if run else []
     pages = statement_pages(run, [f for paper in papers for f in paper.differing]) if run else []
     by_id = {page.statement.id: page for page in pages}
     menu = [("index.html", "Overview")]
     menu += [("index.html#studies", "Studies")] if studies else []
+    menu += [("index.html#conformance", "Conformance")] if implementations else []
     menu += [("findings.html", "Findings")] if papers else []
     menu += [("changes.html", "What changed")] if changes is not None else []
     menu += [("provenance.html", "Provenance")] if run else []
@@ -49,17 +59,16 @@ def built(
         "beyond": BEYOND,
         "forms": list(Form),
         "form_titles": [FORM_TITLES[form] for form in Form],
-        "signs": SIGNS,
-        "meanings": MEANINGS,
         "papers": papers,
         "studies": studies,
+        "implementations": implementations,
         "statement_page": by_id.__getitem__,
         "page_title": lambda identifier: by_id[identifier].statement.title,
         **HELPERS,
     }
     site = _Site(shared)
     front = FrontPage(run, pages, papers) if run else None
-    site.add("index.html", "index", front=front, printed=holding_as_printed(run.verdicts) if run else None)
+    site.add("index.html", "index", front=front, headline=headline(run.verdicts) if run else None)
     if papers:
         site.add("findings.html", "findings")
     if changes is not None:
@@ -71,6 +80,8 @@ def built(
     for study in studies:
         site.add(study.path, "study", study=study)
         site.files.update(study.files)
+    for implementation in implementations:
+        site.add(implementation.path, "conformance", implementation=implementation)
     return site.files
 
 

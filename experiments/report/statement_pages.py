@@ -8,10 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bounds.formula import Formula
 from bounds.listing import catalogue
 from bounds.papers import slug
-from bounds.statement import Form, Hypothesis, Outcome, Statement
+from bounds.statement import Claim, Form, Hypothesis, Outcome, Statement
 from experiments.report.mathml import claims, failure, inline, premise
 from experiments.report.outcomes import Shown, shown
 from experiments.report.verdict_file import VerdictFile
@@ -27,7 +26,7 @@ class FormPart:
     """One form on the page of its statement; `verdict` is None where the form was not checked in this run."""
 
     form: Form
-    formula: Formula
+    claim: Claim
     claims: Sequence[Markup]
     failure: Markup | None
     premise: Sequence[tuple[Markup, Markup]]
@@ -50,7 +49,7 @@ class FormPart:
     @property
     def survivors(self) -> list[str]:
         """Mutants that the checker did not tell from the formula."""
-        found = {} if self.verdict is None or not self.verdict.trials else self.verdict.mutants
+        found = {} if self.verdict is None or not self.verdict.weakly_tested else self.verdict.mutants
         return [name for name, outcome in found.items() if outcome != Outcome.VIOLATED.value]
 
 
@@ -89,7 +88,7 @@ class StatementPage:
     @property
     def natures(self) -> list[str]:
         """How its forms differ from what holds, each once."""
-        return list(dict.fromkeys(str(p.formula.nature.value) for p in self.parts if p.formula.nature is not None))
+        return list(dict.fromkeys(str(p.claim.nature.value) for p in self.parts if p.claim.nature is not None))
 
 
 def address(identifier: str) -> str:
@@ -105,7 +104,7 @@ def statement_pages(run: VerdictFile, findings: Iterable[Finding]) -> list[State
     return [
         StatementPage(
             statement,
-            [_part(statement, form, verdicts, differing, run.own_data) for form in statement.forms],
+            [_part(statement, form, verdicts, differing) for form in statement.forms],
             [other.id for other in catalogue().values() if identifier in other.uses],
         )
         for identifier, statement in catalogue().items()
@@ -118,19 +117,18 @@ def _part(
     form: Form,
     verdicts: Mapping[tuple[str, Form], Verdict],
     differing: Mapping[tuple[str, Form], Finding],
-    own_data: bool,
 ) -> FormPart:
-    formula, verdict = statement.forms[form], verdicts.get((statement.id, form))
+    claim, verdict = statement.forms[form], verdicts.get((statement.id, form))
     return FormPart(
         form,
-        formula,
+        claim,
         claims(statement, form),
-        failure(formula),
-        premise(formula),
+        failure(claim),
+        premise(claim),
         statement.required(form),
         differing.get((statement.id, form)),
         verdict,
-        None if verdict is None else shown(verdict, own_data),
+        None if verdict is None else shown(verdict),
     )
 
 

@@ -21,8 +21,8 @@ class VerdictFile:
 
     @property
     def own_data(self) -> bool:
-        """Whether the cases were made of the user's own data, on which the recorded outcomes were not settled."""
-        return (self.provenance.get("options") or {}).get("data") is not None
+        """Whether cases were made of the user's own data, on which the recorded outcomes were not settled."""
+        return any(verdict.own_data for verdict in self.verdicts)
 
     @property
     def complete(self) -> bool:

@@ -96,10 +96,14 @@ def find(spec: str) -> Study:
     return study
 
 
+def modules_of_studies() -> list[Path]:
+    """The files of this package that have a study."""
+    return [path for path in sorted(HERE.glob(f"*{SUFFIX}")) if _HAS_STUDY.search(path.read_text(encoding="utf-8"))]
+
+
 @cache
 def _own() -> tuple[str, ...]:
-    files = sorted(HERE.glob(f"*{SUFFIX}"))
-    return tuple(path.stem.replace("_", "-") for path in files if _HAS_STUDY.search(path.read_text(encoding="utf-8")))
+    return tuple(path.stem.replace("_", "-") for path in modules_of_studies())
 
 
 @cache

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bounds.slopes import LEVEL, NoSlope, slope
+from bounds.ladders.slopes import LEVEL, NoSlope, slope
 from bounds.statement import Kind, Outcome
 from experiments.studies.study import Answer, error_of
 from ntkfl.estimate import Estimate
 from verification.compare import COARSE, Comparison, compare
-from verification.tally import Tally
+from verification.judging.tally import Tally
 
 if TYPE_CHECKING:
     import xarray
@@ -50,7 +50,14 @@ def exponent(
     note: str = "",
     fewest: int = FEWEST_CELLS,
 ) -> Answer:
-    """A power of the size: the slope over the sizes that have cells, `samples` being those of each, against theory."""
+    """A power of the size: the slope over the sizes that have cells, `samples` being those of each, against theory.
+
+    Args:
+        claim: in words. source: of the theory. theory: the power. sizes: (k,). samples: the cells' numbers at each
+            size.
+        biased: whether the interval admits finite-width bias. note: beside the answer. fewest: cells without which
+            nothing is said.
+    """
     pairs = [(size, found) for size, found in zip(sizes, samples, strict=True) if len(found)]
     cells = sum(len(found) for _, found in pairs)
     if len({size for size, _ in pairs}) < FEWEST_SIZES or cells < fewest:
@@ -68,16 +75,34 @@ def exponent(
 def measured_exponent(
     claim: str, source: str, theory: float, measure: Callable[[], Estimate], note: str = ""
 ) -> Answer:
-    """A power that `measure` finds, or says to be lost in the noise, against theory."""
+    """A power that `measure` finds, or says to be lost in the noise, against theory.
+
+    Args:
+        claim: in words. source: of the theory. theory: the power. measure: gives the slope, or raises `NoSlope`.
+        note: beside the answer.
+    """
     try:
         found = measure()
     except NoSlope as error:
         return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, str(error)))
-    return interval(claim, source, theory, found, note)
+    answer = interval(claim, source, theory, found, note)
+    if answer.outcome is not Outcome.UNRESOLVED:
+        return answer
+    return replace(answer, note=joined(answer.note, f"{_seeds_needed(found)}, or more sizes, would tell"))
+
+
+def _seeds_needed(found: Estimate) -> str:
+    """About how many times the seeds a half-width that falls with their root takes to be fine enough."""
+    return f"about {np.ceil((float(found.error) / COARSE) ** 2):.0f} times the seeds"
 
 
 def interval(claim: str, source: str, theory: float, measured: Estimate, note: str = "") -> Answer:
-    """A number of order one against theory: in the interval it holds, outside it is violated."""
+    """A number of order one against theory: in the interval it holds, outside it is violated.
+
+    Args:
+        claim: in words. source: of the theory. theory: the number. measured: with its interval. note: beside the
+            answer.
+    """
     outcome = compare(Kind.RATE, measured, Estimate.exact(theory)).outcome
     if outcome is Outcome.UNRESOLVED:
         note = joined(note, f"the half-width {float(measured.error):.2g} exceeds {COARSE:g}")
@@ -85,7 +110,13 @@ def interval(claim: str, source: str, theory: float, measured: Estimate, note: s
 
 
 def sampled(claim: str, source: str, theory: float, interval_at: Callable[[float], Estimate], note: str = "") -> Answer:
-    """A mean or a share against theory: within its 99% interval it holds, outside that of `SURE` it is violated."""
+    """A mean or a share against theory: within its 99% interval it holds, outside that of `SURE` it is violated.
+
+    Args:
+        claim: in words. source: of the theory. theory: the number. interval_at: level -> what is measured, with its
+            interval.
+        note: beside the answer.
+    """
     answer = interval(claim, source, theory, interval_at(LEVEL), note)
     wide = interval_at(SURE)
     if answer.outcome is Outcome.VIOLATED and wide.lo <= theory <= wide.hi:
@@ -109,7 +140,12 @@ def upper(
     """left <= right in every cell that has both; what is measured is left/right of the worst cell, violated ones first.
 
     Where it holds though some cells are unresolved, the worst of the others: theirs is the ratio that is known.
-    failure: the probability with which theory lets a cell fail, each by itself; None: it never does.
+
+    Args:
+        claim: in words. source: of the theory.
+        left, right: the sides, a number a cell, NaN where there is none. left_error, right_error: of each number.
+        note: beside the answer. fewest: cells without which nothing is said.
+        failure: the probability with which theory lets a cell fail, each by itself; None: it never does.
     """
     arrays = np.broadcast_arrays(left, right, _known(left_error, left), _known(right_error, right))
     there = ~np.isnan(arrays[0]) & ~np.isnan(arrays[1])
@@ -153,7 +189,12 @@ def _ratio(worst: Comparison, method: str) -> Estimate:
 def equal(
     claim: str, source: str, difference: np.ndarray, error: np.ndarray | float, scale: float, note: str = ""
 ) -> Answer:
-    """An identity: every difference, relative to the scale, encloses 0 with its error; the largest is reported."""
+    """An identity: every difference, relative to the scale, encloses 0 with its error; the largest is reported.
+
+    Args:
+        claim: in words. source: of the theory. difference: of the two sides, a number a cell, NaN where there is none.
+        error: of each. scale: what the differences are relative to. note: beside the answer.
+    """
     there = ~np.isnan(difference)
     found = difference[there]
     errors = np.broadcast_to(_known(error, difference), difference.shape)[there]
@@ -169,7 +210,11 @@ def equal(
 
 
 def untested(claim: str, source: str, theory: float | None, note: str) -> Answer:
-    """What the cells there are do not suffice to say anything about."""
+    """What the cells there are do not suffice to say anything about.
+
+    Args:
+        claim: in words. source: of the theory. theory: its number, if it has one. note: what is missing.
+    """
     return Answer(claim, source, theory, None, Outcome.UNTESTED, note)
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bounds.slopes import slope
-from bounds.snapshot import Snapshot
-from bounds.width_ladder import WidthLadder
+from bounds.cases.snapshot import Snapshot
+from bounds.ladders.slopes import slope
+from bounds.ladders.width_ladder import WidthLadder
 from experiments.studies.answers import FEWEST_CELLS, FEWEST_SIZES, equal, exponent, measured_exponent, untested
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.spread import BARS, root_mean_square
-from experiments.studies.stored_ladder import WIDTH, StoredLadder
+from experiments.studies.running.spread import BARS, root_mean_square
+from experiments.studies.running.stored_ladder import WIDTH, StoredLadder
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
 from ntkfl import data
 from ntkfl.problem import Problem, Setup
@@ -150,9 +150,9 @@ STUDY = Study(
     question="How does the asymmetry of the Gram matrix H(t,k) grow with the local steps and fall with the width?",
     source="FL-NTK, Definition 3.2; section 7 of the ledger",
     axes=(
-        Axis(WIDTH, tuple(2**k for k in range(7, 14)), "hidden neurons m", option="widths"),
-        Axis(ETA, (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4), "step of the clients", option="eta-local"),
-        Axis(ROUND, (0, 20), "round t", option="rounds"),
+        Axis(WIDTH, tuple(2**k for k in range(7, 14)), "hidden neurons m", option="widths", least=1),
+        Axis(ETA, (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4), "step of the clients", option="eta-local", above=0),
+        Axis(ROUND, (0, 20), "round t", option="rounds", least=0),
         Axis(SEED, tuple(range(24)), "of the initial network", option="seeds"),
     ),
     inner=(
@@ -164,5 +164,5 @@ STUDY = Study(
     summarise=summarise,
     charts=charts,
     seconds=lambda point: 0.02 + 2e-6 * int(point[WIDTH]) * (1 + int(point[ROUND])),
-    megabytes=lambda point: 450 + 0.02 * int(point[WIDTH]),
+    megabytes=lambda point: 450 + 0.0014 * int(point[WIDTH]),
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.studies.answers import equal, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.spread import mean
+from experiments.studies.running.spread import mean
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
 from ntkfl import data
 from ntkfl.connectivity.client_training import mean_weights, trained_clients
@@ -156,7 +156,7 @@ STUDY = Study(
     source="IMA, Theorem 1, (13)-(14); I4, I8 of the ledger",
     axes=(
         Axis("partition", ("iid", "shards:1"), "of the samples over the clients"),
-        Axis("local_steps", (1, 4, 16), "local steps K", option="local-steps"),
+        Axis("local_steps", (1, 4, 16), "local steps K", option="local-steps", least=1),
         Axis(SEED, tuple(range(5)), "of data and networks", option="seeds"),
     ),
     inner=(Axis("round", tuple(range(1, ROUNDS + 1)), "round", "rounds"),),

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bounds.fl_ntk.certificate import a_priori_certificate
-from bounds.fl_ntk.certificate_record import Certificate
+from bounds.fl_ntk.certificates.certificate import a_priori_certificate
+from bounds.fl_ntk.certificates.certificate_record import Certificate
 from bounds.fl_ntk.theorem_requirements import requirements
 from experiments.studies.answers import exponent, joined, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
 from ntkfl import data, gram
-from ntkfl.initialisation import draw
+from ntkfl.initialisation import draw, drawing_bytes
 from ntkfl.problem import Problem, Setup
-from verification.boundary import boundary
+from verification.judging.boundary import boundary
 
 if TYPE_CHECKING:
     import xarray
@@ -33,7 +33,11 @@ SOURCE = "fl-ntk/B.3-certificate"
 
 
 def problem_of(samples: int, features: int, degrees: float, seed: int) -> Problem:
-    """Points of the sphere, the second of them turned to this angle with the first; the two have other labels."""
+    """Points of the sphere, the second of them turned to this angle with the first; the two have other labels.
+
+    Args:
+        samples: n. features: d. degrees: the angle of the first two points. seed: of the points and labels.
+    """
     drawn = data.sphere(samples, features, seed=seed, clients=CLIENTS)
     x, y, angle = drawn.x.copy(), drawn.y.copy(), np.deg2rad(degrees)
     across = x[1] - (x[1] @ x[0]) * x[0]
@@ -167,9 +171,9 @@ STUDY = Study(
     question="How wide must a network be before the certificate says that it converges, by n, d and lambda?",
     source="repaired Theorem B.3 (B.3' of the ledger)",
     axes=(
-        Axis("n", (4, 5, 6, 8), "samples"),
-        Axis("d", (8, 32), "features"),
-        Axis("angle", (40.0, 60.0, 90.0), "between the two closest points", "degrees"),
+        Axis("n", (4, 5, 6, 8), "samples", least=1),
+        Axis("d", (8, 32), "features", least=1),
+        Axis("angle", (40.0, 60.0, 90.0), "between the two closest points", "degrees", above=0, below=180),
         Axis(SEED, tuple(range(3)), "of data and network", option="seeds"),
     ),
     quantities=(
@@ -183,5 +187,5 @@ STUDY = Study(
     summarise=summarise,
     charts=charts,
     seconds=lambda point: 0.4 * int(point["n"]),
-    megabytes=lambda point: 700,
+    megabytes=lambda point: 450 + drawing_bytes(LARGEST, int(point["d"])) / 1e6,
 )

@@ -18,10 +18,10 @@ from bounds.formula import evaluate
 from bounds.symbols import K, N, eta_global, eta_local, lam
 from experiments.studies.answers import along, exponent, joined, samples, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.spread import BARS, root_mean_square
+from experiments.studies.running.spread import BARS, root_mean_square
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
 from ntkfl import data, gram, kernel_regime
-from ntkfl.algorithm1 import simulate
+from ntkfl.algorithm1.simulation import simulate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
 
@@ -232,9 +232,9 @@ STUDY = Study(
     question="How do the rounds depend on the clients, the local steps and both step sizes?",
     source="FL-NTK, Theorems 4.1 and B.3; X.3b and X.6 of the ledger",
     axes=(
-        Axis("clients", (1, 2, 4, 8, 16), "clients N"),
-        Axis("local_steps", (1, 2, 4, 8), "local steps K", option="local-steps"),
-        Axis("eta_local", (0.05, 0.1, 0.2, 0.4), "step of the clients", option="eta-local"),
+        Axis("clients", (1, 2, 4, 8, 16), "clients N", least=1),
+        Axis("local_steps", (1, 2, 4, 8), "local steps K", option="local-steps", least=1),
+        Axis("eta_local", (0.05, 0.1, 0.2, 0.4), "step of the clients", option="eta-local", above=0),
         Axis("eta_global", ("1", AS_MANY), "step of the server; N: as many as clients", option="eta-global"),
         Axis(SEED, tuple(range(3)), "of data, split and network", option="seeds"),
     ),

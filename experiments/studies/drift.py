@@ -13,7 +13,7 @@ import numpy as np
 
 from experiments.studies.answers import along, equal, exponent, samples, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.spread import BARS, root_mean_square
+from experiments.studies.running.spread import BARS, root_mean_square
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
 from ntkfl import data, kernel_regime
 from ntkfl.connectivity.kernel_regime_fedgucci import equivalent_setup, overshoot
@@ -56,6 +56,11 @@ def client_move(client: Problem, setup: Setup, weights: Weights, beta: float) ->
     """|w - w_0| after a client's local steps on half its sum of squares plus beta times the connectivity loss to w_0.
 
     The labels are the outputs at w_0 plus the client's y. The loss's integral over alpha is taken by Gauss's rule.
+
+    Args:
+        client: its samples; y is the residual at w_0. setup: width, eta_local and local_steps. weights: w_0 and the
+            signs.
+        beta: weight of the connectivity loss.
     """
     start, signs = weights.hidden, weights.signs / np.sqrt(setup.width)
     labels = np.maximum(client.x @ start.T, 0) @ signs + client.y
@@ -159,9 +164,9 @@ STUDY = Study(
     question="How much farther does a client go when FedGuCci keeps it connected to the model that it starts from?",
     source="FedGuCci, Eq (12); X4 of the ledger",
     axes=(
-        Axis("beta", (0.5, 1.0, 3.0), "weight of the connectivity loss"),
-        Axis("local_steps", (1, 4, 16), "local steps K", option="local-steps"),
-        Axis("width", (128, 256, 512, 1024, 2048, 4096), "hidden neurons m", option="widths"),
+        Axis("beta", (0.5, 1.0, 3.0), "weight of the connectivity loss", least=0),
+        Axis("local_steps", (1, 4, 16), "local steps K", option="local-steps", least=1),
+        Axis("width", (128, 256, 512, 1024, 2048, 4096), "hidden neurons m", option="widths", least=1),
         Axis(SEED, tuple(range(20)), "of the network", option="seeds"),
     ),
     inner=(Axis("client", tuple(range(CLIENTS)), "client"),),
@@ -173,5 +178,5 @@ STUDY = Study(
     summarise=summarise,
     charts=charts,
     seconds=lambda point: 0.03 + 1.5e-6 * int(point["local_steps"]) * int(point["width"]),
-    megabytes=lambda point: 350,
+    megabytes=lambda point: 350 + 0.0004 * int(point["width"]),
 )

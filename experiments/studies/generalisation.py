@@ -12,18 +12,18 @@ import numpy as np
 from scipy import stats
 
 from bounds.fl_ntk.c_11 import MAIN, STATEMENTS, constants
-from bounds.fl_ntk.generalisation_case import TrainedOnSample
-from bounds.fl_ntk.lipschitz_loss import Loss
-from bounds.fl_ntk.sampled_problem import UserData
+from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
+from bounds.fl_ntk.cases.lipschitz_loss import Loss
+from bounds.fl_ntk.cases.sampled_problem import UserData
 from bounds.formula import evaluate
-from bounds.slopes import LEVEL
+from bounds.ladders.slopes import LEVEL
 from bounds.statement import Form
 from experiments.studies.answers import FEWEST_COMPARED, errors, sampled, untested, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.spread import mean
+from experiments.studies.running.spread import mean
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
 from ntkfl import kernel_regime
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Problem
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ class RandomLabels(UserData):
     """The same samples with a fair coin for every label, training and held out."""
 
     def sample(self, n: int, held_out: int, seed: int, clients: int) -> Problem:
-        """As `UserData`, whose labels are thrown away."""
         problem = super().sample(n, held_out, seed, clients)
         assert problem.y_test is not None, "UserData holds samples out"
         coins = np.random.default_rng([seed, n, 9]).choice([-1.0, 1.0], size=n + len(problem.y_test))
@@ -104,7 +103,7 @@ def _coins(at: xarray.Dataset) -> Answer:
 
     def interval_at(level: float) -> Estimate:
         low, high = stats.binomtest(wrong, tried).proportion_ci(level, method="exact")
-        return Estimate.between(low, high, f"Clopper-Pearson {level:.6g}")
+        return Estimate.between(low, high, f"Clopper-Pearson {level:.6g}", Rigour.SAMPLED)
 
     return sampled(claim, "the labels are coins", 0.5, interval_at, f"{tried} held-out labels in all")
 
@@ -148,7 +147,7 @@ STUDY = Study(
     question="Does the generalisation bound hold on digits, and does it tell true labels from random ones?",
     source="FL-NTK, Theorems 4.3 and C.11",
     axes=(
-        Axis("n", (32, 64, 128, 256, 512, 1024), "training samples"),
+        Axis("n", (32, 64, 128, 256, 512, 1024), "training samples", least=1),
         Axis("labels", (TRUE, RANDOM), "of the digits: 5-9 against 0-4, or coins"),
         Axis(SEED, tuple(range(4)), "of the draw, and of the coins", option="seeds"),
     ),

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from experiments.studies import find
-from experiments.studies.cell import Cell
-from experiments.studies.code_version import version_of
+from experiments.studies.running.cell import Cell
+from experiments.studies.running.code_version import version_of
 from experiments.studies.study import SEED, Axis, Study, Value
 from ntkfl.nearest_name import did_you_mean
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bounds.fedgucci.group_ladder import FREQUENCIES, GroupLadder
+from bounds.fedgucci.cases.group_ladder import FREQUENCIES, GroupLadder
 from bounds.fedgucci.x3 import STATEMENTS
-from bounds.slopes import NoSlope
-from bounds.width_rate import Quantity as Power
+from bounds.ladders.slopes import NoSlope
+from bounds.ladders.width_rate import Quantity as Power
 from experiments.studies.answers import FEWEST_CELLS, FEWEST_SIZES, along, measured_exponent, samples, untested, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.spread import BARS, mean
+from experiments.studies.running.spread import BARS, mean
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
 
 if TYPE_CHECKING:
@@ -29,7 +29,11 @@ SOURCE = "fedgucci/X3"
 
 
 def ladder_of(clients: int, width: int, seed: int) -> GroupLadder:
-    """One group: the same points and the same target for every number of clients, who own an arc each."""
+    """One group: the same points and the same target for every number of clients, who own an arc each.
+
+    Args:
+        clients: K. width: of the networks. seed: of this group's networks.
+    """
     rng = np.random.default_rng([POINTS, 23])
     angles = np.sort(2 * np.pi * (np.arange(POINTS) + rng.uniform(0.2, 0.8, POINTS)) / POINTS)
     amplitudes = rng.normal(size=(FREQUENCIES, 2)) / 4
@@ -145,8 +149,14 @@ STUDY = Study(
     question="What does averaging K clients do to the loss, by K and by the width?",
     source="FedGuCci, Definition 3.6 and Theorem 3.8; X3 of the ledger",
     axes=(
-        Axis("clients", (2, 4, 12), "clients K"),
-        Axis("width", tuple(round(2 ** (8 + half / 2)) for half in range(9)), "hidden neurons m", option="widths"),
+        Axis("clients", (2, 4, 12), "clients K", least=2),
+        Axis(
+            "width",
+            tuple(round(2 ** (8 + half / 2)) for half in range(9)),
+            "hidden neurons m",
+            option="widths",
+            least=1,
+        ),
         Axis(SEED, tuple(range(60)), "of the start", option="seeds"),
     ),
     quantities=(
@@ -159,5 +169,5 @@ STUDY = Study(
     summarise=summarise,
     charts=charts,
     seconds=lambda point: 0.02 + 6e-6 * int(point["width"]) * int(point["clients"]),
-    megabytes=lambda point: 350,
+    megabytes=lambda point: 350 + 0.0014 * int(point["clients"]) * int(point["width"]),
 )

@@ -15,9 +15,9 @@ from scipy import stats
 from bounds.statement import Outcome
 from experiments.studies.answers import FEWEST_CELLS, along, exponent, sampled, samples, untested
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.spread import BARS, root_mean_square
+from experiments.studies.running.spread import BARS, root_mean_square
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 
 if TYPE_CHECKING:
     import xarray
@@ -45,12 +45,22 @@ def measure(point: Point) -> Measured:
 
 
 def used(number: int, window: int, start: int) -> int:
-    """How many of the last models the model sent out after this many rounds is the mean of."""
+    """How many of the last models the model sent out after this many rounds is the mean of.
+
+    Args:
+        number: rounds done. window: P, the most models that are averaged. start: the first round whose model is a mean.
+        rounds: done before.
+    """
     return min(window, number + 1) if number >= start else 1
 
 
 def second_moment(rho: float, window: int, start: int, rounds: int) -> float:
-    """E v^2 after so many rounds: mean and covariance of the last models, round by round."""
+    """E v^2 after so many rounds: mean and covariance of the last models, round by round.
+
+    Args:
+        rho: of the dynamics of the module's docstring. window: P. start: the first round whose model is a mean.
+        rounds: done before.
+    """
     mean, covariance = np.zeros(window), np.zeros((window, window))
     mean[0] = DISTANCE
     down = np.eye(window, k=-1)
@@ -91,7 +101,7 @@ def _against_exact(cells: xarray.Dataset) -> Answer:
 
     def interval_at(level: float) -> Estimate:
         half = stats.t.ppf((1 + level) / 2, len(ratio) - 1) * error
-        return Estimate(ratio.mean(), half, f"Student's {level:.6g} interval")
+        return Estimate(ratio.mean(), half, f"Student's {level:.6g} interval", Rigour.SAMPLED)
 
     return sampled(claim, SOURCE, 1.0, interval_at)
 
@@ -129,9 +139,9 @@ STUDY = Study(
     question="How much noise does the mean of the last P global models leave, by P and by the round it starts in?",
     source="IMA, Eq (5) and section 6.2; I11 of the ledger",
     axes=(
-        Axis("window", (1, 2, 5, 10, 20), "models P in the mean"),
-        Axis("start", (0.0, 0.5, 0.75, 0.98), "round t_s from which on is averaged", "T"),
-        Axis("rho", (0.5, 0.9), "what a round keeps of the distance to the optimum"),
+        Axis("window", (1, 2, 5, 10, 20), "models P in the mean", least=1),
+        Axis("start", (0.0, 0.5, 0.75, 0.98), "round t_s from which on is averaged", "T", least=0),
+        Axis("rho", (0.5, 0.9), "what a round keeps of the distance to the optimum", above=0, below=1),
         Axis(SEED, tuple(range(5)), "of the noise", option="seeds"),
     ),
     quantities=(
@@ -143,5 +153,5 @@ STUDY = Study(
     summarise=summarise,
     charts=charts,
     seconds=lambda point: 0.05,
-    megabytes=lambda point: 120,
+    megabytes=lambda point: 120 + 4e-5 * int(point["window"]) ** 2,
 )

@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 import xarray
 
-from experiments.studies.cell import Cell
-from experiments.studies.cell_file import Arrays, DamagedCell
-from experiments.studies.cell_store import CellStore, write_at_once
-from experiments.studies.code_version import placed, version_of
 from experiments.studies.grid import Grid
+from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_file import Arrays, DamagedCell
+from experiments.studies.running.cell_store import CellStore, write_at_once
+from experiments.studies.running.code_version import placed, version_of
 from experiments.studies.study import SEED, Axis, error_of
 from ntkfl.trajectory import provenance
 

@@ -8,14 +8,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from experiments.studies.cell import Cell
-from experiments.studies.cell_file import DamagedCell
-from experiments.studies.cell_store import CellStore
-from experiments.studies.code_version import OtherCode
-from experiments.studies.dask_cluster import Cluster, DaskCluster
 from experiments.studies.grid import Grid
-from experiments.studies.local_processes import InProcess, LocalProcesses
-from experiments.studies.measuring import RunStopped, Status
+from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_file import DamagedCell
+from experiments.studies.running.cell_store import CellStore
+from experiments.studies.running.code_version import OtherCode
+from experiments.studies.running.dask_cluster import Cluster, DaskCluster
+from experiments.studies.running.local_processes import InProcess, LocalProcesses
+from experiments.studies.running.measuring import RunStopped, Status
+from experiments.studies.study import SEED, Point
+from ntkfl.memory import require
 from verification.processes import cores
 
 SECONDS_TO_START = 3.0  # of a worker process, which imports the laboratory
@@ -64,6 +66,30 @@ def planned(grid: Grid, store: CellStore | None) -> Plan:
     return Plan(tuple(todo), tuple(kept), tuple(damaged), seconds)
 
 
+def require_memory(grid: Grid, todo: Sequence[Cell], processes: int | None) -> None:
+    """Refuse a run of which the largest cells do not fit into this machine's memory, by the study's own estimates.
+
+    Args:
+        grid: the study and its cells. todo: cells that are not there. processes: that will work; default: the cores.
+
+    Raises:
+        TooLittleMemory: with the sizes, or the number of processes, that would fit.
+    """
+    if not todo:
+        return
+
+    def needs(point: Point) -> float:
+        return 1e6 * grid.study.megabytes(point)
+
+    largest = max(todo, key=lambda cell: needs(cell.point)).point
+    counts = {name: value for name, value in largest.items() if isinstance(value, int) and name != SEED}
+    said = ", ".join(f"{name} = {value}" for name, value in largest.items())
+    require(f"the cell of {said}", lambda **sizes: needs({**largest, **sizes}), None, "", **counts)
+    sizes = sorted((needs(cell.point) for cell in todo), reverse=True)
+    together = min(processes or cores(), len(todo))
+    require("measuring on all processes", lambda processes: sum(sizes[:processes]), processes=together)
+
+
 def run(
     grid: Grid,
     store: CellStore,
@@ -75,6 +101,7 @@ def run(
     """Measure and store cells; those that another process has are waited for. What fails is stored as failed.
 
     Args:
+        grid: the study and its cells. store: where they are kept. todo: those that are not there.
         processes: on this machine; None: as many as cores, or none beside this one where starting them takes longer.
         cluster: measure there instead. report: called with each cell and what became of it.
 

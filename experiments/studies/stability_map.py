@@ -19,7 +19,7 @@ from experiments.studies.answers import FEWEST_COMPARED, interval, untested, upp
 from experiments.studies.chart import Chart, Heatmap, Label, Series
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
 from ntkfl import data, gram, kernel_regime
-from ntkfl.algorithm1 import simulate
+from ntkfl.algorithm1.simulation import simulate
 from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Setup
@@ -210,16 +210,21 @@ STUDY = Study(
     source="X.3 of the ledger; FL-NTK, Theorem B.3 (its step sizes)",
     axes=(
         Axis(
-            ETA, tuple(float(f"{v:.4g}") for v in np.geomspace(0.1, 5, 14)), "step of the clients", option="eta-local"
+            ETA,
+            tuple(float(f"{v:.4g}") for v in np.geomspace(0.1, 5, 14)),
+            "step of the clients",
+            option="eta-local",
+            above=0,
         ),
         Axis(
             SERVER,
             tuple(float(f"{v:.4g}") for v in np.geomspace(0.25, 16, 14)),
             "step of the server",
             option="eta-global",
+            above=0,
         ),
-        Axis(STEPS, (2, 3), "local steps K", option="local-steps"),
-        Axis(SIZE, (0.001, 1.0), "|y_i - y_i(0)| of every sample"),
+        Axis(STEPS, (2, 3), "local steps K", option="local-steps", least=1),
+        Axis(SIZE, (0.001, 1.0), "|y_i - y_i(0)| of every sample", above=0),
         Axis(SEED, (0,), "of data and network", option="seeds"),
     ),
     quantities=(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -29,9 +30,10 @@ class Axis:
         name: the dimension's, as in the results. values: by default, all of one type.
         says: what it is. unit: "1" for pure numbers.
         option: on the command line (`widths` for `--widths 64,128`); the seeds' takes how many instead.
+        least, above, below: what a number must be at least, above, and below.
 
     Raises:
-        ValueError: no values, one of them twice, or values that are not all int, all float or all str.
+        ValueError: no values, one of them twice or out of bounds, or values that are not all int, all float or all str.
     """
 
     name: str
@@ -39,6 +41,9 @@ class Axis:
     says: str
     unit: str = "1"
     option: str = ""
+    least: float = -math.inf
+    above: float = -math.inf
+    below: float = math.inf
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -51,6 +56,14 @@ class Axis:
             )
         if len(set(self.values)) < len(self.values):
             raise ValueError(f"the axis {self.name!r} has a value twice in {list(self.values)}; each makes a cell once")
+        for value in self.values:
+            if not isinstance(value, str) and not (self.least <= value < self.below and value > self.above):
+                raise ValueError(f"--{self.flag} has {value:g}; it must be {self._bounds}")
+
+    @property
+    def _bounds(self) -> str:
+        said = {"at least": self.least, "above": self.above, "below": self.below}
+        return " and ".join(f"{word} {bound:g}" for word, bound in said.items() if math.isfinite(bound))
 
     @property
     def flag(self) -> str:

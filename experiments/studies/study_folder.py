@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.studies.cell_store import CellStore, write_json
-from experiments.studies.code_version import placed, version_of
 from experiments.studies.grid import Grid
+from experiments.studies.running.cell_store import CellStore, write_json
+from experiments.studies.running.code_version import placed, version_of
 from experiments.studies.study import Answer
 from verification.verdict import strict_json
 
@@ -38,6 +38,30 @@ class StudyFolder:
     def charts(self) -> Path:
         """Where pictures go."""
         return self.path / "charts"
+
+    @property
+    def name(self) -> str:
+        """The study's.
+
+        Raises:
+            ValueError: the folder is no study's.
+        """
+        return self._read()["study"]
+
+    def sources(self) -> list[str]:
+        """What its answers rest on, each once; none before there are answers.
+
+        Raises:
+            ValueError: as `name`, or the answers are damaged.
+        """
+        self._read()
+        if not self._answers.exists():
+            return []
+        try:
+            answers = json.loads(self._answers.read_text(encoding="utf-8"))["answers"]
+            return list(dict.fromkeys(answer["source"] for answer in answers))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{self._answers} is damaged ({error}); run the study again") from None
 
     def begin(self, grid: Grid) -> None:
         """Make the folder this grid's.

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bounds.cube_networks import CubeDraw
-from bounds.fedgucci.cube_terms import barrier, cube_constants, gap
+from bounds.cases.cube_networks import CubeDraw
+from bounds.cases.network_pair import NetworkPair
 from bounds.fedgucci.f9 import AT_TRUE_SIDE
+from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap
 from bounds.fedgucci.r1 import R1
 from bounds.fedgucci.sure import SURE
 from bounds.formula import evaluate
-from bounds.network_pair import NetworkPair
 from experiments.studies.answers import along, errors, exponent, samples, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.spread import BARS, root_mean_square
+from experiments.studies.running.spread import BARS, root_mean_square
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
 from ntkfl.connectivity.barrier import largest_gap
 
@@ -115,8 +115,8 @@ STUDY = Study(
     question="How large is the barrier between two networks that are both close to one anchor?",
     source="FedGuCci, Theorem 3.5; R1, R2, X5 of the ledger",
     axes=(
-        Axis("h", (8, 32), "hidden units"),
-        Axis("side", tuple(0.1 * 2.0 ** (-k / 2) for k in range(9)), "side d of the cube"),
+        Axis("h", (8, 32), "hidden units", least=1),
+        Axis("side", tuple(0.1 * 2.0 ** (-k / 2) for k in range(9)), "side d of the cube", above=0),
         Axis("anchor", (SPHERE, ORIGIN), "rows of U_anc: uniform on the unit sphere, or 0"),
         Axis(SEED, tuple(range(40)), "of anchor, networks and inputs", option="seeds"),
     ),

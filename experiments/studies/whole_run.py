@@ -7,10 +7,10 @@ from pathlib import Path
 
 import xarray
 
-from experiments.studies.dask_cluster import Cluster
 from experiments.studies.grid import Grid, chosen_grid
 from experiments.studies.results import gathered, write
 from experiments.studies.runner import planned, run
+from experiments.studies.running.dask_cluster import Cluster
 from experiments.studies.study import Answer
 from experiments.studies.study_folder import StudyFolder
 

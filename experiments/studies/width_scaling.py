@@ -15,15 +15,15 @@ import numpy as np
 
 from bounds.fl_ntk import lazy_patterns, lazy_remainder, lazy_weights, w
 from bounds.fl_ntk.eq18 import exact_map, printed_map, relative_remainder
-from bounds.slopes import slope
+from bounds.ladders.slopes import slope
+from bounds.ladders.width_ladder import WidthLadder
+from bounds.ladders.width_rate import Quantity as Power
+from bounds.ladders.width_rate import WidthRate
 from bounds.statement import Outcome
-from bounds.width_ladder import WidthLadder
-from bounds.width_rate import Quantity as Power
-from bounds.width_rate import WidthRate
 from experiments.studies.answers import FEWEST_CELLS, FEWEST_SIZES, measured_exponent, untested
-from experiments.studies.stored_ladder import DEVIATION, OUTPUTS, WIDTH, StoredLadder
+from experiments.studies.running.stored_ladder import DEVIATION, OUTPUTS, WIDTH, StoredLadder
+from experiments.studies.running.width_charts import charts_of
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
-from experiments.studies.width_charts import charts_of
 from ntkfl import data, gram
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
@@ -137,7 +137,7 @@ STUDY = Study(
     question="With which power of the width does everything in training approach the kernel regime?",
     source="FL-NTK, sections 3.2 and 6, Eq (18); section 7 of the ledger",
     axes=(
-        Axis(WIDTH, tuple(2**k for k in range(6, 15)), "hidden neurons m", option="widths"),
+        Axis(WIDTH, tuple(2**k for k in range(6, 15)), "hidden neurons m", option="widths", least=1),
         Axis(SEED, tuple(range(8)), "of the initial network", option="seeds"),
     ),
     inner=(
@@ -160,5 +160,5 @@ STUDY = Study(
     summarise=summarise,
     charts=charts,
     seconds=lambda point: 0.4 + 4e-5 * int(point[WIDTH]),
-    megabytes=lambda point: 450 + 0.02 * int(point[WIDTH]),
+    megabytes=lambda point: 450 + 0.0014 * int(point[WIDTH]),
 )

@@ -8,17 +8,22 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl.connectivity.accuracy_path import AccuracyPath, accuracy_path
-from ntkfl.connectivity.convex_integral import convex_integral
-from ntkfl.connectivity.convex_path import convex_supremum
-from ntkfl.connectivity.long_sums import LONG_EPS
 from ntkfl.connectivity.losses import ABSOLUTE, SQUARED, Loss, check_squares, checked_labels, named_loss
 from ntkfl.connectivity.network import TwoLayer, between, check_shapes, combination
-from ntkfl.connectivity.path_loss import absolute_error, absolute_gap, squared_error
-from ntkfl.connectivity.piecewise import PiecewisePolynomial, Supremum
-from ntkfl.connectivity.segment import EPS, Segment
+from ntkfl.connectivity.paths.accuracy_path import AccuracyPath, accuracy_path
+from ntkfl.connectivity.paths.convex_integral import convex_integral
+from ntkfl.connectivity.paths.convex_path import convex_supremum
+from ntkfl.connectivity.paths.long_sums import LONG_EPS, TINY
+from ntkfl.connectivity.paths.path_loss import absolute_error, absolute_gap, squared_error
+from ntkfl.connectivity.paths.piecewise import PiecewisePolynomial, Supremum
+from ntkfl.connectivity.paths.segment import EPS, Segment
 from ntkfl.estimate import Estimate
+from ntkfl.gram.error_free import SMALLEST, row_norms
+from ntkfl.memory import NEGLIGIBLE, require
 
+UNDERFLOW = 64 * SMALLEST  # of the few float64 operations on long precision, and of the error's own
+A_CROSSING = 450  # bytes that are held at most of a piece of the path, measured
+A_PAIR = 56  # bytes of a pair of sample and unit, for a loss whose path has no pieces
 TOLERANCE = 1e-10  # how closely a loss that is not a polynomial is bounded
 
 
@@ -40,6 +45,7 @@ def loss_barrier(
     """sup over alpha of L(alpha w_1 + (1 - alpha) w_2) - alpha L(w_1) - (1 - alpha) L(w_2), L the mean loss.
 
     Args:
+        first, second: the networks w_1 and w_2, of one shape. x: inputs.
         y: labels, see `LOSSES`; loss: squared, absolute, logistic or cross-entropy. The first two are piecewise
             polynomials, their supremum is exact up to rounding; the others are bounded to within TOLERANCE.
 
@@ -62,6 +68,7 @@ def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n 
     """sup over alpha of 1 - A(alpha w_1 + (1 - alpha) w_2) / (alpha A(w_1) + (1 - alpha) A(w_2)), A the accuracy.
 
     Args:
+        first, second: the networks w_1 and w_2, of one shape. x: inputs.
         y: ±1 for one output, classes 0..C-1 for C outputs; a tie counts as wrong. The supremum is over 0, 1 and the
             open intervals on which A is constant, both their ends as limits: what happens at single points between
             them, where changes may coincide, is not counted. Where rounding cannot tell, integers decide; what there
@@ -119,6 +126,10 @@ def connectivity_loss(
 
     Exact up to rounding for squared and absolute, by a Gauss rule with a sure error for logistic and cross-entropy.
 
+    Args:
+        first, second: the networks at alpha = 1 and at alpha = 0. x: inputs. y: labels, see `LOSSES`.
+        loss: squared, absolute, logistic or cross-entropy.
+
     Raises:
         ValueError: as `loss_barrier`.
     Source: FedGuCci, Eq (7).
@@ -134,14 +145,23 @@ def connectivity_loss(
 def sampled_connectivity_loss(
     first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str, rng: np.random.Generator
 ) -> float:
-    """The mean loss at one uniform alpha: its expectation is `connectivity_loss` (FedGuCci, Eq (8))."""
+    """The mean loss at one uniform alpha: its expectation is `connectivity_loss` (FedGuCci, Eq (8)).
+
+    Args:
+        first, second: the networks at alpha = 1 and at alpha = 0. x: inputs. y: labels, see `LOSSES`.
+        loss: squared, absolute, logistic or cross-entropy. rng: draws alpha.
+    """
     segment, chosen, y = _checked(first, second, x, y, loss)
     at = between(first, second, rng.uniform())
     return float(_losses(Segment(at, at, segment.x), y, chosen).mean())
 
 
 def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) -> Barrier:
-    """sup over alpha of the mean of |f - alpha f_1 - (1 - alpha) f_2|, one output: what the theorems bound."""
+    """sup over alpha of the mean of |f - alpha f_1 - (1 - alpha) f_2|, one output: what the theorems bound.
+
+    Args:
+        first, second: the networks at alpha = 1 and at alpha = 0, f_1 and f_2. x: inputs.
+    """
     segment = Segment(first, second, x)
     if first.n_outputs > 1:
         raise ValueError(f"the networks have {first.n_outputs} outputs; the gap is computed for one")
@@ -152,7 +172,12 @@ def largest_gap(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"]) 
 def largest_loss(
     first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
 ) -> Barrier:
-    """sup over alpha of the mean loss, squared or absolute: what stays below epsilon in Lemma 3.3 of FedGuCci."""
+    """sup over alpha of the mean loss, squared or absolute: what stays below epsilon in Lemma 3.3 of FedGuCci.
+
+    Args:
+        first, second: the networks at alpha = 1 and at alpha = 0. x: inputs. y: labels, see `LOSSES`.
+        loss: squared or absolute.
+    """
     segment, chosen, y = _checked(first, second, x, y, loss)
     if chosen not in (SQUARED, ABSOLUTE):
         raise ValueError(f"the largest {loss} loss is not computed; it is for squared and absolute")
@@ -165,6 +190,10 @@ def group_barrier(
 ) -> Estimate:
     """L(mean of the networks) - mean of their losses; negative where averaging helps.
 
+    Args:
+        networks: two or more of one shape, all of one weight. x: inputs. y: labels, see `LOSSES`.
+        loss: squared, absolute, logistic or cross-entropy.
+
     Raises:
         ValueError: fewer than two networks, different shapes, inputs or labels that do not fit.
     Source: FedGuCci, Definition 3.6.
@@ -176,12 +205,16 @@ def group_barrier(
     means = [float(each.mean()) for each in losses]
     errors = [_deviation(spot, chosen, mean) for spot, mean in zip(spots, means, strict=True)]
     errors[0] += _centroid_error(networks, segment.x, chosen, means[0])
-    error = errors[0] + float(np.mean(errors[1:])) + 8 * EPS * max(map(abs, means))
+    error = errors[0] + float(np.mean(errors[1:])) + 8 * EPS * max(map(abs, means)) + UNDERFLOW
     return Estimate(means[0] - np.mean(means[1:]), error, "rounding bound")
 
 
 def group_accuracy_barrier(networks: Sequence[TwoLayer], x: Float[np.ndarray, "n l"], y: np.ndarray) -> Estimate:
     """1 - A(mean of the networks) / mean of their accuracies; may be negative.
+
+    Args:
+        networks: two or more of one shape, all of one weight. x: inputs.
+        y: ±1 for one output, classes 0..C-1 for C outputs; a tie counts as wrong.
 
     Raises:
         ValueError: as `group_barrier`; networks none of which classifies a sample correctly.
@@ -211,6 +244,11 @@ def _checked(first: TwoLayer, second: TwoLayer, x, y, loss: str) -> tuple[Segmen
     y = checked_labels(chosen, y, len(segment.x), first.n_outputs)
     if chosen is SQUARED:
         check_squares(segment.size_exponent, y)
+    n, units = len(segment.x), len(first.hidden)
+    if n * units * A_CROSSING > NEGLIGIBLE:
+        pieces = chosen in (SQUARED, ABSOLUTE)
+        each = segment.crossings_in_all * A_CROSSING / n if pieces else units * A_PAIR
+        require("the path between the networks", lambda n: each * n, n=n)
     return segment, chosen, y
 
 
@@ -241,30 +279,37 @@ def _rounding(segment: Segment, loss: Loss, path: PiecewisePolynomial | None = N
 def _deviation(segment: Segment, loss: Loss, largest: float) -> float:
     """How far the mean loss, at most `largest`, can be off when each output is off by its rounding."""
     parts = [part for part, _ in segment.chunks(segment.x)]
-    errors = np.concatenate([np.linalg.norm(part.output_error, axis=1) for part in parts])
-    terms = np.concatenate([np.linalg.norm(part.absolute_terms, axis=1) for part in parts])
-    if loss is SQUARED:  # |f + e - y|^2 less |f - y|^2, by Cauchy-Schwarz over the samples; and squaring the pieces
-        off = float(np.mean(errors**2))
+    errors = np.concatenate([row_norms(part.output_error) for part in parts])
+    terms = np.concatenate([row_norms(part.absolute_terms) for part in parts])
+    if loss is SQUARED:  # and squaring the pieces
         squaring = 512 * LONG_EPS * (float(np.mean(terms**2)) + abs(largest))
-        return 2 * float(np.sqrt(max(largest, 0) * off)) + off + squaring + 8 * EPS * abs(largest)
+        return _moved_square(errors, largest) + squaring + 8 * EPS * abs(largest) + UNDERFLOW
     if loss is ABSOLUTE:  # twice: a sign may change at a root's rounding from its true place
-        return 3 * float(errors.mean()) + 8 * EPS * abs(largest)
+        return 3 * float(errors.mean()) + 8 * EPS * abs(largest) + UNDERFLOW
     return (loss.lipschitz or 1.0) * float(errors.mean()) + 32 * EPS * (1 + float(terms.mean()))
 
 
 def _centroid_error(networks: Sequence[TwoLayer], x: np.ndarray, loss: Loss, largest: float) -> float:
     """How far rounding the mean of the weights can move the mean loss there."""
-    errors = 2 * np.linalg.norm(_centroid_shift(networks, x), axis=1)
-    if loss is SQUARED:
-        return float(2 * np.sqrt(max(largest, 0) * np.mean(errors**2)) + np.mean(errors**2))
-    return float((loss.lipschitz or 1.0) * errors.mean())
+    errors = 2 * row_norms(_centroid_shift(networks, x))
+    return _moved_square(errors, largest) if loss is SQUARED else float((loss.lipschitz or 1.0) * errors.mean())
+
+
+def _moved_square(errors: np.ndarray, largest: float) -> float:
+    """How far a mean square of at most `largest` moves when each sample moves by its error, by Cauchy-Schwarz."""
+    off = float(row_norms(errors[None])[0]) / np.sqrt(len(errors))  # the product of the squares may vanish: roots first
+    return float(2 * np.sqrt(max(largest, 0) + UNDERFLOW) * off + off**2)
 
 
 def _centroid_shift(networks: Sequence[TwoLayer], x: np.ndarray) -> np.ndarray:
     """How far rounding the mean of the weights can move the outputs there, (n, C)."""
-    hidden = sum(np.abs(net.hidden) for net in networks) / len(networks)
-    readout = sum(np.abs(np.atleast_2d(net.readout)) for net in networks) / len(networks)
-    return np.asarray((len(networks) + 4) * EPS * (np.abs(x) @ np.asarray(hidden).T) @ np.asarray(readout).T)
+    hidden, readout = (
+        np.asarray(sum(np.abs(part) / len(networks) for part in parts))
+        for parts in ([net.hidden for net in networks], [np.atleast_2d(net.readout) for net in networks])
+    )
+    paths = (x != 0).astype(float) @ (hidden > 0).T.astype(float) @ (readout > 0).T.astype(float)
+    least = [np.where(part > 0, part + TINY, 0.0) for part in (hidden, readout)]  # EPS times TINY is the least float64
+    return np.asarray((len(networks) + 4) * EPS * (np.abs(x) @ least[0].T @ least[1].T + TINY * paths))
 
 
 def _barrier(found: Supremum, error: float, pieces: int) -> Barrier:

@@ -19,6 +19,8 @@ def trained_clients(
     squares, signs fixed. A client is carried by its pre-activations, moved by X_c X_c^T times the coefficients.
 
     Args:
+        problem: data with scalar labels. setup: eta_local and local_steps. weights: hidden (m, d) and signs (m,) at the
+            start.
         labels: in place of the problem's, say shifted by the outputs at the start.
 
     Raises:

@@ -47,6 +47,10 @@ def interpolation_curve(
 ) -> Float[np.ndarray, " p"]:
     """evaluate(alpha first + (1 - alpha) second) at every alpha; these may lie outside of [0, 1].
 
+    Args:
+        evaluate: the function, of one vector of weights. first, second: the points at alpha = 1 and at alpha = 0.
+        alphas: where it is evaluated.
+
     Raises:
         ValueError: points of different shapes.
     """

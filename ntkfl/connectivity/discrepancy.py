@@ -16,6 +16,7 @@ def mean_discrepancy(
     """MMD^2 of two samples from their kernel matrices, with the kernel K^power.
 
     Args:
+        power: taken elementwise; at least 1.
         own, other, cross: K within the first sample, within the second, and between them.
         unbiased: True for the U-statistic, which leaves out the diagonals of `own` and `other` and may be negative;
             False for the V-statistic, which keeps them.

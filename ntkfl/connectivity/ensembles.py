@@ -19,6 +19,10 @@ def ensemble_outputs(
 ) -> Float[np.ndarray, ...]:
     """sum_k p_k f(x; w_k), the outputs of the weighted ensemble; equal weights unless they are given.
 
+    Args:
+        networks: of one shape, each with `outputs(x)`. x: inputs, as the networks take them. weights: p_k, one a
+            network.
+
     Raises:
         ValueError: as `combination`; inputs that do not fit.
     Source: IMA, section III; ledger I3.
@@ -32,6 +36,10 @@ def averaging_gap(
     networks: Sequence[Averageable], x: Any, weights: Sequence[float] | None = None
 ) -> Float[np.ndarray, ...]:
     """f_WENS - f_FMA: the outputs' mean less the outputs at the mean of the weights (Lemma 1 of IMA).
+
+    Args:
+        networks: of one shape, each with `outputs(x)`. x: inputs, as the networks take them.
+        weights: p_k, one a network, of sum 1; equal ones unless they are given.
 
     Raises:
         ValueError: as `ensemble_outputs`; weights that do not sum to 1.

@@ -45,6 +45,7 @@ def error_factors(
     """The factors from M joint draws of K clients' models, moments with 1/M, so that the identity is exact.
 
     Args:
+        y: the labels.
         outputs: f_k of every draw on every sample. averaged: f_FMA, the outputs at the draw's mean weights.
         owner: the client whose training set has the sample, -1 for none: TrainBias is over the client's own
             samples, HeterBias over all others. weights: p_k.

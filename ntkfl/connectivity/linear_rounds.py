@@ -103,7 +103,12 @@ class LinearRounds:
         return lambda w: phi.T @ ((phi @ w - y) ** (self.degree - 1)) * scale
 
     def server_mean(self, clients: Sequence[int], models: Sequence[np.ndarray], arithmetic: Arithmetic) -> np.ndarray:
-        """The weighted mean of the participants' models."""
+        """The weighted mean of the participants' models.
+
+        Args:
+            clients: who takes part; their `weights` are renormalised. models: the model of each, (p,). arithmetic: of
+                the weights.
+        """
         weights = [arithmetic(self.weights[c])[()] for c in clients]
         total = sum(weights[1:], weights[0])
         return sum(weight / total * model for weight, model in zip(weights, models, strict=True))
@@ -114,6 +119,10 @@ def fedgucci(run: LinearRounds, beta: float, anchors: int = 1, arithmetic: Arith
 
     Clients descend L_c + beta times the mean of the connectivity losses to the last `anchors` global models (fewer in
     the first rounds), among them the one that they start from. Source: FedGuCci, Eqs (7), (11), (12), Algorithm 1.
+
+    Args:
+        run: data, start, steps and participants. beta: the weight of the connectivity losses.
+        anchors: how many. arithmetic: `double`, `extended` or `rational`.
 
     Raises:
         ValueError: no anchor.
@@ -140,8 +149,11 @@ def fedavg(
 ) -> np.ndarray:
     """The global weights of every round of FedAvg with the given steps in place of the run's, (T+1, p).
 
-    pull: clients start at s = (1 - pull) w_t + pull times the mean of the last `anchors` global models, and the server
-    adds the mean of their displacements from s to w_t; 0 is plain FedAvg.
+    Args:
+        run: data, start and participants. eta_local, eta_global: step sizes.
+        pull: clients start at s = (1 - pull) w_t + pull times the mean of the last `anchors` global models, and the
+            server adds the mean of their displacements from s to w_t; 0 is plain FedAvg.
+        anchors: how many global models `pull` goes by. arithmetic: `double`, `extended` or `rational`.
     """
     local, server, lean = (arithmetic(value)[()] for value in (eta_local, eta_global, pull))
     decay = arithmetic(run.decay)[()]

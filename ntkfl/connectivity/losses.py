@@ -71,6 +71,10 @@ def check_squares(exponent: float, y: np.ndarray) -> None:
 def checked_labels(loss: Loss | None, y: np.ndarray, n: int, n_outputs: int) -> np.ndarray:
     """The labels as the loss (None: the accuracy) wants them.
 
+    Args:
+        loss: None for the accuracy. y: (n,), or (n, C) for the squared loss of C outputs. n: samples.
+        n_outputs: of the network.
+
     Raises:
         ValueError: another number of labels than samples, labels that the loss is not made for, or a loss of one output
             asked of a network with several.

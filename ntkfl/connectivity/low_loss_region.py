@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import betaincinv, stdtrit
 
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 
 Losses = Callable[[np.ndarray], np.ndarray]  # of points (N, S), one number a point, (N,)
 
@@ -30,6 +30,7 @@ def region_size(
     """d_eps = |{w in the cube: L(w) < eps}|^(1/S) from uniform points: for few parameters (S <= 8, say).
 
     Args:
+        points: drawn uniformly. rng: draws them.
         losses: L at points (N, S). below: eps. centre, side: of the cube. level: of the exact binomial interval.
 
     Raises:
@@ -45,15 +46,19 @@ def region_size(
     drawn = centre + side * (rng.random((points, len(centre))) - 0.5)
     share = binomial_share(int((_heights(losses, drawn) < below).sum()), points, level)
     low, high = (side * max(float(end), 0.0) ** (1 / len(centre)) for end in (share.lo, share.hi))
-    return Estimate.between(low, high, share.method)
+    return Estimate.between(low, high, share.method, share.rigour)
 
 
 def binomial_share(hits: int, points: int, level: float = 0.95) -> Estimate:
-    """A probability from independent trials, by the exact binomial interval of Clopper and Pearson."""
+    """A probability from independent trials, by the exact binomial interval of Clopper and Pearson.
+
+    Args:
+        hits: of the trials that succeeded. points: trials. level: of the two-sided interval.
+    """
     tail = (1 - level) / 2
     low = float(betaincinv(hits, points - hits + 1, tail)) if hits else 0.0
     high = float(betaincinv(hits + 1, points - hits, 1 - tail)) if hits < points else 1.0
-    return Estimate.between(low, high, f"Clopper-Pearson {100 * level:g}%, {hits} of {points} points")
+    return Estimate.between(low, high, f"Clopper-Pearson {100 * level:g}%, {hits} of {points} points", Rigour.SAMPLED)
 
 
 def split_region_size(
@@ -73,6 +78,10 @@ def split_region_size(
     logarithm of the volume is 1/S of it in d_eps. A bias that falls with the number of particles is not in the error:
     on a ball, S = 20, 1.4% of d_eps with 150 particles, below 1% with 500.
 
+    Args:
+        losses: L at points (N, S). below: eps. centre, side: of the cube. rng: draws points and moves.
+        particles: of a level. runs: independent ones. level: of Student's interval.
+
     Raises:
         ValueError: an unbounded cube; fewer than 2 runs or 10 particles; a region that is not reached; a NaN.
     Source: ledger F3, "Estimating d_eps" (b).
@@ -83,13 +92,20 @@ def split_region_size(
     logs = [log_share(losses, below, centre, side, rng, particles) / len(centre) for _ in range(runs)]
     half = float(stdtrit(runs - 1, (1 + level) / 2) * np.std(logs, ddof=1) / np.sqrt(runs))
     low, high = (side * np.exp(np.mean(logs) + sign * half) for sign in (-1, 1))
-    return Estimate.between(low, min(high, max(side, low)), f"multilevel splitting, Student {level:.0%} of {runs} runs")
+    return Estimate.between(
+        low, min(high, max(side, low)), f"multilevel splitting, Student {level:.0%} of {runs} runs", Rigour.SAMPLED
+    )
 
 
 def log_share(
     losses: Losses, below: float, centre: Float[np.ndarray, " S"], side: float, rng: np.random.Generator, particles: int
 ) -> float:
-    """One run of the splitting: log of the share of the cube on which L < eps."""
+    """One run of the splitting: log of the share of the cube on which L < eps.
+
+    Args:
+        losses: L at points (N, S). below: eps. centre, side: of the cube. rng: draws points and moves. particles: of a
+            level.
+    """
     at = centre + side * (rng.random((particles, len(centre))) - 0.5)
     heights, total = _heights(losses, at), 0.0
     for _ in range(MOST_LEVELS):

@@ -122,7 +122,11 @@ def shares(networks: Sequence[Averageable], weights: Sequence[float] | None) -> 
 
 
 def between(first: AnyNetwork, second: AnyNetwork, alpha: float) -> AnyNetwork:
-    """The point alpha w_1 + (1 - alpha) w_2 of the segment (FedGuCci, Definition 2.1)."""
+    """The point alpha w_1 + (1 - alpha) w_2 of the segment (FedGuCci, Definition 2.1).
+
+    Args:
+        first, second: the networks w_1 and w_2, of one shape. alpha: any number; 1 is the first, 0 the second.
+    """
     return combination((first, second), (alpha, 1 - alpha))
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from ntkfl.connectivity.losses import checked_labels, named_loss
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
+from ntkfl.memory import require
 
 BLOCK = 2**16  # units times samples that are worked on at once
 
@@ -82,13 +83,18 @@ def plane_losses(
 
     U x is affine in the coordinates, so three matrix products serve all points.
 
+    Args:
+        networks: three, not on one line. x: inputs. y: labels, see `LOSSES`. s, t: coordinates, see `Plane`.
+        loss: squared, absolute, logistic or cross-entropy.
+
     Raises:
-        ValueError: as `plane_through`; networks, inputs or labels that do not fit each other or the loss.
+        ValueError: as `plane_through`; networks, inputs or labels that do not fit each other, the loss or the memory.
     """
     check_shapes(networks)
     plane = plane_through([network.vector() for network in networks])
     shape, x, chosen = networks[0], checked_inputs(networks[0], x), named_loss(loss)
     y = checked_labels(chosen, y, len(x), shape.n_outputs)
+    require("the losses in the plane", lambda n: 8 * 3 * n * len(shape.hidden), n=len(x))  # the three products
     parts = [shape.at(part) for part in (plane.origin, plane.first, plane.second)]
     products = [x @ part.hidden.T for part in parts]
     readouts = [np.atleast_2d(part.readout) for part in parts]
@@ -119,5 +125,9 @@ def plane_grid(
     s: Float[np.ndarray, " p"],
     t: Float[np.ndarray, " q"],
 ) -> Float[np.ndarray, "p q"]:
-    """Any function of the weights at every (s_i, t_j) of a plane: for models of which only evaluations are known."""
+    """Any function of the weights at every (s_i, t_j) of a plane: for models of which only evaluations are known.
+
+    Args:
+        plane: from `plane_through`. evaluate: the function, of one vector of weights. s, t: coordinates, see `Plane`.
+    """
     return np.array([[float(evaluate(plane.point(a, b))) for b in t] for a in s])

@@ -64,16 +64,33 @@ class TorchNetwork:
 
     def outputs(self, x: Tensor | np.ndarray) -> Float[np.ndarray, ...]:
         """The module's outputs, samples first, float64; an array of inputs takes the type of the first weight."""
-        inputs = x if isinstance(x, Tensor) else torch.as_tensor(np.array(x)).to(self._weights()[0][1])
+        return self.evaluated(self.state, self.inputs(x)).double().cpu().numpy()
+
+    def inputs(self, x: Tensor | np.ndarray) -> Tensor:
+        """The inputs as the module gets them."""
+        return x if isinstance(x, Tensor) else torch.as_tensor(np.array(x)).to(self._weights()[0][1])
+
+    def evaluated(self, weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+        """The module's outputs with these weights, the others as they are."""
         training = {part: part.training for part in self.module.modules()}
         self.module.eval()
         try:
             with torch.no_grad():
-                found: Tensor = torch.func.functional_call(self.module, dict(self.state), (inputs,), tie_weights=False)
+                found: Tensor = torch.func.functional_call(
+                    self.module, {**self.state, **weights}, (inputs,), tie_weights=False
+                )
         finally:
             for part, was in training.items():
                 part.training = was
-        return found.double().cpu().numpy()
+        return found
+
+    def tied(self) -> list[list[str]]:
+        """The names of weights that are one tensor of the module."""
+        names: dict[int, list[str]] = {}
+        for every in (self.module.named_parameters, self.module.named_buffers):
+            for name, value in every(remove_duplicate=False):
+                names.setdefault(id(value), []).append(name)
+        return [group for group in names.values() if len(group) > 1]
 
     def _weights(self) -> list[tuple[str, Tensor]]:
         return [(name, value) for name, value in self.state.items() if value.is_floating_point()]

@@ -1,6 +1,6 @@
 """Gram matrices of two-layer ReLU networks: infinite width, finite width, activation patterns, spectra."""
 
-from ntkfl.gram.degeneracy import Degeneracy, degenerate_pairs, require_positive
+from ntkfl.gram.degeneracy import Degeneracy, ParallelRows, degenerate_pairs, require_positive
 from ntkfl.gram.finite_width import finite, finite_estimate, initial, jacobian_gram, local_gram
 from ntkfl.gram.limit import angles, infinite, infinite_estimate
 from ntkfl.gram.patterns import activations, doubtful, safe_neurons
@@ -8,6 +8,7 @@ from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 
 __all__ = [
     "Degeneracy",
+    "ParallelRows",
     "activations",
     "angles",
     "degenerate_pairs",

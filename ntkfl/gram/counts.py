@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Weights
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -66,7 +66,7 @@ def initial_counts(x: Float[np.ndarray, "n d"], weights: Weights) -> InitialCoun
     # relu is 1-Lipschitz, so the distances' errors add up; m more roundings for the sum and (d/2 + 5) for the factor
     # |x_i|. 1.001 covers products of errors and the rounding of this line.
     rounding = (width + x.shape[1] + 5) * UNIT_ROUNDOFF * positive_sums
-    outputs = Estimate(sums * norms, 1.001 * norms * (error_sum + rounding), "rounding bound")
+    outputs = Estimate(sums * norms, 1.001 * norms * (error_sum + rounding), "rounding bound", Rigour.ENCLOSED)
     return InitialCounts(at_least, at_most, doubtful, outputs, sample)
 
 
@@ -77,6 +77,10 @@ def changes_within(
 
     D_ij = #{s_i, s_j >= 0, min(s_i, s_j) < R} and U_ij = #{s_i, s_j >= -R, not both >= 0}, for every radius R.
     Neurons farther than R from all samples count in neither and are skipped.
+
+    Args:
+        x: samples, of any norms. hidden: weights; distances are s_ri = w_r.x_i / |x_i|. radii: R, in the units of the
+            weights.
 
     Raises:
         ValueError: a radius that is not positive and finite, or numbers as in `initial_counts`.

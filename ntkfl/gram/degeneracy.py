@@ -23,6 +23,14 @@ class Degeneracy(NamedTuple):
     antipodal: Pairs
 
 
+class ParallelRows(ValueError):
+    """Rows i and j of x are parallel: the message says so, and `pair` is (i, j)."""
+
+    def __init__(self, pair: tuple[int, int], message: str) -> None:
+        super().__init__(message)
+        self.pair = pair
+
+
 def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
     """What makes lambda_min(H_inf) zero; both fields are empty exactly when H_inf is positive definite.
 
@@ -52,7 +60,8 @@ def require_positive(x: Float[np.ndarray, "n d"]) -> None:
     if parallel:
         i, j = parallel[0]
         more = f" ({len(parallel)} such pairs in all)" if len(parallel) > 1 else ""
-        raise ValueError(f"rows {i} and {j} of x are parallel{more}: lambda_min(H_inf) is 0; remove one of them")
+        said = f"rows {i} and {j} of x are parallel{more}: lambda_min(H_inf) is 0; remove one of them"
+        raise ParallelRows((i, j), said)
     if antipodal:
         names = ", ".join(f"({i}, {j})" for i, j in antipodal)
         raise ValueError(

@@ -6,10 +6,43 @@ import math
 
 import numpy as np
 
+SMALLEST = 2.0**-1074  # the least positive float64: a result below 2^-1022 errs by half of it
+
 
 def scaled_rows(x: np.ndarray) -> np.ndarray:
     """Rows times powers of two, their largest entries in [1/2, 1): exact, and no product of theirs overflows."""
     return np.ldexp(x, -np.frexp(np.abs(x).max(axis=-1, keepdims=True))[1])
+
+
+def row_norms(x: np.ndarray) -> np.ndarray:
+    """Euclidean norms of the rows, whose squares may lie far beyond the range of float64; (n, d) -> (n,)."""
+    exponents = row_exponents(x)
+    return np.ldexp(np.linalg.norm(np.ldexp(x, -exponents[:, None]), axis=1), exponents)
+
+
+def row_exponents(x: np.ndarray) -> np.ndarray:
+    """The e for which the largest entry of a row is in [2^(e-1), 2^e), (n,); 0 for a row of zeros."""
+    return np.frexp(np.abs(x).max(axis=-1))[1]
+
+
+def products_scaled_back(out: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """out[i, j] 2^(left_i + right_j), in place: products of scaled rows as those of the rows themselves.
+
+    Args:
+        out: (n, p), overwritten. left, right: integers, (n,) and (p,).
+
+    Raises:
+        ValueError: one that is beyond the largest float64.
+    """
+    for entries, exponent in zip(out, left, strict=True):
+        with np.errstate(over="ignore", under="ignore"):
+            np.ldexp(entries, exponent + right, out=entries)
+        if not np.isfinite(entries).all():
+            j = int(np.argmin(np.isfinite(entries)))
+            raise ValueError(
+                f"rows with entries up to 2^{exponent} and 2^{right[j]} have a product beyond float64; rescale them"
+            )
+    return out
 
 
 def halves(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -22,7 +55,11 @@ def halves(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def product_error(
     product: np.ndarray, a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """a b - product exactly, where product is a b in float64 and a, b are given by their halves (barring underflow)."""
+    """a b - product exactly, where product is a b in float64 and a, b are given by their halves (barring underflow).
+
+    Args:
+        product: a b in float64. a, b: the `halves` of the factors.
+    """
     return ((a[0] * b[0] - product) + a[0] * b[1] + a[1] * b[0]) + a[1] * b[1]
 
 

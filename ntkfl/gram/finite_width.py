@@ -12,15 +12,19 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.device_counts import summed_on_devices
+from ntkfl.gram.error_free import SMALLEST, products_scaled_back, row_exponents, row_norms, scaled_rows
+from ntkfl.gram.limit import FAR
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.packing import BITS, active_words
 from ntkfl.gram.pair_counts import Side, summed
 from ntkfl.gram.patterns import EPSILON, activations, checked_network, doubtful
 from ntkfl.initialisation import blocks
+from ntkfl.memory import require
 from ntkfl.problem import checked_inputs
 
+COUNTED = 27  # bytes that an entry takes until it is counted and multiplied, measured
 _PATTERNS = 2**23  # of a block: a megabyte of bits
 
 
@@ -33,6 +37,9 @@ def finite(
     """H_ij = x_i.z_j (1/m) sum_r 1{u_r.x_i >= 0} 1{w_r.z_j >= 0}, with w = u and z = x where they are not given.
 
     Exactly symmetric when neither is given, asymmetric in general otherwise.
+
+    Args:
+        x: samples. u: hidden weights. w: other hidden weights, of the same width. z: other samples.
 
     Raises:
         ValueError: input that is not finite, a zero row, or shapes that do not agree.
@@ -49,6 +56,9 @@ def jacobian_gram(
 
     The squares of the signs are 1, so this is `finite(x, u, w)`: m n^2 operations where J alone has m n d entries.
 
+    Args:
+        x: samples. u, w: hidden weights of two networks with the same signs; w = u where it is not given.
+
     Raises:
         ValueError: as `finite`.
     Source: FL-NTK, Appendix C (the display of J).
@@ -64,18 +74,25 @@ def finite_estimate(
     The patterns of the float64 numbers given are exact. Where the weights are only known to within `error` (Euclidean
     norm per neuron), every neuron that is `doubtful` for x_i or x_j may change entry ij by |x_i.x_j| / m.
 
+    Args:
+        x: samples. u: hidden weights. error: how far each neuron's weights may be from these.
+
     Raises:
         ValueError: as `finite`, or a negative or NaN error.
     """
+    require("the Gram matrix with its error", lambda n: 73 * n * n, n=len(x))
     fraction = _counts(x, u, None, None) / len(u)
-    inner, norms = _inner_products(x, None), np.linalg.norm(np.asarray(x, float), axis=1)
-    dot_error = (np.shape(x)[1] + 2) * EPSILON * np.outer(norms, norms)
+    x = np.asarray(x, float)
+    inner, norms, exponents = _inner_products(x, None), row_norms(scaled_rows(x)), row_exponents(x)
+    dot_error = products_scaled_back((x.shape[1] + 2) * EPSILON * np.outer(norms, norms), exponents, exponents)
     doubt = np.zeros_like(fraction)
     if np.any(np.asarray(error) != 0):
         count = doubtful(x, u, error)
         doubt = np.minimum(1, (count[:, None] + count) / len(u))
     bound = dot_error * fraction + (np.abs(inner) + dot_error) * doubt + 2 * EPSILON * np.abs(inner)
-    return Estimate(inner * fraction, bound * (1 + 4 * EPSILON), "rounding bound")
+    underflow = 8 * SMALLEST  # of the product, of the value and of the terms of the bound: half of it each
+    error = bound * (1 + 4 * EPSILON) + underflow
+    return Estimate(inner * fraction, error, "rounding bound", Rigour.ENCLOSED)
 
 
 def initial(
@@ -92,6 +109,7 @@ def initial(
     It does not depend on sigma but for rounding.
 
     Args:
+        x: samples. width, seed, sigma: of the network.
         block: chunks of 1024 neurons drawn at a time. devices: JAX devices of this host, CPUs or GPUs, that count
             instead of the processor, which draws the weights and counts what float64 leaves open.
 
@@ -99,6 +117,7 @@ def initial(
         ValueError: as `finite` and `draw`, or a device that is a TPU.
     """
     x = checked_inputs("x", x)
+    require("the Gram matrix", lambda n: COUNTED * n * n, n=len(x))
     drawn = blocks(width, x.shape[1], seed, sigma, block)
     pieces = (weights.hidden[part] for weights in drawn for part in _blocks(len(x), len(weights.hidden)))
     if devices:
@@ -118,6 +137,7 @@ def local_gram(
     """H(t,k)_ij = x_i.x_j (1/m) sum_{r in neurons_i} 1{u_r.x_i >= 0} 1{w_{c(j),r}.x_j >= 0}, c(j) the owner of j.
 
     Args:
+        x: samples. owner: the client of each, 0..N-1.
         u: the global hidden weights u(t). w: those of each client after k local steps.
         neurons: the sets the sum runs over, all by default; with ~safe_neurons(...) the result is H(t,k)^perp.
 
@@ -143,6 +163,7 @@ def local_gram(
             columns[owner == c] = activations(x[owner == c], w[c, block])
         return rows, columns
 
+    require("the Gram matrix", lambda n: COUNTED * n * n, n=n)
     counts = summed((partial(patterns, block) for block in _blocks(n, m)), (n, n), m)
     return _inner_products(x, None) * (counts / m)
 
@@ -151,6 +172,7 @@ def _counts(x, u, w, z) -> Int[np.ndarray, "n p"]:
     """Number of neurons active on both x_i (under u) and z_j (under w)."""
     x, u = checked_network(x, u)
     n, m, p = len(x), len(u), len(x if z is None else z)
+    require("the Gram matrix", lambda n: COUNTED * n * (n if z is None else p), n=n)
     if w is None and z is None:
         return summed((partial(_same, x, u[block]) for block in _blocks(n, m)), (n, n), m, same=True)
     w, z = (u if w is None else np.asarray(w, float)), (x if z is None else np.asarray(z, float))
@@ -179,7 +201,12 @@ def _side(x: np.ndarray, u: np.ndarray, packed: bool) -> Side:
 
 
 def _inner_products(x, z) -> np.ndarray:
-    x = np.asarray(x, float)
-    if z is not None:
-        return x @ np.asarray(z, float).T
-    return mirrored(x @ x.T)
+    """x_i.z_j, of rows scaled first where their products may vanish or overflow; ValueError where one is too large."""
+    x, alone = np.asarray(x, float), z is None
+    z = x if alone else np.asarray(z, float)
+    exponents = [row_exponents(rows) for rows in (x, z)]
+    far = max(np.abs(e).max() for e in exponents) > FAR
+    left = scaled_rows(x) if far else x
+    right = left if alone else scaled_rows(z) if far else z
+    products = mirrored(left @ right.T) if alone else left @ right.T
+    return products_scaled_back(products, *exponents) if far else products

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl.estimate import Estimate
-from ntkfl.gram.error_free import halves, product_error, scaled_rows
+from ntkfl.estimate import Estimate, Rigour
+from ntkfl.gram.error_free import (
+    SMALLEST,
+    halves,
+    product_error,
+    products_scaled_back,
+    row_exponents,
+    row_norms,
+    scaled_rows,
+)
 from ntkfl.gram.limit_tiles import fill
 from ntkfl.gram.mirror import mirrored
+from ntkfl.memory import require
 from ntkfl.problem import checked_inputs
 
 ROUNDOFF = 2.0**-53
@@ -28,24 +38,30 @@ def infinite(
 ) -> Float[np.ndarray, "n p"]:
     """First-layer NTK of f(x) = a . relu(U x) / sqrt(m) at infinite width: x_i.z_j (pi - angle_ij) / (2 pi).
 
-    Rows may have any nonzero norm; the kernel is homogeneous in each of them. Exactly symmetric, with diagonal
-    |x_i|^2 / 2, when z is None. Memory: the result and blocks of 2^17 entries.
+    Rows may have any nonzero norm; the kernel is homogeneous in each of them, and entries below 2^-1022 are rounded to
+    multiples of 2^-1074. Exactly symmetric, with diagonal |x_i|^2 / 2, when z is None. Memory: the result
+    and blocks of 2^17 entries.
 
     Args:
+        x: samples. z: other samples; None: x.
         out: written in place of a new array, and returned; an `np.memmap` holds what memory does not.
 
     Raises:
-        ValueError: an entry that is not finite, a zero row, x and z of different numbers of features, or an `out` of
-            another shape or type.
+        ValueError: an entry that is not finite, a zero row, x and z of different numbers of features, an `out` of
+            another shape or type, or rows whose products are beyond float64.
     Source: FL-NTK, Definition of H^infinity.
     """
     x, z, alone = _arguments(x, z)
     if out is None:
+        require("the Gram matrix", _matrices(1, x, z), n=len(x))
         out = np.empty((len(x), len(z)))
     elif out.shape != (len(x), len(z)) or out.dtype != np.float64:
         raise ValueError(f"out is {out.dtype} of shape {out.shape}; it must be float64 of shape {(len(x), len(z))}")
-    exponents = [np.frexp(np.abs(rows).max(axis=1))[1] for rows in (x, z)]
-    if len(x) * len(z) < TILED or max(np.abs(e).max() for e in exponents) > FAR:
+    exponents = [row_exponents(rows) for rows in (x, z)]
+    if max(np.abs(e).max() for e in exponents) > FAR:
+        infinite(scaled_rows(x), None if alone else scaled_rows(z), out)
+        return products_scaled_back(out, *exponents)
+    if len(x) * len(z) < TILED:
         return _kernel(x, z, alone, lambda dot, _, to_pi: dot * (to_pi / (2 * np.pi)), out)
 
     def repair(i: np.ndarray, j: np.ndarray) -> np.ndarray:
@@ -72,11 +88,12 @@ def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = Non
         ValueError: as `infinite`.
     """
     x, z, alone = _arguments(x, z)
+    require("the angles between all rows", _matrices(1.4, x, z), n=len(x))
     return _kernel(x, z, alone, lambda _, angle, __: angle, np.empty((len(x), len(z))))
 
 
 def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = None) -> Estimate:
-    """`infinite` with a bound on the rounding error of each entry: (3 d + 24) 2^-53 |x_i| |z_j|.
+    """`infinite` with a bound on the rounding error of each entry: (3 d + 24) 2^-53 |x_i| |z_j| + 2^-1074.
 
     Raises:
         ValueError: as `infinite`.
@@ -87,11 +104,19 @@ def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] |
     # Where |cos| <= .9, arccos multiplies that by at most 2.3 and adds 4 ulp (8 u); elsewhere atan2 of the sine and the
     # dot product has the error sin cos (relative error of the sine: (2d + 12) u) + sin (d u) <= (1.4 d + 6) u. In both
     # cases the angle is off by at most (4.6 d + 25) u. Then |dH| <= |dot error| / 2 + |angle error| / (2 pi)
-    # + 4 roundings <= (1.24 d + 8) u, less than half of what is claimed.
-    value = infinite(x, z)
-    x, z, _ = _arguments(x, z)
-    norms = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(z, axis=1)
-    return Estimate(value, (3 * x.shape[1] + 24) * ROUNDOFF * norms, "rounding bound")
+    # + 4 roundings <= (1.24 d + 8) u, less than half of what is claimed. Rows of far exponents are scaled before and
+    # the entries scaled back, so underflow is one rounding of the value and one of the bound, by half of 2^-1074 each.
+    x, z, alone = _arguments(x, z)
+    require("the Gram matrix with its error", _matrices(5.2, x, z), n=len(x))
+    value = infinite(x, None if alone else z)
+    bound = (3 * x.shape[1] + 24) * ROUNDOFF * np.outer(row_norms(scaled_rows(x)), row_norms(scaled_rows(z)))
+    error = products_scaled_back(bound, row_exponents(x), row_exponents(z)) + SMALLEST
+    return Estimate(value, error, "rounding bound", Rigour.ENCLOSED)
+
+
+def _matrices(count: float, x: np.ndarray, z: np.ndarray) -> Callable[[int], float]:
+    """Bytes of so many matrices with a row for each of n samples; count: measured, at the most."""
+    return lambda n: 8 * count * n * (n if x is z else len(z))
 
 
 class _Rows(NamedTuple):

@@ -19,6 +19,7 @@ def fill(out: np.ndarray, left: np.ndarray, right: np.ndarray, alone: bool, stee
     """out[i, j] = x_i.z_j (pi - angle) / (2 pi), in place; the diagonal is left to the caller where z is x.
 
     Args:
+        out: (n, p), overwritten. repair: gives entries (i, j) anew, to full accuracy.
         left, right: rows x_i and z_j, whose norms neither overflow nor vanish when they are squared. alone: right is
             left; one triangle is computed and mirrored.
         steep: where |cosine| is above this, arccos loses digits and the entries are those of `repair(i, j)`.

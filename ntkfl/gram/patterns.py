@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ntkfl.gram.error_free import dot_product, scaled_rows
+from ntkfl.gram.error_free import dot_product, row_exponents, scaled_rows
 from ntkfl.problem import checked_inputs
 
 EPSILON = 2.0**-52
+TINY = 2.0**-1022  # numbers below it have fewer bits
 _ENTRIES = 2**22  # of a block of pre-activations (32 MiB)
 CACHED = 2**18  # entries of a block of float32 products (1 MiB)
 SINGLE = 1024  # features up to which a float32 product leaves few signs undecided
@@ -90,6 +91,9 @@ def doubtful(
     The uncertainty is the rounding bound (d + 2) eps |u_r| |x_i| of the float64 dot product plus error |x_i|, where
     the weights are known to within `error` (Euclidean norm per neuron, a number or shape (m,)).
 
+    Args:
+        x: samples. u: hidden weights. error: how far each neuron's weights may be from these.
+
     Raises:
         ValueError: as `activations`, or a negative or NaN error.
     """
@@ -97,10 +101,10 @@ def doubtful(
     error = np.broadcast_to(np.asarray(error, float), len(u))
     if not (error >= 0).all():
         raise ValueError(f"error is {error.min()}; the radius within which weights are known must be 0 or more")
-    norms, count = np.linalg.norm(x, axis=1)[:, None], np.zeros(len(x), int)
+    count = np.zeros(len(x), int)
     for block in neuron_blocks(len(x), len(u)):
-        dot, bound = _dots(x, u[block])
-        count += (np.abs(dot) <= bound + error[block] * norms * (1 + EPSILON)).sum(axis=1)
+        dot, bound, reach = _dots_and_reach(x, u[block], error[block])
+        count += (np.abs(dot) <= bound + reach).sum(axis=1)
     return count
 
 
@@ -110,6 +114,9 @@ def safe_neurons(x: Float[np.ndarray, "n d"], u0: Float[np.ndarray, "m d"], radi
     The complement is A_ir: -R |x_i| <= u0_r . x_i < R |x_i|. A neuron that float64 cannot place on either side of
     these ends counts as unsafe, so that every neuron listed is safe.
 
+    Args:
+        x: samples. u0: hidden weights at the start. radius: R, in the units of the weights.
+
     Raises:
         ValueError: as `activations`, or a negative or NaN radius.
     Source: FL-NTK, Definition of Q_i and Eq (11).
@@ -117,9 +124,9 @@ def safe_neurons(x: Float[np.ndarray, "n d"], u0: Float[np.ndarray, "m d"], radi
     x, u0 = checked_network(x, u0)
     if not radius >= 0:
         raise ValueError(f"radius is {radius!r}; it must be 0 or more")
-    reach, out = radius * np.linalg.norm(x, axis=1)[:, None], np.empty((len(x), len(u0)), bool)
+    out = np.empty((len(x), len(u0)), bool)
     for block in neuron_blocks(len(x), len(u0)):
-        dot, bound = _dots(x, u0[block])
+        dot, bound, reach = _dots_and_reach(x, u0[block], radius)
         out[:, block] = (dot >= reach + bound) | (dot < -reach - bound)
     return out
 
@@ -138,6 +145,15 @@ def checked_network(x, u) -> tuple[np.ndarray, np.ndarray]:
     if not np.isfinite(u).all():
         raise ValueError(f"the hidden weights of neuron {np.argwhere(~np.isfinite(u))[0][0]} are not finite")
     return x, u
+
+
+def _dots_and_reach(x: np.ndarray, u: np.ndarray, radius: np.ndarray | float) -> tuple[np.ndarray, ...]:
+    """`_dots` of scaled rows, and at least radius |x_i| on their scale, to be compared with x_i . u_r."""
+    exponents, x = row_exponents(u), scaled_rows(x)
+    with np.errstate(over="ignore", under="ignore"):
+        scaled = np.ldexp(np.broadcast_to(radius, exponents.shape), -exponents)
+    scaled = np.where((np.asarray(radius) > 0) & (scaled < TINY), TINY, scaled)
+    return *_dots(x, scaled_rows(u)), np.linalg.norm(x, axis=1)[:, None] * scaled * (1 + EPSILON)
 
 
 def _dots(x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

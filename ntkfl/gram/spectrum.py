@@ -9,10 +9,14 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
+from ntkfl import interruption
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
+from ntkfl.gram.error_free import SMALLEST
+from ntkfl.memory import require
 
 ROUNDOFF = 2.0**-53
+FAR = 200  # exponents of the largest entry beyond which the matrix is scaled: squares neither vanish nor overflow
 BALLS_UP_TO = 200  # rows; a fifth of a second in balls
 LANCZOS_FROM = 2000  # rows; below, one eigenvector of a dense solver is as fast
 _ENTRIES = 2**17  # of a block of rows
@@ -27,19 +31,47 @@ def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
     entry errors of an Estimate enter by Weyl's inequality.
 
     Raises:
-        ValueError: not a square matrix, an entry that is not finite, or not symmetric beyond rounding.
+        ValueError: not a square matrix, an entry that is not finite, not symmetric beyond rounding, or an eigenvalue
+            beyond float64.
     Source: S. M. Rump, Verification of positive definiteness, BIT 46 (2006) 433-452.
     """
+    exponent = _exponent(h)
+    if abs(exponent) > FAR:
+        return _scaled_back(smallest_eigenvalue(_scaled(h, -exponent)), exponent)
     middle, radius = _symmetric(h)
+    require("the smallest eigenvalue", lambda n: 8 * 1.1 * n * n, n=len(middle))
     inner = _by_balls(middle) if len(middle) <= BALLS_UP_TO else _by_cholesky(middle)
-    return Estimate(inner.value, np.nextafter(inner.error + radius, np.inf), inner.method)
+    rigour = max(inner.rigour, h.rigour) if isinstance(h, Estimate) else inner.rigour
+    return Estimate(inner.value, np.nextafter(inner.error + radius, np.inf), inner.method, rigour)
 
 
 def largest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
     """An enclosure of the largest eigenvalue of a symmetric matrix, that of h; see `smallest_eigenvalue`."""
-    negative = Estimate(-h.value, h.error, h.method) if isinstance(h, Estimate) else -np.asarray(h, float)
-    inner = smallest_eigenvalue(negative)
-    return Estimate(-inner.value, inner.error, inner.method)
+    negative = -h if isinstance(h, Estimate) else -np.asarray(h, float)
+    return -smallest_eigenvalue(negative)
+
+
+def _exponent(h: np.ndarray | Estimate) -> int:
+    """The e for which the largest entry or error is in [2^(e-1), 2^e); 0 where one is not finite."""
+    parts = (h.value, h.error) if isinstance(h, Estimate) else (np.asarray(h, float),)
+    largest = max((float(max(part.max(initial=0.0), -part.min(initial=0.0))) for part in parts), default=0.0)
+    return int(np.frexp(largest)[1]) if np.isfinite(largest) else 0
+
+
+def _scaled(h: np.ndarray | Estimate, exponent: int) -> Estimate:
+    """2^exponent h, exactly but for what underflows, which is added to the error."""
+    value, error = (h.value, h.error) if isinstance(h, Estimate) else (np.asarray(h, float), np.zeros(()))
+    underflow = SMALLEST if exponent < 0 else 0.0
+    with np.errstate(under="ignore"):
+        return Estimate(np.ldexp(value, exponent), np.ldexp(error, exponent) + underflow, getattr(h, "method", "exact"))
+
+
+def _scaled_back(found: Estimate, exponent: int) -> Estimate:
+    with np.errstate(over="ignore", under="ignore"):
+        value, error = np.ldexp(found.value, exponent), np.ldexp(found.error, exponent) + SMALLEST
+    if not np.isfinite(value + error):
+        raise ValueError(f"the eigenvalue is {found} times 2^{exponent}, beyond float64; rescale the matrix")
+    return Estimate(value, error, found.method)
 
 
 def _symmetric(h: np.ndarray | Estimate) -> tuple[np.ndarray, float]:
@@ -97,9 +129,8 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
     quotient = (v @ (h @ v)) / square
     upper = quotient + 1.01 * (3 * n + 10) * ROUNDOFF * size / square
     margin = _backward_error(h, np.diag(h) - quotient)
-    if not np.isfinite(quotient - 4**64 * margin):
-        raise ValueError(f"the entries reach {np.abs(h).max():.3g}; their products overflow: rescale the matrix")
     while True:
+        interruption.check()
         shift = quotient - margin
         diagonal = np.diag(h) - shift
         shifted = h.T.copy(order="F")  # in LAPACK's order, so that it is factored in place
@@ -109,7 +140,7 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
             margin *= 4
             continue
         lower = np.nextafter(shift - _backward_error(h, diagonal), -np.inf)
-        return Estimate.between(lower, np.nextafter(upper, np.inf), "Cholesky with its backward error")
+        return Estimate.between(lower, np.nextafter(upper, np.inf), "Cholesky with its backward error", Rigour.ENCLOSED)
 
 
 def _lowest_vector(h: np.ndarray) -> np.ndarray:

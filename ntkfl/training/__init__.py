@@ -1,9 +1,9 @@
 """Federated training in PyTorch: every method of the papers as four composable seams, batched over clients."""
 
+from ntkfl.training.engine.federation import Federation, State
+from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.federation import Federation, State
 from ntkfl.training.kept_run import load_run
-from ntkfl.training.local_plan import LocalWork
 from ntkfl.training.method import Method
 from ntkfl.training.model import Model
 from ntkfl.training.training_run import Run, run

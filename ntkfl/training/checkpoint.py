@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ntkfl.training.federation import State
+from ntkfl.training.engine.federation import State
 from ntkfl.training.tree import Tree, flatten, tree_map
 
 KIND = "ntkfl training run, version 1"

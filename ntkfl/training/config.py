@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from ntkfl.data.user_files import SUFFIXES
 from ntkfl.extensions import is_file
 from ntkfl.nearest_name import did_you_mean
 from ntkfl.training.datasets.glue import TASKS
@@ -39,12 +40,17 @@ EPOCHS = 3  # in FedGuCci
 EXCLUSIVE = "epochs", "local_steps"
 
 
+def is_data_file(spec: str) -> bool:
+    """Whether data are named by the path of a file of rows."""
+    return Path(spec).suffix.lower() in SUFFIXES
+
+
 class RunConfig(BaseModel):
     """Everything that decides a run; each key is an option of `ntkfl train` and an argument of `run`.
 
     Keys left out take their defaults, some of which depend on the method, the data or the optimizer: a RunConfig
     always holds the values that are used. `ima_start` below 1 is a share of the rounds and is kept as a round; the
-    path of a method's file is kept as an absolute one.
+    paths of files, of the method and of data, are kept as absolute ones, so that a run may be resumed from anywhere.
 
     Raises:
         pydantic.ValidationError, a ValueError; `checked` turns it into one sentence a fault.
@@ -101,6 +107,10 @@ class RunConfig(BaseModel):
         given = {key: value for key, value in given.items() if value is not None}
         if isinstance(method := given.get("method"), str) and is_file(method):
             given["method"] = str(Path(method).resolve())
+        if isinstance(data := given.get("data"), str) and is_data_file(data):
+            given["data"] = str(Path(data).resolve())
+        if isinstance(path := given.get("path"), str):
+            given["path"] = str(Path(path).resolve())
         defaults = dict(DEFAULTS_OF.get(str(given.get("method")), {}))
         if any(key in given for key in EXCLUSIVE):
             defaults = {key: value for key, value in defaults.items() if key not in EXCLUSIVE}

@@ -21,6 +21,7 @@ def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, l
     size of U after every step, and D, of order m^(-1/2), is what statements about movements measure.
 
     Args:
+        device: of the parameters.
         weights: hidden U (m, d), signs (m,). linearised: patterns frozen at U: the network linearised in its weights.
 
     Source: FL-NTK, section 3 (Eq 1) and Algorithm 1.

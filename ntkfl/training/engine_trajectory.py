@@ -10,15 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ntkfl.algorithm1 import checked_weights, keep_rounds
-from ntkfl.exact_dynamics import warn_if_unstable
+from ntkfl.algorithm1.simulation import checked_weights, keep_rounds
+from ntkfl.limit.algorithm1_limit import warn_if_unstable
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.training.devices import provenance_on, torch_device
 from ntkfl.training.displaced_network import MOVED
-from ntkfl.training.federation import State
+from ntkfl.training.engine.devices import provenance_on, torch_device
+from ntkfl.training.engine.federation import State
+from ntkfl.training.engine.watched_clients import WATCHED, longest_row, watched
 from ntkfl.training.method import Method
+from ntkfl.training.optimizers import Optimizer
 from ntkfl.training.tree import Tree
-from ntkfl.training.watched_clients import WATCHED, longest_row, watched
 from ntkfl.training.wide_training import wide_federation
 from ntkfl.trajectory import Trajectory
 
@@ -33,12 +34,14 @@ def engine_trajectory(
     keep: Iterable[int] = (),
     linearised: bool = False,
     movements: bool = True,
+    optimizer: Optimizer | None = None,
 ) -> Trajectory:
     """Run `setup.rounds` rounds of federated training, all clients, full-batch steps, in float64 on a torch device.
 
     Args:
+        problem, setup, weights, keep, linearised, movements: as of `ntkfl.simulate`, which computes the same.
         device: cpu, cuda or cuda:NUMBER. The other arguments are those of `ntkfl.simulate`, which computes the same.
-        method: default: Algorithm 1 of FL-NTK; see `wide_federation`.
+        method, optimizer: default: Algorithm 1 of FL-NTK, plain gradient descent; see `wide_federation`.
 
     Raises:
         ValueError: as `simulate`, `torch_device` and `Federation`.
@@ -47,7 +50,8 @@ def engine_trajectory(
     weights = checked_weights(problem, setup, weights)
     kept_rounds, place = keep_rounds(keep, setup.rounds), torch_device(device)
     limit = warn_if_unstable(problem, setup) if method is None else None
-    federation = wide_federation(problem, setup, weights, device=place, method=method, linearised=linearised)
+    how: dict[str, Any] = {"method": method, "linearised": linearised, "optimizer": optimizer}
+    federation = wide_federation(problem, setup, weights, device=place, **how)
     widest, rows = int(np.bincount(problem.owner).max()), MOVED if movements else None
     federation = replace(federation, method=watched(federation.method, setup.local_steps, widest, rows))
     x = federation.data.x

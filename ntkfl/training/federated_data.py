@@ -67,7 +67,12 @@ class FederatedData:
 
     @classmethod
     def from_problem(cls, problem: Problem, dtype: torch.dtype = torch.float64, classes: bool = False) -> FederatedData:
-        """The same samples and clients; with `classes`, one-hot or +-1 labels become integers."""
+        """The same samples and clients; with `classes`, one-hot or +-1 labels become integers.
+
+        Args:
+            problem: samples, labels and owners. dtype: of the inputs, and of labels that stay real.
+            classes: whether y, one-hot (n, C) or ±1 (n,), becomes 0..C-1 or 0, 1.
+        """
         labels = [problem.y, problem.y_test]
         count = None
         if classes:

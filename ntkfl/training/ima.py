@@ -24,6 +24,7 @@ def averaged(
     that belongs to it is `schedules.MildExploration`.
 
     Args:
+        method: any whose server keeps a model.
         window: P; from the start on, no more models than there are. start: t_s; .75 of all rounds in the paper.
         order: average what the server's rule computes, as printed; or, as released for adaptive servers, the means of
             the clients' models, towards which the server's rule then steps.

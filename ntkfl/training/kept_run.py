@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ntkfl.training.assembly import federation as assembled
 from ntkfl.training.checkpoint import restored
 from ntkfl.training.config import checked
+from ntkfl.training.engine.assembly import federation as assembled
+from ntkfl.training.engine.measurement import loss_unit
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.measurement import loss_unit
 from ntkfl.training.method import Method
-from ntkfl.training.metrics import Row, read_rows
+from ntkfl.training.metrics import Row, read_rows, require_unaltered
 from ntkfl.training.model import Model
 from ntkfl.training.run_folder import RunFolder
 from ntkfl.training.training_run import Run, data_digest, method_file, require_objects
@@ -26,11 +26,13 @@ def load_run(
     """The run in a folder as it was after the last round that was kept; nothing is trained, nothing is written.
 
     Args:
+        folder: where the run was kept.
         method, data, model: those of its parts that were objects of yours, of which a folder keeps the name only.
 
     Raises:
         FileNotFoundError: the folder has no run.
-        ValueError: a damaged run; an object that is not given; data or a method's file that have changed since.
+        ValueError: a damaged run, or altered metrics; an object that is not given; data or a method's file that have
+            changed since.
     """
     kept = RunFolder(Path(folder))
     stored = kept.load()
@@ -46,4 +48,5 @@ def load_run(
     rows: list[Row] = []
     if state.rounds:  # else it may have been stopped before there was a table
         rows = read_rows(kept.metrics, loss_unit(federation.data), state.rounds)
+        require_unaltered(rows, stored.run, kept.metrics)
     return Run(config, federation, state, tuple(rows), kept.path)

@@ -18,6 +18,7 @@ from ntkfl.training.tree import Params, Tree, tree_map
 
 Weighting = Literal["size", "uniform"]
 Loss = Callable[[Params], Tensor]
+Relocation = Callable[[Params], Params]
 
 
 class Batch(NamedTuple):
@@ -114,19 +115,49 @@ class LocalRule:
         return broadcast["model"]
 
     def begin(self, kept: Tree, broadcast: Tree, full_gradient: Params) -> Tree:
-        """What it carries through the round, as `Step.client`; the full gradient is {} where none is needed."""
+        """What it carries through the round, as `Step.client`; the full gradient is {} where none is needed.
+
+        Args:
+            kept: what the client keeps between rounds. broadcast: what the server sent. full_gradient: by parameter, or
+                {}.
+        """
         return kept
 
     def correct(self, gradient: Params, params: Params, step: Step) -> Params:
-        """The gradient as the optimizer gets it: before weight decay is added, before momentum."""
+        """The gradient as the optimizer gets it: before weight decay is added, before momentum.
+
+        Args:
+            gradient: the gradient rule's. params: where the client is. step: what else it may look at.
+        """
         return gradient
 
     def after_step(self, model: Model, before: Params, params: Params, batch: Batch, step: Step) -> tuple[Params, Tree]:
-        """What happens after the optimizer's steps on a batch: the parameters and what the client carries on."""
+        """What happens after the optimizer's steps on a batch: the parameters and what the client carries on.
+
+        Args:
+            model: whose features and head are used. before, params: the parameters before and after. batch: the
+                samples.
+            step: what else it may look at; `step.client` is what the client carries.
+        """
         return params, step.client
 
+    def relocation(self, model: Model, x: Tensor, end: Params, broadcast: Tree, now: Round) -> Relocation | None:
+        """What moves the client's model to another point of the same function when its steps are over; None: it stays.
+
+        Outside vmap, one client at a time. An optimizer's state that stays with the client moves along.
+
+        Args:
+            model: whose function stays. x: a sample's inputs, (1, ...). end: the client's parameters after its steps.
+            broadcast: what it received. now: the round.
+        """
+        return None
+
     def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
-        """What is sent to the server, by name, and what the client keeps."""
+        """What is sent to the server, by name, and what the client keeps.
+
+        Args:
+            client: what it carries at the end. broadcast: what the server sent. end: the round in sums.
+        """
         return {"difference": end.difference}, client
 
 
@@ -148,7 +179,11 @@ class ServerRule:
         return {"model": params}
 
     def prepared(self, state: Tree, model: Model, data: FederatedData) -> Tree:
-        """That state with what takes the model's or the data's shape: class anchors in feature space, say."""
+        """That state with what takes the model's or the data's shape: class anchors in feature space, say.
+
+        Args:
+            state: as of `initial`. model, data: what is trained, and on what.
+        """
         return state
 
     def broadcast(self, state: Tree, number: int) -> Tree:
@@ -156,7 +191,12 @@ class ServerRule:
         return state
 
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
-        """The state after the round."""
+        """The state after the round.
+
+        Args:
+            state: before the round. means: sum_i p_i upload_i of each upload, by name. now: which round, and of how
+                many clients.
+        """
         raise NotImplementedError
 
 
@@ -175,7 +215,11 @@ class Average(ServerRule):
 
 
 def moved(params: Params, direction: Params, scale: float = 1.0) -> Params:
-    """params + scale * direction."""
+    """params + scale * direction.
+
+    Args:
+        params, direction: of one structure. scale: a number.
+    """
     return tree_map(lambda w, d: w + scale * d, params, direction)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 NAN = float("nan")
+ROWS = "metrics"  # their digest's name in a checkpoint
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,16 @@ def header(loss: str) -> list[str]:
 def read_rows(path: Path, loss: str, last: int) -> list[Row]:
     """The rows of rounds 0..last; later ones, and a line cut off after them, are left out.
 
+    Args:
+        path: the CSV file. loss: the name of the loss, which is in the header. last: round of the last row, from 0.
+
     Raises:
         OSError: no such file. ValueError: another header, a row that is missing or not numbers.
     """
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} is missing, and the checkpoint beside it is of round {last}: put it back, or begin another run"
+        )
     with path.open(newline="", encoding="utf-8") as file:
         lines = csv.reader(file)
         if next(lines, None) != header(loss):
@@ -102,6 +111,29 @@ def read_rows(path: Path, loss: str, last: int) -> list[Row]:
     if len(rows) <= last:
         raise ValueError(f"{path} ends with round {len(rows) - 1}; the checkpoint is of round {last}")
     return rows
+
+
+def rows_digest(rows: Sequence[Row]) -> str:
+    """SHA-256 of rows as they stand in the file, but for the seconds, in which two runs of one seed differ."""
+    lines = [",".join(_cells(replace(row, seconds=0.0))) for row in rows]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def require_unaltered(rows: Sequence[Row], run: Mapping[str, Any], path: Path) -> None:
+    """Refuse rows that are not those of the checkpoint (one of an older version has no word of them).
+
+    Args:
+        rows: of rounds 0 to the checkpoint's. run: what the checkpoint says of the run. path: of the rows, for the
+            message.
+
+    Raises:
+        ValueError: so it is.
+    """
+    if run.get(ROWS) not in (None, rows_digest(rows)):
+        raise ValueError(
+            f"{path} was altered: its rows up to round {len(rows) - 1} are not those that were written beside the "
+            "checkpoint; put it back, or begin another run"
+        )
 
 
 def columns(rows: Sequence[Row]) -> Mapping[str, np.ndarray]:

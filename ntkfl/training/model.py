@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ntkfl.memory import TooLittleMemory
+from ntkfl.training.parameter_memory import require_parameters
 from ntkfl.training.tree import Params
 
 
@@ -42,12 +44,21 @@ def from_modules(
 ) -> Model:
     """A model from two modules, body and head, as `make` builds them; drawn on the CPU, so alike on every device.
 
+    Args:
+        name: of the model. make: draws new modules, body and head. dtype, device: of the parameters.
+
     Raises:
         ValueError: a module with buffers (running statistics of BatchNorm cannot be averaged: use GroupNorm or none),
             with dropout, or without parameters in the head.
     """
-    with torch.device("meta"):  # only their structure is used: no memory, and no numbers drawn
-        body, head = make()
+    try:
+        with torch.device("meta"):  # only their structure is used: no memory, and no numbers drawn
+            body, head = make()
+    except (RuntimeError, TypeError) as error:
+        if "verflow" not in str(error):
+            raise
+        raise TooLittleMemory(f"the model {name} has more numbers in a layer than can be counted") from None
+    require_parameters(name, sum(w.numel() for part in (body, head) for w in part.parameters()), dtype, device)
     for module in (body, head):
         refuse_state(name, module)
     head_names = tuple(f"head.{key}" for key, _ in head.named_parameters())

@@ -1,4 +1,4 @@
-"""Losses of a batch: cross-entropy for classes, its logits shifted by class counts or not; halved squares."""
+"""Losses of a batch: cross-entropy for classes, its logits shifted by class counts or not; halved squares, logistic."""
 
 from __future__ import annotations
 
@@ -64,6 +64,14 @@ class HalfSquares:
     def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
         squares = half_squares(model.outputs(params, batch.x), batch.y)
         return batch.mean(squares) if self.reduction == "mean" else (squares * batch.real).sum()
+
+
+@dataclass(frozen=True)
+class LogisticLoss:
+    """log(1 + exp(-y f(x))) for labels y = -1 and +1, summed over the batch."""
+
+    def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+        return (functional.softplus(-batch.y * model.outputs(params, batch.x)) * batch.real).sum()
 
 
 def cross_entropies(outputs: Tensor, classes: Tensor) -> Tensor:

@@ -22,7 +22,13 @@ class Optimizer(Protocol):
         ...
 
     def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
-        """Change params and state in place; only the rows in `active` (clients,), all of them if it is None."""
+        """Change params and state in place; only the rows in `active` (clients,), all of them if it is None.
+
+        Args:
+            params, gradient: a row a client, (clients, ...). state: of the same rows, as of `initial`. rate: the step
+                size.
+            active: whether a client's step is real; rows of others stay as they are.
+        """
         ...
 
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
@@ -34,7 +40,7 @@ class Optimizer(Protocol):
 
 
 @dataclass(frozen=True)
-class SGD:
+class SGD(Optimizer):
     """v <- momentum v + g + weight_decay w; w <- w - rate v.
 
     Args:
@@ -84,7 +90,7 @@ class SGD:
 
 
 @dataclass(frozen=True)
-class Adam:
+class Adam(Optimizer):
     """Adam with bias correction, its weight decay added to the gradient (Kingma & Ba 2015)."""
 
     first: float = 0.9

@@ -74,8 +74,11 @@ class RunFolder:
         Raises:
             BlockingIOError: another run is under way in it, or has been since this object was made.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise type(error)(f"cannot keep a run in {self.path}: {error.strerror}; name another folder") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

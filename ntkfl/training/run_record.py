@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ntkfl.training.checkpoint import Checkpoint
-from ntkfl.training.federation import State
-from ntkfl.training.metrics import MetricsFile, Row
+from ntkfl.training.engine.federation import State
+from ntkfl.training.metrics import ROWS, MetricsFile, Row, rows_digest
 from ntkfl.training.run_folder import RunFolder
 
 
@@ -43,6 +43,8 @@ class RunRecord:
         self.close: Callable[[], object] = lambda: None
         if folder:
             self.close = weakref.finalize(self, os.close, folder.lock())  # closes once, at the latest with this object
+            if folder.checkpoint.is_file():  # before the checkpoint, so that it never tells of fewer rounds
+                folder.describe(run["config"])
             self.keep()
             folder.describe(run["config"])
             self._file = MetricsFile(folder.metrics, loss, self.rows)
@@ -59,5 +61,6 @@ class RunRecord:
     def keep(self) -> None:
         """Write the last state, unless that has been done."""
         if self._folder and self._state is not self._kept:
-            Checkpoint(self._state, self._run, self._provenance).save(self._folder.checkpoint)
+            run = self._run | {ROWS: rows_digest(self.rows)}
+            Checkpoint(self._state, run, self._provenance).save(self._folder.checkpoint)
             self._kept = self._state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import tomllib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,19 +15,20 @@ from typing import Any
 import numpy as np
 import torch
 
-from ntkfl import extensions
-from ntkfl.training.assembly import federation as assembled
+from ntkfl import extensions, interruption
 from ntkfl.training.checkpoint import Checkpoint, restored, tensors_digest
-from ntkfl.training.config import RunConfig, checked
-from ntkfl.training.devices import device_name, torch_device
+from ntkfl.training.config import RunConfig, checked, is_data_file, read_toml
+from ntkfl.training.engine.assembly import federation as assembled
+from ntkfl.training.engine.devices import device_name, torch_device
+from ntkfl.training.engine.federation import Federation, State
+from ntkfl.training.engine.measurement import loss_unit, measured
+from ntkfl.training.engine.round_memory import require_round
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.federation import Federation, State
-from ntkfl.training.measurement import loss_unit, measured
 from ntkfl.training.method import Method
 from ntkfl.training.methods import brought_by
-from ntkfl.training.metrics import Row, columns, read_rows
+from ntkfl.training.metrics import Row, columns, read_rows, require_unaltered
 from ntkfl.training.model import Model
-from ntkfl.training.run_folder import RunFolder, differing
+from ntkfl.training.run_folder import CONFIG, RunFolder, as_toml, differing
 from ntkfl.training.run_record import RunRecord
 from ntkfl.training.tree import Params
 from ntkfl.trajectory import provenance
@@ -87,6 +89,7 @@ class PreparedRun:
             if not self.record.rows:
                 self.record.add(measured(self.federation, state, config.train_loss), state)
             while state.rounds < config.rounds:
+                interruption.check()
                 begun = time.perf_counter()
                 result = self.federation.round(state, keep_ends=config.client_accuracy)
                 seconds = time.perf_counter() - begun
@@ -110,7 +113,13 @@ def run(
     progress: Progress | None = None,
     **keys: Any,
 ) -> Run:
-    """Train, and measure after every round: `prepared` and then `PreparedRun.train`."""
+    """Train, and measure after every round: `prepared` and then `PreparedRun.train`.
+
+    Args:
+        method, data, model: names, or objects of yours, as `prepared` takes them.
+        progress: called with every new row and the number of rounds.
+        keys: out, resume and checkpoint_every of `prepared`, and the other keys of `RunConfig`.
+    """
     return prepared(method, data, model, **keys).train(progress)
 
 
@@ -149,6 +158,8 @@ def prepared(
     given = named | {name: f"<{thing.name}>" for name, thing in objects.items()} | keys
     folder = None if out is None else RunFolder(Path(out))
     stored = folder.load() if folder and resume else None
+    if stored and folder:
+        given = _edited(folder, stored) | {key: value for key, value in given.items() if value is not None}
     config = checked(given) if stored is None else _resumed(stored, given)
     if folder and stored is None:
         folder.require_free(config.model_dump())
@@ -171,10 +182,12 @@ def prepared(
         start = restored(stored.state, start)
         if start.rounds:  # else it may have been stopped before there was a table
             rows = read_rows(folder.metrics, unit, start.rounds)
+            require_unaltered(rows, stored.run, folder.metrics)
         if stored.provenance["versions"] != made["versions"]:
             warnings.warn(
                 f"the run in {folder.path} was begun with other versions; it goes on, not bitwise", stacklevel=2
             )
+    require_round(federation, start)
     record = RunRecord(folder, checkpoint_every, identity, made, unit, start, rows)
     return PreparedRun(config, federation, start, record, folder.path if folder else None)
 
@@ -190,14 +203,35 @@ def require_objects(config: RunConfig, objects: Mapping[str, Any]) -> None:
             raise ValueError(f"the {name} of this run, {getattr(config, name)}, was an object; give it again")
 
 
+def _edited(folder: RunFolder, stored: Checkpoint) -> dict[str, Any]:
+    """What was changed in the folder's config.toml since it was written, if that is the number of rounds.
+
+    Raises:
+        ValueError: another key was changed, added or taken out, or the file is no TOML.
+    """
+    file = folder.path / CONFIG
+    if not file.is_file():
+        return {}
+    there, written = read_toml(file), tomllib.loads(as_toml(stored.run["config"]))
+    checked(there, where=f"{file}: ")
+    if key := differing(written, there):
+        raise ValueError(
+            f"{file}: {key} is {there.get(key, 'left out')!r}, and {written.get(key, 'nothing')!r} in the run that is "
+            "resumed; only rounds may change: put it back, or begin another run in another folder"
+        )
+    return {} if there.get("rounds") == written["rounds"] else {"rounds": there["rounds"]}
+
+
 def _resumed(stored: Checkpoint, given: Mapping[str, Any]) -> RunConfig:
     """The stored configuration, and of what is given the number of rounds.
 
     Raises:
         ValueError: another key differs, or there are fewer rounds than are done.
     """
-    before, done = stored.run["config"], stored.state.rounds
+    before, done = checked(stored.run["config"]).model_dump(), stored.state.rounds
+    moved = {"path", "data"} if is_data_file(before["data"]) else {"path"}  # the samples are compared themselves
     config = checked(before | {key: value for key, value in given.items() if value is not None})
+    before |= {key: getattr(config, key) for key in moved if before[key] is not None}
     if key := differing(before, config.model_dump()):
         here = getattr(config, key)
         raise ValueError(f"{key} is {here!r}, and {before[key]!r} in the run that is resumed; only rounds may change")

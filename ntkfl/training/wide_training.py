@@ -8,11 +8,12 @@ import torch
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.training.displaced_network import MOVED, displaced_network
+from ntkfl.training.engine.federation import Federation
+from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.federation import Federation
-from ntkfl.training.local_plan import LocalWork
 from ntkfl.training.method import Method
 from ntkfl.training.methods import fl_ntk
+from ntkfl.training.optimizers import SGD, Optimizer
 from ntkfl.training.schedules import Exponential
 from ntkfl.training.tree import Params
 
@@ -28,19 +29,24 @@ def wide_federation(
     method: Method | None = None,
     linearised: bool = False,
     participation: float = 1.0,
+    optimizer: Optimizer | None = None,
 ) -> Federation:
     """Rounds of `setup.local_steps` full-batch steps on the network with these initial weights, in float64.
 
     Args:
+        problem: data. setup: local steps, step sizes and rounds. weights: hidden (m, d) and signs (m,). device:
+            torch's.
         method: default: Algorithm 1 of FL-NTK. Another one has its own server, so `setup.eta_global` is not used; its
             objective is one for real labels, as Algorithm 1's `HalfSquares("sum")`.
         linearised: patterns frozen at the start. participation: share of the clients in each round.
+        optimizer: of the clients, begun anew each round; default: plain gradient descent.
     """
     return Federation(
         displaced_network(weights, device, linearised=linearised),
         FederatedData.from_problem(problem).to(device, torch.float64),
         method or fl_ntk.method(server_rate=setup.eta_global),
         Exponential(setup.eta_local),
+        optimizer or SGD(),
         work=LocalWork(batch_size=None, steps=setup.local_steps),
         participation=participation,
         seed=setup.seed,

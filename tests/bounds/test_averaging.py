@@ -8,15 +8,15 @@ from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bounds.averaging.cases.kernel_ladder import ONCE, SQUARED, KernelLadder, kernel_ladder_draws
+from bounds.averaging.cases.scale_ladder import SCALES, ScaleLadder, scale_ladder_draws
+from bounds.averaging.cases.shared_starts import SharedStarts, shared_start_draws
 from bounds.averaging.i7 import blocks
 from bounds.averaging.i11 import NoisyQuadratic, NoisyQuadraticDraw
-from bounds.ensemble_draws import MOST, ensemble_draws, inputs
-from bounds.ensembles import Ensemble, ball_array, estimated, squared
-from bounds.kernel_ladder import ONCE, SQUARED, KernelLadder, kernel_ladder_draws
+from bounds.cases.ensemble_draws import MOST, ensemble_draws, inputs
+from bounds.cases.ensembles import Ensemble, ball_array, estimated, squared
 from bounds.listing import get
 from bounds.options import Options
-from bounds.scale_ladder import SCALES, ScaleLadder, scale_ladder_draws
-from bounds.shared_starts import SharedStarts, shared_start_draws
 from bounds.statement import Form, Outcome
 from ntkfl.connectivity.network import TwoLayer, combination
 from ntkfl.problem import Problem
@@ -290,7 +290,7 @@ def test_no_form_that_holds_is_violated_by_a_generic_case(family):
     def check(case):
         for name in FAMILIES[family]:
             statement = get(f"averaging/{name}")
-            for form in (form for form, outcome in statement.recorded.items() if outcome is Outcome.HOLDS):
+            for form in (form for form, claim in statement.forms.items() if claim.recorded is Outcome.HOLDS):
                 if all(h.met(case) for h in statement.required(form)):
                     admitted.add(name)
                     try:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.bounded_sum import BoundedSum, BoundedSumDraw, exact
+from bounds.cases.bounded_sum import BoundedSum, BoundedSumDraw, exact
 
 SUMS = st.builds(
     BoundedSum,

@@ -2,16 +2,16 @@
 
 import importlib
 import pkgutil
+import sys
 from types import SimpleNamespace
 
 import pytest
 
 import bounds.fl_ntk
 import bounds.papers
-from bounds.formula import Nature
 from bounds.listing import catalogue, get
 from bounds.papers import PAPERS, own, slug
-from bounds.statement import Form, Kind, Outcome
+from bounds.statement import Form, Kind, Nature, Outcome
 
 # id, form, kind, outcome found, nature of the difference: rows of the project's list of statements, which is the
 # authority on names and outcomes and is not part of the repository
@@ -61,6 +61,7 @@ fl-ntk/X.8,repaired,equality,holds,
 fl-ntk/C.8,stated,upper,holds,
 fl-ntk/X.4,repaired,equality,holds,
 fl-ntk/X.3b,repaired,upper,holds,
+fl-ntk/X.3c,repaired,equality,holds,
 fl-ntk/X.7,repaired,existence,holds,
 fl-ntk/X.5,repaired,existence,holds,
 fl-ntk/K1-is-GD,stated,equality,holds,
@@ -119,6 +120,9 @@ fl-ntk/X.10,repaired,rate,holds,
 fl-ntk/X.11,repaired,upper,holds,
 fl-ntk/X.12,repaired,upper,holds,
 fl-ntk/X.13,repaired,rate,holds,
+fl-ntk/X.14,repaired,equality,holds,
+fl-ntk/counts,stated,equality,holds,
+fl-ntk/H-inf,stated,equality,holds,
 fedgucci/F1,stated,definition,holds,
 fedgucci/F1b,stated,definition,holds,
 fedgucci/F2-lipschitz,stated,definition,violated,reading
@@ -216,6 +220,22 @@ fl-ntk/W-coefficient-gram,repaired,two-sided,holds,
 fl-ntk/W-coefficient-initial-output,repaired,two-sided,holds,
 fl-ntk/W-coefficient-total-movement,repaired,two-sided,holds,
 fl-ntk/W-coefficient-movement,repaired,lower,holds,
+fl-ntk/state-maps,repaired,equality,holds,
+fl-ntk/tuned-steps,repaired,equality,holds,
+fl-ntk/tuned-steps-grid,repaired,lower,holds,
+fl-ntk/block-conditioning,stated,lower,holds,
+fl-ntk/block-conditioning,repaired,lower,holds,
+fl-ntk/block-conditioning-jacobi,repaired,upper,holds,
+fl-ntk/second-moments,repaired,equality,holds,
+fl-ntk/mean-square,repaired,equality,holds,
+fl-ntk/mean-square-sides,repaired,upper,holds,
+fl-ntk/convex-loss,repaired,upper,holds,
+fl-ntk/convex-loss-recursion,repaired,equality,holds,
+fl-ntk/centralised,stated,equality,violated,substance
+fl-ntk/centralised,repaired,equality,holds,
+fl-ntk/centralised-order,repaired,rate,holds,
+fl-ntk/client-divergence,stated,rate,holds,
+fl-ntk/client-divergence,repaired,rate,holds,
 """
 ROWS = [tuple(line.split(",")) for line in (PROMISED.strip() + OWN.rstrip()).splitlines()]
 
@@ -225,7 +245,7 @@ def test_every_promised_form_is_there(identifier, form, kind, outcome, nature):
     statement = catalogue()[identifier]
     assert Form(form) in statement.forms
     assert statement.kind is Kind(kind)
-    assert statement.recorded[Form(form)] is Outcome(outcome)
+    assert statement.forms[Form(form)].recorded is Outcome(outcome)
     found = statement.forms[Form(form)].nature
     assert found is (Nature(nature) if nature else None)
 
@@ -261,10 +281,10 @@ def test_every_statement_says_what_it_needs_to(identifier):
     assert statement.says_left
     assert statement.source.label
     assert statement.mutants, "a statement without a mutant is not tested"
-    for form, outcome in statement.recorded.items():
-        if outcome is Outcome.VIOLATED:
-            assert statement.forms[form].nature is not None, "what differs must be named"
-            assert form in statement.witness, "a violated form is shown by a stored case"
+    for claim in statement.forms.values():
+        if claim.recorded is Outcome.VIOLATED:
+            assert claim.nature is not None, "what differs must be named"
+            assert claim.witness is not None, "a violated form is shown by a stored case"
     for hypothesis in (h for form in statement.forms for h in statement.required(form)):
         assert hypothesis.says
 
@@ -324,6 +344,16 @@ def test_a_statement_in_a_file_of_another_name_is_refused(monkeypatch):
 def test_an_id_given_twice_is_refused(monkeypatch):
     with pytest.raises(ValueError, match=r"two statements have the id p/B.12"):
         catalogue_of(monkeypatch, ("b_12", ["p/B.12", "p/B.12"]))
+
+
+def test_a_folder_that_names_its_paper_is_one(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "__init__.py").write_text('PAPER = "mine"\n')
+    (tmp_path / "cases").mkdir()
+    (tmp_path / "cases" / "__init__.py").write_text("")
+    monkeypatch.setattr(bounds, "__path__", [*bounds.__path__, str(tmp_path)])
+    assert bounds.papers._papers() == {**PAPERS, "mine": "bounds.mine"}
+    sys.modules.pop("bounds.mine"), sys.modules.pop("bounds.cases")
 
 
 def test_papers_are_those_of_the_folders():

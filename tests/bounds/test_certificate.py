@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-from bounds.fl_ntk.certificate import a_priori_certificate
+from bounds.fl_ntk.certificates.certificate import a_priori_certificate
 from ntkfl.gram.counts import changes_within
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
@@ -356,3 +356,17 @@ def test_several_outputs_are_refused():
     problem = Problem(np.eye(3), np.ones((3, 2)))
     with pytest.raises(ValueError, match=r"y has shape \(3, 2\); the certificate is for one output"):
         a_priori_certificate(problem, Setup(width=16), Weights(np.ones((16, 3)), np.ones(16)))
+
+
+@pytest.mark.parametrize("local_steps", [1, 4])
+def test_the_stable_step_meets_the_conditions_on_the_steps_and_a_larger_one_does_not(local_steps):
+    problem, setup = sphere(5, 6, 3), Setup(width=20000, eta_local=30.0, local_steps=local_steps)
+    weights = draw(setup.width, problem.d, setup.seed)
+    too_large = a_priori_certificate(problem, setup, weights)
+    assert too_large.width_needed is None and not too_large.certified
+    step = too_large.stable_step(setup)
+    holding = {}
+    for factor in (1.0, 1.1):
+        found = a_priori_certificate(problem, replace(setup, eta_local=factor * step), weights)
+        holding[factor] = any(all(c.holds for c in trial.conditions[:2]) for trial in found.trials)
+    assert holding == {1.0: True, 1.1: False}

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.anchor_window import AnchorWindowDraw
-from bounds.circle_neuron import CircleNeuron
-from bounds.cube_networks import CubeDraw, CubeNetworks, cube_draws
-from bounds.fedgucci.cube_terms import group_deviation
-from bounds.fedgucci.far_labels import FarLabelDraw
-from bounds.fedgucci.segment_terms import pair
-from bounds.loss_steepness import LossSteepness
-from bounds.low_loss_region import LowLossDraw, LowLossRegion
+from bounds.cases.cube_networks import CubeDraw, CubeNetworks, cube_draws
+from bounds.fedgucci.cases.anchor_window import AnchorWindowDraw
+from bounds.fedgucci.cases.circle_neuron import CircleNeuron
+from bounds.fedgucci.cases.loss_steepness import LossSteepness
+from bounds.fedgucci.cases.low_loss_region import LowLossDraw, LowLossRegion
+from bounds.fedgucci.cases.segment_terms import pair
+from bounds.fedgucci.cases.uniform_sum import UniformSum, UniformSumDraw
+from bounds.fedgucci.families.far_labels import FarLabelDraw
+from bounds.fedgucci.premises.cube_terms import group_deviation
 from bounds.options import Options
-from bounds.uniform_sum import UniformSum, UniformSumDraw
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import LOSSES
 from ntkfl.connectivity.network import TwoLayer

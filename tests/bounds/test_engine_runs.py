@@ -6,17 +6,17 @@ from functools import partial
 import numpy as np
 import pytest
 
+from bounds.cases.network_pair import NetworkPair
 from bounds.federated_run import FederatedDraw, federated_draws, federated_run
+from bounds.ladders.width_ladder import ladder_draws
 from bounds.listing import get
-from bounds.network_pair import NetworkPair
 from bounds.options import Options
 from bounds.statement import Form, Kind, Outcome
-from bounds.width_ladder import ladder_draws
+from ntkfl.algorithm1.reference import EXTENDED
 from ntkfl.connectivity.barrier import group_barrier, loss_barrier
 from ntkfl.connectivity.ensembles import ensemble_outputs
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
-from ntkfl.reference import EXTENDED
 from ntkfl.training.methods import fed_gucci
 from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.wide_training import networks, wide_federation
@@ -139,7 +139,7 @@ def test_wide_clients_have_no_barrier_and_average_as_those_of_a_linear_model():
 
 @pytest.mark.slow
 def test_a_rate_in_the_width_holds_on_the_engines_ladder(monkeypatch):
-    monkeypatch.setattr("bounds.width_ladder.federated_run", partial(federated_run, device="cpu"))
+    monkeypatch.setattr("bounds.ladders.width_ladder.federated_run", partial(federated_run, device="cpu"))
     statement = get("fl-ntk/lazy-weights")
     (family,) = ladder_draws(Options(), rounds=30)
     ladder = family.case(3)

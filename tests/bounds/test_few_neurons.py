@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from bounds.federated_run import FEW_NEURONS, FederatedRun
 from ntkfl import data
+from ntkfl.algorithm1.reference import BALL, Undecided
 from ntkfl.initialisation import draw
 from ntkfl.problem import Setup
-from ntkfl.reference import BALL, Undecided
 
 OBSERVED = ("outputs", "residual_norm", "movement")
 

@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.fl_ntk import finite_class
 from bounds.fl_ntk.c_4 import STATEMENTS as C_4
 from bounds.fl_ntk.c_5 import STATEMENTS as C_5
 from bounds.fl_ntk.c_11 import STATEMENTS as C_11
-from bounds.fl_ntk.finite_class import FiniteClass
-from bounds.fl_ntk.generalisation_case import TrainedOnSample
-from bounds.fl_ntk.generalisation_draws import LINEAR, SIGNS, sample_draws
-from bounds.fl_ntk.lipschitz_loss import Loss, losses
-from bounds.fl_ntk.sample_ladder import SampleLadder
-from bounds.fl_ntk.sampled_problem import SphereDistribution, UserData
+from bounds.fl_ntk.cases import finite_class
+from bounds.fl_ntk.cases.finite_class import FiniteClass
+from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
+from bounds.fl_ntk.cases.generalisation_draws import LINEAR, SIGNS, sample_draws
+from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
+from bounds.fl_ntk.cases.sample_ladder import SampleLadder
+from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData
+from bounds.fl_ntk.cases.weight_ball import WeightBall
 from bounds.fl_ntk.t4_3 import STATEMENTS as T4_3
-from bounds.fl_ntk.weight_ball import WeightBall
+from bounds.ladders.slopes import NoSlope
 from bounds.options import Options
-from bounds.slopes import NoSlope
 from bounds.statement import Form, Outcome
 from ntkfl import gram, kernel_regime
 from ntkfl.initialisation import draw

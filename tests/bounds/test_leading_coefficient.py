@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bounds.fl_ntk.leading_coefficient import leading_coefficient
+from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 
 SIZES = 2.0 ** np.arange(8, 17)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.fedgucci.low_loss_families import CONNECTED, hardly_connected, low_loss_draws, wide_cube_draws
+from bounds.fedgucci.cases.low_loss_cube import LowLossCubeDraw
+from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_draws, wide_cube_draws
 from bounds.listing import get
-from bounds.low_loss_cube import LowLossCubeDraw
 from bounds.options import Options
 from bounds.statement import Form, Outcome
 from ntkfl.connectivity.network import between

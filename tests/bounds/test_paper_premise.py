@@ -6,13 +6,13 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.fl_ntk.accuracy_ladder import AccuracyDraw, RunTarget, loss_above_one, more_clients, towards_zero
 from bounds.fl_ntk.b_3 import PROVED_EXPONENT
 from bounds.fl_ntk.b_8 import STATED_OUTPUT
-from bounds.fl_ntk.client_ladder import ClientLadder
+from bounds.fl_ntk.cases.accuracy_ladder import AccuracyDraw, RunTarget, loss_above_one, more_clients, towards_zero
+from bounds.fl_ntk.cases.client_ladder import ClientLadder
+from bounds.fl_ntk.families.opposed_points import OpposedDraw, opposed_run, tiny_network
+from bounds.fl_ntk.families.paper_steps import PaperStepDraw, radius
 from bounds.fl_ntk.l6_2 import UNIT
-from bounds.fl_ntk.opposed_points import OpposedDraw, opposed_run, tiny_network
-from bounds.fl_ntk.paper_steps import PaperStepDraw, radius
 from bounds.fl_ntk.theorem_requirements import requirements
 from bounds.listing import get
 from bounds.options import Options

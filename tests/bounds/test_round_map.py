@@ -1,17 +1,21 @@
-"""The round map in balls, with few, many and infinitely many local steps."""
+"""The round map of a kernel case and all that statements take from it, against the map written out in balls."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from ball_round_map import limit_response, round_map
+from hypothesis import given, settings
 
-from bounds.fl_ntk.antipodal import AntipodalDraw
-from bounds.fl_ntk.round_map import limit_response, round_map
-from bounds.kernel_case import BITS, KernelCase
+from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases
+from bounds.fl_ntk.cases.antipodal import AntipodalDraw
+from bounds.fl_ntk.x_3b import ROUNDS
+from bounds.fl_ntk.x_4 import limit_map
 from ntkfl import data
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
-from ntkfl.exact_dynamics import kernel_regime
 from ntkfl.problem import Setup
+
+CASE = KernelCase(data.sphere(6, 4, seed=1, clients=3), Setup(eta_local=0.4, eta_global=0.8, local_steps=3))
 
 
 def matrix(case, **how):
@@ -19,11 +23,41 @@ def matrix(case, **how):
         return enclosure(round_map(case, **how)).value
 
 
+def assert_encloses(found, expected, most=1e-10):
+    assert (np.abs(found.value - expected) <= found.error).all()
+    assert found.error.max() <= most * max(1, np.abs(expected).max())
+
+
 def test_it_is_the_map_of_the_kernel_regime():
-    problem = data.sphere(6, 4, seed=1, clients=3)
-    setup = Setup(eta_local=0.4, eta_global=0.8, local_steps=3)
-    found = matrix(KernelCase(problem, setup))
-    assert np.allclose(found, kernel_regime(problem, setup).round_map, rtol=0, atol=1e-13)
+    assert_encloses(CASE.round_map, matrix(CASE))
+    assert not np.allclose(matrix(CASE), matrix(CASE).T, rtol=0, atol=1e-3)  # transposed it would be another
+
+
+@settings(deadline=None, max_examples=40)
+@given(kernel_cases())
+def test_errors_cover_the_map_in_balls_whatever_the_data_and_the_steps(case):
+    try:
+        found = case.round_map
+    except (OverflowError, np.linalg.LinAlgError):
+        return  # steps far beyond the limit, or a factor that float64 cannot take
+    with precision(BITS):
+        exact = enclosure(round_map(case))
+    assert (np.abs(found.value - exact.value) <= found.error + exact.error).all()
+
+
+def test_rate_and_spectrum_are_those_of_the_map_in_balls():
+    values = np.linalg.eigvals(matrix(CASE))
+    assert np.abs(values.imag).max() < 1e-13
+    assert_encloses(CASE.rate, np.abs(values).max())
+    assert_encloses(CASE.map_eigenvalues, np.sort(values.real)[::-1])
+
+
+def test_the_residual_after_many_rounds_is_a_power_of_the_map():
+    with precision(BITS):
+        end = enclosure(round_map(CASE) ** ROUNDS * ball_matrix(CASE.problem.y)).value[:, 0]
+    found = CASE.regime.of(lambda regime, _: regime.residual(ROUNDS), samples=(0,))
+    assert (np.abs(found.value - end) <= found.error).all()
+    assert found.error.max() < 1e-11 * np.abs(end).max()  # of its own size, small as it is
 
 
 def test_many_local_steps_come_to_the_limit_whatever_the_step():
@@ -32,6 +66,8 @@ def test_many_local_steps_come_to_the_limit_whatever_the_step():
     assert np.allclose(matrix(KernelCase(problem, setup)), limit, rtol=0, atol=1e-12)
     other = KernelCase(problem, replace(setup, eta_local=0.01))
     assert np.allclose(matrix(other, unlimited=True), limit, rtol=0, atol=1e-14)
+    for case in (KernelCase(problem, setup), other):
+        assert_encloses(limit_map(case), limit)
 
 
 def test_steps_beyond_the_limit_have_none():

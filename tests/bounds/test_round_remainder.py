@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from bounds.case_strategies import kernel_cases
-from bounds.fl_ntk.circle_ladder import CircleLadder
+from bounds.cases.kernel_case import kernel_cases
 from bounds.fl_ntk.eq18 import AT_PRINTED_STEP, exact_map, extra_at_printed_step, printed_map, relative_remainder
+from bounds.fl_ntk.families.circle_ladder import CircleLadder
+from bounds.ladders.width_ladder import ladder_draws
 from bounds.options import Options
-from bounds.width_ladder import ladder_draws
 from ntkfl import gram, kernel_regime
 
 

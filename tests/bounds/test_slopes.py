@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bounds.slopes import NoSlope, slope
+from bounds.ladders.slopes import NoSlope, slope
 
 SIZES = 2.0 ** np.arange(8, 15)
 

@@ -9,18 +9,18 @@ from flint import arb
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from bounds.case_strategies import federated_runs
-from bounds.fl_ntk.certificate import a_priori_certificate
-from bounds.fl_ntk.certificate_record import above, below
-from bounds.fl_ntk.certificate_start import checked, start
-from bounds.fl_ntk.checkpoint_draw import from_checkpoint
-from bounds.fl_ntk.stable_step_certificate import expected, norm, norm_root, stable_step_certificate
+from bounds.federated_run import federated_runs
+from bounds.fl_ntk.certificates.certificate import a_priori_certificate
+from bounds.fl_ntk.certificates.certificate_record import above, below
+from bounds.fl_ntk.certificates.certificate_start import checked, start
+from bounds.fl_ntk.certificates.checkpoint_draw import from_checkpoint
+from bounds.fl_ntk.certificates.stable_step_certificate import expected, norm, norm_root, stable_step_certificate
 from bounds.fl_ntk.x_12 import weighted_norm
 from ntkfl import data
+from ntkfl.algorithm1.reference import EXTENDED, plain_run
 from ntkfl.balls import ball_matrix, precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.reference import EXTENDED, plain_run
 
 
 def outputs(x, hidden, signs):
@@ -82,7 +82,7 @@ def test_a_certified_network_keeps_the_promise(seed, clients, local_steps, eta_l
             break
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(federated_runs(n=(1, 3), width=(1, 256)))
 def test_no_weights_deceive_it(case):
     """Few groups of equal neurons, neurons exactly on a kink, nearly parallel rows, residuals down to 1e-8."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bounds.formula import Formula
 from bounds.listing import get
 from bounds.statement import Form, Hypothesis
 from ntkfl.estimate import Estimate
@@ -12,10 +13,11 @@ from ntkfl.estimate import Estimate
 SOUND = get("fl-ntk/A.2")
 
 
-def test_a_form_that_is_no_formula_is_refused():
+def test_a_form_that_is_no_claim_is_refused():
     expression = SOUND.forms[Form.STATED].parts[0]
-    with pytest.raises(TypeError, match=r"the stated form of fl-ntk/A.2 is .*; it must be a Formula: Formula\("):
-        replace(SOUND, forms={Form.STATED: expression})
+    for form in (expression, Formula(expression)):
+        with pytest.raises(TypeError, match=r"the stated form of fl-ntk/A.2 is .*; it must be a Claim: Claim\("):
+            replace(SOUND, forms={Form.STATED: form})
 
 
 @pytest.mark.parametrize(("name", "of"), [("constants", "a case"), ("measure", "a case"), ("draws", "the options")])
@@ -26,7 +28,7 @@ def test_what_must_be_a_function_is_refused_otherwise(name, of):
 
 @pytest.mark.parametrize("measured", [1.5, (Estimate.exact(1.0), 1.5)])
 def test_a_left_side_without_an_error_is_refused(measured):
-    statement = replace(SOUND, measure=lambda case: measured, measures={})
+    statement = replace(SOUND, measure=lambda case: measured)
     with pytest.raises(TypeError, match=r"fl-ntk/A.2 measures a float; it must be an Estimate, .*Estimate.exact"):
         statement.left(Form.STATED, None)
 
@@ -42,3 +44,12 @@ def test_a_hypothesis_that_answers_yes_or_no_is_refused_since_no_would_be_met(an
 )
 def test_a_hypothesis_is_met_when_every_margin_surely_is_at_least_0(margin, met):
     assert Hypothesis("small", "x <= 1", lambda case: margin).met(None) is met
+
+
+def test_a_hypothesis_of_every_part_is_as_good_as_its_worst_part():
+    positive = Hypothesis("positive", "x > 0", lambda x: x).of_every("number", lambda case: case)
+    assert positive.says == "in every number: x > 0" and positive.name == "positive"
+    assert positive.least((3.0, 1.0, 2.0)) == 1.0 and positive.met((1.0, 0.0))
+    assert not positive.met((3.0, -1.0))
+    unknown = Hypothesis("known", "x is", lambda x: Estimate(x, np.inf, "unknown"))
+    assert not unknown.of_every("number", lambda case: case).met((1.0, 2.0))

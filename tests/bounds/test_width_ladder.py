@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from bounds.initial_ladder import InitialLadder, InitialLadderDraw
+from bounds.cases.snapshot import Snapshot
+from bounds.ladders.initial_ladder import InitialLadder, InitialLadderDraw
+from bounds.ladders.slopes import NoSlope
+from bounds.ladders.width_ladder import WidthLadder, ladder_draws
+from bounds.ladders.width_rate import HALF, SYSTEMATIC, Quantity
 from bounds.options import Options
-from bounds.slopes import NoSlope
-from bounds.snapshot import Snapshot
-from bounds.width_ladder import WidthLadder, ladder_draws
-from bounds.width_rate import HALF, SYSTEMATIC, Quantity
 from ntkfl import gram
 from ntkfl.initialisation import draw
 
@@ -114,7 +114,7 @@ def test_networks_at_initialisation_are_those_of_draw():
     ladder = InitialLadder(SHARED.case(0).problem, 2.0, (256, 3000), (2, 1), 5)
     x = ladder.problem.x
     for row, width in enumerate(ladder.widths):
-        for seed, start in zip(ladder._seeds(row), ladder.starts[row], strict=True):
+        for seed, start in zip(ladder.seeds(row), ladder.starts[row], strict=True):
             weights = draw(width, x.shape[1], seed, 2.0)
             assert np.allclose(start.deviation, gram.finite(x, weights.hidden) - gram.infinite(x), atol=1e-14)
             outputs = np.maximum(x @ weights.hidden.T, 0) @ weights.signs / np.sqrt(width)

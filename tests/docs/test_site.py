@@ -7,19 +7,17 @@ import pkgutil
 import re
 import subprocess
 import sys
-import time
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from browser import ABSENT, PATIENCE, Browser
+from browser import ABSENT, Browser
 from sphinx.util.inventory import InventoryFile
 
-from bounds.formula import Nature
 from bounds.papers import own
-from bounds.statement import Form, Outcome
+from bounds.statement import Form, Nature, Outcome
 from bounds.symbols import GLOSSARY
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -129,12 +127,12 @@ def test_every_statement_has_its_section_and_every_symbol_its_row(site):
 
 
 def test_the_introduction_to_the_findings_says_what_is_recorded():
-    printed = [(s.recorded[Form.STATED], s.forms[Form.STATED].nature) for s in own().values() if Form.STATED in s.forms]
-    failing = Counter(nature for outcome, nature in printed if outcome is Outcome.VIOLATED)
+    printed = [s.forms[Form.STATED] for s in own().values() if Form.STATED in s.forms]
+    failing = Counter(claim.nature for claim in printed if claim.recorded is Outcome.VIOLATED)
     assert failing.total() < len(printed) / 2
     assert failing.most_common(1)[0][0] is Nature.MISPRINT
     for beside in ("fl-ntk/B.3", "fedgucci/F9"):
-        assert own()[beside].recorded[Form.STATED] is Outcome.HOLDS
+        assert own()[beside].forms[Form.STATED].recorded is Outcome.HOLDS
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +169,4 @@ def test_search_finds_a_statement_and_leads_to_it(browser, site):
     browser.open(site / "index.html")
     browser.run("location.href = 'search.html?q=B.12'")
     hits = "return [...document.querySelectorAll('#search-results li a')].map((a) => a.href.split('/').pop())"
-    until = time.monotonic() + PATIENCE
-    while "fl-ntk.html#fl-ntk-b-12" not in (found := browser.run(hits)[:5]):
-        assert time.monotonic() < until, found
-        time.sleep(0.1)
+    browser.until(hits, lambda found: "fl-ntk.html#fl-ntk-b-12" in found[:5])

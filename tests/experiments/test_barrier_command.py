@@ -174,7 +174,8 @@ def runs(tmp_path_factory):
     """Two runs of the same data and shape from other starts, and one of another model."""
     folder = tmp_path_factory.mktemp("runs")
     small = {"clients": 3, "samples": 60, "test": 30, "rounds": 1, "local_steps": 2}
-    for name, model, method in (("a", "two-layer:6", "fedavg"), ("b", "two-layer:6", "local"), ("mlp", "mlp:6", None)):
+    models = (("a", "two-layer:6", "fedavg"), ("b", "two-layer:6", "local"), ("deep", "mlp:6-6", None))
+    for name, model, method in models:
         train(method, model=model, out=folder / name, **small)
     return folder
 
@@ -204,7 +205,7 @@ def test_a_run_and_a_file_on_named_data(runs, tmp_path):
 @pytest.mark.parametrize(
     ("first", "more", "said"),
     [
-        ("mlp", (), "mlp: the parameters are "),
+        ("deep", (), "deep is no run of a two-layer ReLU network, as the others are"),
         ("a", ("--unit",), "--unit is for --data"),
         ("a", ("--n", 31), "n is 31; the run in "),
         (".", (), "there is no run in "),
@@ -213,3 +214,25 @@ def test_a_run_and_a_file_on_named_data(runs, tmp_path):
 def test_runs_that_cannot_be_compared(runs, first, more, said):
     result = run(runs / first, runs / "b", *more)
     assert result.exit_code == 2 and said in result.stderr and result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("by", ["weights", "activations", "outputs"])
+def test_aligned_copies_have_no_barrier(files, by):
+    a, b, data = files / "a.npz", files / "b.npz", files / "fitted.npz"
+    with np.load(files / "data.npz") as archive:
+        np.savez(data, x=archive["x"], y=load_network(a).outputs(archive["x"]))  # no loss at either end
+    result = run(a, b, "--data", data, "--align", by, "--json", files / "out.json")
+    assert result.exit_code == 0, result.output
+    content = json.loads((files / "out.json").read_text())
+    after = content["aligned"]
+    assert content["loss barrier"]["value"] > 1e-3 > after["cost after"]
+    assert after["numbers"]["loss barrier"]["value"] <= after["numbers"]["loss barrier"]["error"]
+    first, second = load_network(a), load_network(b)
+    np.testing.assert_array_equal(second.hidden[after["permutation"]], first.hidden)
+    assert f"B aligned to A by {by}: squared distance " in result.stdout
+    assert result.stdout.count("  loss barrier") == 2
+
+
+def test_an_unknown_way_to_align_is_refused(files):
+    result = run(files / "a.npz", files / "b.npz", "--data", files / "data.npz", "--align", "colour")
+    assert result.exit_code == 2 and "colour" in result.stderr

@@ -173,3 +173,18 @@ def test_the_first_time_counts_only_where_the_work_is_long(monkeypatch):
     for unit, middle in ((runner.LONG / 2, 3), (2 * runner.LONG, 2)):  # the medians of 2, 3, 4 and of 1, 2, 3
         ours, _ = measured(CUBIC, CUBIC.sizes[0], repetitions=3, threads=1)
         assert ours.clock == middle * unit
+
+
+def test_an_interrupted_bench_reports_the_sizes_that_are_done(tmp_path, monkeypatch):
+    done = timings()[:1]
+
+    def interrupted(*arguments):
+        if done:
+            return [done.pop()]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "measured", interrupted)
+    monkeypatch.setattr("experiments.benchmarks.workloads.catalogue", lambda: {"cubic": CUBIC})
+    result = CliRunner().invoke(app, ["bench", "--json", str(tmp_path / "b.json")])
+    assert result.exit_code == 130 and "| n=10, d=1 | ntkfl |" in result.stdout, result.output
+    assert len(from_json(json.loads((tmp_path / "b.json").read_text()))) == 1

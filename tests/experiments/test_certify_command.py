@@ -41,17 +41,21 @@ def test_watch_judges_the_last_round_it_was_given():
     assert result.exit_code == 1 and "from round 2 on" in result.stdout and "FAILS" in result.stdout
 
 
-def test_an_interrupted_watch_keeps_what_it_has(monkeypatch):
+def test_an_interrupted_watch_says_how_to_certify_what_it_has(monkeypatch):
     import verification.certification as certification
 
     def interrupted(*network):
-        yield 0, 123.0, None
+        yield 50, 123.0, None
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(certification, "watch", interrupted)
-    result = run(*SMALL, "--watch")
-    assert result.exit_code == 130 and "round 0: expects 1.2e+02 times the radius" in result.stderr
-    assert "from round 0 on" in result.stdout and "radius R" in result.stdout
+    with monkeypatch.context() as context:
+        context.setattr(certification, "watch", interrupted)
+        result = run(*SMALL, "--watch")
+    assert result.exit_code == 130 and "round 50: expects 1.2e+02 times the radius" in result.stderr
+    *_, said, last, command = result.stderr.splitlines()
+    assert said == "stopped by Ctrl-C" and last.startswith("round 50 was the last one looked at")
+    again = run(*command.removeprefix("ntkfl ").split())
+    assert "from round 50 on" in again.stdout and "radius R" in again.stdout
 
 
 def test_search_prints_the_boundary_beside_the_theorem(tmp_path):
@@ -85,3 +89,13 @@ def test_what_makes_no_sense_is_refused(arguments, message):
     assert result.exit_code == 2, result.output
     errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1 and re.search(message, errors[0])
+
+
+@pytest.mark.parametrize("begun", [("--after", 3), ("--watch",), ()])
+def test_more_samples_than_memory_holds_are_refused_before_any_round(begun, monkeypatch):
+    monkeypatch.setattr("ntkfl.memory.available", lambda: 4e7)
+    monkeypatch.setattr("verification.certification.checkpoints", lambda *_: pytest.fail("it trains"))
+    result = run("certify", "--data", "digits", "--n", 200, "--clients", 2, "--width", 64, *begun)
+    assert result.exit_code == 2
+    said = "error: the certificate takes 120 MB of memory and 40 MB are available; samples up to 115 would fit"
+    assert said in result.stderr.splitlines()

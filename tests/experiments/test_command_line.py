@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bounds.gaussian_tail import GaussianTailDraw
+from bounds.cases.gaussian_tail import GaussianTailDraw
 from bounds.listing import catalogue, get
 from bounds.papers import conventions, own
 from bounds.statement import Outcome
@@ -99,7 +99,8 @@ def test_json_and_markdown_hold_the_same_verdicts(tmp_path):
 
 def test_a_verdict_that_differs_from_the_record_gives_status_1(monkeypatch):
     statement = get("fl-ntk/A.2")
-    otherwise = replace(statement, recorded=dict.fromkeys(statement.forms, Outcome.VIOLATED))
+    claims = {form: replace(claim, recorded=Outcome.VIOLATED) for form, claim in statement.forms.items()}
+    otherwise = replace(statement, forms=claims)
     monkeypatch.setitem(own(), statement.id, otherwise)
     result = run(*CHEAP)
     assert result.exit_code == 1 and "DIFFERS from what is recorded: violated" in result.stdout
@@ -156,11 +157,27 @@ def test_interrupted_what_was_counted_is_printed_and_written(tmp_path, monkeypat
     monkeypatch.setattr(GaussianTailDraw, "case", interrupts)
     result = run(*CHEAP, "--json", tmp_path / "v.json", "--markdown", tmp_path / "v.md")
     assert result.exit_code == 130
-    assert "12 drawn = 0 rejected + 12 trials" in result.stdout and "interrupted" in result.stderr
+    assert "12 drawn = 0 rejected + 12 trials" in result.stdout and "stopped by Ctrl-C" in result.stderr
     content = json.loads((tmp_path / "v.json").read_text())
     assert [v["trials"] for v in content["verdicts"]] == [12, 12] and content["provenance"]["complete"] is False
     assert all("interrupted" in " ".join(v["notes"]) for v in content["verdicts"])
     assert "12 trials" in (tmp_path / "v.md").read_text()
+
+
+def test_an_interrupted_test_of_the_verifier_does_not_go_on_with_false_alarms(monkeypatch):
+    original, asked = GaussianTailDraw.case, []
+
+    def interrupts(self, seed):
+        asked.append(seed)
+        if len(asked) == 5:
+            raise KeyboardInterrupt
+        return original(self, seed)
+
+    monkeypatch.setattr(GaussianTailDraw, "case", interrupts)
+    result = run("verify", "fl-ntk/A.2", "--meta")
+    assert result.exit_code == 130 and " in 0 runs of true statements" in result.stdout, result.output
+    assert result.stderr.splitlines()[-2:] == ["stopped by Ctrl-C", "what was counted until then is reported"]
+    assert len(asked) < 40  # some are prepared ahead; a whole batch has 200
 
 
 def test_interrupted_before_anything_was_counted(monkeypatch):
@@ -237,7 +254,8 @@ def test_rows_that_are_not_unit_are_said_once_with_the_remedy(tmp_path):
     result = run("verify", "fl-ntk/B.7", "--data", path, *small)
     hints = [line for line in result.stderr.splitlines() if "unit norm" in line]
     assert len(hints) == 1 and re.search(r"off by up to 1; .* --unit", hints[0])
-    assert result.exit_code == 0 and "unit-rows" in result.stdout and "untested" in result.stdout
+    assert result.exit_code == 1 and "unit-rows" in result.stdout  # nothing at all was tested
+    assert result.stdout.splitlines()[-1].startswith("untested (") and result.stdout.endswith("--unit passes\n")
     assert "UNTESTED" in result.stdout and "DIFFERS" not in result.stdout  # nothing was recorded of these data
     normalised = run("verify", "fl-ntk/B.7", "--data", path, "--unit", *small)
     assert normalised.exit_code == 0 and "unit norm" not in normalised.stderr and "HOLDS" in normalised.stdout
@@ -316,7 +334,7 @@ def test_list_names_every_statement_and_form():
         (at,) = (i for i, line in enumerate(lines) if line.split()[0] == statement.id)
         assert statement.title in lines[at] and statement.kind.value in lines[at]
         for form in statement.forms:
-            assert f"{form.value} {statement.recorded[form].value}" in lines[at + 1]
+            assert f"{form.value} {statement.forms[form].recorded.value}" in lines[at + 1]
     refused("list", "--paper", "fl-ntkk", message="no paper 'fl-ntkk'; it is one of fl-ntk")
 
 
@@ -332,7 +350,7 @@ def test_show_tells_hypotheses_source_measure_and_mutants(identifier):
         assert " ".join(formula.latex().split(r" ;\quad ")[0].split()) in text
         for hypothesis in statement.required(form):
             assert " ".join(hypothesis.says.split()) in text
-        assert f"recorded: {statement.recorded[form].value}" in text
+        assert f"recorded: {statement.forms[form].recorded.value}" in text
 
 
 def test_show_of_a_paper_tells_its_conventions():
@@ -377,3 +395,8 @@ def test_it_runs_from_a_checkout_as_a_module():
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "2 verdicts: 2 hold; 0 differ from what is recorded"
     assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_one_statement_in_one_form_is_counted_as_such():
+    assert run("list", "fl-ntk/B.7").stdout.splitlines()[-1].startswith("1 statement in 1 form, ")
+    assert run("list", "fl-ntk/B.12").stdout.splitlines()[-1].startswith("1 statement in 3 forms, ")

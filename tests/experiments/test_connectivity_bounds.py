@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bounds.cube_networks import CubeDraw
+from bounds.cases.cube_networks import CubeDraw
 from experiments.connectivity_rows import _bounds, _data_bound, _trained_row
 
 

@@ -111,6 +111,7 @@ def test_the_table_is_in_order():
     ("arguments", "said"),
     [
         (["--delta", "1.5"], "delta is 1.5; it must lie between 0 and 1"),
+        (["--width", "1000000000000"], "training the networks takes 188 PB of memory and"),
         (["--samples", "5000"], "5000 images are asked for; 1797 distinct ones have target"),
     ],
 )
@@ -118,3 +119,14 @@ def test_bad_input_is_refused(arguments, said):
     ran = CliRunner().invoke(app, ["connectivity-table", "--steps", "1", *arguments])
     assert ran.exit_code != 0
     assert said in " ".join((ran.output + ran.stderr).split())
+
+
+def test_an_interrupted_table_has_the_rows_that_are_done(monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("experiments.connectivity_rows.trained_rows", interrupted)
+    result = CliRunner().invoke(app, ["connectivity-table"])
+    assert result.exit_code == 130 and len(result.stdout.splitlines()) == 6
+    assert result.stderr.splitlines() == ["stopped by Ctrl-C", "5 rows were done, and are printed"]

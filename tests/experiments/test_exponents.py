@@ -5,8 +5,8 @@ import re
 import pytest
 from typer.testing import CliRunner
 
+from bounds.ladders.width_rate import WidthRate
 from bounds.listing import catalogue
-from bounds.width_rate import WidthRate
 from experiments.command_line import app
 
 TABLE = ("exponents", "--largest", "16384", "--networks", "3", "--rounds", "4")

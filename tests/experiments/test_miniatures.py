@@ -14,7 +14,7 @@ import torch
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from experiments.miniatures import catalogue, cells, ima, ima_start, plane
+from experiments.miniatures import catalogue, ima, ima_start, plane
 from experiments.miniatures.cells import path_of, planned_cell, run, slug
 from experiments.miniatures.comparison import chance, compared
 from experiments.miniatures.grid_barriers import group_barriers, segments
@@ -24,6 +24,7 @@ from experiments.miniatures.omitted import OMITTED
 from experiments.miniatures.paper_numbers import looked_up, printed
 from experiments.miniatures.report import as_csv, page
 from experiments.miniatures.solo_models import Solo
+from experiments.studies.running import cell_store
 from ntkfl.connectivity.barrier import accuracy_barrier, group_accuracy_barrier, loss_barrier
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.training.training_run import prepared
@@ -444,9 +445,9 @@ def test_cells_are_whole_or_not_there(tmp_path, monkeypatch):
     miniature, _ = counting()
 
     def dies(*paths):
-        raise OSError("no space left on device")
+        raise OSError(28, "no space left on device")
 
-    monkeypatch.setattr(cells.os, "replace", dies)
+    monkeypatch.setattr(cell_store.os, "replace", dies)
     with pytest.raises(OSError, match="no space left"):
         run(miniature, range(1), tmp_path)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

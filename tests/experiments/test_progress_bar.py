@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from experiments.commands import progress_bar
-from experiments.commands.progress_bar import ProgressBar
-from experiments.commands.run_progress import RunProgress, described
+from experiments.console import progress_bar
+from experiments.console.progress_bar import ProgressBar
+from experiments.console.run_progress import RunProgress, described
 from ntkfl.training.metrics import Row
 
 

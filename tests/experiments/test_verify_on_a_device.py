@@ -12,8 +12,8 @@ from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Kind
 from experiments.command_line import app
-from verification.check import NO_ENGINE, PART_ENGINE
 from verification.engine import verify
+from verification.judging.check import NO_ENGINE, PART_ENGINE
 from verification.verdict import Verdict
 
 SMALL = ["--width", "128", "--rounds", "10", "--trials", "5"]

@@ -7,9 +7,8 @@ import sympy as sp
 from hypothesis import strategies as st
 
 from bounds.algebra import Vanishes
-from bounds.formula import Formula
 from bounds.mutants import scaled, without
-from bounds.statement import Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import n
 from ntkfl.estimate import Estimate
 
@@ -61,8 +60,7 @@ def statement(label, title, formula, outcome, family):
         title=title,
         kind=Kind.UPPER,
         source=Source("a test of this project", label),
-        forms={Form.STATED: Formula(formula)},
-        recorded={Form.STATED: outcome},
+        forms={Form.STATED: Claim(formula, recorded=outcome)},
         constants=constants,
         measure=total,
         draws=lambda options: (family,),

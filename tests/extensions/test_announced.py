@@ -70,7 +70,6 @@ def test_what_a_package_announces_is_listed_verified_trained_and_run(folder):
         env=os.environ | {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 of 2 killed" in done.stdout and "ntkfl verify mine/T1 " in done.stdout and "plugin 1.2" in done.stdout

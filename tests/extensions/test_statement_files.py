@@ -39,6 +39,28 @@ def test_a_verdict_against_the_record_is_said(ntkfl, folder):
     assert "DIFFERS" in ntkfl("verify my_theorem.py::mine/T2", status=1)
 
 
+def test_an_open_form_that_is_violated_is_neither_as_recorded_nor_against_the_record(ntkfl, folder):
+    file = folder / "my_theorem.py"
+    file.write_text(file.read_text().replace("Outcome.VIOLATED, Drawn", "Outcome.OPEN, Drawn"))
+    said = ntkfl("verify my_theorem.py --json found.json", status=3)
+    assert "as recorded" not in said and "DIFFERS" not in said
+    assert said.splitlines()[-1] == ("2 verdicts: 1 hold, 1 violated, recorded open; 0 differ from what is recorded")
+    assert "(recorded open: nobody has settled it)\n  ntkfl verify my_theorem.py::mine/T2 " in said
+    found = json.loads((folder / "found.json").read_text())["verdicts"]
+    assert [(v["outcome"], v["recorded"]) for v in found] == [("holds", "holds"), ("violated", "open")]
+    ntkfl("report --verdicts found.json --out pages --statements my_theorem.py")
+    assert "Violated, recorded open" in (folder / "pages" / "index.html").read_text()
+    page = (folder / "pages" / "statements" / "mine-t2.html").read_text()
+    assert "recorded open" in page and "differs" not in page.replace('class="differs"', "")
+
+
+def test_an_open_form_that_is_not_violated_passes_and_stays_open(ntkfl, folder):
+    file = folder / "my_theorem.py"
+    file.write_text(file.read_text().replace("Outcome.HOLDS, Drawn", "Outcome.OPEN, Drawn"))
+    said = ntkfl("verify my_theorem.py::mine/T1")
+    assert "recorded: open" in said and "as recorded" not in said
+
+
 @pytest.mark.slow
 def test_other_processes_find_the_same(folder):
     statements = bounds.load("my_theorem.py")

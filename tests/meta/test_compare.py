@@ -8,8 +8,7 @@ import sympy as sp
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bounds.formula import Formula
-from bounds.statement import Form, Kind, Outcome, Source, Statement
+from bounds.statement import Claim, Form, Kind, Outcome, Source, Statement
 from ntkfl.estimate import Estimate
 from verification.compare import FINE, _growth, compare, judge
 
@@ -197,8 +196,7 @@ def statement(kind, measure, *parts, lower=None):
         title="a test",
         kind=kind,
         source=Source("tests", "S"),
-        forms={Form.STATED: Formula(parts if len(parts) > 1 else parts[0], lower=lower)},
-        recorded={Form.STATED: H},
+        forms={Form.STATED: Claim(parts if len(parts) > 1 else parts[0], lower=lower, recorded=H)},
         constants=lambda case: {},
         measure=measure,
         draws=lambda options: (),

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from bounds import federated_run as module
+from bounds.case import Case, TooCostly, case_of
 from bounds.federated_run import FederatedRun, federated_run
-from bounds.formula import Formula
-from bounds.statement import Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import r0
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Problem, Setup
-from verification import confirm as module
 from verification.compare import judge
-from verification.confirm import confirm, refined
+from verification.judging.confirm import confirm, refined
+from verification.verdict import Standing
 
 RNG = np.random.default_rng(0)
 PROBLEM = Problem(RNG.standard_normal((3, 4)), RNG.uniform(-1, 1, 3), np.array([0, 1, 0])).unit()
@@ -28,8 +29,7 @@ def claim(formula, measure, hypotheses=(), constants=lambda case: {r0: case.init
         title="a claim about the first residual",
         kind=Kind.UPPER,
         source=Source("tests", "C"),
-        forms={STATED: Formula(formula)},
-        recorded={STATED: HOLDS},
+        forms={STATED: Claim(formula)},
         constants=constants,
         measure=measure,
         draws=lambda options: (),
@@ -61,7 +61,7 @@ def test_a_false_violation_is_not_confirmed_in_balls():
     seen = judge(false, STATED, RUN)
     assert seen.outcome is VIOLATED
     found = confirm(false, STATED, RUN, seen)
-    assert not found.confirmed
+    assert not found.stands
     assert found.how.startswith("run in balls of ")
 
 
@@ -69,7 +69,7 @@ def test_a_true_violation_is_confirmed_in_balls():
     for factor in (sp.Rational(1, 2), RATIO * (1 - sp.Rational(1, 10**6))):
         true = claim(factor * r0, last)
         found = confirm(true, STATED, RUN, judge(true, STATED, RUN))
-        assert found.confirmed
+        assert found.standing is Standing.CONFIRMED
         assert found.how == "run in balls of 144 bits"
 
 
@@ -80,7 +80,7 @@ def test_balls_around_floats_are_not_called_balls():
 
     looks_inside = claim(r0 / 1000, from_weights)
     found = confirm(looks_inside, STATED, RUN, judge(looks_inside, STATED, RUN))
-    assert found.confirmed
+    assert found.standing is Standing.CONFIRMED
     assert found.how == "run in balls of 144 bits; sides known by: rounding bound; ball"
 
 
@@ -94,7 +94,7 @@ def test_a_hypothesis_that_fails_in_balls_withdraws_the_violation():
             if limit:
                 patch.setattr(module, limit, 0)
             found = confirm(false, STATED, RUN, judge(false, STATED, RUN))
-        assert not found.confirmed
+        assert not found.stands
         assert "does not meet floats" in found.how if limit else found.how == "balls of 576 bits do not decide it"
 
 
@@ -107,9 +107,9 @@ def too_large_for_balls(monkeypatch):
 def test_extended_precision_needs_a_wide_margin():
     wide, false = claim(r0 / 2, last), claim(RATIO * r0, understated)
     found = confirm(wide, STATED, RUN, judge(wide, STATED, RUN))
-    assert found.confirmed
+    assert found.standing is Standing.CONFIRMED
     assert found.how.startswith("float64 and extended precision differ by ")
-    assert not confirm(false, STATED, RUN, judge(false, STATED, RUN)).confirmed
+    assert not confirm(false, STATED, RUN, judge(false, STATED, RUN)).stands
 
     def slightly_off(case):  # violated in both, but by a margin that their difference does not warrant
         shift = 2e-5 if case.arithmetic is None else 1e-5
@@ -117,7 +117,7 @@ def test_extended_precision_needs_a_wide_margin():
 
     thin = claim(RATIO * r0, slightly_off)
     assert judge(thin, STATED, RUN).outcome is VIOLATED
-    assert not confirm(thin, STATED, RUN, judge(thin, STATED, RUN)).confirmed
+    assert not confirm(thin, STATED, RUN, judge(thin, STATED, RUN)).stands
 
 
 @pytest.mark.usefixtures("too_large_for_balls")
@@ -125,7 +125,7 @@ def test_a_run_too_large_to_repeat_confirms_nothing(monkeypatch):
     monkeypatch.setattr(module, "EXTENDED_BUDGET", 0)
     wide = claim(r0 / 2, last)
     found = confirm(wide, STATED, RUN, judge(wide, STATED, RUN))
-    assert not found.confirmed
+    assert not found.stands
     assert "seen in float64 only: 1.5e+03 operations are too many" in found.how
 
 
@@ -158,11 +158,64 @@ def replace_error(estimate, more):
 
 def test_sides_that_are_balls_already_need_no_second_run():
     def ball_side(case):
-        return Estimate(2.0, 1e-12, "ball")
+        return Estimate(2.0, 1e-12, "ball", Rigour.ENCLOSED)
 
     true = claim(sp.Integer(1), ball_side, constants=lambda case: {})
     case = object()
-    assert confirm(true, STATED, case, judge(true, STATED, case)).how == "both sides are balls"
+    found = confirm(true, STATED, case, judge(true, STATED, case))
+    assert (found.standing, found.how) == (Standing.CONFIRMED, "both sides are balls")
     counted = claim(r0, ball_side, constants=lambda case: {r0: Estimate(1.0, 1e-3, "count")})
-    how = confirm(counted, STATED, case, judge(counted, STATED, case)).how
-    assert how == "sides known by: ball; ball, inputs known by count"
+    found = confirm(counted, STATED, case, judge(counted, STATED, case))
+    assert found.standing is Standing.SEEN
+    assert found.how == "nothing redid it; sides known by: ball; ball, inputs known by count"
+
+
+@pytest.mark.parametrize("rigour", list(Rigour))
+def test_trust_goes_by_rigour_and_not_by_words(rigour):
+    named = claim(sp.Integer(1), lambda case: Estimate(2.0, 1e-12, "ball", rigour), constants=lambda case: {})
+    case = object()
+    found = confirm(named, STATED, case, judge(named, STATED, case))
+    enclosed = rigour in (Rigour.EXACT, Rigour.ENCLOSED)
+    assert found.standing is (Standing.CONFIRMED if enclosed else Standing.SEEN)
+    assert found.stands
+
+
+def test_a_case_is_known_better_until_it_cannot_be():
+    finer = list(module_chain(RUN))
+    assert [one.bits for one in finer] == [144, 576] and {one.rigour for one in finer} == {Rigour.ENCLOSED}
+    assert [one.bits for one in module_chain(RUN.with_arithmetic(module.BALL, 256))] == [576]
+    assert RUN.with_arithmetic(module.BALL, 576).sharper() is None
+
+
+@pytest.mark.usefixtures("too_large_for_balls")
+def test_a_run_too_large_for_balls_is_known_better_in_extended_precision_once(monkeypatch):
+    (extended,) = module_chain(RUN)
+    assert (extended.arithmetic, extended.rigour) == (module.EXTENDED, Rigour.MEASURED)
+    monkeypatch.setattr(module, "EXTENDED_BUDGET", 0)
+    with pytest.raises(TooCostly, match="operations are too many to repeat in extended precision; fewer neurons"):
+        RUN.sharper()
+
+
+def module_chain(case):
+    """The case known better and better."""
+    while (case := case.sharper()) is not None:
+        yield case
+
+
+def test_what_is_no_case_is_one_that_describes_itself_or_is_refused():
+    class Plain:
+        def describe(self):
+            return {"a": 1}
+
+    class Meant(Plain):
+        n_runs = 56
+
+    bare = case_of(Plain())
+    assert (bare.n_runs, bare.ran_on, bare.sharper(), bare.fresh(), bare.describe()) == (1, None, None, None, {"a": 1})
+    assert isinstance(bare.plain(), Plain)
+    with pytest.raises(ValueError, match="a Plain has no network to draw anew"):
+        bare.redrawn(0)
+    with pytest.raises(TypeError, match=r"Meant has n_runs; derive it from bounds\.case\.Case"):
+        case_of(Meant())
+    with pytest.raises(NotImplementedError, match="Case describes nothing; write describe"):
+        Case().describe()

@@ -12,18 +12,17 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.formula import Formula
 from bounds.mutants import scaled
 from bounds.options import Options
-from bounds.statement import Form, Hypothesis, Kind, Outcome, Source, Statement
+from bounds.statement import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
 from ntkfl.balls import PRECISION
 from ntkfl.estimate import Estimate
-from verification import check
-from verification.check import OWN_DATA
 from verification.compare import judge
 from verification.engine import verify, verify_all
+from verification.judging import check
+from verification.judging.check import NOT_ABOUT_DATA
+from verification.judging.tally import Tally
 from verification.replaying import replay_command
-from verification.tally import Tally
 from verification.verdict import Verdict
 
 X = sp.Symbol("x", positive=True)
@@ -56,16 +55,15 @@ class Numbers:
         return Number(1.0 + seed)
 
 
-def claim(identifier="test/E", formula=X, recorded=Outcome.HOLDS, draws=(Numbers(),), **changes):
+def claim(identifier="test/E", formula=X, recorded=Outcome.HOLDS, witness=None, draws=(Numbers(),), **changes):
     """x <= formula, for a case x; every form is recorded alike."""
-    forms = changes.pop("forms", {Form.STATED: Formula(formula)})
+    forms = changes.pop("forms", {Form.STATED: Claim(formula, recorded=recorded, witness=witness)})
     standard = Statement(
         id=identifier,
         title="a number against a formula",
         kind=Kind.UPPER,
         source=Source("tests", "E"),
         forms=forms,
-        recorded=dict.fromkeys(forms, recorded),
         constants=lambda case: {X: case.value},
         measure=lambda case: Estimate.exact(case.value),
         draws=lambda options: tuple(replace(d, trials=options.trials or d.trials) for d in draws),
@@ -85,7 +83,10 @@ def nothing_built():
 def test_draws_that_are_equal_share_their_cases():
     both_forms = claim(
         "test/two",
-        forms={Form.STATED: Formula(X), Form.REPAIRED: Formula(2 * X)},
+        forms={
+            Form.STATED: Claim(X),
+            Form.REPAIRED: Claim(2 * X),
+        },
     )
     statements = [claim("test/one"), both_forms, claim("test/more", draws=(Numbers(), Numbers("others", 20)))]
     seen = []
@@ -98,7 +99,10 @@ def test_draws_that_are_equal_share_their_cases():
 
 def test_forms_can_be_chosen_and_seeds_start_where_they_are_told():
     two = claim(
-        forms={Form.STATED: Formula(X), Form.REPAIRED: Formula(2 * X)},
+        forms={
+            Form.STATED: Claim(X),
+            Form.REPAIRED: Claim(2 * X),
+        },
     )
     (verdict,) = verify(two, Form.REPAIRED, Options(seed=100, trials=20))
     assert verdict.form is Form.REPAIRED
@@ -169,7 +173,7 @@ def test_a_mutant_is_judged_until_no_more_cases_can_clear_it(monkeypatch):
         return judge(*given, **how)
 
     monkeypatch.setattr(check, "judge", counting)
-    may_fail = {Form.STATED: Formula(2 * X, failure=sp.Rational(1, 10))}
+    may_fail = {Form.STATED: Claim(2 * X, failure=sp.Rational(1, 10))}
     (verdict,) = verify(claim(forms=may_fail, mutants=(scaled(sp.Rational(1, 4)),)), options=Options(trials=200))
     assert verdict.mutants == {"times 1/4": "violated"} and judged["form"] == verdict.trials == 200
     few = judged["mutant"]
@@ -194,12 +198,12 @@ def test_necessity_needs_a_case_that_breaks_the_claim_and_this_hypothesis_alone(
 
 
 def test_a_witness_decides_where_the_everyday_cases_do_not():
-    corner = claim(formula=sp.Integer(31), recorded=Outcome.VIOLATED, witness={Form.STATED: lambda: Number(62.0)})
+    corner = claim(formula=sp.Integer(31), recorded=Outcome.VIOLATED, witness=lambda: Number(62.0))
     (verdict,) = verify(corner)
     assert (verdict.violated, verdict.holds, verdict.outcome) == (0, 30, Outcome.VIOLATED)
     assert verdict.witness == "the stored case violates it, left/right 2"
     assert (verdict.lhs.value, verdict.rhs.value) == (62.0, 31.0)
-    weak = replace(corner, witness={Form.STATED: lambda: Number(5.0)})
+    weak = claim(formula=sp.Integer(31), recorded=Outcome.VIOLATED, witness=lambda: Number(5.0))
     assert verify(weak)[0].outcome is Outcome.HOLDS
     assert "does not violate it (holds" in verify(weak)[0].witness
     barred = replace(corner, hypotheses=(SMALL,))
@@ -223,6 +227,21 @@ def test_an_interruption_reports_what_was_counted():
     assert not any(name == "third" for name, _ in built)
 
 
+def test_an_unfinished_check_differs_from_the_record_only_by_a_violation():
+    def stored():
+        raise AssertionError("no stored case is run for a check that was interrupted")
+
+    stopped = {"draws": (Numbers("first", 30, stop=21),)}
+    corner = claim("test/corner", sp.Integer(31), Outcome.VIOLATED, **stopped, witness=stored)
+    false = claim("test/false", X / 2, **stopped)
+    for statement, differs in ((corner, False), (claim("test/true", **stopped), False), (false, True)):
+        (verdict,) = verify(statement)
+        assert (verdict.complete, verdict.contradicts_record) == (False, differs)
+        assert Verdict.from_json(verdict.to_json()) == verdict
+    (whole,) = verify(claim("test/true"))
+    assert whole.complete and Verdict.from_json({k: v for k, v in whole.to_json().items() if k != "complete"}) == whole
+
+
 def test_an_interruption_while_verdicts_are_settled_keeps_the_settled_ones():
     def interrupted():
         raise KeyboardInterrupt
@@ -234,16 +253,16 @@ def test_an_interruption_while_verdicts_are_settled_keeps_the_settled_ones():
 def test_a_premise_out_of_reach_is_vacuous_and_gives_its_number():
     width, step = sp.symbols("m eta_l", positive=True)
     premise = {width: 10**12 * X, step: X / 10**9}
-    (verdict,) = verify(claim(forms={Form.STATED: Formula(X, premise=premise)}))
+    (verdict,) = verify(claim(forms={Form.STATED: Claim(X, premise=premise)}))
     assert verdict.vacuous == "its own premise asks for m >= 1e+12, eta_l <= 1e-09"
-    assert verify(claim(forms={Form.STATED: Formula(X, premise={width: X})}))[0].vacuous is None
+    assert verify(claim(forms={Form.STATED: Claim(X, premise={width: X})}))[0].vacuous is None
 
 
 def test_a_bound_that_may_fail_is_counted_like_a_probability():
-    mostly = claim(forms={Form.STATED: Formula(sp.Integer(190), failure=sp.Rational(1, 10))})
+    mostly = claim(forms={Form.STATED: Claim(sp.Integer(190), failure=sp.Rational(1, 10))})
     (verdict,) = verify(mostly, options=Options(trials=200))
     assert (verdict.violated, verdict.outcome) == (10, Outcome.HOLDS)
-    rarely = claim(forms={Form.STATED: Formula(sp.Integer(100), failure=sp.Rational(1, 10))})
+    rarely = claim(forms={Form.STATED: Claim(sp.Integer(100), failure=sp.Rational(1, 10))})
     assert verify(rarely, options=Options(trials=200))[0].outcome is Outcome.VIOLATED
 
 
@@ -292,10 +311,10 @@ def test_the_replay_command_parses_back_to_the_same_options(chosen, form):
 
 def test_data_that_a_statement_does_not_use_are_said_to_be_unused_and_not_replayed():
     (verdict,) = verify(claim(), options=Options(data="digits", unit=True, trials=5))
-    assert OWN_DATA in verdict.notes
+    assert NOT_ABOUT_DATA in verdict.notes
     assert "digits" not in verdict.replay and "--unit" not in verdict.replay and "--trials 5" in verdict.replay
     (plain,) = verify(claim(), options=Options(trials=5))
-    assert OWN_DATA not in plain.notes
+    assert NOT_ABOUT_DATA not in plain.notes
 
 
 def test_a_margin_is_found_once_a_case_for_all_statements_and_forms():

@@ -7,21 +7,20 @@ import pytest
 import sympy as sp
 from typer.testing import CliRunner
 
-from bounds.formula import Formula
 from bounds.listing import get
 from bounds.mutants import index_shifted, power, reversed_comparison, scaled, sign_flipped, without
 from bounds.options import Options
-from bounds.statement import Change, Form, Hypothesis, Kind, Mutant, Outcome, Source, Statement
+from bounds.statement import Change, Claim, Form, Hypothesis, Kind, Mutant, Outcome, Source, Statement
 from bounds.symbols import t as rounds
 from experiments.command_line import app
 from ntkfl.estimate import Estimate
-from verification import check
 from verification.compare import Comparison, compare
 from verification.engine import verify, verify_all
 from verification.false_alarms import FRESH, false_alarms
+from verification.judging import check
 from verification.mutation import Fate, mutation_matrix, true_forms
 from verification.mutation_report import alarms_totals, exposed, matrix_totals, meta_json, score
-from verification.report import contradicts_record, table
+from verification.report import table
 from verification.standard_mutants import standard_mutants
 from verification.verdict import Verdict, strict_json
 
@@ -52,15 +51,15 @@ class Numbers:
         return Number(1.0 + seed % self.period)
 
 
-def claim(formula=2 * X, kind=Kind.UPPER, draws=(Numbers(),), recorded=Outcome.HOLDS, **changes):
+def claim(formula=2 * X, kind=Kind.UPPER, draws=(Numbers(),), recorded=Outcome.HOLDS, witness=None, **changes):
     """x <= formula, of a number x."""
+    given = formula if isinstance(formula, Claim) else Claim(formula)
     standard = Statement(
         id="test/M",
         title="a number against a formula",
         kind=kind,
         source=Source("tests", "M"),
-        forms={Form.STATED: formula if isinstance(formula, Formula) else Formula(formula)},
-        recorded={Form.STATED: recorded},
+        forms={Form.STATED: replace(given, recorded=recorded, witness=witness)},
         constants=lambda case: {X: case.value, Y: 1.0},
         measure=lambda case: Estimate.exact(case.value),
         draws=lambda options: tuple(replace(d, trials=options.trials or d.trials) for d in draws),
@@ -112,7 +111,7 @@ def test_a_two_sided_claim_is_reversed_at_both_ends():
 
 
 def test_standard_mutants_cover_the_five_kinds_and_are_all_different_formulas():
-    formula = Formula((1 + X) * rounds**2)
+    formula = Claim((1 + X) * rounds**2)
     statement = claim(formula, symbols={X: "a size"})
     made = standard_mutants(statement, Form.STATED)
     assert {m.sort for m in made} == set(Change) - {Change.OTHER}
@@ -176,7 +175,7 @@ def test_runs_are_fresh_and_a_case_that_comes_again_is_no_run():
 
 
 def test_a_claim_that_may_fail_gives_one_run_a_batch():
-    may_fail = claim(Formula(2 * X, failure=sp.Rational(1, 10)))
+    may_fail = claim(Claim(2 * X, failure=sp.Rational(1, 10)))
     assert false_alarms([may_fail], FEW, runs=3).total("runs") == 3
 
 
@@ -261,7 +260,7 @@ def test_an_exception_in_one_statement_leaves_the_others(changes):
     bad, good = verify_all([claim(id="test/bad", **changes), claim(id="test/good")], FEW)
     assert (good.outcome, good.trials, good.error) == (Outcome.HOLDS, 25, None)
     assert bad.outcome is Outcome.UNRESOLVED and not bad.as_recorded
-    assert contradicts_record(bad, own_data=True)  # so that the exit status says it on any data
+    assert replace(bad, own_data=True).contradicts_record  # so that the exit status says it on any data
     assert bad.notes[0] == bad.error and bad.error.startswith("failed with TypeError: ")
     assert Verdict.from_json(json.loads(json.dumps(bad.to_json(), allow_nan=False))) == bad
 
@@ -279,7 +278,7 @@ def test_a_case_that_cannot_be_built_ends_the_checks_that_need_it_and_no_other()
 
 
 def test_the_ratio_of_the_stored_case_that_decides_is_shown():
-    corner = claim(sp.Integer(31), recorded=Outcome.VIOLATED, witness={Form.STATED: lambda: Number(62.0)})
+    corner = claim(sp.Integer(31), recorded=Outcome.VIOLATED, witness=lambda: Number(62.0))
     (verdict,) = verify(corner)
     assert verdict.tightness["stored case"] == 2.0
     assert verdict.tightness["sharpest"] == pytest.approx(30 / 31)

@@ -60,7 +60,7 @@ def test_the_books_balance(identifier, form):
 @CHECKED
 def test_every_mutant_is_violated(identifier, form):
     verdict, statement = verdicts()[identifier, form], catalogue()[identifier]
-    if form is not statement.mutated_form or statement.recorded[form] is not Outcome.HOLDS:
+    if form is not statement.mutated_form or statement.forms[form].recorded is not Outcome.HOLDS:
         assert verdict.mutants_total == 0
         return
     assert verdict.mutants_total == len(statement.mutants) > 0
@@ -71,7 +71,7 @@ def test_every_mutant_is_violated(identifier, form):
 @CHECKED
 def test_a_witness_shows_the_violation_and_is_confirmed(identifier, form):
     verdict, statement = verdicts()[identifier, form], catalogue()[identifier]
-    if statement.recorded[form] is not Outcome.VIOLATED:
+    if statement.forms[form].recorded is not Outcome.VIOLATED:
         assert verdict.witness is None
         assert verdict.violated == 0 or statement.forms[form].failure is not None
         return
@@ -88,9 +88,9 @@ def test_a_witness_shows_the_violation_and_is_confirmed(identifier, form):
 @CHECKED
 def test_necessity_cases_show_what_they_are_stored_for(identifier, form):
     verdict, statement = verdicts()[identifier, form], catalogue()[identifier]
-    fails_anyway = statement.recorded[form] is Outcome.VIOLATED  # a form that does not hold needs nothing
+    fails_anyway = statement.forms[form].recorded is Outcome.VIOLATED  # a form that does not hold needs nothing
     assert set(verdict.necessity) == (set() if fails_anyway else {h.name for h in statement.required(form)})
-    if statement.recorded[form] is Outcome.VIOLATED:
+    if statement.forms[form].recorded is Outcome.VIOLATED:
         return  # what does not hold needs no hypothesis
     for name, said in verdict.necessity.items():
         stored = name in statement.necessity
@@ -126,7 +126,7 @@ def test_a_true_statement_is_never_violated(identifier):
     """Thousands of cases in all; a form that may fail may do so as often as it says."""
     statement = catalogue()[identifier]
     for form, formula in statement.forms.items():
-        if statement.recorded[form] is not Outcome.HOLDS:
+        if statement.forms[form].recorded is not Outcome.HOLDS:
             continue
         for family in statement.families(form, Options(trials=20, width=256, rounds=12)):
             seen = []

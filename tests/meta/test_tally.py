@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from bounds.statement import Kind, Outcome
 from ntkfl.estimate import Estimate
 from verification.compare import Comparison
-from verification.intervals import lower_limit, upper_limit
-from verification.tally import Tally
+from verification.intervals import lower_limit, percent, upper_limit
+from verification.judging.tally import Tally
 
 H, T, U, V = Outcome.HOLDS, Outcome.TOUCHES, Outcome.UNRESOLVED, Outcome.VIOLATED
 
@@ -113,10 +113,21 @@ def test_what_is_refuted_whatever_follows_stays_refuted(allowed):
 
 def test_a_tiny_probability_is_said_to_be_not_refuted():
     outcome, notes = tally({H: 150}, 1e-30).settle(Kind.PROBABILITY, 20)
-    assert (outcome, notes) == (H, ("not refuted in 150 trials (allowed probability 1e-30)",))
+    said = "not refuted in 150 trials (allowed probability 1e-30): they would have excluded 2.5% or more"
+    assert (outcome, notes) == (H, (said,))
     assert tally({H: 150}, 0.1).settle(Kind.PROBABILITY, 20)[1] == (
         "0 failures in 150 trials; allowed probability 0.1",
     )
+
+
+@pytest.mark.parametrize("trials", [20, 60, 150])
+@pytest.mark.parametrize("allowed", [1e-88, 0.01, 0.05, 0.1])
+def test_what_the_trials_would_have_excluded_is_what_they_test(trials, allowed):
+    found = tally({H: trials}, allowed).would_exclude
+    at = 1 - 0.025 ** (1 / trials)  # no failure in so many trials has this probability: a two-sided 95%
+    assert found is None if at <= allowed else found == pytest.approx(at, rel=1e-9)
+    assert tally({H: trials}).would_exclude is None  # a claim that may not fail
+    assert float(percent(at).rstrip("%")) / 100 >= at
 
 
 def test_the_worst_case_is_the_most_severe_then_the_tightest():

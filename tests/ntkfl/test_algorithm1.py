@@ -11,8 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bounds.strategies import problems, unit_data
-from ntkfl import algorithm1, data, simulate
-from ntkfl.algorithm1 import FEW_SAMPLES
+from ntkfl import data, simulate
+from ntkfl.algorithm1 import simulation as algorithm1
+from ntkfl.algorithm1.simulation import FEW_SAMPLES
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
 

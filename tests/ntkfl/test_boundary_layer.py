@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 
 from ntkfl import data
-from ntkfl.algorithm1 import simulate
-from ntkfl.boundary_layer import kink_layers, pattern_change
+from ntkfl.algorithm1.simulation import simulate
 from ntkfl.exact_dynamics import kernel_regime
-from ntkfl.kink_gathering import pairs_near_kinks
+from ntkfl.finite_width.boundary_layer import kink_layers, pattern_change
+from ntkfl.finite_width.kink_gathering import pairs_near_kinks
+from ntkfl.finite_width.width_correction import drift_correction
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.width_correction import drift_correction
 
 STEPS = Setup(eta_local=0.3, local_steps=2, rounds=12)
 

@@ -9,7 +9,9 @@ import jax
 import numpy as np
 import pytest
 
-from ntkfl import Problem, Setup, algorithm1, client_groups, client_threads, simulate
+from ntkfl import Problem, Setup, simulate
+from ntkfl.algorithm1 import client_groups, client_threads
+from ntkfl.algorithm1 import simulation as algorithm1
 from ntkfl.initialisation import draw
 
 SETUP = Setup(width=96, eta_local=0.2, eta_global=1.3, local_steps=3, rounds=4, seed=1)
@@ -72,6 +74,22 @@ def test_a_large_run_without_movements_goes_through_groups(linearised, monkeypat
     assert 0 < np.abs(single.outputs - plain.outputs).max() < 1e-4
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_small_run_goes_through_groups_where_that_is_asked_for(compiled, monkeypatch):
+    problem, *_ = ragged()
+    expected = simulate(problem, SETUP, movements=False)
+    through = []
+    run = client_threads.run
+    monkeypatch.setattr(client_threads, "run", lambda *a, **k: through.append(k["tracked"]) or run(*a, **k))
+    found = simulate(problem, SETUP, movements=False, grouped=True, compiled=compiled)
+    assert through == [compiled]
+    assert np.abs(found.outputs - expected.outputs).max() < 1e-12
+    simulate(problem, SETUP, movements=False, grouped=False)
+    assert len(through) == 1
+    with pytest.raises(ValueError, match="grouped is True; groups of clients record no movements"):
+        simulate(problem, SETUP, grouped=True)
+
+
 def test_movements_in_float32_are_refused():
     with pytest.raises(ValueError, match="dtype is float32 and 0 devices are named; movements are recorded in float64"):
         simulate(ragged()[0], SETUP, dtype="float32")
@@ -93,7 +111,8 @@ def test_a_budget_makes_groups_smaller_and_changes_nothing():
         plain = found if plain is None else plain
         assert np.allclose(found.outputs, plain.outputs, rtol=0, atol=1e-12)
     assert client_groups.clients_at_once(5, one, 3, 512, 8, memory=least) == 1
-    with pytest.raises(ValueError, match=r"the run takes \S+ GB and memory is \S+ GB; smaller clients"):
+    refused = r"the run takes \S+ \wB of memory and \S+ \wB are available; width up to 511 would fit; smaller clients"
+    with pytest.raises(ValueError, match=refused):
         simulate(problem, setup, movements=False, memory=least - 1)
     with pytest.raises(ValueError, match=r"with movements the run takes .*; movements=False needs"):
         simulate(problem, setup, memory=least)
@@ -128,7 +147,8 @@ def test_what_xla_allocates_is_within_the_count(clients, samples, d, dtype, kept
 ON_DEVICES = """
 import json, re, sys
 import jax, numpy as np
-from ntkfl import Setup, client_groups
+from ntkfl import Setup
+from ntkfl.algorithm1 import client_groups
 from ntkfl.initialisation import draw
 assert len(jax.devices()) == 4
 rng = np.random.default_rng(0)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from ntkfl import Setup, client_threads, data, simulate
-from ntkfl.client_groups import clients_at_once
-from ntkfl.client_threads import numbers_held
+from ntkfl import Setup, data, simulate
+from ntkfl.algorithm1 import client_threads
+from ntkfl.algorithm1.client_groups import clients_at_once
+from ntkfl.algorithm1.client_threads import numbers_held
 from ntkfl.problem import Weights
 
 

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ntkfl.connectivity import convex_integral, undecided_strips
-from ntkfl.connectivity.accuracy_path import accuracy_path
 from ntkfl.connectivity.barrier import (
     accuracy_barrier,
     connectivity_loss,
@@ -22,8 +20,10 @@ from ntkfl.connectivity.barrier import (
     sampled_connectivity_loss,
 )
 from ntkfl.connectivity.network import TwoLayer, between
-from ntkfl.connectivity.path_loss import squared_error
-from ntkfl.connectivity.segment import Segment
+from ntkfl.connectivity.paths import convex_integral, undecided_strips
+from ntkfl.connectivity.paths.accuracy_path import accuracy_path
+from ntkfl.connectivity.paths.path_loss import squared_error
+from ntkfl.connectivity.paths.segment import Segment
 
 QUICK = settings(deadline=None, max_examples=25)
 GRID = [Fraction(k, 24) for k in range(25)]

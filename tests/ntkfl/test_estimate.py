@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ntkfl.estimate import Estimate
+from ntkfl.estimate import Estimate, Rigour
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 errors = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
@@ -140,3 +140,20 @@ def test_an_integer_that_would_be_rounded_is_not_exact(value):
 @pytest.mark.parametrize("value", [2**53, -(2**60), [3, 2**62], 2**1000, np.arange(4), True])
 def test_an_integer_that_is_a_float_is_exact(value):
     assert np.array_equal(Estimate.exact(value).value, np.array(value, float))
+
+
+def test_what_is_stacked_is_known_no_better_than_its_parts():
+    parts = Estimate([1.0, 2.0], [0.1, 0.2], "ball", Rigour.ENCLOSED), Estimate([3.0, 4.0], 0.5, "guess"), [5, 6]
+    for axis in (0, 1):
+        both = Estimate.stacked(parts, axis)
+        assert (both.method, both.rigour) == ("ball; guess", Rigour.MEASURED)
+        for k, part in enumerate(parts):
+            found = both[k] if axis == 0 else both[:, k]
+            wanted = part if isinstance(part, Estimate) else Estimate.exact(part)
+            assert (found.lo == wanted.lo).all() and (found.hi == wanted.hi).all()
+    exact = Estimate.stacked([1, 2.5])
+    assert (exact.method, exact.rigour, exact.value.tolist()) == ("exact", Rigour.EXACT, [1.0, 2.5])
+    with pytest.raises(ValueError, match="same shape"):
+        Estimate.stacked([1.0, [1.0, 2.0]])
+    with pytest.raises(ValueError, match="at least one array"):
+        Estimate.stacked([])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ntkfl.idx_format import read_idx
+from ntkfl.data.idx_format import read_idx
 
 
 def idx_bytes(array, magic=None):

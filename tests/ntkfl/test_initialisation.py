@@ -80,3 +80,9 @@ def test_sigma_scales_the_hidden_weights_only():
 def test_bad_arguments_are_named_before_anything_is_drawn(arguments, message):
     with pytest.raises(ValueError, match=message):
         blocks(**({"width": 8, "d": 2, "seed": 0} | arguments))
+
+
+def test_the_network_of_a_seed_is_the_same_where_compiling_is_switched_off():
+    with jax.disable_jit():
+        uncompiled = draw(1500, 3, 7)
+    np.testing.assert_array_equal(uncompiled.hidden, draw(1500, 3, 7).hidden)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ntkfl import simulate
+from ntkfl.algorithm1.reference import BALL, DOUBLE, EXTENDED, Undecided, plain_run
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.reference import BALL, DOUBLE, EXTENDED, Undecided, plain_run
 
 FIELDS = ("outputs", "local_outputs", "residual_norm", "movement", "local_movement", "step", "total_movement", "flips")
 RNG = np.random.default_rng(0)

@@ -11,12 +11,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from ntkfl import Problem, Setup, client_threads, data, simulate, switch_tracking
-from ntkfl.client_threads import run
-from ntkfl.dealt_network import DealtNetwork
+from ntkfl import Problem, Setup, data, simulate
+from ntkfl.algorithm1 import client_threads, switch_tracking
+from ntkfl.algorithm1.client_threads import run
+from ntkfl.algorithm1.dealt_network import DealtNetwork
+from ntkfl.algorithm1.switch_tracking import SwitchTracking
 from ntkfl.initialisation import draw
 from ntkfl.problem import Weights
-from ntkfl.switch_tracking import SwitchTracking
 
 EVERYTHING = 2.0  # more entries than there can be: never products
 
@@ -81,7 +82,7 @@ def test_the_runs_of_the_whole_record(seed, samples, steps, rate):
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patched:
         warnings.simplefilter("ignore")
         whole = simulate(problem, setup, weights, compiled=False)
-        patched.setattr("ntkfl.algorithm1.GROUPED", 0)
+        patched.setattr("ntkfl.algorithm1.simulation.GROUPED", 0)
         patched.setattr(client_threads, "worthwhile_share", lambda *_: EVERYTHING)
         found = simulate(problem, setup, weights, movements=False, compiled=True)
     size = max(1.0, np.abs(whole.local_outputs).max())

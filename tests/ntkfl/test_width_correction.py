@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ntkfl import data, gram
-from ntkfl.algorithm1 import simulate
+from ntkfl.algorithm1.simulation import simulate
 from ntkfl.exact_dynamics import kernel_regime
+from ntkfl.finite_width.width_correction import gram_correction, map_derivative, response_derivative
 from ntkfl.initialisation import draw
 from ntkfl.problem import Setup
-from ntkfl.width_correction import gram_correction, map_derivative, response_derivative
 
 SETUP = Setup(eta_local=0.4, local_steps=3, rounds=30)
 

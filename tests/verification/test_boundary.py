@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from verification.boundary import boundary
+from verification.judging.boundary import boundary
 
 
 @settings(max_examples=50, deadline=None)

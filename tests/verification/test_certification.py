@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bounds.fl_ntk.certificate import a_priori_certificate
-from ntkfl.algorithm1 import simulate
+from bounds.fl_ntk.certificates.certificate import a_priori_certificate
+from ntkfl.algorithm1.simulation import simulate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
 from verification.certification import best_certificate, certify, certify_after, checkpoints, watch

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from bounds.formula import Nature
 from bounds.listing import catalogue, get
 from bounds.options import Options
-from bounds.statement import Form, Outcome
+from bounds.statement import Form, Nature, Outcome
 from verification.engine import verify_all
 from verification.findings import MEANING, as_page
 

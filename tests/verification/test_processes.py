@@ -11,11 +11,12 @@ import pytest
 from bounds.listing import catalogue, get
 from bounds.options import Options
 from bounds.statement import Form, Outcome
+from ntkfl import interruption
 from verification import processes
 from verification.engine import verify_all
 from verification.processes import verify_in_processes
-from verification.units import units
-from verification.worker import STOP, Interrupts
+from verification.workers.units import units
+from verification.workers.worker import STOP, Interrupts
 
 CHEAP = [get(f"fl-ntk/{name}") for name in ("A.1", "A.2", "X.7")] + [get("fedgucci/F4"), get("averaging/I7")]
 FEW = Options(trials=20)
@@ -47,7 +48,7 @@ def test_a_statement_whose_families_cannot_be_made_is_a_unit_without_cases():
         raise ValueError("no such data")
 
     statement = get("fl-ntk/A.2")
-    broken = type(statement)(**{**vars(statement), "draws": fails, "form_draws": {}})
+    broken = type(statement)(**{**vars(statement), "draws": fails})
     (unit,) = units([broken], Options())
     assert (unit.statements, unit.cases) == (("fl-ntk/A.2",), 0)
 
@@ -125,34 +126,44 @@ def test_the_number_of_processes_is_checked():
         verify_in_processes(CHEAP, FEW, processes=0)
 
 
-def test_a_stop_waits_for_a_message_and_spares_the_settling_once():
-    before = signal.getsignal(STOP)
+def test_a_stop_waits_for_a_message_and_spares_the_settling_once(monkeypatch):
+    monkeypatch.setattr(interruption, "_installed", None)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    before = {one: signal.getsignal(one) for one in (STOP, interruption.KNOCK)}
+
+    def installed():
+        interrupts = Interrupts()
+        interruption.install(interrupts)
+        return interrupts
+
     try:
-        interrupts = Interrupts()
+        installed()
         signal.raise_signal(STOP)
-        with pytest.raises(KeyboardInterrupt):
-            interrupts.release()
-        interrupts = Interrupts()
-        interrupts.release()
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt), interruption.released():
+            pytest.fail("it has waited")
+        installed()
+        with interruption.released(), pytest.raises(KeyboardInterrupt):
             signal.raise_signal(STOP)
-        interrupts = Interrupts()
-        interrupts.release()
-        interrupts.counted = True
-        signal.raise_signal(STOP)  # all cases are counted: what is left is to settle them
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(STOP)
+        interrupts = installed()
+        with interruption.released():
+            interrupts.counted = True
+            signal.raise_signal(STOP)  # all cases are counted: what is left is to settle them
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(STOP)
     finally:
-        signal.signal(STOP, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 @pytest.mark.slow
 def test_what_is_preloaded_can_be_forked():
     """A fork has one thread of its parent's, and XLA and BLAS do not do without theirs."""
     program = (
-        "import verification.preloaded, os\n"
-        "from ntkfl import client_passes, compiled_neurons, initialisation\n"
-        "assert compiled_neurons.passes.cache_info().hits == 0 and compiled_neurons.passes.cache_info().currsize == 1\n"
+        "import verification.workers.preloaded, os\n"
+        "from ntkfl import initialisation\n"
+        "from ntkfl.algorithm1 import client_passes, compiled_neurons\n"
+        "counted = compiled_neurons.passes.__wrapped__.cache_info()\n"
+        "assert counted.hits == 0 and counted.currsize == 1\n"
         "assert initialisation._normal._cache_size() == 0\n"
         "print(len(os.listdir('/proc/self/task')) if os.path.isdir('/proc/self/task') else 1)"
     )

@@ -11,12 +11,12 @@ from rich.console import Console
 
 from bounds.listing import catalogue
 from bounds.statement import Form, Kind, Outcome
+from verification.page import amount
 from verification.plain_text import claim_lines, plain
 from verification.report import (
     as_json,
     as_markdown,
     as_text,
-    contradicts_record,
     escaped,
     table,
     totals,
@@ -65,12 +65,13 @@ def verdict(**changed) -> Verdict:
 @st.composite
 def verdicts(draw) -> Verdict:
     holds, touches, unresolved, violated = (draw(st.integers(0, 50)) for _ in range(4))
+    outcome = draw(st.sampled_from(FOUND))
     side = st.none() | st.builds(Side, NUMBERS, st.floats(0, allow_nan=False), NAMES)
     return verdict(
         id="toy/" + draw(NAMES),
         form=draw(st.sampled_from(list(Form))),
         kind=draw(st.sampled_from(list(Kind))),
-        outcome=draw(st.sampled_from(FOUND)),
+        outcome=outcome,
         recorded=draw(st.sampled_from(list(Outcome))),
         trials=holds + touches + unresolved + violated,
         holds=holds,
@@ -80,11 +81,19 @@ def verdicts(draw) -> Verdict:
         rejected=draw(st.dictionaries(NAMES, st.integers(1, 99), max_size=2)),
         lhs=draw(side),
         rhs=draw(side),
+        would_exclude=draw(st.none() | st.floats(0, 1)) if outcome is Outcome.HOLDS else None,
         tightness=draw(st.none() | st.fixed_dictionaries({"sharpest": NUMBERS, "median": NUMBERS})),
         worst_case=draw(st.none() | st.dictionaries(NAMES, st.integers() | NAMES, max_size=3)),
         notes=tuple(draw(st.lists(NAMES, max_size=2))),
         witness=draw(st.none() | NAMES),
+        own_data=draw(st.booleans()),
+        elsewhere=draw(st.none() | NAMES),
+        unmet=draw(st.dictionaries(NAMES, NAMES, max_size=2)),
     )
+
+
+def not_refuted(**changed) -> Verdict:
+    return verdict(trials=60, holds=60, would_exclude=0.0596, **changed)
 
 
 def rows(text: str) -> list[str]:
@@ -120,17 +129,19 @@ def test_the_counts_of_a_page_add_up(found):
 @settings(deadline=None, max_examples=30)
 @given(st.lists(verdicts(), max_size=5), st.booleans())
 def test_worst_first_and_totals_account_for_every_verdict(found, own_data):
-    order = worst_first(found, own_data)
+    found = [replace(one, own_data=own_data) for one in found]
+    order = worst_first(found)
     ranks = [
-        (not contradicts_record(v, own_data), "violated unresolved untested touches holds".split().index(v.outcome))
-        for v in order
+        (not v.contradicts_record, "violated unresolved untested touches holds".split().index(v.outcome)) for v in order
     ]
     assert ranks == sorted(ranks) and len(order) == len(found)
-    line = totals(found, own_data)
-    counts = [int(c) for c in re.findall(r"(\d+) (?:hold|touch|untested|unresolved|violated)", line.split(";")[0])]
+    line = totals(found)
+    counts = [
+        int(c) for c in re.findall(r"(\d+) (?:hold|not refuted|touch|untested|unresolved|violated)", line.split(";")[0])
+    ]
     assert sum(counts) == len(found) and "\n" not in line
     differ = int(re.search(r"; (\d+) ", line)[1])
-    assert differ == sum(contradicts_record(v, own_data) for v in found)
+    assert differ == sum(v.contradicts_record for v in found)
 
 
 def test_totals_in_words():
@@ -139,6 +150,11 @@ def test_totals_in_words():
     assert totals([verdict(outcome=Outcome.VIOLATED)]).endswith(
         "1 violated against the record; 1 differs from what is recorded"
     )
+    opened = verdict(outcome=Outcome.VIOLATED, recorded=Outcome.OPEN)
+    assert totals([verdict(), opened]) == (
+        "2 verdicts: 1 hold, 1 violated, recorded open; 0 differ from what is recorded"
+    )
+    assert totals([verdict(), not_refuted()]) == ("2 verdicts: 1 hold, 1 not refuted; 0 differ from what is recorded")
     assert totals([]) == "0 verdicts: none finished; 0 differ from what is recorded"
 
 
@@ -147,9 +163,38 @@ def test_totals_in_words():
 def test_on_own_data_only_the_violation_of_what_holds_contradicts(outcome, recorded):
     found = verdict(outcome=outcome, recorded=recorded)
     expected = outcome is Outcome.VIOLATED and recorded is Outcome.HOLDS
-    assert contradicts_record(found, own_data=True) is expected
-    assert contradicts_record(found) is not found.as_recorded
-    assert ("DIFFERS" in as_text(found, own_data=True)) is expected
+    mine = replace(found, own_data=True)
+    assert mine.contradicts_record is expected
+    assert found.contradicts_record is not found.as_recorded
+    assert ("DIFFERS" in as_text(mine)) is expected
+
+
+@pytest.mark.parametrize("outcome", FOUND)
+@pytest.mark.parametrize("own_data", [False, True])
+def test_a_form_recorded_open_is_neither_as_recorded_nor_against_the_record_once_it_is_violated(outcome, own_data):
+    found = verdict(outcome=outcome, recorded=Outcome.OPEN, own_data=own_data)
+    assert found.refutes_open is (outcome is Outcome.VIOLATED) is not found.as_recorded
+    assert not found.contradicts_record
+    assert ("nobody has settled it" in as_text(found, width=200)) is found.refutes_open
+    failed = replace(found, error="KeyError: 1")
+    assert not failed.refutes_open and failed.contradicts_record
+
+
+def test_what_the_trials_cannot_test_is_said_to_be_not_refuted_and_holds_in_json():
+    found = not_refuted()
+    first = as_text(found, width=300).splitlines()[0]
+    assert first == (
+        "toy/1 (stated)  NOT REFUTED: no violation in 60 trials; they would have excluded a failure probability of "
+        "6.0% or more, the claim allows less"
+    )
+    written = json.loads(json.dumps(found.to_json()))
+    assert (written["outcome"], written["would_exclude"]) == ("holds", 0.0596)
+    assert Verdict.from_json(written) == found and found.word == "not refuted"
+    old = {name: value for name, value in written.items() if name != "would_exclude"}
+    assert Verdict.from_json(old).would_exclude is None
+    (row,) = rows(as_markdown([found]))[2:]
+    assert row.startswith("| not refuted |") and "would exclude 6.0%" in row
+    assert "not refuted" not in as_markdown([verdict()])
 
 
 def test_a_verdict_prints_as_its_page():
@@ -243,3 +288,11 @@ def test_plain_formulas():
     assert plain((1 - eta * n) ** 2) == "(1 - η_l·n)^2"
     h = sp.MatrixSymbol("H", n, n)
     assert plain(sp.Identity(n) - eta * h**-1 * h.T) == "I - η_l·H^(-1)·Hᵀ"
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "said"),
+    [(-0.588, 0.75, "-0.59 ± 0.75"), (0.25, 1e-12, "0.25 ± 1.0e-12"), (2.0, 0.0, "2"), (1e7, 3e5, "1e+07 ± 3.0e+05")],
+)
+def test_an_error_that_a_reader_can_read_is_written_out(value, error, said):
+    assert amount(value, error) == said

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bounds.slopes import slope
+from bounds.ladders.slopes import slope
 from verification.kernels.properties import Judgement, Kernel, Unusable, output
 
 Finite = Callable[[np.ndarray, int, int], Any]
@@ -25,6 +25,11 @@ def judge(kernel: Kernel, finite: Finite, widths: Sequence[int], seed: int) -> J
     """The slope on four rows in three dimensions; on the smallest subset of them that shows a failure, if there is one.
 
     Every width and repetition has a seed of its own, seed, seed + 1, ..., so that all errors are independent.
+
+    Args:
+        kernel: of the infinite width, k(x) or k(x, z). finite: (x, width, seed) -> the (n, n) array of a network that
+            is drawn.
+        widths: of the ladder. seed: of the first network.
     """
     try:
         judgement = _judge(_errors(kernel, finite, ROWS, widths, seed), widths, ROWS)

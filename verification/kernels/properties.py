@@ -48,6 +48,9 @@ class Property:
 def output(kernel: Kernel, x: np.ndarray, z: np.ndarray | None = None) -> np.ndarray:
     """The kernel's array (n, n').
 
+    Args:
+        kernel: the user's function. x: data, (n, d), of which it gets a copy. z: other data, (n', d).
+
     Raises:
         Unusable: with what is wrong with it.
     """
@@ -87,7 +90,11 @@ def finite_output(kernel: Kernel, smallest_angle: float) -> Property:
 
 
 def symmetric(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x) = k(x)^T."""
+    """k(x) = k(x)^T.
+
+    Args:
+        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them.
+    """
 
     def judge(x: np.ndarray) -> Judgement:
         k = output(kernel, x)
@@ -97,7 +104,11 @@ def symmetric(kernel: Kernel, rounding: float, smallest_angle: float) -> Propert
 
 
 def transposes(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x, z) = k(z, x)^T."""
+    """k(x, z) = k(z, x)^T.
+
+    Args:
+        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them.
+    """
 
     def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
         x, z = case
@@ -108,7 +119,11 @@ def transposes(kernel: Kernel, rounding: float, smallest_angle: float) -> Proper
 
 
 def consistent(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x) = k(x, x)."""
+    """k(x) = k(x, x).
+
+    Args:
+        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them.
+    """
 
     def judge(x: np.ndarray) -> Judgement:
         k = output(kernel, x)
@@ -118,7 +133,11 @@ def consistent(kernel: Kernel, rounding: float, smallest_angle: float) -> Proper
 
 
 def rotation_invariant(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """k(x Q) = k(x) for rotations Q."""
+    """k(x Q) = k(x) for rotations Q.
+
+    Args:
+        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them.
+    """
 
     def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
         x, rotation = case
@@ -130,7 +149,11 @@ def rotation_invariant(kernel: Kernel, rounding: float, smallest_angle: float) -
 
 
 def homogeneous(kernel: Kernel, degree: float, rounding: float, smallest_angle: float) -> Property:
-    """k(c_i x_i, c_j x_j) = (c_i c_j)^degree k(x_i, x_j) for c > 0."""
+    """k(c_i x_i, c_j x_j) = (c_i c_j)^degree k(x_i, x_j) for c > 0.
+
+    Args:
+        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them. degree: in each argument.
+    """
 
     def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
         x, factors = case
@@ -143,7 +166,11 @@ def homogeneous(kernel: Kernel, degree: float, rounding: float, smallest_angle: 
 
 
 def positive_semidefinite(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:
-    """No eigenvalue of k(x), brought to unit diagonal, is below -n rounding."""
+    """No eigenvalue of k(x), brought to unit diagonal, is below -n rounding.
+
+    Args:
+        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them.
+    """
 
     def judge(x: np.ndarray) -> Judgement:
         smallest = _spectrum(kernel, x, rounding).smallest
@@ -154,7 +181,13 @@ def positive_semidefinite(kernel: Kernel, rounding: float, smallest_angle: float
 
 
 def strictly_positive(kernel: Kernel, claimed: Predicate, rounding: float, smallest_angle: float) -> Property:
-    """The smallest eigenvalue is above what float rounding leaves of zero, wherever it is claimed to be positive."""
+    """The smallest eigenvalue is above what float rounding leaves of zero, wherever it is claimed to be positive.
+
+    Args:
+        kernel: the user's function. claimed: whether the kernel is said to be positive definite on data; None: it is
+            not said.
+        rounding, smallest_angle: as `verification.kernels.check` takes them.
+    """
 
     def judge(x: np.ndarray) -> Judgement | None:
         if not claimed(x):
@@ -167,7 +200,13 @@ def strictly_positive(kernel: Kernel, claimed: Predicate, rounding: float, small
 
 
 def singular_elsewhere(kernel: Kernel, claimed: Predicate, rounding: float) -> Property:
-    """The smallest eigenvalue is zero, within n rounding, wherever it is claimed not to be positive."""
+    """The smallest eigenvalue is zero, within n rounding, wherever it is claimed not to be positive.
+
+    Args:
+        kernel: the user's function. claimed: whether the kernel is said to be positive definite on data; None: it is
+            not said.
+        rounding: as `verification.kernels.check` takes it.
+    """
 
     def judge(x: np.ndarray) -> Judgement | None:
         claim = claimed(x)

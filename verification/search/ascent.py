@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
-from functools import partial
+from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 
 from bounds.federated_run import FederatedRun
-from bounds.width_ladder import WidthLadder
+from bounds.ladders.width_ladder import WidthLadder
 from ntkfl import gram
+from ntkfl.algorithm1.reference import Arithmetic
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.reference import Arithmetic
 
 MOST = 24  # coordinates; a simplex in more of them does not get anywhere in the evaluations there are
 SPREAD = 0.3  # edge of the first simplex
@@ -31,6 +31,9 @@ def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
 
     `score` is called with every case on the way and keeps what it wants of them. Half of the evaluations go each way,
     and as many more as discrete steps that gain a tenth or more take: sizes have limits, so that these come to an end.
+
+    Args:
+        case: where it starts. score: to be made large. evaluations: of the score, about.
     """
     best, reached = case, score(case)
     left = {"discrete": evaluations // 2, "simplex": evaluations // 2}
@@ -52,14 +55,19 @@ def climb(case: Any, score: Callable[[Any], float], evaluations: int) -> None:
             return
 
 
+@singledispatch
 def neighbours(case: Any) -> list[Any]:
+    """Cases one discrete step away; of a kind that registers none there are none."""
+    return []
+
+
+@neighbours.register
+def _of_run(case: FederatedRun) -> list[Any]:
     """Runs with rounds or local steps doubled or one fewer, or with the neurons of one activation pattern doubled.
 
     Rounds also grow eightfold: a quotient that grows in the end often falls in the first of them.
     With the neurons the server step changes, so that it is the same in units of 1/|H(0)|.
     """
-    if not isinstance(case, FederatedRun):
-        return []
     setup = case.setup
     changed = [
         replace(setup, **{name: count})
@@ -119,30 +127,39 @@ def _simplex(case: Any, score: Callable[[Any], float], evaluations: int) -> tupl
     return best, reached
 
 
+@singledispatch
 def coordinates(case: Any) -> tuple[int, Rebuild]:
     """How many continuous coordinates a case has, and the case at given offsets of them; at 0 the case itself.
 
     Steps and other positive numbers move in their logarithm, labels in units of the residual, points on their spheres.
     """
-    if isinstance(case, FederatedRun):
-        labels, points = _residual_size(case), case.problem
-        n, d = points.n, points.d
-        size = len(STEPS) + n + n * d
-        if size > MOST:
-            return 2, lambda v: replace(case, setup=_scaled(case.setup, v))
-
-        def rebuilt(v: np.ndarray) -> FederatedRun:
-            problem = _moved(points, labels * v[2 : 2 + n], v[2 + n :])
-            return replace(case, setup=_scaled(case.setup, v[:2]), problem=problem)
-
-        return size, rebuilt
     return _of_fields(case)
 
 
-def _of_fields(case: Any) -> tuple[int, Rebuild]:
+@coordinates.register
+def _of_a_run(case: FederatedRun) -> tuple[int, Rebuild]:
+    labels, points = _residual_size(case), case.problem
+    n, d = points.n, points.d
+    size = len(STEPS) + n + n * d
+    if size > MOST:
+        return 2, lambda v: replace(case, setup=_scaled(case.setup, v))
+
+    def rebuilt(v: np.ndarray) -> FederatedRun:
+        problem = _moved(points, labels * v[2 : 2 + n], v[2 + n :])
+        return replace(case, setup=_scaled(case.setup, v[:2]), problem=problem)
+
+    return size, rebuilt
+
+
+@coordinates.register
+def _of_a_ladder(case: WidthLadder) -> tuple[int, Rebuild]:
+    return _of_fields(case, points=False)  # which are to stay apart
+
+
+def _of_fields(case: Any, points: bool = True) -> tuple[int, Rebuild]:
     """Positive floats of a dataclass and of those within it, and the coordinates of its problem and setup.
 
-    Left as they are: sigma, which sets the scale, and the points of a ladder, which are to stay apart.
+    Left as they are: sigma, which sets the scale; and the points, where they are not asked for.
     """
     parts: list[tuple[str, int, Rebuild]] = []
     for field in fields(case) if is_dataclass(case) else ():
@@ -154,7 +171,7 @@ def _of_fields(case: Any) -> tuple[int, Rebuild]:
         elif isinstance(value, Setup):
             parts.append((field.name, len(STEPS), partial(_scaled, value)))
         elif isinstance(value, Problem):
-            if not isinstance(case, WidthLadder):
+            if points:
                 parts.append((field.name, value.x.size, partial(_moved, value, 0.0)))
         elif is_dataclass(value) and not isinstance(value, Arithmetic):
             parts.append((field.name, *_of_fields(value)))

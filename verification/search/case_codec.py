@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from bounds.brought import extensions_of_statements
-from ntkfl.reference import BALL, DOUBLE, EXTENDED, Arithmetic
+from ntkfl.algorithm1.reference import BALL, DOUBLE, EXTENDED, Arithmetic
 
 PACKAGES = ("bounds.", "ntkfl.")  # whose values a file may name; those of modules that brought a statement too
 ARITHMETICS = {arithmetic.name: arithmetic for arithmetic in (BALL, DOUBLE, EXTENDED)}
@@ -131,9 +133,27 @@ def _class(name: str) -> Any:
     if not _ours(module):
         raise ValueError(f"{name} is no class of this project; a case names classes of bounds and ntkfl only")
     try:
-        found = getattr(importlib.import_module(module), kind)
+        where = _module(module)
+        found = getattr(where, kind)
     except (ImportError, AttributeError):
         raise ValueError(f"there is no {name}; the file was written by another version, or changed") from None
-    if not isinstance(found, type) or found.__module__ != module:  # not what the module happens to import
+    if not isinstance(found, type) or found.__module__ != where.__name__:  # not what the module happens to import
         raise ValueError(f"{name} is not a class of that module")
     return found
+
+
+def _module(name: str) -> ModuleType:
+    """The module of this name. Files outlive its move to another folder, in which it keeps its last name.
+
+    Raises:
+        ImportError: no module of this project has that last name, or more than one has.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        package, last = importlib.import_module(name.partition(".")[0]), name.rpartition(".")[2]
+        everything = pkgutil.walk_packages(package.__path__, package.__name__ + ".")
+        found = [info.name for info in everything if info.name.rpartition(".")[2] == last]
+        if len(found) != 1:
+            raise
+        return importlib.import_module(found[0])

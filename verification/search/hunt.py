@@ -15,13 +15,18 @@ from hypothesis.errors import HypothesisException, HypothesisWarning, NoSuchExam
 from hypothesis.strategies import SearchStrategy
 
 from bounds.options import Options
-from bounds.statement import Draw, Form, Outcome, Statement
+from bounds.statement import Draw, Form, Kind, Outcome, Statement
+from ntkfl import interruption
 from verification.compare import Comparison
+from verification.judging.confirm import Confirmation
 from verification.search.ascent import climb
-from verification.search.scoring import Seen, look, stands
+from verification.search.scoring import Seen, look, look_as_drawn, stands
 from verification.search.simpler import shrunk
+from verification.verdict import Standing
 
 EXAMPLES, SECONDS = 400, 60.0  # of one form, unless the caller says otherwise; all seconds are of processor time
+LADDERS = (Kind.ORDER, Kind.RATE)
+OWN_CASES = 0.25  # of a family's time at least is for its own cases
 CLIMBED = 3  # best cases of a family that Nelder-Mead starts from
 ALIKE = 0.02  # cases whose scores differ by less count as one among them
 SHRINKING = 10.0  # seconds for each of the two ways of shrinking
@@ -31,9 +36,10 @@ Progress = Callable[[str], None]  # told each stage of a search as it begins
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A confirmed violation: the shrunk case, its sides, how it was confirmed, and how it was come by.
+    """A violation that stands: the shrunk case, its sides, how it was confirmed, and how it was come by.
 
-    `after`: cases looked at when the first violation was seen; `first`: that case, as found.
+    `standing`: whether it was confirmed, or only seen because nothing could redo it. `after`: cases looked at when the
+    first violation was seen; `first`: that case, as found.
     """
 
     case: Any
@@ -44,6 +50,7 @@ class Counterexample:
     seconds: float
     first: Any
     frequency: tuple[int, int, float] | None = None
+    standing: Standing = Standing.CONFIRMED
 
 
 @dataclass(frozen=True)
@@ -64,16 +71,27 @@ class Attack:
     found: Counterexample | None
     unconfirmed: tuple[str, ...]
     seconds: float
+    interrupted: bool = False
 
     @property
     def contradicts_record(self) -> bool:
         """Whether a form recorded to hold is violated."""
-        return self.found is not None and self.statement.recorded[self.form] is not Outcome.VIOLATED
+        return self.found is not None and self.statement.forms[self.form].recorded is not Outcome.VIOLATED
+
+    @property
+    def untested(self) -> str | None:
+        """Why nothing was tested: no case was admitted; None where one was."""
+        if self.admitted:
+            return None
+        if not self.rejected:
+            return f"none of {self.tried} cases had a value"
+        name, count = max(self.rejected.items(), key=lambda pair: pair[1])
+        return f"none of {self.tried} cases was admitted; hypothesis {name!r} rejected {count}"
 
     @property
     def missed(self) -> bool:
         """Whether nothing was found where the record says that something is to be found."""
-        return self.found is None and self.statement.recorded[self.form] is Outcome.VIOLATED
+        return self.found is None and self.statement.forms[self.form].recorded is Outcome.VIOLATED
 
 
 def attack(
@@ -89,8 +107,14 @@ def attack(
 ) -> Attack:
     """Look for a counterexample to one form in all its families of cases; the stored witness is not consulted.
 
+    What a family's strategy gives is searched first, since it is small; then the family's own cases are looked at, as
+    many as `verify` draws, and for seed 0 the same. Those of a rate are ladders, dear ones: only where nothing else is.
+    Interrupted (Ctrl-C), it returns what it has: the simplest violation so far, if one was seen.
+
     Args:
-        examples: cases looked at, over all families, before shrinking; the same seed looks at the same ones.
+        statement, form: what is attacked. seed: of the search. options: data, sizes and steps of the families.
+        examples: cases of the strategies, over all families, before shrinking, and of each family's own at most; the
+            same seed looks at the same ones.
         seconds: of processor time; no new case is begun after it, and a search that it ends need not repeat itself.
         shrinking: seconds for each of the two ways of shrinking what is found. progress: told each stage.
 
@@ -102,7 +126,7 @@ def attack(
         raise ValueError(f"{statement.id} has no form {form.value!r}; it has: {has}")
     if not (examples >= 1 and seconds > 0):
         raise ValueError(f"the budget is {examples} cases in {seconds:g} seconds; both must be positive")
-    families = _distinct(statement.families(form, options or Options()))
+    families = _by_strategy(statement.families(form, options or Options()))
     if not families:
         raise ValueError(
             f"{statement.id} draws no families of cases for its {form.value} form; a search needs one or more"
@@ -110,18 +134,29 @@ def attack(
     began = time.process_time()
     hunt = Hunt(statement, form, began, shrinking, progress)
     share = max(1, examples // len(families))
-    for k, (name, strategy) in enumerate(families.items(), 1):
-        hunt.deadline = began + seconds * k / len(families)  # time that a family leaves goes to the next
-        hunt.family(name, strategy, share, seed)
-        if hunt.violations:
-            break
-    if hunt.violations:
-        progress(f"a violation stands after {hunt.tried} cases: shrinking it")
-    found = hunt.settle() if hunt.violations else None
+    interrupted = False
+    try:
+        with interruption.released():
+            for k, (strategy, draws) in enumerate(families, 1):
+                end = began + seconds * k / len(families)  # time that a family leaves goes to the next
+                hunt.deadline = end - OWN_CASES * (end - time.process_time())
+                hunt.family(draws[0].name, strategy, share, seed)
+                hunt.deadline = end
+                if not hunt.violations and (statement.kind not in LADDERS or not hunt.admitted):
+                    hunt.own_cases(draws, examples, seed)
+                if hunt.violations:
+                    break
+            if hunt.violations:
+                progress(f"a violation stands after {hunt.tried} cases: shrinking it")
+                hunt.shrink()
+    except KeyboardInterrupt:
+        interruption.taken()
+        interrupted = True
+    found = hunt.found() if hunt.violations else None
     return Attack(
         statement,
         form,
-        tuple(families),
+        tuple(draws[0].name for _, draws in families),
         hunt.tried,
         hunt.admitted,
         dict(hunt.rejected),
@@ -130,16 +165,17 @@ def attack(
         found,
         tuple(dict.fromkeys(hunt.unconfirmed)),
         time.process_time() - hunt.began,
+        interrupted,
     )
 
 
-def _distinct(draws: tuple[Draw, ...]) -> dict[str, SearchStrategy]:
-    """The strategies of the families by name, each once."""
-    found: dict[int, tuple[str, SearchStrategy]] = {}
+def _by_strategy(draws: tuple[Draw, ...]) -> list[tuple[SearchStrategy, list[Draw]]]:
+    """The strategies of the families, each once, with the families that have it."""
+    found: dict[int, tuple[SearchStrategy, list[Draw]]] = {}
     for draw in draws:
         strategy = draw.strategy()
-        found.setdefault(id(strategy), (draw.name, strategy))
-    return dict(found.values())
+        found.setdefault(id(strategy), (strategy, []))[1].append(draw)
+    return list(found.values())
 
 
 class _OutOfTime(BaseException):
@@ -164,7 +200,7 @@ class Hunt:
     latest: tuple[float, Any] | None = None
     best: Comparison | None = None
     best_score: float = -float("inf")
-    violations: list[tuple[Any, Seen, str]] = field(default_factory=list)
+    violations: list[tuple[Any, Seen, Confirmation]] = field(default_factory=list)
     unconfirmed: list[str] = field(default_factory=list)
     first: tuple[int, float, str] | None = None
 
@@ -172,6 +208,10 @@ class Hunt:
         """Search one family; stops at the first violation that stands, shrunk by Hypothesis where that found it.
 
         Drawing has half of the time, what it leaves and the other half are for the ascent.
+
+        Args:
+            name: of the family, for progress and reports. strategy: draws its cases. examples: cases drawn at most.
+                seed: of the search.
         """
         self.progress(f"{name}: drawing cases")
         self.leaders, self.latest = [], None
@@ -206,6 +246,22 @@ class Hunt:
             except _OutOfTime:
                 return
 
+    def own_cases(self, draws: list[Draw], examples: int, seed: int) -> None:
+        """Look at the families' own cases, one of each in turn, as `verify` does; stops at a violation that stands.
+
+        Args:
+            draws: the families, each with `trials` cases. examples: of each family at most. seed: of the search; 0
+                begins with the cases of `verify`.
+        """
+        first = Random(seed).randrange(2**30) if seed else 0
+        self.progress(f"{draws[0].name}: cases as `verify` draws them")
+        for k in range(min(examples, max(draw.trials for draw in draws))):
+            for draw in draws:
+                if time.process_time() > self.deadline or self.violations:
+                    return
+                if k < draw.trials:
+                    self.look(draw.case(first + k), f"{draw.name}, seed {first + k}", look_as_drawn)
+
     def _climbed(self, case: Any) -> float:
         return self._on_the_way(case).score
 
@@ -221,9 +277,14 @@ class Hunt:
             raise _OutOfTime
         return seen
 
-    def look(self, case: Any, by: str) -> Seen:
-        """Score a case and keep the books; a violation is passed on only when it stands."""
-        seen = look(self.statement, self.form, case)
+    def look(self, case: Any, by: str, judged: Callable[[Statement, Form, Any], Seen] | None = None) -> Seen:
+        """Score a case and keep the books; a violation is passed on only when it stands.
+
+        Args:
+            case: to judge. by: what came by it, for reports. judged: gives its score; default: `scoring.look`.
+        """
+        interruption.check()
+        seen = (judged or look)(self.statement, self.form, case)
         searching = self.first is None  # what is looked at to shrink is not counted
         if searching:
             self.tried += 1
@@ -233,14 +294,14 @@ class Hunt:
         if seen.comparison is None:
             return seen
         if seen.violated:
-            stood, how = stands(self.statement, self.form, case, seen)
-            if not stood:
-                self.unconfirmed.append(how)
+            found = stands(self.statement, self.form, case, seen)
+            if not found.stands:
+                self.unconfirmed.append(found.how)
                 return Seen(min(seen.score, 0.0), seen.comparison)
             if searching:
                 self.first = (self.tried, time.process_time() - self.began, by)
                 self.deadline = time.process_time() + self.shrinking
-            self.violations.append((case, seen, how))
+            self.violations.append((case, seen, found))
             return seen
         if seen.score > self.best_score:
             self.best, self.best_score = seen.comparison, seen.score
@@ -251,20 +312,25 @@ class Hunt:
             self.leaders = sorted([*rivals, (seen.score, case)], key=lambda pair: -pair[0])[:CLIMBED]
         return seen
 
-    def settle(self) -> Counterexample:
-        """Shrink the last violation (the simplest so far) further, and report it with its sides as confirmed."""
-        assert self.first is not None
+    def shrink(self) -> None:
+        """Look for violations simpler than the last one, which is the simplest so far."""
         until = time.process_time() + self.shrinking
-        first = self.violations[0][0]
 
         def keeps(candidate: Any) -> bool:
             return self.look(candidate, "shrinking").violated
 
         shrunk(self.violations[-1][0], keeps, lambda: time.process_time() < until)
-        case, seen, how = self.violations[-1]
+
+    def found(self) -> Counterexample:
+        """The last violation with its sides as confirmed."""
+        assert self.first is not None
+        first = self.violations[0][0]
+        case, seen, found = self.violations[-1]
         assert seen.comparison is not None
         after, seconds, by = self.first
-        return Counterexample(case, seen.comparison, how, by, after, seconds, first, seen.frequency)
+        return Counterexample(
+            case, seen.comparison, found.how, by, after, seconds, first, seen.frequency, found.standing
+        )
 
 
 def _settings(examples: int) -> settings:

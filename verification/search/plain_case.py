@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 
+from bounds.case import case_of
 from bounds.federated_run import FederatedRun
-from ntkfl.problem import Problem, Setup
+from ntkfl.problem import Problem, Setup, Weights
 from verification.search.ascent import initial_outputs
 
 MOST_GROUPS = 8  # groups of equal neurons that are written out
 
 
+@singledispatch
 def in_words(case: Any) -> list[str]:
-    """A few lines: sizes and steps, points, labels and clients, neurons."""
-    if not hasattr(case, "problem"):
-        return [", ".join(f"{name} = {value}" for name, value in case.describe().items())]
-    lines = []
-    setup = getattr(case, "setup", None)
-    if isinstance(setup, Setup):
-        lines.append(
-            f"{_count(case.problem.n_clients, 'client')}, K = {setup.local_steps}, eta_l = {_number(setup.eta_local)}, "
-            f"eta_g = {_number(setup.eta_global)}, {_count(setup.rounds, 'round')}"
-        )
-    lines += _points(case.problem)
-    if isinstance(case, FederatedRun):
-        residual = case.problem.y - initial_outputs(case)
-        lines.append(f"residual y - y(0) = {_vector(residual)}" + (", linearised network" if case.linearised else ""))
-    if hasattr(case, "weights"):
-        lines.append(_neurons(*case.weights))
+    """A few lines: sizes and steps, points, labels and clients, neurons; else what the case says of itself."""
+    problem, setup, weights = (getattr(case, name, None) for name in ("problem", "setup", "weights"))
+    if not isinstance(problem, Problem):
+        return [", ".join(f"{name} = {value}" for name, value in case_of(case).describe().items())]
+    lines = _steps(problem, setup) if isinstance(setup, Setup) else []
+    lines += _points(problem)
+    if isinstance(weights, Weights):
+        lines.append(_neurons(*weights))
     known = {"problem", "setup", "weights", "n", "d", "N", "K", "width", "eta_local", "eta_global"}
-    others = {k: v for k, v in case.describe().items() if k not in known}
-    if not isinstance(case, FederatedRun):
-        lines.append(", ".join(f"{k} = {v if isinstance(v, str | list) else _number(v)}" for k, v in others.items()))
+    others = {k: v for k, v in case_of(case).describe().items() if k not in known}
+    lines.append(", ".join(f"{k} = {v if isinstance(v, str | list) else _number(v)}" for k, v in others.items()))
     return [line for line in lines if line]
+
+
+@in_words.register
+def _run_in_words(case: FederatedRun) -> list[str]:
+    residual = case.problem.y - initial_outputs(case)
+    said = f"residual y - y(0) = {_vector(residual)}" + (", linearised network" if case.linearised else "")
+    return [*_steps(case.problem, case.setup), *_points(case.problem), said, _neurons(*case.weights)]
+
+
+def _steps(problem: Problem, setup: Setup) -> list[str]:
+    return [
+        f"{_count(problem.n_clients, 'client')}, K = {setup.local_steps}, eta_l = {_number(setup.eta_local)}, "
+        f"eta_g = {_number(setup.eta_global)}, {_count(setup.rounds, 'round')}"
+    ]
 
 
 def _points(problem: Problem) -> list[str]:

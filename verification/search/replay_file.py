@@ -15,6 +15,7 @@ from verification.search.case_codec import decode, encode
 from verification.search.hunt import Counterexample
 from verification.search.plain_case import in_words
 from verification.search.scoring import Seen, look, stands
+from verification.standing import Standing
 
 FORMAT = "ntkfl counterexample 1"
 
@@ -31,16 +32,30 @@ class Replay:
 
 @dataclass(frozen=True)
 class Rejudged:
-    """A file's case judged again: what is seen now, whether it stands, and whether both sides are bit for bit those."""
+    """A file's case judged again: what is seen now, how it stands, and whether both sides are bit for bit those."""
 
     seen: Seen
-    confirmed: bool
+    standing: Standing
     how: str
     same_sides: bool
 
+    @property
+    def stands(self) -> bool:
+        """Whether the violation was confirmed, or was seen where nothing could redo it."""
+        return self.standing is not Standing.FALLEN
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether it was confirmed."""
+        return self.standing is Standing.CONFIRMED
+
 
 def written(statement: Statement, form: Form, found: Counterexample) -> str:
-    """The text of a replay file. Raises TypeError: a case that is not made of plain data."""
+    """The text of a replay file. Raises TypeError: a case that is not made of plain data.
+
+    Args:
+        statement, form: what is violated. found: where, and how it was confirmed.
+    """
     body = {
         "format": FORMAT,
         "statement": statement.id,
@@ -99,10 +114,12 @@ def rejudge(replay: Replay) -> Rejudged:
     seen = look(replay.statement, replay.form, replay.case)
     if seen.comparison is None:
         why = f"the case does not meet {seen.unmet}" if seen.unmet else f"it has no value: {seen.failed}"
-        return Rejudged(seen, False, why, False)
+        return Rejudged(seen, Standing.FALLEN, why, False)
     same = replay.sides == (float(seen.comparison.left.value), float(seen.comparison.right.value))
-    confirmed, how = stands(replay.statement, replay.form, replay.case, seen) if seen.violated else (False, "it holds")
-    return Rejudged(seen, confirmed, how, same)
+    if not seen.violated:
+        return Rejudged(seen, Standing.FALLEN, "it holds", same)
+    found = stands(replay.statement, replay.form, replay.case, seen)
+    return Rejudged(seen, found.standing, found.how, same)
 
 
 def _digest(body: dict[str, Any]) -> str:

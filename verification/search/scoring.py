@@ -5,23 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bounds.federated_run import FederatedRun
+from bounds.case import case_of
 from bounds.statement import Form, Hypothesis, Kind, Outcome, Statement
-from bounds.width_ladder import WidthLadder
 from ntkfl.estimate import Estimate
-from ntkfl.initialisation import draw
-from ntkfl.reference import DOUBLE
 from verification.compare import Comparison, judge
-from verification.confirm import confirm
 from verification.intervals import lower_limit
+from verification.judging.confirm import Confirmation, can_be_redone, confirm
+from verification.verdict import Standing
 
+NO_VALUE = (ArithmeticError, ValueError, np.linalg.LinAlgError)  # what a case without a value raises
 UNMET = -100.0  # scores of admitted cases lie above, those of others below
 HIGHEST = 50.0
 FAR_ROUND, FARTHEST = 256, 1000.0  # what a trend is carried on to, and how large a score that may give
@@ -53,30 +52,54 @@ class Seen:
 
 
 def look(statement: Statement, form: Form, case: Any) -> Seen:
-    """Judge a form on a case, in float64 where the case is a run; a claim that may fail, on fresh networks."""
+    """Judge a form on a case, in float64 where the case is a run; a claim that may fail, on fresh networks.
+
+    Args:
+        statement, form: what is claimed. case: where.
+    """
     with undisturbed():
         try:
             if statement.forms[form].failure is not None:
                 return _frequency(statement, form, case)
-            return _single(statement, form, case)
-        except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+            return _single(statement, form, case_of(case).plain())
+        except NO_VALUE as error:
             return Seen(2 * UNMET, failed=str(error))
 
 
-def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> tuple[bool, str]:
-    """Whether a violation is confirmed, and how: in balls, on another ladder, or on a fresh sample of networks."""
+def look_as_drawn(statement: Statement, form: Form, case: Any) -> Seen:
+    """Judge a form on a case of a family as `verify` does; a claim that may fail, on fresh networks where it does here.
+
+    The cases of a family have the same shapes, so that what they run is compiled once.
+
+    Args:
+        statement, form: what is claimed. case: as its family has drawn it.
+    """
+    with undisturbed(compiled=True):
+        try:
+            seen = _single(statement, form, case)
+        except NO_VALUE as error:
+            return Seen(2 * UNMET, failed=str(error))
+    may_fail = statement.forms[form].failure is not None
+    return look(statement, form, case) if seen.violated and may_fail else seen
+
+
+def stands(statement: Statement, form: Form, case: Any, seen: Seen) -> Confirmation:
+    """How well a violation stands, and how that was found: in balls, on other networks, or on many of them.
+
+    Args:
+        statement, form: what is claimed. case: where it was violated. seen: as `look` saw it.
+    """
     assert seen.comparison is not None
     with undisturbed():
         if seen.frequency is not None:
             return _fails_again(statement, form, case)
-        found = confirm(statement, form, _uncompiled(case), seen.comparison)
-        return found.confirmed, found.how
+        return confirm(statement, form, case_of(case).plain(), seen.comparison)
 
 
-def _fails_again(statement: Statement, form: Form, case: Any) -> tuple[bool, str]:
+def _fails_again(statement: Statement, form: Form, case: Any) -> Confirmation:
     """Whether the claim fails too often on fresh networks too, and how often it does.
 
-    Where the case is a run, one that fails is redone in balls: what all of them show might be rounding.
+    Where the case can be known better, one that fails is redone: what all of them show might be rounding.
     """
     failures, count, looked, allowed, surely = 0, 0, 0, 0.0, False
     for networks in CONFIRMING:
@@ -87,30 +110,36 @@ def _fails_again(statement: Statement, form: Form, case: Any) -> tuple[bool, str
         if surely or failures <= allowed * count:
             break
     said = f"{failures} of {count} fresh networks fail; allowed probability {allowed:.3g}; exact binomial interval"
-    if not (surely and isinstance(case, FederatedRun)):
-        return surely, said
+    if not surely:
+        return Confirmation(Standing.FALLEN, said)
+    if not can_be_redone(case):
+        return Confirmation(Standing.CONFIRMED, said)
     for seed in range(CONFIRMING_SEED, CONFIRMING_SEED + looked):
-        one = redrawn(case, seed)
+        one = case_of(case_of(case).redrawn(seed)).plain()
         seen = _single(statement, form, one)
         if seen.violated and seen.comparison is not None:
             found = confirm(statement, form, one, seen.comparison)
-            return found.confirmed, f"{said}; one of them: {found.how}"
-    return False, f"{said}; none of them fails again"
+            return Confirmation(found.standing, f"{said}; one of them: {found.how}")
+    return Confirmation(Standing.FALLEN, f"{said}; none of them fails again")
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def undisturbed(compiled: bool = False) -> Iterator[None]:
     """Within it no warnings of large steps, and no compiling: every case has shapes of its own, and one run each.
 
     The matrices are small: handing them to threads costs more than it saves.
     """
-    with warnings.catch_warnings(), np.errstate(all="ignore"), jax.disable_jit(), threadpool_limits(1, user_api="blas"):
+    with (
+        warnings.catch_warnings(),
+        np.errstate(all="ignore"),
+        jax.disable_jit(not compiled),
+        threadpool_limits(1, user_api="blas"),
+    ):
         warnings.simplefilter("ignore", UserWarning)
         yield
 
 
 def _single(statement: Statement, form: Form, case: Any) -> Seen:
-    case = _uncompiled(case)
     lacking = [(h.name, _shortfall(h, case)) for h in statement.required(form)]
     unmet = [name for name, missing in lacking if missing > 0]
     if unmet:
@@ -134,16 +163,6 @@ def _heading(left: tuple[Estimate, ...], right: tuple[Estimate, ...]) -> float |
                 found.append(last + (last - before) * max(0, FAR_ROUND - len(part.value)))
     best = max((float(one) for one in found if np.isfinite(one)), default=None)
     return None if best is None else float(np.clip(best, -FARTHEST, FARTHEST))
-
-
-def _uncompiled(case: Any) -> Any:
-    """A run, or a ladder of runs, in plain float64: nothing to compile, no second run to measure the rounding.
-
-    A violation by a run is redone in balls, one by a ladder on other networks.
-    """
-    if not isinstance(case, FederatedRun | WidthLadder) or case.arithmetic is DOUBLE:
-        return case
-    return case.with_arithmetic(DOUBLE)
 
 
 def _shortfall(hypothesis: Hypothesis, case: Any) -> float:
@@ -193,7 +212,7 @@ def _count(statement: Statement, form: Form, case: Any, networks: int, first: in
     failures, allowed, worst, unmet = 0, 0.0, None, Seen(3 * UNMET, unmet="none")
     ratios: list[float] = []
     for seed in range(first, first + networks):
-        one = _uncompiled(redrawn(case, seed))
+        one = case_of(case_of(case).redrawn(seed)).plain()
         seen = _single(statement, form, one)
         if seen.comparison is None:
             unmet = max(unmet, seen, key=lambda one: one.score)
@@ -207,20 +226,3 @@ def _count(statement: Statement, form: Form, case: Any, networks: int, first: in
         if worst is None or seen.comparison.tightness > worst.tightness:
             worst = seen.comparison
     return failures, len(ratios), allowed, ratios, worst, unmet, late
-
-
-def redrawn(case: Any, seed: int) -> Any:
-    """The same case with another Gaussian network; or as the case itself is drawn anew (`redrawn`).
-
-    Raises:
-        ValueError: a case with nothing random in it.
-    """
-    if hasattr(case, "redrawn"):
-        return case.redrawn(seed)
-    if not hasattr(case, "weights"):
-        raise ValueError(f"a {type(case).__name__} has no network to draw anew, so a probability cannot be counted")
-    width, d = case.weights.hidden.shape
-    sigma = case.sigma if hasattr(case, "sigma") else case.setup.sigma
-    with jax.disable_jit(False):  # one compiled function for all networks of this d
-        weights = draw(width, d, seed, sigma)
-    return replace(case, weights=weights)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,11 @@ ONE_BY_ONE = 128  # neurons up to which each is left out in turn
 
 
 def shrunk(case: Any, keeps: Callable[[Any], bool], more_time: Callable[[], bool]) -> Any:
-    """The case after every simplification, one after the other, that `keeps` admits; until none does."""
+    """The case after every simplification, one after the other, that `keeps` admits; until none does.
+
+    Args:
+        case: to simplify. keeps: whether a simpler case still shows what it should. more_time: whether to go on.
+    """
     again = True
     while again and more_time():
         again = False
@@ -31,12 +36,15 @@ def shrunk(case: Any, keeps: Callable[[Any], bool], more_time: Callable[[], bool
     return case
 
 
+@singledispatch
 def simpler(case: Any) -> Iterator[Any]:
     """Cases a little simpler than this one, the largest simplifications first; each differs from it."""
-    if isinstance(case, FederatedRun):
-        yield from (run for run in _runs(case) if (run.problem.x @ run.weights.hidden.T).all())  # no neuron at its kink
-    elif is_dataclass(case):
-        yield from _fields(case)
+    yield from _fields(case) if is_dataclass(case) else ()
+
+
+@simpler.register
+def _simpler_runs(case: FederatedRun) -> Iterator[Any]:
+    yield from (run for run in _runs(case) if (run.problem.x @ run.weights.hidden.T).all())  # no neuron at its kink
 
 
 def _runs(case: FederatedRun) -> Iterator[FederatedRun]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
 from experiments.benchmarks.workload import Workload
+from ntkfl.extensions import modules_of
 
 
 @cache
 def catalogue() -> dict[str, Workload]:
     """The workloads by name: every module of this package has a WORKLOAD."""
-    modules = (import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__))
-    return {module.WORKLOAD.name: module.WORKLOAD for module in modules}
+    return {module.WORKLOAD.name: module.WORKLOAD for module in modules_of(__name__)}

@@ -24,7 +24,7 @@ def _looked_at(sizes: Sizes) -> list[int]:
 
 def _ours(sizes: Sizes) -> Call:
     """Setup and the outputs at 20 rounds."""
-    from ntkfl.infinite_width import KernelRegime
+    from ntkfl.limit.infinite_width import KernelRegime
 
     problem, setup, h = _given(sizes)
     return lambda: KernelRegime(problem, setup, h).outputs(_looked_at(sizes))
@@ -34,7 +34,7 @@ def _swept(sizes: Sizes) -> Call:
     """The same for one server step after the other, from one setup; the first is that of the others' runs."""
     from dataclasses import replace
 
-    from ntkfl.infinite_width import KernelRegime
+    from ntkfl.limit.infinite_width import KernelRegime
 
     problem, setup, h = _given(sizes)
 
@@ -51,7 +51,7 @@ def _round_by_round(sizes: Sizes) -> Call:
     """One product with the n x n map of a round after the other."""
     import numpy as np
 
-    from ntkfl.infinite_width import KernelRegime
+    from ntkfl.limit.infinite_width import KernelRegime
 
     problem, setup, h = _given(sizes)
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 
-import ntkfl.training.datasets as package
+from ntkfl.data.user_files import SUFFIXES
+from ntkfl.extensions import modules_of
 from ntkfl.nearest_name import did_you_mean
 from ntkfl.training.datasets.samples import Reader, Samples
 from ntkfl.training.datasets.tables import table
-from ntkfl.user_files import SUFFIXES
 
 
 @cache
 def catalogue() -> dict[str, Reader]:
     """The reader of every name, in the order of the names."""
-    formats = (import_module(f"{package.__name__}.{module.name}") for module in iter_modules(package.__path__))
+    formats = modules_of("ntkfl.training.datasets")
     found = {name: reader for module in formats for name, reader in getattr(module, "DATA", {}).items()}
     return dict(sorted(found.items()))
 

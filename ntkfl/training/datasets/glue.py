@@ -65,6 +65,7 @@ def glue(path: Path | None, size: int | None, name: str) -> Samples:
     """train.tsv, and dev.tsv as the test set (the labels of the published test sets are secret).
 
     Args:
+        name: of the task, for messages.
         path: the folder of the two files, or the one that holds it (SST-2, say). A vocab.txt in it is the vocabulary;
             else that of the packaged MiniLM is.
         size: tokens of a sample at most, 128 by default.

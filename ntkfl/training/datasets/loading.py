@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ntkfl.image_draw import INPUTS, require_size
+from ntkfl.data.image_draw import INPUTS, require_size
 from ntkfl.partition import assign_owners, generator
 from ntkfl.training.datasets import domains
 from ntkfl.training.datasets.catalogue import Spec
@@ -24,6 +25,7 @@ from ntkfl.training.tree import one_a_row
 TEST, SHARE = 5, 6  # streams of the seed: which test samples are drawn, and which samples a client trains on
 POOLED_TEST = 5  # where no test set is published, one sample in five is for the test
 CLIENTS = 10
+VERY_DIFFERENT = 1000  # ratio of the features' standard deviations that is warned of
 Target = Literal["classes", "real", "sign", "one-hot"]
 
 
@@ -88,6 +90,8 @@ def load(
     marked = y if found.classes is None else np.eye(found.classes, dtype=np.uint8)[y]
     owner, count = _owners(partition, marked, domain, given, in_file, clients, seed)
     kept = _kept(owner, train_share, seed)
+    if found.kind == "rows":
+        _warn_of_table(wanted.text, found, target, inputs[0])
     labels = [_labels(wanted.text, part, found.classes, target, dtype) for part in (y, y_test)]
     data = FederatedData(
         inputs[0][kept],
@@ -98,6 +102,26 @@ def load(
         name=wanted.text,
     )
     return replace(data, x_test=inputs[1], y_test=labels[1]) if len(rows_test) else data
+
+
+def _warn_of_table(name: str, found: Samples, target: Target | None, x: Tensor) -> None:
+    """Say what is done to a user's labels and inputs that may not be what was meant."""
+    if target == "sign" and (found.classes or 0) > 2:
+        warnings.warn(
+            f"target 'sign' makes two of the {found.classes} classes of {name}: -1 of the lower half of them, +1 of "
+            "the upper; target 'one-hot' keeps all, with a model of several outputs, such as two-layer:512",
+            stacklevel=4,
+        )
+    spread = x.std(dim=0, correction=0)
+    varying = torch.nonzero(spread).flatten()
+    if len(varying) and float(ratio := spread.max() / spread[varying].min()) > VERY_DIFFERENT:
+        widest, narrowest = int(spread.argmax()), int(varying[spread[varying].argmin()])
+        warnings.warn(
+            f"the features of {name} have very different scales: the standard deviation of feature {widest} is "
+            f"{ratio:.3g} times that of feature {narrowest}, which training will hardly see; divide each column by its "
+            "standard deviation (said from 1000 times on)",
+            stacklevel=4,
+        )
 
 
 def _drawn(

@@ -48,6 +48,10 @@ Reader = Callable[[Path | None, int | None], Samples]  # from the user's path an
 def folder_of(name: str, path: Path | None, inner: str, files: tuple[str, ...], advice: str) -> Path:
     """The user's folder, or the folder `inner` in it, that has all these files.
 
+    Args:
+        name: of the data set, for messages. path: what the user gave. inner: the folder's usual name.
+        files: names that must be there. advice: where the files come from.
+
     Raises:
         FileNotFoundError: no path, or no such folder; the message names the first file that is missing, and `advice`.
     """
@@ -62,6 +66,9 @@ def folder_of(name: str, path: Path | None, inner: str, files: tuple[str, ...], 
 
 def check_labels(where: Path, labels: np.ndarray, classes: int) -> None:
     """Refuse labels that are no classes.
+
+    Args:
+        where: the file, for the message. labels: integers, (n,). classes: how many there are.
 
     Raises:
         ValueError: a label of `classes` or more.

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ntkfl.data.user_files import read_arrays
 from ntkfl.partition import CLASS_LIMIT
 from ntkfl.problem import Problem
 from ntkfl.training.datasets.samples import Samples
-from ntkfl.user_files import read_arrays
 
 
 def table(path: Path, target: str | None = None) -> Samples:

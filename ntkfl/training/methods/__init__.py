@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import inspect
 import math
-import pkgutil
-import warnings
 from collections.abc import Container, Mapping
 from functools import cache
-from importlib import import_module
 from types import ModuleType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -74,6 +71,9 @@ def options(method: str) -> dict[str, inspect.Parameter]:
 def build(name: str, objective: Objective | None = None, **given: Any) -> Method:
     """The method of this name, or in this file, with options; no objective: the method's own, where it has one.
 
+    Args:
+        name: of a method, or the path of a file. objective: what clients descend. given: the method's options.
+
     Raises:
         ValueError: an unknown method or option, a value of another type or outside its range, no objective.
     """
@@ -100,20 +100,15 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
 
 @cache
 def _own() -> dict[str, ModuleType]:
-    modules = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
-    return {module.NAME: module for module in sorted(modules, key=lambda m: m.__name__) if hasattr(module, "NAME")}
+    return {module.NAME: module for module in extensions.modules_of(__name__) if hasattr(module, "NAME")}
 
 
 @cache
 def _announced() -> tuple[Extension, ...]:
     """The modules that packages announce, each once it is known to be a method; others are left out with a warning."""
-    found: list[Extension] = []
-    for extension in extensions.announced(GROUP):
-        try:
-            found.append(_checked(extension, {*_own(), *(one.module.NAME for one in found)}))
-        except ExtensionError as error:
-            warnings.warn(f"{error}; it is left out", stacklevel=2)
-    return tuple(found)
+    return extensions.announced(
+        GROUP, lambda extension, others: _checked(extension, {*_own(), *(one.module.NAME for one in others)})
+    )
 
 
 def _checked(extension: Extension, taken: Container[str]) -> Extension:

@@ -12,6 +12,7 @@ from ntkfl.training.method import Method, Objective, Round, ServerRule
 from ntkfl.training.tree import Params, Tree, tree_map
 
 NAME = "fedadam"
+NOT_LINEAR = "its server divides by roots of mean squares, coordinate by coordinate"
 
 
 def method(
@@ -21,6 +22,10 @@ def method(
 
     No bias correction, m = v = 0 at first. The defaults are those of the IMA paper.
 
+    Args:
+        objective: what clients descend. server_rate: of the step on the server. first, second: decays of m and of v.
+        tau: added to sqrt v.
+
     Raises:
         ValueError: a decay `first` or `second` outside [0, 1], a rate or tau that is not positive.
     """
@@ -28,7 +33,11 @@ def method(
 
 
 def mean_of_squares(v: Tensor, squares: Tensor, share: float) -> Tensor:
-    """(1 - share) v + share D^2."""
+    """(1 - share) v + share D^2.
+
+    Args:
+        v: the second moment. squares: D^2, of the same shape. share: 1 - second.
+    """
     return (1 - share) * v + share * squares
 
 

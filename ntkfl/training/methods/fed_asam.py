@@ -6,10 +6,15 @@ from ntkfl.training.method import Method, Objective
 from ntkfl.training.sharpness import SharpnessAware
 
 NAME = "fedasam"
+NOT_LINEAR = "its gradients are taken at a point whose distance is fixed, in the direction of the gradient"
 
 
 def method(objective: Objective, *, rho: float = 0.7, eta: float = 0.2) -> Method:
     """Each step takes the gradient at w + rho T^2 g / |T g|, T = |w| + eta, 1 for biases; rho = 0 is FedAvg.
+
+    Args:
+        objective: what clients descend. rho: length of the perturbation, where weights are scaled by T. eta: added to
+            |w|.
 
     Raises:
         ValueError: a negative rho or eta.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ntkfl.limit.linear_round import Blocks, LinearRound, averaging
 from ntkfl.training.method import Average, Method, Objective
 
 NAME = "fedavg"
@@ -14,3 +15,9 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
         ValueError: a server rate that is not positive.
     """
     return Method(NAME, objective, server=Average(server_rate))
+
+
+def linear(method: Method, blocks: Blocks) -> LinearRound:
+    """r' = (I - g H blockdiag_c p_c f_K(H_cc)) r. Source: ledger X.1, with the weights p_c."""
+    assert isinstance(method.server, Average)
+    return averaging(blocks, blocks.shares(method.weighting) * blocks.response(), method.server.server_rate)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.training.method import Finish, LocalRule, Method, Objective, Round, ServerRule, Step, moved
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map
@@ -63,3 +64,20 @@ class DualMean(ServerRule):
         dual = moved(state["dual"], means["difference"], -self.alpha * now.cohort / now.population)
         mean = moved(state["model"], means["difference"])
         return {"model": moved(mean, dual, -1 / self.alpha), "dual": dual}
+
+
+def linear(method: Method, blocks: Blocks) -> LinearRound:
+    """On (r, gamma), the dual of client c being g_c = Phi_c^T gamma_c, with P = f_K(H_D) of the pull alpha.
+
+    A client moves by delta = P (r + gamma), then gamma' = gamma - alpha delta; the server, whose h is the mean of the
+    g_c, moves by (delta - gamma' / alpha) / N. Source: the note on further methods, A.
+    """
+    alpha, clients = method.local.pull, len(blocks.clients.members)
+    response = blocks.response(alpha)
+
+    def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
+        delta = blocks.apply(response, residual + memory[0])
+        dual = memory[0] - alpha * delta
+        return (delta - dual / alpha) / clients, (dual,)
+
+    return LinearRound(step, 1, pull=alpha)

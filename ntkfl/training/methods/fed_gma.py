@@ -12,6 +12,7 @@ from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective,
 from ntkfl.training.tree import Params, Tree, tree_map
 
 NAME = "fedgma"
+NOT_LINEAR = "its server masks coordinates by the signs of the clients' differences"
 RELEASED_RATE = 1e-4
 
 
@@ -26,9 +27,14 @@ def method(
     """w <- w + server_rate mask * sum_i p_i Delta_i; the mask is 1 where A = |mean_i sign Delta_i| >= threshold.
 
     Elsewhere it is A (soft), or 0 (hard). The mean of signs is unweighted.
-    released: what the code of the IMA paper does, nearly FedAvg: w <- w + sum_i p_i Delta_i - 1e-4/|S| sum_i mask_i
-    Delta_i, mask_i being 1 where A > threshold and Delta_i agrees with the majority. (That code also replaces w by the
-    sum so far inside its loop over clients, which depends on their order and is left out.)
+
+    Args:
+        objective: what clients descend. threshold: the agreement from which a coordinate moves fully; above 1 none
+            does.
+        mask: what the others move by. server_rate: of the step on the server.
+        released: what the code of the IMA paper does, nearly FedAvg: w <- w + sum_i p_i Delta_i - 1e-4/|S| sum_i mask_i
+            Delta_i, mask_i being 1 where A > threshold and Delta_i agrees with the majority. (That code also replaces w
+            by the sum so far inside its loop over clients, which depends on their order and is left out.)
 
     Raises:
         ValueError: a negative threshold, a server rate that is not positive; `released` with another mask or rate.

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ntkfl.training.method import Average, Batch, LocalRule, Method, Objective, Round, Step
+from ntkfl.training.methods.local import Unmoved
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map
 
@@ -36,6 +37,7 @@ def method(
     sequential steps only without momentum and weight decay: there each anchor costs one more step of the optimizer.
 
     Args:
+        objective: L, what clients descend. beta: weight of the connectivity loss. anchors: global models at most.
         alpha: one draw for each step and anchor, 1/2, or Gauss's two nodes. None: uniform, as released half.
         step: one step on the sum, or one on L and then one on each anchor's term, newest first. None: joint, as
             released sequential.
@@ -146,6 +148,16 @@ class OwnAnchors(LocalRule):
     def begin(self, kept: Tree, broadcast: Tree, full_gradient: Params) -> Tree:
         rows = tree_map(lambda w, old: torch.cat([w[None], old[:-1]]), broadcast["model"], kept["anchors"])
         return {"anchors": rows, "held": (kept["held"] + 1).clamp(max=self.anchors)}
+
+
+@dataclass(frozen=True, eq=False)
+class Anchored(Unmoved):
+    """A server that sends one anchor, and never changes anything."""
+
+    anchor: Params
+
+    def broadcast(self, state: Tree, number: int) -> Tree:
+        return state | {"anchors": tree_map(lambda w: w[None], self.anchor)}
 
 
 def _holder(step: Step) -> Tree:

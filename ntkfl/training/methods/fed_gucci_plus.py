@@ -11,6 +11,7 @@ from ntkfl.training.objectives import calibrated
 from ntkfl.training.sharpness import SharpnessAware
 
 NAME = "fedgucci+"
+NOT_LINEAR = "its clients are sharpness-aware and train on the segment to anchors"
 
 
 def method(
@@ -30,6 +31,10 @@ def method(
     rho = 0 leaves the calibration only, tau = 0 the sharpness only: the two ablations. In sequential steps each is
     sharpness-aware by itself. `released` moreover does not clear the gradient of an anchor's term between the two
     passes, as the authors' code: its gradient at w is added to that at w + e, about twice this beta.
+
+    Args:
+        objective: cross-entropy. beta, anchors, alpha, step, anchor_history, released: as FedGuCci's.
+        tau: strength of the calibration. rho: length of the perturbation, a Euclidean norm.
 
     Raises:
         ValueError: an objective other than cross-entropy, a negative tau or rho, and FedGuCci's.

@@ -6,6 +6,7 @@ from ntkfl.training.method import Method, Objective
 from ntkfl.training.objectives import calibrated
 
 NAME = "fedlc"
+NOT_LINEAR = "its loss is a cross-entropy of shifted outputs"
 
 
 def method(objective: Objective, *, tau: float = 0.1) -> Method:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ntkfl.limit.linear_round import Blocks, LinearRound, averaging
 from ntkfl.training.method import Finish, Method, Objective, Round, ServerRule, moved
 from ntkfl.training.methods.fed_prox import Proximal
 from ntkfl.training.tree import Tree, tree_map
@@ -43,3 +44,9 @@ class EffectiveSteps(ServerRule):
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
         walked = tree_map(lambda d: means["coefficient"] * d, means["direction"])
         return {"model": moved(state["model"], walked)}
+
+
+def linear(method: Method, blocks: Blocks) -> LinearRound:
+    """FedProx's map at server rate 1: all clients take K steps, so that a_c is the same for all and cancels."""
+    response = blocks.shares(method.weighting) * blocks.response(method.local.pull)
+    return averaging(blocks, response, pull=method.local.pull)

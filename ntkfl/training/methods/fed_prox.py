@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ntkfl.limit.linear_round import Blocks, LinearRound, averaging
 from ntkfl.training.method import Average, LocalRule, Method, Objective, Step, moved
 from ntkfl.training.tree import Params, tree_map
 
@@ -14,6 +15,9 @@ NAME = "fedprox"
 
 def method(objective: Objective, *, mu: float = 0.01, server_rate: float = 1.0) -> Method:
     """Clients descend F_i(w) + mu/2 |w - w_received|^2, a squared norm; the server is FedAvg's.
+
+    Args:
+        objective: F_i, what clients descend. mu: strength of the proximal term. server_rate: of the step on the server.
 
     Raises:
         ValueError: a negative mu, a server rate that is not positive.
@@ -33,3 +37,10 @@ class Proximal(LocalRule):
 
     def correct(self, gradient: Params, params: Params, step: Step) -> Params:
         return moved(gradient, tree_map(torch.sub, params, step.broadcast["model"]), self.pull)
+
+
+def linear(method: Method, blocks: Blocks) -> LinearRound:
+    """FedAvg's map with f(q) = eta_l sum_{k<K} (1 - eta_l (q + mu))^k. Source: the note on further methods, A."""
+    assert isinstance(method.server, Average)
+    response = blocks.shares(method.weighting) * blocks.response(method.local.pull)
+    return averaging(blocks, response, method.server.server_rate, method.local.pull)

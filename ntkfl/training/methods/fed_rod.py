@@ -11,6 +11,7 @@ from ntkfl.training.objectives import BalancedCrossEntropy, cross_entropies, req
 from ntkfl.training.tree import Params, Tree
 
 NAME = "fedrod"
+NOT_LINEAR = "its loss is a cross-entropy, of two heads"
 
 
 def method(objective: Objective, *, gamma: float = 1.0) -> Method:
@@ -51,6 +52,10 @@ class PersonalHead(LocalRule):
 
 
 def personal_outputs(model: Model, params: Params, head: Params, x: Tensor) -> Tensor:
-    """Logits (b, C) with which a client is tested: the shared head's plus its own's; `head` as in its kept state."""
+    """Logits (b, C) with which a client is tested: the shared head's plus its own's; `head` as in its kept state.
+
+    Args:
+        model: split into features and head. params: the server's. head: of this client. x: inputs, (b, ...).
+    """
     z = model.features(params, x)
     return model.head(params, z) + model.head(params | head, z)

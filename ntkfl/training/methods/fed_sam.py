@@ -6,6 +6,7 @@ from ntkfl.training.method import Method, Objective
 from ntkfl.training.sharpness import SharpnessAware
 
 NAME = "fedsam"
+NOT_LINEAR = "its gradients are taken at a point whose distance is fixed, in the direction of the gradient"
 
 
 def method(objective: Objective, *, rho: float = 0.05) -> Method:

@@ -9,15 +9,25 @@ from ntkfl.training.method import Method, Objective
 from ntkfl.training.methods.fed_adam import Adaptive
 
 NAME = "fedyogi"
+NOT_LINEAR = "its server divides by roots of squares, coordinate by coordinate"
 
 
 def method(
     objective: Objective, *, server_rate: float = 0.01, first: float = 0.9, second: float = 0.99, tau: float = 1e-3
 ) -> Method:
-    """FedAdam with v <- v - (1 - second) D^2 sign(v - D^2); its options and errors are FedAdam's."""
+    """FedAdam with v <- v - (1 - second) D^2 sign(v - D^2); its options and errors are FedAdam's.
+
+    Args:
+        objective: what clients descend. server_rate: of the step on the server. first, second: decays of m and of v.
+        tau: added to sqrt v.
+    """
     return Method(NAME, objective, server=Adaptive(towards_squares, server_rate, first, second, tau))
 
 
 def towards_squares(v: Tensor, squares: Tensor, share: float) -> Tensor:
-    """v - share D^2 sign(v - D^2)."""
+    """v - share D^2 sign(v - D^2).
+
+    Args:
+        v: the second moment. squares: D^2, of the same shape. share: 1 - second.
+    """
     return v - share * squares * torch.sign(v - squares)

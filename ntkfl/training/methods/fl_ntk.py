@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ntkfl.limit.linear_round import Blocks, LinearRound, averaging
 from ntkfl.training.method import Average, Method, Objective
 from ntkfl.training.objectives import HalfSquares
 
@@ -17,3 +18,9 @@ def method(objective: Objective | None = None, *, server_rate: float = 1.0) -> M
     Source: FL-NTK, Algorithm 1. The steps are full-batch where `LocalWork(batch_size=None, steps=K)` says so.
     """
     return Method(NAME, objective or HalfSquares("sum"), server=Average(server_rate), weighting="uniform")
+
+
+def linear(method: Method, blocks: Blocks) -> LinearRound:
+    """r' = (I - (g/N) H P) r, P = f_K(H_D). Source: ledger X.1."""
+    assert isinstance(method.server, Average)
+    return averaging(blocks, blocks.shares(method.weighting) * blocks.response(), method.server.server_rate)

@@ -7,6 +7,7 @@ from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree
 
 NAME = "local"
+NOT_LINEAR = "its server's model never moves"
 
 
 def method(objective: Objective) -> Method:

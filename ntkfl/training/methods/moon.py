@@ -12,6 +12,7 @@ from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree
 
 NAME = "moon"
+NOT_LINEAR = "its loss compares directions of features"
 
 
 def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, released: bool = False) -> Method:
@@ -22,6 +23,7 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
     projection is part of the model.
 
     Args:
+        objective: what clients descend. mu: weight of the comparison. temperature: T.
         released: the comparison of FedGuCci's code, which never renews the previous model (there mu and T are 1).
 
     Raises:

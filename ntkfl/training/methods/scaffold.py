@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 
+from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective, Round, Step, moved
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map
@@ -21,6 +23,10 @@ def method(objective: Objective, *, option: Literal["I", "II"] = "II", server_ra
     Option II: c_i <- c_i - c - Delta_i / (a_i rate), a_i the number of steps taken; with momentum the displacement
     that a constant unit gradient would have caused, without which c_i were no mean of gradients. Hence it needs sgd;
     momenta kept from round to round are outside its reach.
+
+    Args:
+        objective: what clients descend. option: how a client's variate c_i is found. server_rate: of the step on the
+            server.
 
     Raises:
         ValueError: a server rate that is not positive.
@@ -71,3 +77,37 @@ def _mean_gradient(own: Params, broadcast: Tree, end: Finish) -> Params:
     return tree_map(
         lambda c_i, c, d: torch.where(taken, c_i - c - share * d, c_i), own, broadcast["control"], end.difference
     )
+
+
+def linear(method: Method, blocks: Blocks) -> LinearRound:
+    """On (r, beta), the control of client c being c_c = -Phi_c^T beta_c, the mean gradient that its steps met.
+
+    With k = K eta_l, p = f_K(H_D) and G = (k - f_K(q))/q on the blocks, the sum of the responses of fewer steps: a step
+    meets the residual that the steps before and the drift e = H beta / N - H_D beta have left, so that
+    beta' = (p r - G e) / k, with option I beta' = r. The controls' own part of the moves adds up to 0 over the clients,
+    and the server moves by (g/N) (p r - G e).
+
+    Source: the note on further methods, A.
+    """
+    assert isinstance(method.server, Average)
+    server_rate, values = method.server.server_rate, blocks.clients.values
+    length, clients = blocks.steps * blocks.eta_local, len(blocks.clients.members)
+    response, later = blocks.response(), sum_of_responses(blocks)
+    exact = method.local.needs_full_gradient
+
+    def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
+        (beta,) = memory
+        drift = blocks.gram @ beta / clients - blocks.apply(values, beta)
+        met = blocks.apply(response, residual) - blocks.apply(later, drift)
+        return server_rate / clients * met, (residual if exact else met / length,)
+
+    return LinearRound(step, 1)
+
+
+def sum_of_responses(blocks: Blocks) -> np.ndarray:
+    """eta_l sum_{k<K} f_k(q), of the clients' eigenvalues q: what a constant drift has done to the gradients met."""
+    kept, total = np.zeros(len(blocks.gram)), np.zeros(len(blocks.gram))
+    for _ in range(blocks.steps):
+        total += blocks.eta_local * kept
+        kept = (1 - blocks.eta_local * blocks.clients.values) * kept + blocks.eta_local
+    return total

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
 import torch
 
+from ntkfl.extensions import modules_of
 from ntkfl.nearest_name import did_you_mean
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.model import Model
@@ -20,7 +19,7 @@ Builder = Callable[[Request], Model]
 @cache
 def catalogue() -> dict[str, Builder]:
     """The builder of every name, in the order of the names."""
-    families = (import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__))
+    families = modules_of(__name__)
     found = {name: builder for family in families for name, builder in getattr(family, "MODELS", {}).items()}
     return dict(sorted(found.items()))
 
@@ -36,6 +35,7 @@ def build(
     """The model of this name with the inputs and outputs of these data: C for C classes, else as many as labels.
 
     Args:
+        data: whose inputs and classes the model is for. dtype, device: of the parameters.
         spec: "NAME" or "NAME:SIZES", such as "mlp:64-64", "simple-cnn", "two-layer:512", "resnet20-gn".
         seed: of what is drawn and not trained (the signs of "ntk:WIDTH").
 

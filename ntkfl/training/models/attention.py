@@ -12,6 +12,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, heads: int, real: Tenso
     """softmax(q k' / sqrt(width of a head)) v in each head, heads side by side, (b, t, w).
 
     Args:
+        heads: their number, a divisor of w.
         query, key, value: (b, t, w). real: which positions may be attended to, (b, t) of booleans; None: all.
 
     Source: Vaswani et al. 2017, section 3.2.

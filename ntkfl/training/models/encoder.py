@@ -91,6 +91,9 @@ class Encoder:
 def read_encoder(folder: Path, dtype: torch.dtype, device: torch.device | str) -> Encoder:
     """The encoder in a folder of published files.
 
+    Args:
+        folder: of the published files. dtype, device: of the parameters.
+
     Raises:
         FileNotFoundError: config.json or model.safetensors is missing (a pytorch_model.bin is a pickle: never read).
         ValueError: a damaged file, another architecture, or weights that are missing.

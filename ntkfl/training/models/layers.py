@@ -16,6 +16,9 @@ def convolution(
 ) -> tuple[nn.Module, ...]:
     """A convolution and, for norm "group", GroupNorm of two groups, which then has the bias.
 
+    Args:
+        inputs, outputs: channels. kernel: its side. norm: "group" or "none". stride, padding: as of `nn.Conv2d`.
+
     Source: IMA, Table IV: "Group normalization (GN) layers split the input channels into two groups in all models".
     """
     layer = nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=norm == "none")

@@ -62,6 +62,7 @@ def residual(
     blocks: as drawn, the signal's variance would double in every block.
 
     Args:
+        request: the shapes and the type that the model is for. norm: "group" or "none".
         widths: channels of each stage. blocks: of each stage.
         projection: whether the shortcut between stages is a convolution 1 x 1 (option B) or has no parameters (A).
         projected: whether FC(widths[-1], 128) stands before the last layer.

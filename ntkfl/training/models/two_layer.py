@@ -12,6 +12,7 @@ from ntkfl.initialisation import draw
 from ntkfl.problem import Weights
 from ntkfl.training.model import Model
 from ntkfl.training.models.request import Request
+from ntkfl.training.parameter_memory import require_parameters
 from ntkfl.training.tree import Params
 
 LARGEST_NEGATIVE = {
@@ -27,6 +28,10 @@ def ntk_network(
 
     Seed 0 gives these hidden weights whatever they are, so that a run starts where the simulator's does; other seeds
     draw Gaussians of standard deviation `sigma`, as `ntkfl.initialisation.draw` does. relu has slope 1 at 0.
+
+    Args:
+        weights: hidden (m, d) and signs (m,). dtype, device: of the parameters.
+        sigma: standard deviation of the weights that other seeds draw.
 
     Source: FL-NTK, section 3 (Eq 1) and Algorithm 1, whose gradient has the indicator of w.x >= 0.
     """
@@ -59,6 +64,8 @@ def connectivity_network(request: Request) -> Model:
     """
     (width,) = request.sizes((512,))
     out = () if request.outputs is None else (request.outputs,)
+    count = width * (request.features + (request.outputs or 1))
+    require_parameters(request.spec, count, torch.float64, request.device)
 
     def initial(seed: int) -> Params:
         generator = torch.Generator().manual_seed(seed)
@@ -96,7 +103,11 @@ def to_networks(rows: Params) -> list[TwoLayer]:
 
 
 def from_network(network: TwoLayer, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Params:
-    """The inverse of `to_network`, exact in float64."""
+    """The inverse of `to_network`, exact in float64.
+
+    Args:
+        network: hidden (m, l) and readout. dtype, device: of the parameters.
+    """
     weights = {"hidden": network.hidden, "readout": network.readout}
     return {name: torch.tensor(value, dtype=dtype, device=device) for name, value in weights.items()}
 

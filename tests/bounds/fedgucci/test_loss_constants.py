@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from bounds.averaging.i5 import two_coins
 from bounds.averaging.i8 import opposed, smallest_covariance
-from bounds.cube_networks import CubeDraw
-from bounds.fedgucci.corners import corner_draws
-from bounds.fedgucci.cube_families import gap_draws, group_draws, loss_draws, steep_loss, unit_loss_draws
-from bounds.fedgucci.cube_terms import L, barrier, cube_constants, gap, group_loss, mean_group_deviation
+from bounds.cases.cube_networks import CubeDraw
+from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS, farthest, lipschitz_constant
+from bounds.cases.network_pair import SteepPairDraw
+from bounds.fedgucci.families.corners import corner_draws
+from bounds.fedgucci.families.cube_families import gap_draws, group_draws, loss_draws, steep_loss, unit_loss_draws
+from bounds.fedgucci.premises.cube_terms import L, barrier, cube_constants, gap, group_loss, mean_group_deviation
 from bounds.listing import get
-from bounds.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS, farthest, lipschitz_constant
-from bounds.network_pair import SteepPairDraw
 from bounds.options import Options
 from bounds.statement import Form, Outcome
 from ntkfl.connectivity.losses import named_loss

@@ -8,15 +8,29 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.cube_networks import CubeDraw, CubeNetworks
-from bounds.fedgucci.cube_terms import C, L, N, S, b, barrier, cube_constants, d_anc, d_eps, gap, group_deviation, h, l
-from bounds.fedgucci.cube_terms import K as networks
-from bounds.fedgucci.cube_terms import s as second_moment
-from bounds.fedgucci.cube_terms import side as d
+from bounds.cases.cube_networks import CubeDraw, CubeNetworks
+from bounds.fedgucci.cases.vector_gap import vector_gap
+from bounds.fedgucci.premises.cube_terms import (
+    C,
+    L,
+    N,
+    S,
+    b,
+    barrier,
+    cube_constants,
+    d_anc,
+    d_eps,
+    gap,
+    group_deviation,
+    h,
+    l,
+)
+from bounds.fedgucci.premises.cube_terms import K as networks
+from bounds.fedgucci.premises.cube_terms import s as second_moment
+from bounds.fedgucci.premises.cube_terms import side as d
 from bounds.listing import get
 from bounds.statement import Form
 from bounds.symbols import delta
-from bounds.vector_gap import vector_gap
 from ntkfl.connectivity.barrier import largest_gap
 from ntkfl.connectivity.network import TwoLayer, between
 

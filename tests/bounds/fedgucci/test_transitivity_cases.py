@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.cube_networks import CubeDraw
-from bounds.curved_valley import CurvedValleyDraw
-from bounds.fedgucci import cube_terms
+from bounds.cases.cube_networks import CubeDraw
+from bounds.cases.network_pair import NetworkPairDraw
+from bounds.fedgucci.cases.curved_valley import CurvedValleyDraw
+from bounds.fedgucci.cases.loss_table import LossTable
+from bounds.fedgucci.cases.side_ladder import SideLadder
 from bounds.fedgucci.f9 import worst_input
 from bounds.fedgucci.f17 import planar_counterexample
+from bounds.fedgucci.premises import cube_terms
 from bounds.fedgucci.r3 import BallDraw
 from bounds.listing import get
-from bounds.loss_table import LossTable
-from bounds.network_pair import NetworkPairDraw
-from bounds.side_ladder import SideLadder
 from ntkfl.connectivity.network import between
 from verification.compare import judge
 

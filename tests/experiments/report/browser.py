@@ -11,6 +11,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ FLAGS = (
     "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking disable-component-update "
     "disable-sync hide-scrollbars disable-dev-shm-usage"
 ).split()
-PATIENCE = 60  # seconds for an answer, on a loaded machine
+PATIENCE = 600  # seconds for the driver's answer: only one that is dead or stuck gives none
+LOOKS = 6000  # at a page that changes by itself
 
 
 class Browser:
@@ -58,10 +60,15 @@ class Browser:
         self.console()
         for address in ("about:blank", page.as_uri()):  # an answer for the page that is there already may come early
             self._call("POST", f"{self._session}/url", url=address)
-        until = time.monotonic() + PATIENCE
-        while self.run("return document.readyState + location") != f"complete{page.as_uri()}":
-            assert time.monotonic() < until, f"{page} did not load"
-            time.sleep(0.01)
+        self.until("return document.readyState + location", lambda found: found == f"complete{page.as_uri()}")
+
+    def until(self, script: str, seen: Callable[[Any], bool]) -> None:
+        """Run a script until what it returns is as it should be; looks are counted, as a clock may jump."""
+        for _ in range(LOOKS):
+            if seen(found := self.run(script)):
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"in {LOOKS} looks {script!r} did not become right; the last one found {found!r}")
 
     def run(self, script: str, *arguments: Any) -> Any:
         """The value that a script returns in the page."""

@@ -79,7 +79,7 @@ class _Reader:
         if piece.tag == "mo" and look(piece) not in self.known:
             return self.enclosed()
         base = piece[0] if piece.tag == "msup" else piece
-        if base.tag == "mi" and base.text in FUNCTIONS:
+        if base.tag == "mtext" and base.text in FUNCTIONS:
             self.at += 1
             found = FUNCTIONS[base.text](*self.arguments())
             return found ** value(piece[1], self.known) if piece.tag == "msup" else found

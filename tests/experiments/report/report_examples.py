@@ -19,7 +19,7 @@ SVG = b'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 90 60"><rect width=
 def a_verdict(identifier, form, **changed) -> Verdict:
     """A verdict as recorded, of made-up numbers."""
     statement = catalogue()[identifier]
-    outcome = statement.recorded[form]
+    outcome = statement.forms[form].recorded
     violated = outcome is Outcome.VIOLATED
     fields = {
         "id": identifier,

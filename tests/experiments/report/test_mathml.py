@@ -12,9 +12,7 @@ from mathml_value import look, value
 from bounds.formula import evaluate
 from bounds.listing import catalogue
 from bounds.statement import Kind
-from experiments.report.mathml import claims, failure, premise
-from experiments.report.mathml_element import element, row
-from experiments.report.mathml_printer import name
+from experiments.report.mathml import claims, failure, inline, mathml, premise
 from verification.plain_text import RELATION
 
 SIZE = 3
@@ -45,9 +43,21 @@ def numbers(expressions, seed: int = 0) -> dict:
 
 
 def looks(values: dict) -> dict:
-    known = {look(name(symbol)): v for symbol, v in values.items()}
+    known = {look(_inner(parsed(inline(symbol)))): v for symbol, v in values.items()}
     assert len(known) == len(values), "two symbols of one formula look the same"
-    return known | {look(element("mi", text="I")): np.eye(SIZE)}
+    return known | {"<mi>I</mi>": np.eye(SIZE)}
+
+
+def row(*children: ElementTree.Element) -> ElementTree.Element:
+    whole = ElementTree.Element("mrow")
+    whole.extend(children)
+    return whole
+
+
+def _inner(math: ElementTree.Element) -> ElementTree.Element:
+    """What a formula draws, without rows of one element."""
+    (body,) = math
+    return body[0] if len(body) == 1 else body
 
 
 def parsed(markup) -> ElementTree.Element:
@@ -56,11 +66,11 @@ def parsed(markup) -> ElementTree.Element:
 
 def drawn_row(markup, known: dict) -> list[ElementTree.Element]:
     """The elements of a claim in one row; what its last row says that a name stands for is added to the known."""
-    (body,) = parsed(markup)
-    rows = [line[0][0] for line in body.iter("mtr")] or [body]
+    math = parsed(markup)
+    rows = [line[0] for line in math.iter("mtr")] or [math[0]]
     joined: list[ElementTree.Element] = []
     for line in rows:
-        cells = [cell for cell in (line if line.tag == "mrow" else [line]) if cell.tag != "mspace"]
+        cells = [cell for cell in line if cell.tag != "mspace"]
         if (cells[0].text or "").startswith("where"):
             known[look(cells[1])] = value(row(*cells[3:]), known)
         else:
@@ -74,7 +84,7 @@ def test_a_claim_read_from_the_page_has_the_value_of_the_formula(statement, form
     part = sp.sympify(formula.parts[number])
     lower = [] if formula.lower is None else [sp.sympify(formula.lower)]
     values = numbers([part, *lower])
-    known = looks(values) | {look(element("mtext", text="constant")): CONSTANT}
+    known = looks(values) | {"<mtext>constant</mtext>": CONSTANT}
     cells = drawn_row(claims(statement, form)[number], known)
     relations = [i for i, cell in enumerate(cells) if cell.tag == "mo" and cell.text in ("≤", "≥", "=")]
     assert [cells[i].text for i in relations] == ["≤"] * len(lower) + [RELATION[statement.kind][0]]
@@ -103,3 +113,16 @@ def test_what_stands_beside_a_claim_has_its_value(identifier):
 def _exact(expr, values):
     found = np.asarray(evaluate(expr, values).value, float)
     return float(found) if found.ndim == 0 else found.reshape(-1, 1) if found.ndim == 1 else found
+
+
+@pytest.mark.parametrize("text", ["<script>", "&amp;", "a\\b", "x_{<i>}", "r^{(&)}", "$#%", "{", "é"])
+def test_what_stands_in_a_name_is_text(text):
+    shown = parsed(inline(sp.Symbol(text)))
+    assert {node.tag for node in shown.iter()} <= {"math", "mrow", "mi", "mn", "mo", "mtext", "msub", "msup"}
+    kept = "".join(shown.itertext())
+    assert all(sign in kept for sign in text if sign not in "_^{}"), kept
+
+
+def test_latex_of_the_pages_is_text():
+    (body,) = parsed(mathml(r"\text{<b>&} < 3"))
+    assert [(node.tag, node.text) for node in body] == [("mtext", "<b>&"), ("mo", "<"), ("mn", "3")]

@@ -49,12 +49,13 @@ def test_again_into_its_own_folder(tmp_path, kept):
 
 
 @pytest.mark.parametrize(("words", "said"), [
-    ([], "nothing to report: give --verdicts FILE, --studies DIR or --compare OLD NEW"),
+    ([], "nothing to report: give --verdicts FILE, --studies DIR, --conformance FILE or --compare OLD NEW"),
     (["--verdicts", "{file}"], "give --out FOLDER for the pages"),
     (["--studies", "{folder}", "--markdown", "{folder}/v.md"], "give --verdicts FILE"),
     (["--compare", "{file}", "{file}", "--verdicts", "{file}"], "--compare reports its second file"),
     (["--verdicts", "{folder}/none.json", "--out", "{folder}/r"], "No such file"),
     (["--studies", "{folder}", "--out", "{folder}/r"], "is no study's folder"),
+    (["--conformance", "{file}", "--out", "{folder}/r"], "is not a file that `ntkfl conform run --json` wrote"),
     (["--verdicts", "{file}", "--json", "{file}"], "the output needs a file of its own"),
     (["--compare", "{file}", "{file}", "--factor", "0"], "the factor is 0.0; it must be at least 1"),
 ])  # fmt: skip

@@ -17,8 +17,8 @@ from experiments.report.site import built
 from experiments.report.study_pages import study_page
 from experiments.studies import find
 from experiments.studies.grid import chosen_grid
-from experiments.studies.one_thread import COUNTS
 from experiments.studies.results import read, write
+from experiments.studies.running.one_thread import COUNTS
 from experiments.studies.study_folder import StudyFolder
 
 PENDULUM = Path(__file__).parents[1] / "studies" / "pendulum.py"

@@ -1,14 +1,14 @@
 """The study of the tests, which is a user's; processes that end with their test; an environment that is restored."""
 
 import os
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from experiments.studies.one_thread import COUNTS
+from experiments.studies.running.one_thread import COUNTS
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -44,6 +44,7 @@ def started():
             stderr=subprocess.PIPE,
             cwd=ROOT,
             env=os.environ | environment,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs are deaf to it
         )
         processes.append(process)
         return process
@@ -52,11 +53,3 @@ def started():
     for process in processes:
         with process:
             process.kill()
-
-
-def until(seen, seconds=300.0):
-    """Wait until `seen()` is true; an assertion if it does not become so."""
-    end = time.monotonic() + seconds
-    while not seen():
-        assert time.monotonic() < end, f"not seen within {seconds} s"
-        time.sleep(0.02)

@@ -1,7 +1,7 @@
 """A user's study, for the tests: with which power of its length does the period of a pendulum grow?
 
 The environment may slow it down (PENDULUM_SECONDS a cell), set a TRAP for cells of length 3 (a file that says which),
-or ask for a LOG of what was measured.
+HOLD cells of length 4 while a file is there, or ask for a LOG of what was measured.
 """
 
 import math
@@ -25,6 +25,8 @@ def measure(point):
             log.write(f"{sorted(point.items())}\n")
     spring_trap(point)
     time.sleep(SLOWLY)
+    while point["length"] == 4.0 and "HOLD" in os.environ and os.path.exists(os.environ["HOLD"]):
+        time.sleep(0.01)
     period = 2 * math.pi * math.sqrt(point["length"] / point["gravity"])
     noise = math.sin(1000 * point["seed"] + point["length"]) * 1e-3
     return {

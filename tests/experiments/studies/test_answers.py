@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bounds.statement import Outcome
-from experiments.studies.answers import along, equal, exponent, interval, samples, upper
-from experiments.studies.spread import mean, root_mean_square
+from experiments.studies.answers import along, equal, exponent, interval, measured_exponent, samples, upper
+from experiments.studies.running.spread import mean, root_mean_square
 from experiments.studies.study import counted
 from ntkfl.estimate import Estimate
 
@@ -122,3 +122,11 @@ def test_answers_are_counted_in_words():
     counts = [Outcome.HOLDS, Outcome.HOLDS, Outcome.TOUCHES, Outcome.VIOLATED]
     assert counted(counts) == "4 answers: 2 hold, 1 touches, 1 violated"
     assert counted(counts[:1]) == "1 answer: 1 holds" and counted([]) == "0 answers: none"
+
+
+def test_an_exponent_known_too_little_says_how_many_seeds_would_tell():
+    answer = measured_exponent("c", "s", -0.5, lambda: Estimate(-0.5, 0.5, "toy"))
+    assert answer.outcome is Outcome.UNRESOLVED and answer.note.endswith(
+        "about 7 times the seeds, or more sizes, would tell"
+    )
+    assert "would tell" not in measured_exponent("c", "s", -0.5, lambda: Estimate(-0.5, 0.1, "toy")).note

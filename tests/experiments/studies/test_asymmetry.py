@@ -6,7 +6,7 @@ from planted import planted
 
 from bounds.statement import Outcome
 from experiments.studies.asymmetry import DIFFERENCE, STEPS, STUDY, measure, problem
-from experiments.studies.measuring import as_arrays
+from experiments.studies.running.measuring import as_arrays
 from ntkfl.initialisation import draw
 
 

@@ -9,12 +9,12 @@ import time
 
 import numpy as np
 import pytest
-from conftest import until
+from waiting import until
 
-from experiments.studies import cell_store
-from experiments.studies.cell import Cell
-from experiments.studies.cell_file import Contents, DamagedCell, packed, unpacked
-from experiments.studies.cell_store import CellStore
+from experiments.studies.running import cell_store
+from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_file import Contents, DamagedCell, packed, unpacked
+from experiments.studies.running.cell_store import CellStore
 
 CELL, OTHER = Cell("toy", {"width": 64, "seed": 1}, "v1"), Cell("toy", {"width": 64, "seed": 2}, "v1")
 ARRAYS = {"loss": np.array(np.pi), "curve": np.array([1.0, -0.0, np.inf, np.nan, 5e-324]), "none": np.zeros((0, 2))}
@@ -99,7 +99,7 @@ def test_a_full_disk_names_the_file_and_leaves_what_was_there(tmp_path, monkeypa
 WRITERS = """
 import sys
 from pathlib import Path
-from experiments.studies.cell_store import write_json
+from experiments.studies.running.cell_store import write_json
 for number in range(200):
     write_json(Path(sys.argv[1]) / "study.json", [number] * 100)
 """
@@ -125,9 +125,9 @@ WRITER = """
 import itertools, sys
 from pathlib import Path
 import numpy as np
-from experiments.studies.cell import Cell
-from experiments.studies.cell_file import Contents, packed
-from experiments.studies.cell_store import CellStore
+from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_file import Contents, packed
+from experiments.studies.running.cell_store import CellStore
 store = CellStore(Path(sys.argv[1]))
 for seed in itertools.count():
     cell = Cell("toy", {"seed": seed % 50}, "v1")
@@ -157,8 +157,8 @@ def test_two_writers_killed_at_random_moments_leave_no_half_cell(tmp_path, start
 HOLDER = """
 import sys
 from pathlib import Path
-from experiments.studies.cell import Cell
-from experiments.studies.cell_store import CellStore
+from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_store import CellStore
 with CellStore(Path(sys.argv[1])).claim(Cell("toy", {"width": 64, "seed": 1}, "v1")) as mine:
     print(mine, flush=True)
     sys.stdin.read()

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.fl_ntk.certificate import a_priori_certificate
+from bounds.fl_ntk.certificates.certificate import a_priori_certificate
 from bounds.statement import Outcome
 from experiments.studies.certificate_frontier import STUDY, measure, problem_of
-from experiments.studies.measuring import as_arrays
+from experiments.studies.running.measuring import as_arrays
 from ntkfl import gram
 from ntkfl.initialisation import draw
 from ntkfl.problem import Setup

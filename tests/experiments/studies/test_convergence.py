@@ -9,7 +9,7 @@ from planted import planted
 from bounds.statement import Outcome
 from experiments.studies import convergence
 from experiments.studies.convergence import AS_MANY, SHARE, STUDY, WIDTH, measure, problem_of
-from experiments.studies.measuring import as_arrays
+from experiments.studies.running.measuring import as_arrays
 from ntkfl import gram
 from ntkfl.initialisation import draw
 

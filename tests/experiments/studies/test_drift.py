@@ -6,8 +6,8 @@ from planted import planted
 
 from bounds.statement import Outcome
 from experiments.studies.drift import ETA, STUDY, client_move, measure, off_limit, problem
-from experiments.studies.measuring import as_arrays
-from experiments.studies.spread import root_mean_square
+from experiments.studies.running.measuring import as_arrays
+from experiments.studies.running.spread import root_mean_square
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.fl_ntk.sampled_problem import UserData
+from bounds.fl_ntk.cases.sampled_problem import UserData
 from bounds.statement import Outcome
 from experiments.studies.generalisation import DELTA, HELD_OUT, RANDOM, STUDY, TRUE, RandomLabels, measure
-from experiments.studies.measuring import as_arrays
+from experiments.studies.running.measuring import as_arrays
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 

@@ -6,7 +6,7 @@ from planted import planted
 
 from bounds.statement import Outcome
 from experiments.studies.group_connectivity import ETA, POINTS, STEPS, STUDY, ladder_of, measure
-from experiments.studies.measuring import as_arrays
+from experiments.studies.running.measuring import as_arrays
 from ntkfl.initialisation import draw
 
 

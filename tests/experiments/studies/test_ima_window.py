@@ -7,7 +7,7 @@ from planted import planted
 from bounds.averaging.i11 import NoisyQuadratic
 from bounds.statement import Outcome
 from experiments.studies.ima_window import DISTANCE, ROUNDS, RUNS, STUDY, measure, second_moment, used
-from experiments.studies.measuring import as_arrays
+from experiments.studies.running.measuring import as_arrays
 
 
 @pytest.mark.parametrize(("window", "start"), [(1, 0.0), (5, 0.98), (20, 0.5)])

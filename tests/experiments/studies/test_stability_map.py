@@ -6,7 +6,7 @@ from planted import planted
 
 from bounds.statement import Outcome
 from experiments.studies import stability_map
-from experiments.studies.measuring import as_arrays
+from experiments.studies.running.measuring import as_arrays
 from experiments.studies.stability_map import CLIENTS, FEATURES, MOST, N_SAMPLES, STUDY, measure
 from ntkfl import data, gram
 from ntkfl.initialisation import draw

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from experiments.command_line import app
 from experiments.commands.study import axis_options
-from experiments.commands.study_progress import StudyProgress, span
+from experiments.console.study_progress import StudyProgress, span
 from experiments.studies import names
-from experiments.studies.code_version import version_of
 from experiments.studies.grid import chosen_grid
-from experiments.studies.measuring import Status
 from experiments.studies.runner import planned
+from experiments.studies.running.code_version import version_of
+from experiments.studies.running.measuring import Status
 
 
 def invoke(*words):
@@ -221,7 +221,7 @@ def test_no_axis_takes_an_option_of_the_command(name):
 
 def test_progress_counts_and_says_the_time_left(pendulum, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("experiments.commands.study_progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("experiments.console.study_progress.time.monotonic", lambda: clock[0])
     plan = planned(chosen_grid(pendulum), None)
     with StudyProgress(plan, lambda point: point["length"]) as progress:
         assert progress.text == "0 of 16 cells, 0 failed, 16 remaining"
@@ -247,3 +247,12 @@ def test_spans():
 def test_a_run_limits_its_threads(pendulum, tmp_path):
     invoke("run", pendulum, "--out", tmp_path)
     assert os.environ["OMP_NUM_THREADS"] == "1" and "eigen=false" in os.environ["XLA_FLAGS"]
+
+
+def test_a_width_of_zero_and_one_beyond_the_memory_end_before_a_cell_is_measured(tmp_path):
+    zero = invoke("run", "width-scaling", "--widths", "64,0", "--out", tmp_path / "zero")
+    assert zero.exit_code == 2 and not (tmp_path / "zero").exists()
+    assert zero.stderr == "error: --widths has 0; it must be at least 1\n"
+    large = invoke("run", "width-scaling", "--widths", 10**12, "--seeds", "1", "--out", tmp_path / "large")
+    assert large.exit_code == 2 and "of memory and" in large.stderr and "width up to" in large.stderr
+    assert not list((tmp_path / "large").rglob("*.npz"))

@@ -8,7 +8,9 @@ import pytest
 
 from experiments.studies import catalogue, find, names
 from experiments.studies.grid import chosen_grid
+from experiments.studies.runner import require_memory
 from experiments.studies.study import Axis, Quantity
+from ntkfl.memory import TooLittleMemory
 
 LENGTH = Axis("length", (1.0, 2.0), "of the string", "m", "lengths")
 
@@ -108,3 +110,28 @@ def test_names_on_an_axis_are_those_of_the_study(pendulum, monkeypatch):
     assert chosen_grid(pendulum, {"labels": "random"}).axes[0].values == ("random",)
     refused(["'randon'", "Did you mean 'random'?"], chosen_grid, pendulum, {"labels": "randon"})
     refused(["'1.5'", "integers"], chosen_grid, pendulum, {"n": "1.5"})
+
+
+def test_a_value_out_of_bounds_is_refused_before_there_is_a_grid():
+    refused(["--widths has 0; it must be at least 1"], chosen_grid, "width-scaling", {"widths": "64,0"})
+    refused(["--rho has 1; it must be above 0 and below 1"], chosen_grid, "ima-window", {"rho": "0.5,1"})
+    refused(["--eta-local has -0.1", "above 0"], chosen_grid, "convergence", {"eta-local": "-0.1"})
+    assert chosen_grid("asymmetry", {"rounds": "0"}).axes[2].values == (0,)
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_number_that_cannot_be_negative_says_so(name):
+    for axis in find(name).axes:
+        if axis.name != "seed" and not isinstance(axis.values[0], str):
+            refused([f"--{axis.flag} has -1"], lambda axis=axis: replace(axis, values=(type(axis.values[0])(-1),)))
+
+
+def test_cells_that_do_not_fit_into_memory_are_refused_with_what_would():
+    cells = tuple(chosen_grid("width-scaling", {"widths": f"64,{10**12}", "seeds": "1"}).cells())
+    grid = chosen_grid("width-scaling")
+    with pytest.raises(TooLittleMemory, match=r"cell of width = 10{12}, seed = 0 takes .* width up to \d+ would fit"):
+        require_memory(grid, cells, 2)
+    require_memory(grid, cells[:1], 1)
+    require_memory(grid, (), 1)
+    with pytest.raises(TooLittleMemory, match=r"measuring on all processes takes .* processes up to \d+ would fit"):
+        require_memory(grid, cells[:1] * 10**5, 10**5)

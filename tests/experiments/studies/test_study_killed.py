@@ -10,19 +10,19 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import until
+from waiting import until
 
 from experiments.studies.grid import chosen_grid
 from experiments.studies.study_folder import StudyFolder
 
 pytestmark = pytest.mark.slow
 RUN = ("-m", "experiments", "study", "run")
-SLOW = {"PENDULUM_SECONDS": "0.5"}  # many cells are left while a loaded machine sees that some are done
+SLOW = {"PENDULUM_SECONDS": "0.5"}  # a signal mostly meets a cell on its way
 
 
 def finished(process, status=0):
     """What it printed on its streams, when it has ended with this exit status."""
-    out, err = (stream.decode() for stream in process.communicate(timeout=300))
+    out, err = (stream.decode() for stream in process.communicate())
     assert process.returncode == status, err
     return out, err
 
@@ -30,6 +30,13 @@ def finished(process, status=0):
 def done(out):
     """Number of finished cells in a folder."""
     return len(list((out / "cells").glob("*.safetensors"))) if (out / "cells").exists() else 0
+
+
+@pytest.fixture
+def held(tmp_path):
+    """The environment of a study whose cells of length 4 wait, however slowly this process looks: it cannot end."""
+    (tmp_path / "hold").write_text("")
+    return {"HOLD": str(tmp_path / "hold")}
 
 
 @pytest.fixture
@@ -46,7 +53,7 @@ def test_killed_at_random_moments_it_ends_with_the_bits_of_an_uninterrupted_run(
     for _ in range(kills):
         before = done(out)
         process = started(*command, **environment)
-        until(lambda before=before: done(out) > before)
+        until(lambda before=before: done(out) > before or done(out) == 16)
         time.sleep(moments.uniform(0, 0.3))
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -61,12 +68,11 @@ def test_workers_do_not_outlive_a_killed_run(pendulum, tmp_path, started):
     process = started(
         *RUN, pendulum, "--processes", "2", "--out", tmp_path, PENDULUM_SECONDS="600", LOG=f"{tmp_path}/log"
     )
-    until(lambda: (tmp_path / "log").exists())
+    until(lambda: (tmp_path / "log").exists() and len(children(process.pid)) == 2)
     workers = children(process.pid)
-    assert len(workers) == 2
     process.send_signal(signal.SIGKILL)
     process.wait()
-    until(lambda: not any(alive(worker) for worker in workers), 60)
+    until(lambda: not any(alive(worker) for worker in workers))
 
 
 def children(pid):
@@ -82,9 +88,9 @@ def alive(pid):
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_ctrl_c_is_exit_status_130_and_keeps_what_is_done(pendulum, tmp_path, started):
+def test_ctrl_c_is_exit_status_130_and_keeps_what_is_done(pendulum, tmp_path, started, held):
     out = tmp_path / "out"
-    process = started(*RUN, pendulum, "--processes", "2", "--out", out, **SLOW)
+    process = started(*RUN, pendulum, "--processes", "2", "--out", out, **held)
     until(lambda: done(out) >= 3)
     process.send_signal(signal.SIGINT)
     _, err = finished(process, 130)
@@ -103,9 +109,9 @@ def test_two_runs_at_once_share_the_cells(pendulum, tmp_path, started, logged):
 
 
 def test_a_run_says_how_far_it_is_on_a_pipe(pendulum, tmp_path, started):
-    _, err = finished(started(*RUN, pendulum, "--processes", "2", "--out", tmp_path, PENDULUM_SECONDS="0.9"))
+    _, err = finished(started(*RUN, pendulum, "--processes", "2", "--out", tmp_path))
     lines = re.findall(r"(\d+) of 16 cells, 0 failed, (\d+) remaining", err)
-    assert len(lines) >= 2 and all(int(first) + int(second) == 16 for first, second in lines)
+    assert lines and all(int(first) + int(second) == 16 for first, second in lines)
 
 
 # --- on a cluster
@@ -158,14 +164,15 @@ def test_a_cell_that_kills_its_workers_fails_and_the_rest_go_on(pendulum, tmp_pa
     assert store.kept(first) and "again when nothing else was measured" in store.failure(second)
 
 
-def test_a_lost_scheduler_ends_the_run_and_keeps_what_is_done(pendulum, tmp_path, started, cluster):
+def test_a_lost_scheduler_ends_the_run_and_keeps_what_is_done(pendulum, tmp_path, started, cluster, held):
     address, scheduler, worker = cluster
-    worker(**SLOW)
+    worker(**held)
     process = started(*RUN, pendulum, "--scheduler", address, "--out", tmp_path / "out")
     until(lambda: done(tmp_path / "out") >= 2)
     scheduler.send_signal(signal.SIGKILL)
     _, err = finished(process, 2)
     assert "error: the connection to the scheduler is lost" in err and "cells are kept" in err
+    assert "Traceback" not in err
 
 
 def test_a_worker_with_other_code_is_refused(pendulum, tmp_path, started, cluster):

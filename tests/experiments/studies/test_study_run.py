@@ -11,17 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray
-from conftest import until
+from waiting import until
 
-from experiments.studies import cell_store, code_version, find
+from experiments.studies import find
 from experiments.studies import module_file as find_file
-from experiments.studies.cell import Cell
-from experiments.studies.code_version import OtherCode, version_of
 from experiments.studies.grid import chosen_grid
-from experiments.studies.local_processes import LocalProcesses
-from experiments.studies.measuring import RunStopped, Status, as_arrays, measured, settle
 from experiments.studies.results import gathered, read, write
 from experiments.studies.runner import planned, run
+from experiments.studies.running import cell_store, code_version
+from experiments.studies.running.cell import Cell
+from experiments.studies.running.code_version import OtherCode, version_of
+from experiments.studies.running.local_processes import LocalProcesses
+from experiments.studies.running.measuring import RunStopped, Status, as_arrays, measured, settle
 from experiments.studies.study_folder import StudyFolder
 from ntkfl.estimate import Estimate
 
@@ -165,8 +166,8 @@ def test_a_full_disk_stops_the_run_and_keeps_what_is_done(grid, tmp_path, monkey
 HOLDER = """
 import os, sys, time
 from pathlib import Path
-from experiments.studies.cell import Cell
-from experiments.studies.cell_store import CellStore
+from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_store import CellStore
 with CellStore(Path(sys.argv[1])).claim(Cell("pendulum", eval(sys.argv[2]), sys.argv[3])) as mine:
     print(mine, flush=True)
     while len(list(Path(sys.argv[1]).glob("cells/*.safetensors"))) < 15:
@@ -200,30 +201,28 @@ def test_a_cell_of_other_code_is_refused(pendulum, grid):
         measured(pendulum, Cell(cell.study, cell.point, "0" * 64))
 
 
-def test_the_version_changes_with_the_study_and_with_what_it_imports(pendulum, tmp_path, monkeypatch):
+def test_the_version_changes_with_the_study_and_not_with_its_place(pendulum, tmp_path):
     mine = tmp_path / "mine.py"
     mine.write_text(Path(pendulum).read_text())
     versions = [version_of(pendulum), version_of.__wrapped__(str(mine))]
     assert versions[0] == versions[1], "the place of the file does not matter"
     mine.write_text(mine.read_text() + "# a comment\n")
     versions.append(version_of.__wrapped__(str(mine)))
-    for package in code_version.PACKAGES:
-        (tmp_path / package).mkdir()
-        (tmp_path / package / "part.py").write_text("x = 1\n")
+    assert len(set(versions)) == len(versions) - 1
+
+
+@pytest.mark.parametrize("package", code_version.PACKAGES)
+def test_the_version_changes_with_each_package(package, pendulum, tmp_path, monkeypatch):
     monkeypatch.setattr(code_version, "ROOT", tmp_path)
     monkeypatch.setattr(code_version, "_of_the_packages", code_version._of_the_packages.__wrapped__)
-    versions.append(version_of.__wrapped__(str(mine)))
-    (tmp_path / "bounds" / "part.py").write_text("x = 2\n")
-    versions.append(version_of.__wrapped__(str(mine)))
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "__init__.py").write_text("")
-    (tmp_path / "experiments" / "first.py").write_text("from experiments import second\n")
-    (tmp_path / "experiments" / "second.py").write_text("y = 1\n")
-    mine.write_text("from experiments.first import x\n")
-    versions.append(version_of.__wrapped__(str(mine)))
-    (tmp_path / "experiments" / "second.py").write_text("y = 2\n")
-    versions.append(version_of.__wrapped__(str(mine)))
-    assert len(set(versions)) == len(versions) - 1
+    versions = []
+    for text in ("x = 1\n", "x = 2\n"):
+        (tmp_path / package / "inner").mkdir(parents=True, exist_ok=True)
+        (tmp_path / package / "inner" / "part.py").write_text(text)
+        versions.append(version_of.__wrapped__(pendulum))
+    (tmp_path / "experiments" / "commands").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "experiments" / "commands" / "said.py").write_text("WORDS = 1\n")
+    assert versions[0] != versions[1] == version_of.__wrapped__(pendulum)
 
 
 @pytest.mark.parametrize(
@@ -256,13 +255,15 @@ def test_the_version_changes_when_two_modules_change_places(tmp_path, monkeypatc
     assert len(versions) == 2
 
 
-@pytest.mark.parametrize("spec", ["drift", "pendulum"])
-def test_what_measures_is_in_the_version_and_libraries_and_what_draws_are_not(pendulum, spec):
-    files = code_version._modules(find_file(pendulum if spec == "pendulum" else spec))
-    names = {f"experiments.studies.{name}" for name in ("measuring", "one_thread", "cell_file")}
-    assert {"", "experiments", "experiments.studies", *names} <= files.keys()
-    assert {name.split(".")[0] for name in files} == {"", "experiments"}
-    assert not {f"experiments.studies.{name}" for name in ("study", "chart", "answers")} & files.keys()
+def test_what_measures_is_in_the_version_and_libraries_and_other_studies_are_not():
+    files = {path.relative_to(code_version.ROOT).as_posix() for path in code_version._files_of_the_packages()}
+    measuring = {
+        f"experiments/studies/running/{name}.py" for name in ("measuring", "one_thread", "cell_file", "stored_ladder")
+    }
+    assert measuring | {"ntkfl/data/__init__.py", "bounds/formula.py", "experiments/two_layer_training.py"} <= files
+    assert not {f"experiments/studies/{name}.py" for name in ("study", "chart", "answers", "drift")} & files
+    (module,) = code_version._modules(find_file("drift"))
+    assert module == ("", find_file("drift"))
 
 
 def test_what_is_measured_is_what_the_study_says(pendulum):

@@ -21,9 +21,9 @@ def test_a_run_over_tls(pendulum, tmp_path, started):
     run = ("-m", "experiments", "study", "run", pendulum, "--lengths", "1,2", "--scheduler")
     tls = ("--tls-ca", cert, "--tls-cert", cert, "--tls-key", key)
     process = started(*run, address.decode(), *tls, "--out", tmp_path / "out")
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate()
     assert process.returncode == 0, err.decode()
     assert b"from 8 of 8 cells" in out
     plain = started(*run, address.decode().replace("tls://", "tcp://"), "--out", tmp_path / "plain")
-    _, err = plain.communicate(timeout=300)
+    _, err = plain.communicate()
     assert plain.returncode == 2 and b"error: no Dask scheduler answers" in err

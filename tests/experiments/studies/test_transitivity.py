@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from planted import planted
 
-from bounds.cube_networks import CubeDraw
+from bounds.cases.cube_networks import CubeDraw
 from bounds.statement import Outcome
-from experiments.studies.measuring import as_arrays
+from experiments.studies.running.measuring import as_arrays
 from experiments.studies.transitivity import BOUNDS, ORIGIN, POWERS, SPHERE, STUDY, measure
 from ntkfl.estimate import Estimate
 

@@ -5,8 +5,8 @@ import pytest
 from planted import planted
 
 from bounds.statement import Outcome
-from experiments.studies.measuring import as_arrays
-from experiments.studies.stored_ladder import DEVIATION, OUTPUTS, StoredLadder
+from experiments.studies.running.measuring import as_arrays
+from experiments.studies.running.stored_ladder import DEVIATION, OUTPUTS, StoredLadder
 from experiments.studies.width_scaling import EXACT, MATRICES, NUMBERS, PRINTED, SETUP, STUDY, measure, problem
 from ntkfl import gram
 from ntkfl.initialisation import draw

@@ -8,6 +8,7 @@ import pytest
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "connectivity.md"
 WANTED = """
+alignment: align align_group balanced permuted unit_rows
 barrier: loss_barrier accuracy_barrier connectivity_loss sampled_connectivity_loss group_barrier group_accuracy_barrier
 curves: interpolation_curve grid_barrier grid_accuracy_barrier grid_connectivity_loss
 discrepancy: mean_discrepancy linear_cka
@@ -15,19 +16,24 @@ ensembles: ensemble_outputs averaging_gap locality
 evaluated_groups: evaluated_group_barrier evaluated_group_accuracy_barrier
 five_factors: error_factors
 kernel_regime_fedgucci: equivalent_setup overshoot
+least_barrier: least_barrier
 low_loss_region: region_size split_region_size
 network: TwoLayer between combination
-network_files: load_network save_network
+affine_network: AffineTwoLayer without_biases with_constant
+network_files: load_network load_affine_network save_network
 planes: plane_through plane_losses plane_grid
 quadratic_clients: heterogeneity
 torch_network: TorchNetwork
+units.torch_alignment: align_torch
+units.walk: units_of Units
+units.matching: match permuted
 """
 
 
 @pytest.mark.parametrize("line", WANTED.split("\n")[1:-1])
 def test_the_reference_has_it(line):
     module, _, names = line.partition(": ")
-    listed = re.findall(r"automodule:: ntkfl\.connectivity\.(\w+)\n   :members:", PAGE.read_text(encoding="utf-8"))
+    listed = re.findall(r"automodule:: ntkfl\.connectivity\.([\w.]+)\n   :members:", PAGE.read_text(encoding="utf-8"))
     assert module in listed
     for name in names.split():
         found = getattr(importlib.import_module(f"ntkfl.connectivity.{module}"), name)

@@ -1,8 +1,8 @@
-"""Marks from which `python -m experiments.commands.method_matrix` learns what a test says, and of which methods."""
+"""Marks from which `tests/ntkfl/method_matrix.py` learns what a test says, and of which methods."""
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "kind(name): a kind of test that every method is put to; a column of the matrix")
     config.addinivalue_line(
-        "markers", "method(*names): the methods that a test is about, where its parameters and its name do not say"
+        "markers", "method(*names): the methods that a test is about, where its parameters do not say"
     )

@@ -1,60 +1,38 @@
 """Methods with losses, gradients or servers of their own equal plain loops, however clients are grouped."""
 
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pytest
-import split_loops as loops
 import torch
-from tiny_federations import flat, models, network, on_classes, states
+from tiny_federations import case_of, flat, models, network, on_classes, rows, states
 
+from ntkfl.conformance import split_loops as loops
+from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.local_plan import LocalWork
 from ntkfl.training.optimizers import SGD
 
 FA = {"strength": 0.3, "anchor_momentum": 0.4, "calibration_rate": 0.05}
-FA_LOOP = {"strength": 0.3, "momentum": 0.4, "calibration_rate": 0.05}
 GUCCI = {"beta": 0.7, "anchors": 2}
-UNIFORM, HALF, GAUSS = ({**GUCCI, "alpha": alpha} for alpha in ("uniform", "half", "gauss2"))
 PLUS = {"tau": 0.5, "rho": 0.1}
 CASES = {
-    "moon": ("moon", {"mu": 2.0, "temperature": 0.7}, partial(loops.moon, mu=2.0, temperature=0.7)),
-    "moon-released": (
-        "moon",
-        {"mu": 2.0, "temperature": 0.7, "released": True},
-        partial(loops.moon, mu=2.0, temperature=0.7, released=True),
-    ),
-    "fedrod": ("fedrod", {"gamma": 0.8}, partial(loops.fed_rod, gamma=0.8)),
-    "fedlc": ("fedlc", {"tau": 0.5}, partial(loops.fed_lc, tau=0.5)),
-    "fedsam": ("fedsam", {"rho": 0.2}, partial(loops.fed_sam, rho=0.2)),
-    "fedasam": ("fedasam", {"rho": 0.5, "eta": 0.1}, partial(loops.fed_sam, rho=0.5, eta=0.1)),
-    "fedfa": ("fedfa", FA, partial(loops.fed_fa, **FA_LOOP)),
-    "fedfa-present": (
-        "fedfa",
-        FA | {"anchor_avg": "present_only", "calibrate_from": 1},
-        partial(loops.fed_fa, **FA_LOOP, present_only=True, calibrate_from=1),
-    ),
-    "fedfa-released": ("fedfa", FA | {"released": True}, partial(loops.fed_fa, **FA_LOOP, released=True)),
-    "gucci": ("fedgucci", GUCCI, partial(loops.fed_gucci, **UNIFORM, step="joint")),
-    "gucci-gauss2": ("fedgucci", GAUSS, partial(loops.fed_gucci, **GAUSS, step="joint")),
-    "gucci-released": ("fedgucci", GUCCI | {"released": True}, partial(loops.fed_gucci, **HALF, step="sequential")),
-    "gucci-sequential": (
-        "fedgucci",
-        GUCCI | {"step": "sequential"},
-        partial(loops.fed_gucci, **UNIFORM, step="sequential"),
-    ),
-    "gucci-client": (
-        "fedgucci",
-        GUCCI | {"anchor_history": "client"},
-        partial(loops.fed_gucci, **UNIFORM, step="joint", own_history=True),
-    ),
-    "gucci+": ("fedgucci+", GUCCI | PLUS, partial(loops.fed_gucci, **UNIFORM, **PLUS, step="joint")),
-    "gucci+released": (
-        "fedgucci+",
-        GUCCI | PLUS | {"released": True},
-        partial(loops.fed_gucci, **HALF, **PLUS, step="sequential", uncleared=True),
-    ),
+    "moon": ("moon", {"mu": 2.0, "temperature": 0.7}),
+    "moon-released": ("moon", {"mu": 2.0, "temperature": 0.7, "released": True}),
+    "fedrod": ("fedrod", {"gamma": 0.8}),
+    "fedlc": ("fedlc", {"tau": 0.5}),
+    "fedsam": ("fedsam", {"rho": 0.2}),
+    "fedasam": ("fedasam", {"rho": 0.5, "eta": 0.1}),
+    "fedfa": ("fedfa", FA),
+    "fedfa-present": ("fedfa", FA | {"anchor_avg": "present_only", "calibrate_from": 1}),
+    "fedfa-released": ("fedfa", FA | {"released": True}),
+    "gucci": ("fedgucci", GUCCI),
+    "gucci-gauss2": ("fedgucci", GUCCI | {"alpha": "gauss2"}),
+    "gucci-released": ("fedgucci", GUCCI | {"released": True}),
+    "gucci-sequential": ("fedgucci", GUCCI | {"step": "sequential"}),
+    "gucci-client": ("fedgucci", GUCCI | {"anchor_history": "client"}),
+    "gucci+": ("fedgucci+", GUCCI | PLUS),
+    "gucci+released": ("fedgucci+", GUCCI | PLUS | {"released": True}),
 }
 WORK = LocalWork(batch_size=3)
 each_case = pytest.mark.parametrize("case", CASES)
@@ -69,7 +47,7 @@ def lacking_classes():
 
 
 def at(case, **changes):
-    method, options, _ = CASES[case]
+    method, options = CASES[case]
     return on_classes(method, options=options, data=lacking_classes(), **changes)
 
 
@@ -78,20 +56,19 @@ def at(case, **changes):
 @pytest.mark.parametrize("optimizer, participation", [(SGD(), 1.0), (SGD(0.9, 1e-2), 0.75)], ids=["plain", "momentum"])
 def test_equals_the_plain_loop_however_clients_are_grouped(case, optimizer, participation):
     run = at(case, optimizer=optimizer, participation=participation, at_once=2)
-    expected, extra = CASES[case][2](run, 3)
-    found = states(run, 3)
+    options = CASES[case][1]
+    expected = loops.LOOPS[run.method.name](case_of(run, 3, options), **options)
     alone = models(replace(run, at_once=1), 3)
-    for state, model, other in zip(found[1:], expected, alone, strict=True):
-        assert np.abs(flat(state.model) - flat(model)).max() < 1e-10
+    for state, kept, other in zip(states(run, 3)[1:], expected, alone, strict=True):
+        assert np.abs(flat(state.model) - kept.pop("model")).max() < 1e-10
         assert np.abs(flat(state.model) - other).max() < 1e-12
-    last = found[-1]
-    if case.startswith(("moon", "fedrod")):  # what clients keep
-        (kept,) = last.clients["rule"].values()
-        for client, row in extra.items():
-            assert max((kept[name][client] - value).abs().max() for name, value in row.items()) < 1e-10
-        assert sorted(extra) == last.seen.nonzero()[:, 0].tolist()
-    elif case.startswith("fedfa"):
-        assert (last.server["anchors"] - extra).abs().max() < 1e-10
+        for name, value in kept.items():
+            if name == "anchors":
+                assert np.abs(state.server["anchors"].numpy() - value).max() < 1e-10
+            else:  # what clients keep
+                (own,) = state.clients["rule"].values()
+                seen = state.seen.numpy()
+                assert np.abs(rows(own)[seen] - value[seen]).max() < 1e-10 and not value[~seen].any()
 
 
 @pytest.mark.kind("single precision")

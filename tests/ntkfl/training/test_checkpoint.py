@@ -13,7 +13,7 @@ from tiny_federations import classes, network, on_classes
 
 import ntkfl.training.checkpoint as checkpoint
 from ntkfl.training.checkpoint import Checkpoint, load, restored, tensors_digest
-from ntkfl.training.federation import State
+from ntkfl.training.engine.federation import State
 from ntkfl.training.tree import flatten
 
 RUN = {"config": {"rate": 0.1}}

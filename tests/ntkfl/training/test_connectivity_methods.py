@@ -7,8 +7,8 @@ import pytest
 import torch
 from tiny_federations import classes, flat, models, on_classes, on_quadratics, quadratics, rows, states
 
-from ntkfl.training.federation import State
-from ntkfl.training.local_plan import LocalWork, local_plan
+from ntkfl.training.engine.federation import State
+from ntkfl.training.engine.local_plan import LocalWork, local_plan
 from ntkfl.training.methods import build
 from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.optimizers import SGD

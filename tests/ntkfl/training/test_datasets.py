@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from ntkfl.data import FASHION_MNIST_FOLDER
-from ntkfl.idx_format import read_idx
+from ntkfl.data.idx_format import read_idx
 from ntkfl.partition import assign_owners
 from ntkfl.training.datasets import catalogue, load
 from ntkfl.training.datasets.domains import DOMAINS, deal

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from ntkfl.training.devices import device_name, provenance_on, torch_device
+from ntkfl.training.engine.devices import device_name, provenance_on, torch_device
 
 
 def test_the_cpu_is_always_there():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from ntkfl.training.engine.federation import Federation
+from ntkfl.training.engine.local_plan import LocalWork, cohort, local_plan
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.federation import Federation
-from ntkfl.training.local_plan import LocalWork, cohort, local_plan
 from ntkfl.training.method import Average, LocalRule, Method
 from ntkfl.training.methods import fed_avg
 from ntkfl.training.model import from_modules

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ntkfl.training.local_plan import LocalWork, cohort, local_plan
+from ntkfl.training.engine.local_plan import LocalWork, cohort, local_plan
 
 members = st.lists(st.integers(0, 12), min_size=1, max_size=6).map(
     lambda sizes: np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])

@@ -86,6 +86,7 @@ def test_optional_and_whole_options():
     assert methods._described(int) == "a whole number" and methods._fits("x", str)
 
 
+@pytest.mark.method("fl-ntk")
 def test_only_fl_ntk_has_an_objective_of_its_own():
     assert build("fl-ntk").objective == HalfSquares("sum")
     with pytest.raises(ValueError, match="fedavg has no objective of its own; give one"):

@@ -22,8 +22,8 @@ from tiny_federations import (
 
 from ntkfl import gram
 from ntkfl.initialisation import draw
+from ntkfl.training.engine.local_plan import LocalWork, local_plan
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.local_plan import LocalWork, local_plan
 from ntkfl.training.methods import build
 from ntkfl.training.models.two_layer import ntk_network
 from ntkfl.training.optimizers import SGD
@@ -111,6 +111,7 @@ def summed(**changes):
     return on_quadratics("fl-ntk", objective=None, **{"rate": 0.01} | changes)
 
 
+@pytest.mark.method("fl-ntk")
 def test_fl_ntk_with_one_local_step_is_gradient_descent_on_the_sum_over_n():
     run = summed(steps=1, options={"server_rate": 1.7})
     pooled = replace(run, data=merged(run.data), method=build("fl-ntk"), schedule=Exponential(1.7 * 0.01 / len(SIZES)))
@@ -119,6 +120,7 @@ def test_fl_ntk_with_one_local_step_is_gradient_descent_on_the_sum_over_n():
     assert np.abs(models(run, 1)[0] - (w - 1.7 * 0.01 / len(SIZES) * x.T @ (x @ w - y))).max() < 1e-12
 
 
+@pytest.mark.method("fl-ntk")
 def test_fl_ntk_with_one_client_is_that_many_steps_of_gradient_descent():
     run = summed(steps=6, data=merged(regression()))
     assert (
@@ -130,6 +132,7 @@ def split(data, clients):
     return replace(data, owner=np.arange(len(data.x)) % clients, clients=clients)
 
 
+@pytest.mark.method("fl-ntk")
 def test_a_server_rate_of_n_undoes_fl_ntks_mean():
     """With one local step exactly; 1/N is the mean of sums, no heterogeneity."""
     runs = [summed(steps=1, data=split(regression(), n), options={"server_rate": float(n)}) for n in (1, 2, 5, 7)]
@@ -138,6 +141,7 @@ def test_a_server_rate_of_n_undoes_fl_ntks_mean():
 
 
 @pytest.mark.parametrize("rate", [1e-3, 1e-4])
+@pytest.mark.method("fl-ntk")
 def test_twice_the_clients_halve_fl_ntks_move_for_small_rates(rate):
     data = regression()
     start, size = flat(summed().start().model), []
@@ -148,6 +152,7 @@ def test_twice_the_clients_halve_fl_ntks_move_for_small_rates(rate):
 
 
 @pytest.mark.parametrize("steps", [1, 3])
+@pytest.mark.method("fl-ntk")
 def test_fl_ntk_contracts_at_the_rate_of_its_theorem(steps):
     """|y(t+1) - y|^2 <= (1 - eta_g eta_l lambda K / (2N)) |y(t) - y|^2, unit inputs and a width that suffices."""
     rng = np.random.default_rng(0)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from tiny_federations import classes, fixed_point, flat, models, on_classes, on_quadratics, optimum
 
+from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.local_plan import LocalWork
 from ntkfl.training.optimizers import SGD, Adam
 
 pytestmark = pytest.mark.method("fednova")
@@ -25,6 +25,7 @@ def test_equal_numbers_of_steps_are_fedavg(optimizer):
 
 @EITHER
 @pytest.mark.parametrize("mu", [0.0, 0.5])
+@pytest.mark.method("fedprox")
 def test_equal_numbers_of_steps_with_a_proximal_term_are_fedprox(optimizer, mu):
     given = {"optimizer": optimizer, "work": LocalWork(batch_size=None, steps=4), "options": {"mu": mu}}
     assert np.abs(models(on_classes("fednova", **given), 3) - models(on_classes("fedprox", **given), 3)).max() < 1e-12

@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_federations import fixed_point, flat, models, on_classes, on_quadratics, optimum, quadratics, rows, states
 
-from ntkfl.training.federation import State
+from ntkfl.training.engine.federation import State
 from ntkfl.training.methods import build
 from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.optimizers import SGD
@@ -54,6 +54,7 @@ def test_the_first_local_step_does_not_feel_the_proximal_term(mu):
     assert np.abs(ends(later) - ends(on_quadratics(steps=2))).max() > 1e-3
 
 
+@pytest.mark.method("feddyn", "fedprox")
 def test_feddyns_first_round_is_fedprox_on_the_clients():
     dyn, prox = (
         on_classes(name, options=options) for name, options in (("feddyn", {"alpha": 0.3}), ("fedprox", {"mu": 0.3}))
@@ -62,6 +63,7 @@ def test_feddyns_first_round_is_fedprox_on_the_clients():
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.3, 3.0])
+@pytest.mark.method("feddyn")
 def test_feddyns_first_server_model_is_twice_the_mean_difference_away(alpha):
     """So it does not tend to FedAvg with alpha; where only part of the clients train, h is divided by all of them."""
     for participation, times in ((1.0, 2.0), (0.6, 1.6)):
@@ -77,6 +79,7 @@ def dual_means(state: State):
 
 @pytest.mark.parametrize("participation", [1.0, 0.4])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.method("feddyn")
 def test_feddyns_server_keeps_the_mean_of_all_duals(participation, momentum):
     run = on_classes("feddyn", options={"alpha": 0.3}, participation=participation, optimizer=SGD(momentum), rate=0.05)
     for state in states(run, 6)[1:]:
@@ -111,6 +114,7 @@ def test_after_an_exact_local_solution_the_dual_is_the_gradient():
         assert np.abs(hessians[client] @ end - linear[client] - duals[client]).max() < 1e-12
 
 
+@pytest.mark.method("feddyn")
 def test_feddyn_reaches_the_optimum_of_the_uniform_mean_where_fedavg_does_not():
     run = solved()
     best = optimum(run.data, EQUAL)
@@ -119,6 +123,7 @@ def test_feddyn_reaches_the_optimum_of_the_uniform_mean_where_fedavg_does_not():
     assert np.abs(biased - best).max() > 0.05
 
 
+@pytest.mark.method("feddyn")
 def test_feddyn_stays_at_the_optimum_once_there():
     run = solved()
     hessians, linear = quadratics(run.data)

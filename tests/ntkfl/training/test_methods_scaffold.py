@@ -17,7 +17,7 @@ from tiny_federations import (
     states,
 )
 
-from ntkfl.training.local_plan import LocalWork, local_plan
+from ntkfl.training.engine.local_plan import LocalWork, local_plan
 from ntkfl.training.methods import build
 from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.optimizers import SGD, Adam

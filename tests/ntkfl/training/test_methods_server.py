@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import reference_loops as loops
 import torch
-from tiny_federations import classes, flat, models, on_classes, states
+from tiny_federations import case_of, classes, flat, models, on_classes, states
 
+from ntkfl.conformance import loops
 from ntkfl.training.method import Round
 from ntkfl.training.methods import build, fed_adam, fed_yogi
 from ntkfl.training.objectives import CrossEntropy
@@ -36,6 +36,7 @@ def test_without_memory_the_first_step_is_a_softened_sign(name):
     assert np.abs(models(run, 1)[0] - (flat(run.start().model) + 0.3 * d / (abs(d) + 0.01))).max() < 1e-12
 
 
+@pytest.mark.method("fedadam")
 def test_without_memory_fedadam_is_always_one():
     run = on_classes("fedadam", options={"first": 0.0, "second": 0.0, "tau": 0.01, "server_rate": 0.3})
     for state in states(run, 3):
@@ -78,6 +79,7 @@ def test_yogis_second_moment_moves_by_its_share_of_the_square_and_adams_towards_
     assert torch.allclose(fed_adam.mean_of_squares(v, squares, 0.1), torch.tensor([3.7, 1.3, 0.2, 2.0]))
 
 
+@pytest.mark.method("fedgma")
 def test_fedgma_with_threshold_zero_is_fedavg():
     for mask in ("soft", "hard"):
         run = on_classes("fedgma", options={"threshold": 0.0, "mask": mask, "server_rate": 0.7}, participation=0.6)
@@ -85,6 +87,7 @@ def test_fedgma_with_threshold_zero_is_fedavg():
 
 
 @pytest.mark.parametrize("mask", ["soft", "hard"])
+@pytest.mark.method("fedgma")
 def test_fedgma_of_one_client_is_fedavg(mask):
     data = classes((7,))
     run = on_classes("fedgma", options={"threshold": 1.0, "mask": mask}, data=data)
@@ -122,11 +125,12 @@ def test_a_mean_of_signs_meets_its_threshold_exactly(clients, dtype):
         assert state["model"]["w"] == 1
 
 
+@pytest.mark.method("fedgma")
 def test_as_released_fedgma_is_nearly_fedavg():
     """And nearly the released loop, which replaces the model received while it runs; 1e-4 is its server rate."""
     run = on_classes("fedgma", options={"released": True, "threshold": 0.4})
     fedavg, released = models(on_classes(), 1)[0], models(run, 1)[0]
-    literal = loops.fed_gma_released(loops.World(run, loops.network_gradient), 1, 0.4)["model"][0]
+    literal = next(loops.fed_gma_released(case_of(run, 1), 0.4))["model"]
     start = run.start()
     ends = run.round(start, keep_ends=True).ends
     largest = max(float((ends[name] - start.model[name]).abs().max()) for name in ends)
@@ -152,3 +156,17 @@ def test_as_released_fedgma_is_nearly_fedavg():
 def test_options_out_of_range_are_refused(name, options, message):
     with pytest.raises(ValueError, match=message):
         build(name, CrossEntropy(), **options)
+
+
+@pytest.mark.method("fedavgm")
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_without_momentum_it_is_fedavg(nesterov):
+    run = on_classes("fedavgm", options={"momentum": 0.0, "nesterov": nesterov}, participation=0.6)
+    assert np.array_equal(models(run, 3), models(on_classes(participation=0.6), 3))
+
+
+@pytest.mark.method("fedavgm")
+@pytest.mark.parametrize("momentum", [-0.1, 1.0])
+def test_a_momentum_that_never_fades_is_refused(momentum):
+    with pytest.raises(ValueError, match=rf"momentum is {momentum:g}; it must lie in \[0, 1\)"):
+        on_classes("fedavgm", options={"momentum": momentum})

@@ -10,9 +10,9 @@ from torch.func import grad, vmap
 
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.initialisation import draw
+from ntkfl.training.engine.federation import Federation
+from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.federation import Federation
-from ntkfl.training.local_plan import LocalWork
 from ntkfl.training.method import Average, Method
 from ntkfl.training.model import applied, from_modules
 from ntkfl.training.models import build, catalogue
@@ -304,6 +304,7 @@ def test_two_layer_networks_go_to_connectivity_and_back(outputs):
     assert all(torch.equal(back[name], params[name]) for name in params)
 
 
+@pytest.mark.method("fl-ntk")
 def test_the_network_of_fl_ntk_is_the_simulators():
     x = np.random.default_rng(1).standard_normal((5, 6))
     data = FederatedData(torch.tensor(x).reshape(5, 2, 3), torch.zeros(5, dtype=torch.float64), np.zeros(5, int), 1)

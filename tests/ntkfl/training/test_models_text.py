@@ -11,9 +11,9 @@ from torch import nn
 from torch.func import grad, vmap
 
 from ntkfl.training.datasets.wordpiece import read_vocabulary
+from ntkfl.training.engine.federation import Federation
+from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.federation import Federation
-from ntkfl.training.local_plan import LocalWork
 from ntkfl.training.methods.fed_avg import method
 from ntkfl.training.models import build, encoder
 from ntkfl.training.models.encoder import packaged_folder, read_encoder

@@ -7,9 +7,9 @@ import pytest
 import torch
 from tiny_federations import flat, models, on_classes, on_quadratics, rows, states
 
-from ntkfl.training.federation import State
+from ntkfl.training.engine.federation import State
+from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.ima import averaged
-from ntkfl.training.local_plan import LocalWork
 from ntkfl.training.method import ServerRule
 from ntkfl.training.methods import build
 from ntkfl.training.objectives import CrossEntropy
@@ -93,6 +93,7 @@ def test_each_round_is_the_method_s_own_from_the_averaged_model(method):
         assert np.abs(rows(state.server["window"]) - np.array(past)).max() < 1e-14
 
 
+@pytest.mark.method("feddyn")
 def test_fed_dyn_s_server_works_from_the_model_that_was_broadcast():
     run = ima(base("feddyn", optimizer=SGD()), 3, 1)
     state = run.start()

@@ -9,8 +9,8 @@ import torch
 from tiny_federations import line, network, regression
 from toy_runs import KEYS, objects, toy_data, toy_run
 
-import ntkfl.training.evaluation as evaluation
-from ntkfl.training.evaluation import evaluate
+import ntkfl.training.engine.evaluation as evaluation
+from ntkfl.training.engine.evaluation import evaluate
 from ntkfl.training.metrics import Row
 from ntkfl.training.summary import summary
 from ntkfl.training.training_run import run

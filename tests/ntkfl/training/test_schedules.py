@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tiny_federations import SIZES, on_classes
 
-from ntkfl.training.local_plan import FewerEpochs, LocalWork
+from ntkfl.training.engine.local_plan import FewerEpochs, LocalWork
 from ntkfl.training.schedules import Cyclic, Exponential, MildExploration, Switched
 
 

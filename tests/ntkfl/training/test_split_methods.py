@@ -7,9 +7,9 @@ import pytest
 import torch
 from tiny_federations import classes, flat, models, network, on_classes, rows, states
 
+from ntkfl.training.engine.federation import State
+from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.federation import State
-from ntkfl.training.local_plan import LocalWork
 from ntkfl.training.method import Batch, LocalRule, Step
 from ntkfl.training.methods import build, fed_fa, moon
 from ntkfl.training.methods.fed_rod import personal_outputs
@@ -52,6 +52,7 @@ def test_without_its_own_term_each_is_fed_avg(method, options, participation):
 # MOON
 
 
+@pytest.mark.method("moon")
 def test_moon_is_fed_avg_at_a_client_s_first_participation_and_only_then():
     run = on_classes("moon", options={"mu": 5.0}, participation=0.6)
     average = replace(run, method=build("fedavg", CrossEntropy()))
@@ -66,6 +67,7 @@ def test_moon_is_fed_avg_at_a_client_s_first_participation_and_only_then():
     assert new == 5 and old > 0
 
 
+@pytest.mark.method("moon")
 def test_moon_adds_mu_log_2_without_gradient_where_previous_and_global_model_agree():
     model, data = network(), classes()
     w, other = model.initial(0), model.initial(1)
@@ -78,6 +80,7 @@ def test_moon_adds_mu_log_2_without_gradient_where_previous_and_global_model_agr
     assert max((gradient[name] - plain[name]).abs().max() for name in w) < 1e-15
 
 
+@pytest.mark.method("moon")
 def test_moon_s_contrast_falls_towards_the_global_model_and_away_from_the_previous_one():
     model, data = network(), classes()
     near, far = model.initial(0), model.initial(1)
@@ -91,6 +94,7 @@ def test_moon_s_contrast_falls_towards_the_global_model_and_away_from_the_previo
     assert contrast(near, far) < np.log(2) < contrast(far, near)
 
 
+@pytest.mark.method("moon")
 def test_moon_has_a_finite_gradient_where_all_features_are_0():
     dead = Model("dead", None, lambda p, x: torch.relu(x @ p["w"] - 100), lambda p, z: z @ p["head"], ("head",))
     w = {"w": torch.ones(4, 5, dtype=torch.float64), "head": torch.ones(5, 3, dtype=torch.float64)}
@@ -102,6 +106,7 @@ def test_moon_has_a_finite_gradient_where_all_features_are_0():
 
 
 @pytest.mark.parametrize("released", [False, True])
+@pytest.mark.method("moon")
 def test_moon_keeps_the_last_end_or_as_released_the_first_model(released):
     run = on_classes("moon", options={"released": released})
     first = run.start()
@@ -115,6 +120,7 @@ def test_moon_keeps_the_last_end_or_as_released_the_first_model(released):
 # FedRoD
 
 
+@pytest.mark.method("fedrod")
 def test_fed_rod_with_equal_counts_is_fed_avg_for_body_and_shared_head():
     data = with_labels([0, 1, 2], [0, 1, 2] * 3, [0, 1, 2] * 2)
     assert distance(on_classes("fedrod", data=data), on_classes(data=data)) < 1e-12
@@ -123,12 +129,14 @@ def test_fed_rod_with_equal_counts_is_fed_avg_for_body_and_shared_head():
 
 
 @pytest.mark.parametrize("at_once", [1, 4])
+@pytest.mark.method("fedrod")
 def test_fed_rod_s_personal_heads_do_not_touch_what_is_shared(at_once):
     run = on_classes("fedrod", participation=0.6, at_once=at_once)
     off = replace(run, method=replace(run.method, local=LocalRule()))
     assert np.array_equal(models(run, 3), models(off, 3))
 
 
+@pytest.mark.method("fedrod")
 def test_fed_rod_s_personal_heads_stay_with_their_clients_and_help_them():
     run = on_classes("fedrod", participation=0.6, rate=0.1, decay=1.0)
     before, after = states(run, 4)[-2:]
@@ -147,6 +155,7 @@ def test_fed_rod_s_personal_heads_stay_with_their_clients_and_help_them():
     assert min(gain) > 0
 
 
+@pytest.mark.method("fedrod")
 def test_fed_rod_s_client_is_tested_with_the_sum_of_both_heads():
     model, x = network(), classes().x
     w, own = model.initial(0), {name: value for name, value in model.initial(1).items() if name.startswith("head.")}
@@ -164,6 +173,7 @@ def features_of(run, state):
     return run.model.features(state.model, run.data.x)
 
 
+@pytest.mark.method("fedfa")
 def test_fed_fa_s_anchors_move_though_unused():
     run = on_classes("fedfa", options={"strength": 0.0, "calibration_rate": 0.0})
     first, last = (state.server["anchors"] for state in states(run, 1))
@@ -172,6 +182,7 @@ def test_fed_fa_s_anchors_move_though_unused():
 
 @pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("size", [2, 3, None])
+@pytest.mark.method("fedfa")
 def test_fed_fa_s_anchor_of_one_class_and_client_by_hand(epochs, size):
     run = on_classes("fedfa", data=with_labels([1] * 5), work=LocalWork(epochs=epochs, batch_size=size), **STILL)
     first, last = states(run, 1)
@@ -182,6 +193,7 @@ def test_fed_fa_s_anchor_of_one_class_and_client_by_hand(epochs, size):
     assert torch.equal(last.server["anchors"][[0, 2]], first.server["anchors"][[0, 2]])
 
 
+@pytest.mark.method("fedfa")
 def test_fed_fa_as_released_divides_by_all_batches_also_those_without_the_class():
     data = with_labels([0, 0, 1, 1, 1])
     options = STILL["options"] | {"released": True}
@@ -193,6 +205,7 @@ def test_fed_fa_as_released_divides_by_all_batches_also_those_without_the_class(
         assert (last.server["anchors"][c] - expected).abs().max() < 1e-14
 
 
+@pytest.mark.method("fedfa")
 def test_fed_fa_s_clients_without_a_class_damp_its_anchor_unless_only_those_present_count():
     data = with_labels([0, 0, 1], [1, 1, 1, 1, 1, 1], [0, 1, 1])
     for choice in ("size", "present_only"):
@@ -208,12 +221,14 @@ def test_fed_fa_s_clients_without_a_class_damp_its_anchor_unless_only_those_pres
         assert (last.server["anchors"][2] - anchors[2]).abs().max() < 1e-14  # nobody has it
 
 
+@pytest.mark.method("fedfa")
 def test_fed_fa_s_anchors_wait_for_the_end_of_a_pass():
     run = on_classes("fedfa", data=with_labels([0, 1, 2, 0, 1]), work=LocalWork(batch_size=2, steps=2), **STILL)
     first, last = states(run, 1)
     assert torch.equal(first.server["anchors"], last.server["anchors"])
 
 
+@pytest.mark.method("fedfa")
 def test_fed_fa_draws_features_from_round_1_on_and_never_the_head():
     strong, weak = (
         on_classes("fedfa", options={"strength": strength, "calibration_rate": 0.0}) for strength in (0.5, 0.0)
@@ -232,6 +247,7 @@ def test_fed_fa_draws_features_from_round_1_on_and_never_the_head():
         assert torch.equal(pulled[name], plain[name]) == name.startswith("head.")
 
 
+@pytest.mark.method("fedfa")
 def test_fed_fa_calibrates_only_the_head_and_only_from_the_round_named():
     late, never = (
         on_classes("fedfa", rate=0.0, options={"calibration_rate": rate, "calibrate_from": 1}) for rate in (0.1, 0.0)
@@ -248,6 +264,7 @@ def test_fed_fa_calibrates_only_the_head_and_only_from_the_round_named():
     assert losses[1] < losses[0]
 
 
+@pytest.mark.method("fedfa")
 def test_fed_fa_s_first_anchors_are_distinct_unit_vectors_in_any_number():
     wide, narrow = fed_fa._first_anchors(3, 5), fed_fa._first_anchors(6, 2)
     assert torch.equal(wide @ wide.T, torch.eye(3, dtype=torch.float64))

@@ -12,8 +12,8 @@ from ntkfl.connectivity.linear_rounds import LinearRounds, fedavg, fedgucci
 from ntkfl.gram import finite
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
+from ntkfl.training.engine.local_plan import cohort
 from ntkfl.training.engine_trajectory import engine_trajectory
-from ntkfl.training.local_plan import cohort
 from ntkfl.training.methods import fed_gucci
 from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.wide_training import wide_federation

@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ntkfl import simulate
+from ntkfl.algorithm1.reference import plain_run
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.reference import plain_run
+from ntkfl.training.engine.watched_clients import WatchedLocal, WatchedServer, watched
 from ntkfl.training.engine_trajectory import engine_trajectory
 from ntkfl.training.method import LocalRule, ServerRule
 from ntkfl.training.methods import fl_ntk, scaffold
 from ntkfl.training.objectives import HalfSquares
-from ntkfl.training.watched_clients import WatchedLocal, WatchedServer, watched
+from ntkfl.training.optimizers import SGD
 from ntkfl.training.wide_training import wide_federation
 
 pytestmark = pytest.mark.method("fl-ntk")
@@ -176,3 +177,18 @@ def test_the_method_is_algorithm_1_unless_another_is_given():
     assert np.array_equal(given.outputs, engine_trajectory(problem, setup).outputs)
     other = engine_trajectory(problem, setup, method=fl_ntk.method(server_rate=1.0))
     assert np.abs(other.outputs - given.outputs).max() > 1e-3
+
+
+def test_another_optimizer_is_begun_anew_each_round():
+    """Two steps with momentum beta displace by the first gradient 1 + beta times, and by the second."""
+    problem, setup = ragged((3,), 4, 2), Setup(width=40, local_steps=2, rounds=2, eta_local=0.1)
+    weights = draw(40, 4, 0)
+    found = engine_trajectory(problem, setup, weights, optimizer=SGD(momentum=0.6), keep=range(3))
+    for t in range(2):
+        w, velocity = found.weights[t], 0.0
+        for _ in range(2):
+            z = problem.x @ w.T
+            pull = (problem.y - np.maximum(z, 0) @ weights.signs / np.sqrt(40))[:, None] * (z >= 0) * weights.signs
+            velocity = 0.6 * velocity + pull.T @ problem.x / np.sqrt(40)
+            w = w + 0.1 * velocity
+        assert np.abs(found.weights[t + 1] - w).max() < 1e-14

@@ -3,9 +3,10 @@
 import numpy as np
 import torch
 
+from ntkfl.conformance import plan
+from ntkfl.training.engine.federation import Federation
+from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.federation import Federation
-from ntkfl.training.local_plan import LocalWork
 from ntkfl.training.methods import build
 from ntkfl.training.model import Model, from_modules
 from ntkfl.training.objectives import CrossEntropy, HalfSquares
@@ -101,6 +102,29 @@ def states(run, rounds, start=None):
 def models(run, rounds):
     """The server's models after 1, ..., `rounds` rounds, (rounds, P)."""
     return np.array([flat(state.model) for state in states(run, rounds)[1:]])
+
+
+def case_of(run, rounds, options=None):
+    """The run as a plain loop gets it, who takes part and which samples a step sees being drawn as the engine does."""
+    start = {name: value.numpy() for name, value in run.model.initial(run.seed).items()}
+    loss = getattr(run.method.objective, "reduction", "mean")
+    return plan.case(
+        run.method.name,
+        options or {},
+        "line" if "w" in start else "network",
+        (run.data.x.numpy(), run.data.y.numpy(), run.data.owner),
+        start,
+        [run.schedule(number) for number in range(rounds)],
+        run.work,
+        loss=loss,
+        clients=run.data.clients,
+        momentum=run.optimizer.momentum,
+        weight_decay=run.optimizer.weight_decay,
+        clip=run.optimizer.clip,
+        participation=run.participation,
+        seed=run.seed,
+        draws=run.method.draws,
+    )
 
 
 def fixed_point(run):

@@ -1,0 +1,1 @@
+"""Cases that only the statements about model averaging are checked on."""

@@ -1,0 +1,1 @@
+"""Cases that statements of several papers are checked on."""

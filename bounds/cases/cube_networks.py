@@ -1,0 +1,277 @@
+"""Case: networks drawn in a cube around an anchor, as in FedGuCci's theorems; inputs and loss fixed before the draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from bounds.case import Case
+from bounds.draw_counts import CountedDraw
+from bounds.options import Options
+from bounds.part_strategies import log_uniform
+from ntkfl import data
+from ntkfl.connectivity.losses import ABSOLUTE, SQUARED, checked_labels, named_loss
+from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
+from ntkfl.estimate import Estimate
+
+EPS = np.finfo(float).eps
+INSIDE = 1 - 1e-12  # networks are drawn in a cube this much smaller, so that rounding leaves them inside theirs
+
+
+@dataclass(frozen=True, eq=False)
+class CubeNetworks(Case):
+    """Networks w_1..w_K with every parameter within side/2 of the anchor's.
+
+    Args:
+        anchor, networks: of one shape, C outputs. side: d, of the cube.
+        x: inputs, (n, l). y: labels as the loss wants them (see `LOSSES`), ±1 as drawn for one output.
+        delta: failure probability asked for. loss: whose barrier is looked at. reach: R of `lipschitz_constant`.
+
+    Raises:
+        ValueError: no network or different shapes, inputs, labels or a loss that do not fit, a side, delta or reach
+            not positive.
+    """
+
+    anchor: TwoLayer
+    networks: tuple[TwoLayer, ...]
+    side: float
+    x: np.ndarray
+    y: np.ndarray
+    delta: float = 0.1
+    loss: str = ABSOLUTE.name
+    reach: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self.networks:
+            raise ValueError("there is no network beside the anchor; at least one is needed")
+        check_shapes((self.anchor, *self.networks))
+        checked_inputs(self.anchor, self.x)
+        checked_labels(named_loss(self.loss), self.y, len(self.x), self.outputs)
+        for name, value in (("side", self.side), ("delta", self.delta), ("reach", self.reach)):
+            if value is not None and not 0 < value < np.inf:
+                raise ValueError(f"{name} is {value}; it must be positive and finite")
+
+    @property
+    def h(self) -> int:
+        """Hidden units."""
+        return len(self.anchor.hidden)
+
+    @property
+    def l(self) -> int:  # noqa: E743 (the paper's name)
+        """Features of an input."""
+        return self.anchor.hidden.shape[1]
+
+    @property
+    def outputs(self) -> int:
+        """C."""
+        return self.anchor.n_outputs
+
+    @property
+    def count(self) -> int:
+        """K."""
+        return len(self.networks)
+
+    @cached_property
+    def b(self) -> float:
+        """The largest |x|, rounded up."""
+        return float(np.linalg.norm(self.x, axis=1).max() * (1 + (self.l + 4) * EPS))
+
+    @cached_property
+    def anchor_norm(self) -> float:
+        """|V_anc|, of several outputs the largest singular value, rounded up: the smallest d_anc."""
+        readout = self.anchor.readout
+        size, terms = np.linalg.norm(readout, 2 if readout.ndim == 2 else None), self.h + 4 + 8 * (self.outputs - 1)
+        return float(size * (1 + terms * EPS))
+
+    @cached_property
+    def outside(self) -> float:
+        """How far the networks' farthest parameter lies beyond the cube; at most 0 if all are inside."""
+        far = max(float(np.abs(net.vector() - self.anchor.vector()).max()) for net in self.networks)
+        return far - self.side / 2
+
+    @cached_property
+    def low_loss_size(self) -> float | Estimate:
+        """d_epsilon; here the domain Omega is the cube, and epsilon beyond every loss in it."""
+        return self.side
+
+    @cached_property
+    def connected_share(self) -> float | Estimate:
+        """P(D): how likely the loss on the segment from the anchor to a network stays below epsilon; here it must."""
+        return 1.0
+
+    def redrawn(self, seed: int) -> CubeNetworks:
+        """Other networks from the same cube around the same anchor, seen by the same inputs."""
+        rng = np.random.default_rng([seed, 7])
+        networks = _drawn(self.anchor, self.side, len(self.networks), rng)
+        return replace(self, networks=networks)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        sizes = {"h": self.h, "l": self.l, "side": self.side, "K": self.count, "n": len(self.x)}
+        sizes |= {"C": self.outputs} if self.outputs > 1 else {}
+        return sizes | {"d_anc": self.anchor_norm, "delta": self.delta, "loss": self.loss}
+
+
+FEW = 8  # features up to which every weight is drawn for itself
+
+
+def _drawn(anchor: TwoLayer, side: float, count: int, rng: np.random.Generator) -> tuple[TwoLayer, ...]:
+    """Networks whose parameters are the anchor's plus independent U[-side/2, side/2]."""
+    centre, half = anchor.vector(), side / 2 * INSIDE
+    return tuple(anchor.at(centre + rng.uniform(-half, half, anchor.size)) for _ in range(count))
+
+
+def reach_in_cube(anchor: TwoLayer, side: float, x: np.ndarray, y: np.ndarray) -> float:
+    """R with |f - y|_2 <= R for every network of the cube, known before the draw; y is (n,) or (n, C).
+
+    Args:
+        anchor: the centre. side: of the cube, in every weight. x: inputs, (n, l). y: labels.
+    """
+    active = np.abs(x @ anchor.hidden.T) + side / 2 * np.abs(x).sum(axis=1)[:, None]
+    sizes = np.linalg.norm(active @ (np.abs(np.atleast_2d(anchor.readout)) + side / 2).T, axis=1)
+    return float((sizes + np.linalg.norm(y.reshape(len(x), -1), axis=1)).max() * (1 + 1e-9))
+
+
+@dataclass(frozen=True)
+class CubeDraw(CountedDraw):
+    """Networks of one shape around an anchor whose readout, all entries together, has the norm anchor_norm.
+
+    Args:
+        h, l, side, count: hidden units, features, d and K. rows: sphere, ball (uniform, radius 1), digits, or the
+            user's data (`options_data`). n: inputs. at_origin: U_anc = 0; else its rows are uniform on the unit sphere.
+        outputs, loss: C, and the loss that labels are for; squared comes with the R that holds all over the cube.
+    """
+
+    h: int
+    l: int  # noqa: E741 (the paper's name)
+    side: float
+    count: int = 2
+    rows: str = "sphere"
+    n: int = 16
+    at_origin: bool = False
+    anchor_norm: float = 1.0
+    delta: float = 0.1
+    trials: int = 40
+    options_data: str | None = None
+    unit: bool = False
+    outputs: int = 1
+    loss: str = ABSOLUTE.name
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        where = ", U_anc = 0" if self.at_origin else ""
+        where += f", C={self.outputs}" if self.outputs > 1 else ""
+        where += f", {self.loss}" if self.loss != ABSOLUTE.name else ""
+        return f"{self.rows}, h={self.h}, l={self.l}, d={self.side:g}, K={self.count}{where}"
+
+    def inputs(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (n, l) and labels ±1, from another stream than the networks."""
+        rng = np.random.default_rng([seed, 1])
+        if self.options_data is not None:
+            return user_rows(self.options_data, self.n, self.unit)
+        signs = rng.choice([-1.0, 1.0], self.n)
+        if self.rows == "digits":
+            return data.named("digits", n=self.n, seed=seed).x, signs
+        x = rng.standard_normal((self.n, self.l))
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        if self.rows == "ball":
+            x *= rng.uniform(0, 1, (self.n, 1)) ** (1 / self.l)
+        return x, signs
+
+    def case(self, seed: int) -> CubeNetworks:
+        """The networks of one seed."""
+        rng = np.random.default_rng([seed, 2])
+        x, y = self.inputs(seed)
+        hidden = np.zeros((self.h, x.shape[1]))
+        if not self.at_origin:
+            hidden = rng.standard_normal(hidden.shape)
+            hidden /= np.linalg.norm(hidden, axis=1, keepdims=True)
+        readout = rng.standard_normal(self.h if self.outputs == 1 else (self.outputs, self.h))
+        anchor = TwoLayer(hidden, readout * (self.anchor_norm / np.linalg.norm(readout)))
+        networks = _drawn(anchor, self.side, self.count, rng)
+        return _seen(anchor, networks, self.side, x, y, self.delta, self.loss, rng)
+
+    def strategy(self) -> SearchStrategy[CubeNetworks]:
+        """Anchors and cubes of any scale, inputs of any length, and up to this family's number of features."""
+        return _cubes(max(2, self.count), max(4, self.l), self.outputs, self.loss)
+
+
+def _seen(
+    anchor: TwoLayer,
+    networks: tuple[TwoLayer, ...],
+    side: float,
+    x: np.ndarray,
+    signs: np.ndarray,
+    delta: float,
+    loss: str,
+    rng: np.random.Generator,
+) -> CubeNetworks:
+    """The networks with labels for their loss: these signs for one output, classes drawn anew for several."""
+    y = signs
+    if anchor.n_outputs > 1:
+        classes = rng.integers(0, anchor.n_outputs, len(x))
+        y = np.eye(anchor.n_outputs)[classes] if loss == SQUARED.name else classes
+    reach = reach_in_cube(anchor, side, x, y) if loss == SQUARED.name else None
+    return CubeNetworks(anchor, networks, side, x, y, delta, loss, reach)
+
+
+@st.composite
+def _cubes(draw: DrawFn, most: int, widest: int, outputs: int, loss: str) -> CubeNetworks:
+    features = draw(st.one_of(st.integers(1, 4), st.integers(1, widest)))
+    h, n = draw(st.integers(1, 6)), draw(st.integers(1, 4)) if features <= FEW else 1
+    count = draw(st.integers(2, most))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+
+    def numbers(size: int) -> np.ndarray:
+        """Small integers; beyond a few features drawn by a seed, or all 0."""
+        if size <= FEW * 6:
+            return np.array(draw(st.lists(st.integers(-3, 3), min_size=size, max_size=size)), float)
+        return rng.standard_normal(size) * draw(st.booleans())
+
+    hidden = draw(log_uniform(1e-2, 1e2)) * numbers(h * features).reshape(h, features)
+    readout = draw(log_uniform(1e-2, 1e2)) * numbers(h * outputs)
+    x = draw(log_uniform(1e-2, 1e2)) * numbers(n * features).reshape(n, features)
+    x[~x.any(axis=1), 0] = 1.0
+    y = np.array(draw(st.lists(st.sampled_from([1.0, -1.0]), min_size=n, max_size=n)))
+    side, delta = draw(log_uniform(1e-3, 10)), draw(log_uniform(1e-3, 0.9))
+    anchor = TwoLayer(hidden, readout if outputs == 1 else readout.reshape(outputs, h))
+    return _seen(anchor, _drawn(anchor, side, count, rng), side, x, y, delta, loss, rng)
+
+
+@cache
+def user_rows(spec: str, n: int, unit: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The user's first n inputs, and ±1 for a label (several: the first) above the median or not.
+
+    Args:
+        spec: a name or a file, as `--data` takes it. n: rows at most. unit: whether every row is divided by its norm.
+    """
+    problem = data.named(spec, unit=unit)
+    y = problem.y.reshape(problem.n, -1)[:n, 0]
+    return problem.x[:n], np.where(y > np.median(y), 1.0, -1.0)
+
+
+def cube_draws(options: Options, **chosen) -> tuple[CubeDraw, ...]:
+    """The default families, (h, l, d) = (8,4,.5), (32,8,.5), (512,8,.1), (4,64,1), or the user's inputs.
+
+    Args:
+        options: data, n, width (h), unit and trials. chosen: fields of CubeDraw that a statement wants otherwise.
+    """
+    fixed: dict = {"trials": options.trials} if options.trials else {}
+    fixed |= {"n": options.n} if options.n else {}
+    fixed |= {"h": options.width} if options.width else {}
+    if options.data is not None:
+        features = user_rows(options.data, 1, options.unit)[0].shape[1]
+        user = {"h": 32, "l": features, "side": 0.5, "rows": options.data, "options_data": options.data}
+        return (CubeDraw(**(user | {"unit": options.unit} | chosen | fixed)),)
+    families: tuple[dict, ...] = (
+        {"h": 8, "l": 4, "side": 0.5},
+        {"h": 32, "l": 8, "side": 0.5, "rows": "ball"},
+        {"h": 512, "l": 8, "side": 0.1},
+        {"h": 4, "l": 64, "side": 1.0, "rows": "digits", "at_origin": True},
+    )
+    return tuple(CubeDraw(**(family | chosen | fixed)) for family in families)

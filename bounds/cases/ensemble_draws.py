@@ -1,0 +1,109 @@
+"""Families of ensembles: clients trained apart from a shared random initialisation, on random data or the user's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from bounds.cases.ensembles import Ensemble
+from bounds.draw_counts import CountedDraw
+from bounds.federated_run import federated_draws
+from bounds.options import Options
+from bounds.strategies import problems
+from ntkfl import data
+from ntkfl.problem import Problem
+
+DRAWS, HIDDEN, TRIALS = 8, 4, 40  # M, h, and seeds of a family
+MOST = 64  # samples of the user's data that are used: every output is a ball
+WIDE, CLOSE = 0.5, 2e-5  # how far clients move from the initialisation, in units of its entries
+
+
+@dataclass(frozen=True)
+class EnsembleDraw(CountedDraw):
+    """M draws of a Gaussian initialisation; each client adds a move of its own and one that varies with the draw.
+
+    Args:
+        amplitude: size of the moves' entries; the initialisation's are about 1.
+        equal: whether all clients hold equally many samples.
+    """
+
+    name: str
+    options: Options
+    amplitude: float
+    equal: bool
+    trials: int = TRIALS
+
+    def problem(self, seed: int) -> Problem:
+        """The data of one seed: 2 to 4 clients on random points with random labels, or the user's data."""
+        return inputs(self.options, seed, equal=self.equal)
+
+    def case(self, seed: int) -> Ensemble:
+        """The ensemble of one seed."""
+        problem, rng = self.problem(seed), np.random.default_rng([seed, 5])
+        shape = (DRAWS, problem.n_clients, HIDDEN, problem.d)
+        return Ensemble(problem, self._entries(rng, shape), self._entries(rng, shape[:3]))
+
+    def _entries(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        shared = rng.standard_normal((shape[0], 1, *shape[2:]))
+        moves = rng.standard_normal((1, *shape[1:])) + rng.standard_normal(shape)
+        return shared + self.amplitude * moves
+
+    def strategy(self) -> SearchStrategy[Ensemble]:
+        """One to four draws of small networks with any weights on any data."""
+        return small_ensembles()
+
+
+def ensemble_draws(options: Options, *, amplitude: float = WIDE, equal: bool = False) -> tuple[EnsembleDraw, ...]:
+    """One family: clients around a shared initialisation, far apart or close together.
+
+    Args:
+        options: with the user's data and number of trials. amplitude: size of the moves' entries.
+        equal: whether all clients have as many samples.
+    """
+    data_name = "sphere" if options.data is None else f"{options.data} (at most {MOST} samples)"
+    name = f"{data_name}, clients around a shared start, moves of {amplitude:g}" + (", equal sizes" if equal else "")
+    return (EnsembleDraw(name, options, amplitude, equal, options.trials or TRIALS),)
+
+
+def inputs(options: Options, seed: int, *, equal: bool) -> Problem:
+    """Data for a few networks in balls, at most MOST samples; random clients are of unequal sizes unless `equal`.
+
+    Args:
+        options: with the user's data, if any. seed: of the case. equal: whether all clients have as many samples.
+    """
+    rng = np.random.default_rng([seed, 6])
+    if options.data is not None:
+        given = federated_draws(options)[0].problem(seed)
+        return _kept(given, rng, equal)
+    clients = int(rng.integers(2, 5))
+    drawn = data.sphere(3 * clients, 3, seed=seed, labels="uniform", clients=clients)
+    if equal:
+        return drawn
+    owner = np.concatenate([np.arange(clients), np.minimum(rng.geometric(0.4, 2 * clients) - 1, clients - 1)])
+    return Problem(drawn.x, drawn.y, owner, name=f"{drawn.name}, unequal clients")
+
+
+def _kept(problem: Problem, rng: np.random.Generator, equal: bool) -> Problem:
+    """At most MOST samples, every client's share kept, or equally many of each."""
+    rows = problem.clients()
+    counts = [len(row) for row in rows]
+    if equal:
+        counts = [max(1, min(*counts, MOST // len(rows)))] * len(rows)
+    else:
+        counts = [max(1, count * MOST // max(MOST, problem.n)) for count in counts]
+    keep = np.sort(np.concatenate([rng.permutation(row)[:count] for row, count in zip(rows, counts, strict=True)]))
+    return Problem(problem.x[keep], problem.y[keep], problem.owner[keep], name=problem.name)
+
+
+@st.composite
+def small_ensembles(draw: DrawFn) -> Ensemble:
+    """One to four draws of up to four clients; weights are small integers, or any numbers up to 3."""
+    problem = draw(problems(clients=(1, 4)))
+    shape = (draw(st.integers(1, 4)), problem.n_clients, draw(st.integers(1, 2)), problem.d)
+    entries = draw(st.sampled_from([st.integers(-3, 3).map(float), st.floats(-3, 3, allow_subnormal=False)]))
+    hidden, readout = (draw(arrays(float, size, elements=entries)) for size in (shape, shape[:3]))
+    return Ensemble(problem, hidden, readout)

@@ -1,0 +1,203 @@
+"""Case: a finite ensemble of joint draws of client networks on the clients' data, all of whose moments are balls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from flint import arb, arb_mat
+from jaxtyping import Float
+
+from ntkfl.balls import ball, ball_matrix, enclosure, precision
+from ntkfl.estimate import Estimate, Rigour
+from ntkfl.problem import Problem
+
+ZERO = arb(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """M equally likely draws of K client networks f(x) = v . relu(U x); expectations run over these M.
+
+    Client k of a draw belongs to the samples that `problem.owner` gives it. The draws of different clients are joint:
+    whatever they share, say a random initialisation, is in them.
+
+    Args:
+        problem: inputs (n, l), labels (n,) and K clients.
+        hidden: U, (M, K, h, l). readout: v, (M, K, h).
+
+    Raises:
+        ValueError: shapes that do not fit each other or the problem, or several labels a sample.
+    """
+
+    problem: Problem
+    hidden: Float[np.ndarray, "M K h l"]
+    readout: Float[np.ndarray, "M K h"]
+
+    def __post_init__(self) -> None:
+        hidden, readout = np.asarray(self.hidden, float), np.asarray(self.readout, float)
+        right = (self.problem.n_clients, self.problem.d)
+        if hidden.ndim != 4 or (hidden.shape[1], hidden.shape[3]) != right:
+            raise ValueError(
+                f"the hidden weights have shape {hidden.shape}; {right[0]} clients on {right[1]} features need "
+                f"(M, {right[0]}, h, {right[1]})"
+            )
+        if readout.shape != hidden.shape[:3]:
+            raise ValueError(f"the readouts have shape {readout.shape}; the hidden weights ask for {hidden.shape[:3]}")
+        if self.problem.y.ndim != 1:
+            raise ValueError(f"y has shape {self.problem.y.shape}; an ensemble of scalar networks needs one label each")
+        object.__setattr__(self, "hidden", hidden)
+        object.__setattr__(self, "readout", readout)
+
+    @property
+    def draws(self) -> int:
+        """M."""
+        return len(self.hidden)
+
+    @property
+    def clients(self) -> int:
+        """K."""
+        return self.problem.n_clients
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """n_k, (K,)."""
+        return np.bincount(self.problem.owner)
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """n_k / n as balls, (K,)."""
+        with precision():
+            return np.array([arb(int(size)) / self.problem.n for size in self.sizes], dtype=object)
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """y as balls, (n,)."""
+        return np.array([ball(value) for value in self.problem.y], dtype=object)
+
+    @cached_property
+    def outputs(self) -> np.ndarray:
+        """f_k(x) of every draw as balls, (M, K, n)."""
+        with precision():
+            x = ball_matrix(self.problem.x)
+            nets = zip(
+                self.hidden.reshape(-1, *self.hidden.shape[2:]),
+                self.readout.reshape(-1, self.readout.shape[2]),
+                strict=True,
+            )
+            found = [forward(x, ball_matrix(hidden), [ball(v) for v in readout]) for hidden, readout in nets]
+            return ball_array(found).reshape(self.draws, self.clients, self.problem.n)
+
+    @cached_property
+    def wens_outputs(self) -> np.ndarray:
+        """sum_k (n_k/n) f_k(x) as balls, (M, n)."""
+        with precision():
+            return (self.shares[:, None] * self.outputs).sum(axis=1)
+
+    @cached_property
+    def fma_outputs(self) -> np.ndarray:
+        """Outputs of the averaged network sum_k (n_k/n) w_k as balls, (M, n)."""
+        with precision():
+            x, found = ball_matrix(self.problem.x), []
+            for hidden, readout in zip(self.hidden, self.readout, strict=True):
+                parts = [ball_matrix(u) * share for u, share in zip(hidden, self.shares, strict=True)]
+                total = sum(parts[1:], parts[0])
+                mean = (self.shares[:, None] * ball_array(readout)).sum(axis=0)
+                found.append(forward(x, total, list(mean)))
+            return ball_array(found)
+
+    @cached_property
+    def mean_outputs(self) -> np.ndarray:
+        """E f_k(x) as balls, (K, n)."""
+        with precision():
+            return self.outputs.sum(axis=0) / self.draws
+
+    @cached_property
+    def deviations(self) -> np.ndarray:
+        """f_k(x) - E f_k(x) of every draw as balls, (M, K, n)."""
+        with precision():
+            return self.outputs - self.mean_outputs
+
+    @cached_property
+    def covariances(self) -> np.ndarray:
+        """Cov of the outputs of two clients, sample by sample, as balls, (K, K, n)."""
+        with precision():
+            z = self.deviations
+            return (z[:, :, None] * z[:, None]).sum(axis=0) / self.draws
+
+    @cached_property
+    def independent_covariances(self) -> np.ndarray:
+        """The same when the clients are drawn apart: all M^2 pairs of draws, off the diagonal, as balls, (K, K, n)."""
+        with precision():
+            z = self.deviations
+            none = np.full((self.clients, self.clients, self.problem.n), ZERO, dtype=object)
+            total = none
+            for shift in range(self.draws):
+                total = total + (z[:, :, None] * np.roll(z, shift, axis=0)[:, None]).sum(axis=0)
+            apart = ~np.eye(self.clients, dtype=bool)[:, :, None]
+            return np.where(apart, total / self.draws**2, none)
+
+    def mean_loss(self, outputs: np.ndarray) -> Estimate:
+        """Mean of (y - f)^2 over draws and samples, of outputs (M, n) in balls."""
+        with precision():
+            return estimated(squared(self.labels - outputs).sum() / outputs.size)
+
+    def mean_variance(self, outputs: np.ndarray) -> Estimate:
+        """Variance over the draws, averaged over the samples, of outputs (M, n) in balls."""
+        with precision():
+            apart = outputs - outputs.sum(axis=0) / len(outputs)
+            return estimated(squared(apart).sum() / outputs.size)
+
+    @property
+    def largest_distance(self) -> float:
+        """An upper bound of Delta, the largest |w_k - w_FMA| of any client in any draw."""
+        flat = np.concatenate([self.hidden.reshape(*self.readout.shape[:2], -1), self.readout], axis=2)
+        average = np.einsum("k,mks->ms", self.sizes / self.problem.n, flat)
+        return float(np.linalg.norm(flat - average[:, None], axis=2).max() * (1 + 1e-12)) + 1e-14 * np.abs(flat).max()
+
+    @property
+    def kink_distance(self) -> float:
+        """How far the nearest kink is in any draw, less what the clients move: positive where no pattern differs."""
+        u = np.einsum("k,mkhl->mhl", self.sizes / self.problem.n, self.hidden)
+        lengths = np.linalg.norm(self.problem.x, axis=1)
+        reach = np.linalg.norm(self.hidden - u[:, None], axis=3).max(axis=1)  # (M, h)
+        free = np.abs(np.einsum("mhl,nl->mhn", u, self.problem.x)) / lengths - reach[:, :, None]
+        return float(free.min()) - 1e-12 * float(np.abs(self.hidden).max())
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"problem": self.problem.name, "n": self.problem.n, "clients": self.clients, "draws": self.draws}
+
+
+def forward(x: arb_mat, hidden: arb_mat, readout: Sequence[arb]) -> list[arb]:
+    """v . relu(U x) for every row of x (n, l), U (h, l) and v (h,), in balls.
+
+    Args:
+        x: (n, l). hidden: U, (h, l). readout: v, (h,).
+    """
+    rows = (x * hidden.transpose()).tolist()
+    return [sum((v * arb.max(a, ZERO) for v, a in zip(readout, row, strict=True)), ZERO) for row in rows]
+
+
+def squared(balls: np.ndarray) -> np.ndarray:
+    """The squares of balls; their power 2 is not finite where a ball contains 0."""
+    return balls * balls
+
+
+def ball_array(values: Sequence | np.ndarray) -> np.ndarray:
+    """Floats or balls, nested to any depth, as an array of balls."""
+    found = np.array(values, dtype=object)
+    flat = [value if isinstance(value, arb) else ball(value) for value in found.ravel()]
+    result = np.empty(len(flat), dtype=object)
+    result[:] = flat
+    return result.reshape(found.shape)
+
+
+def estimated(values: arb | np.ndarray) -> Estimate:
+    """A ball, or an array of balls, as an Estimate of that shape."""
+    if isinstance(values, arb):
+        return enclosure(values)
+    found = enclosure(list(values.ravel()))
+    return Estimate(found.value.reshape(values.shape), found.error.reshape(values.shape), "ball", Rigour.ENCLOSED)

@@ -1,0 +1,202 @@
+"""Case: the kernel regime of given data and steps: as the library computes it, and its matrices in balls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+
+import numpy as np
+from flint import arb, arb_mat
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from bounds.cases.measured_regime import MeasuredRegime
+from bounds.draw_counts import DerivedDraw
+from bounds.federated_run import FederatedDraw, federated_draws
+from bounds.options import Options
+from bounds.part_strategies import largest_block, largest_eigenvalue, points, steps
+from bounds.strategies import labels, partitions
+from ntkfl import gram
+from ntkfl.balls import ball, ball_matrix, enclosure, precision, symmetric_eigenvalues
+from ntkfl.estimate import Estimate
+from ntkfl.gram.mirror import mirrored
+from ntkfl.problem import Problem, Setup
+
+BITS = 256
+SMALLEST_EIGENVALUE = 1e-9  # of H_inf, below which its Cholesky factor is not to be had in floats
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCase:
+    """H = L L^T exactly, L the float Cholesky factor of H_inf: within rounding of H_inf, and known without error."""
+
+    problem: Problem
+    setup: Setup
+
+    @cached_property
+    def factor(self) -> np.ndarray:
+        """L, in floats, (n, n)."""
+        return np.linalg.cholesky(gram.infinite(self.problem.x))
+
+    @cached_property
+    def _response(self) -> arb_mat:
+        """P = blockdiag eta_l sum_{k<K} (I - eta_l H_cc)^k."""
+        h, n, owner = self.gram, self.problem.n, self.problem.owner
+        eta = ball(self.setup.eta_local)
+        blocks = arb_mat([[h[i, j] if owner[i] == owner[j] else arb(0) for j in range(n)] for i in range(n)])
+        one = ball_matrix(np.eye(n))
+        total = one * 0
+        for _ in range(self.setup.local_steps):
+            total = one * eta + (one - blocks * eta) * total
+        return total
+
+    @cached_property
+    def gram(self) -> arb_mat:
+        """H = L L^T in balls, (n, n); asked for at a precision of BITS."""
+        factor = ball_matrix(self.factor)
+        return factor * factor.transpose()
+
+    @cached_property
+    def block_eigenvalues(self) -> np.ndarray:
+        """All eigenvalues q of all client blocks H_cc, in floats."""
+        h = self.factor @ self.factor.T
+        return np.concatenate([np.linalg.eigvalsh(h[np.ix_(c, c)]) for c in self.problem.clients()])
+
+    @cached_property
+    def nu(self) -> Estimate:
+        """Eigenvalues of L^T P L, ascending: those of H P, enclosed through a symmetric matrix."""
+        with precision(BITS):
+            factor = ball_matrix(self.factor)
+            return enclosure(symmetric_eigenvalues(factor.transpose() * self._response * factor))
+
+    @cached_property
+    def nu_by_size(self) -> Estimate:
+        """Eigenvalues of H W P, ascending, W the weights n_c/n of the clients in the mean."""
+        problem = self.problem
+        with precision(BITS):
+            factor = ball_matrix(self.factor)
+            sizes = np.bincount(problem.owner)[problem.owner]
+            shares = arb_mat(
+                [
+                    [arb(int(sizes[i])) / problem.n if i == j else arb(0) for j in range(problem.n)]
+                    for i in range(problem.n)
+                ]
+            )
+            return enclosure(symmetric_eigenvalues(factor.transpose() * shares * self._response * factor))
+
+    @cached_property
+    def least_of_jacobi(self) -> Estimate:
+        """The smallest eigenvalue of H_D^-1 H, H_D the clients' blocks: the inverse of the largest of L^-1 H_D L^-T."""
+        owner, n = self.problem.owner, self.problem.n
+        with precision(BITS):
+            inverse = ball_matrix(self.factor).inv()
+            h = self.gram
+            blocks = arb_mat([[h[i, j] if owner[i] == owner[j] else arb(0) for j in range(n)] for i in range(n)])
+            largest = symmetric_eigenvalues(inverse * blocks * inverse.transpose())[-1]
+            return enclosure(1 / largest)
+
+    @cached_property
+    def regime(self) -> MeasuredRegime:
+        """The public kernel regime of H, rounded to floats."""
+        return MeasuredRegime(self.problem, self.setup, mirrored(self.factor @ self.factor.T))
+
+    @property
+    def map_size(self) -> float:
+        """1 + (eta_g/N) |nu|: how large the terms of M are."""
+        return 1 + self.setup.eta_global / self.problem.n_clients * float(np.abs(self.nu.value).max())
+
+    @cached_property
+    def round_map(self) -> Estimate:
+        """M = I - (eta_g/N) H P, (n, n)."""
+        return self.regime.of(lambda regime, _: regime.round_map, samples=(0, 1), size=self.map_size)
+
+    @cached_property
+    def map_eigenvalues(self) -> Estimate:
+        """Eigenvalues of M, descending, by a general solver in balls; imaginary parts count as error.
+
+        M is similar to a symmetric matrix by L, so that an error E of its entries moves no eigenvalue by more than
+        n cond(L) |E| (Bauer and Fike, with room for their order).
+        """
+        found = self.round_map
+        with precision(BITS):
+            values = ball_matrix(found.value).eig(multiple=True)
+            real = enclosure([value.real for value in values])
+            imaginary = enclosure([value.imag for value in values])
+        order = np.argsort(-real.value)
+        moved = self.problem.n * np.linalg.cond(self.factor) * np.linalg.norm(found.error)
+        error = real.error + np.abs(imaginary.value) + imaginary.error + moved
+        return Estimate(real.value[order], error[order], found.method, found.rigour)
+
+    @cached_property
+    def rate(self) -> Estimate:
+        """The spectral radius of M."""
+        return self.regime.of(lambda regime, _: regime.rate, size=self.map_size)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        s = self.setup
+        return {
+            "problem": self.problem.name,
+            "N": self.problem.n_clients,
+            "K": s.local_steps,
+            "eta_local": s.eta_local,
+            "eta_global": s.eta_global,
+        }
+
+
+@dataclass(frozen=True)
+class KernelDraw(DerivedDraw):
+    """The data of a FederatedDraw; 1 to 4 clients, 1 to 6 local steps, eta_g up to 1, eta_l q from .01 to `reach`."""
+
+    base: FederatedDraw
+    reach: float
+    user: bool = False
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return f"{self.base.name}, infinite width, eta_l q up to {self.reach:g}"
+
+    def case(self, seed: int) -> KernelCase:
+        """The case of one seed; the user's own data keep their clients."""
+        rng = np.random.default_rng([seed, 3])
+        base = self.base if self.user else replace(self.base, clients=1 + seed % 4)
+        problem = base.problem(seed)
+        largest = max(np.linalg.eigvalsh(gram.infinite(problem.x[c]))[-1] for c in problem.clients())
+        eta_local = float(np.exp(rng.uniform(np.log(0.01), np.log(self.reach))) / largest)
+        setup = Setup(
+            eta_local=eta_local, eta_global=float(rng.uniform(0.05, 1)), local_steps=int(rng.integers(1, 7)), seed=seed
+        )
+        return KernelCase(problem, setup)
+
+    def strategy(self) -> SearchStrategy[KernelCase]:
+        """Up to four points, with steps on both sides of the stability limits."""
+        return kernel_cases()
+
+
+def kernel_draws(options: Options, reach: float) -> tuple[KernelDraw, ...]:
+    """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow."""
+    found = []
+    for base in federated_draws(options):
+        known = base.n if options.data is None else None  # without loading the digits
+        trials = options.trials or (50 if (known or base.problem(options.seed).n) <= 50 else 10)
+        found.append(KernelDraw(replace(base, trials=trials), reach, options.data is not None))
+    return tuple(found)
+
+
+@cache
+def kernel_cases() -> SearchStrategy[KernelCase]:
+    """The kernel regime of up to four points, with steps on both sides of the stability limits."""
+    return _kernel_cases()
+
+
+@st.composite
+def _kernel_cases(draw: DrawFn) -> KernelCase:
+    x = draw(
+        points((1, 4), (1, 3)).filter(lambda x: float(np.linalg.eigvalsh(gram.infinite(x))[0]) > SMALLEST_EIGENVALUE)
+    )
+    owner = draw(partitions(len(x), clients=(1, 4)))
+    h = gram.infinite(x)
+    problem = Problem(x, draw(labels(len(x))), owner, name="drawn")
+    chosen = draw(steps(largest_block(h, owner), largest_eigenvalue(h), problem.n_clients, (1, 6), (1, 1)))
+    return KernelCase(problem, Setup(**chosen))

@@ -1,0 +1,97 @@
+"""The Lipschitz constant that a loss really has in the outputs (Assumption 3.2): what every bound on a barrier takes.
+
+With it B_loss <= sup over alpha of E_x (L(f_alpha) - L(alpha f_1 + (1 - alpha) f_2)) <= L sup over alpha of E_x |z|_2,
+by convexity first and then by the constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from bounds.statement import Hypothesis
+from ntkfl.connectivity.losses import named_loss
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.estimate import Estimate
+
+EPS = np.finfo(float).eps
+
+
+class LossCase(Protocol):
+    """Networks that are averaged, inputs, labels as the loss wants them, and R for a loss that is steeper far out."""
+
+    @property
+    def networks(self) -> Sequence[TwoLayer]: ...
+    @property
+    def x(self) -> np.ndarray: ...
+    @property
+    def y(self) -> np.ndarray: ...
+    @property
+    def loss(self) -> str: ...
+    @property
+    def reach(self) -> float | None: ...
+
+
+def lipschitz_constant(loss: str, reach: float | None = None) -> Estimate:
+    """In the l2 norm of the outputs: 1 of absolute and logistic, sqrt 2 of cross-entropy, 2 R of squared.
+
+    Args:
+        reach: R, where every output f with label y has |f - y| <= R; only the squared loss needs it.
+
+    Raises:
+        ValueError: an unknown loss, or the squared loss without a reach.
+    """
+    known = named_loss(loss).lipschitz
+    if known is None:
+        if reach is None:
+            raise ValueError(
+                f"the {loss} loss has no Lipschitz constant and no reach is given; it is 2 R where |f - y| <= R, so "
+                "reach must be such an R"
+            )
+        known = 2 * reach
+    return Estimate(known, 0.0 if known == round(known) or reach is not None else EPS * known, "rounding bound")
+
+
+def assumed_constant(case: LossCase) -> Estimate:
+    """The constant of the case's loss; the 1 that Assumption 3.2 gives every loss where it has none."""
+    if named_loss(case.loss).lipschitz is None and case.reach is None:
+        return Estimate.exact(1.0)
+    return lipschitz_constant(case.loss, case.reach)
+
+
+def farthest(networks: Sequence[TwoLayer], x: np.ndarray, y: np.ndarray) -> float:
+    """A bound on |f - y|_2 for the outputs of these networks, of their averages, and averages of their outputs.
+
+    Each is at most sum_i max_k |v_ki| max_k |u_ki . x|, rounded up; y is (n,) or (n, C).
+
+    Args:
+        networks: of one shape. x: inputs, (n, l). y: labels.
+    """
+    active = np.max([np.abs(x @ net.hidden.T) for net in networks], axis=0)
+    readout = np.max([np.abs(np.atleast_2d(net.readout)) for net in networks], axis=0)
+    rows = np.max([np.linalg.norm(net.hidden, axis=1) for net in networks], axis=0)
+    rounding = 4 * (x.shape[1] + 8) * EPS * np.linalg.norm(x, axis=1)[:, None] * rows
+    sizes = np.linalg.norm((active + rounding) @ readout.T, axis=1)
+    labels = np.linalg.norm(np.asarray(y, float).reshape(len(x), -1), axis=1)
+    return float((sizes + labels).max() * (1 + 8 * (len(rows) + len(readout) + 8) * EPS))
+
+
+def _margin(case: LossCase) -> float:
+    if named_loss(case.loss).lipschitz is not None:
+        return 0.0
+    return -1.0 if case.reach is None else case.reach - farthest(case.networks, case.x, case.y)
+
+
+LIPSCHITZ_LOSS = Hypothesis(
+    "lipschitz-loss",
+    "the loss is convex and Lipschitz in the outputs; squared: on the outputs there are, all with |f - y| <= R",
+    _margin,
+)
+
+AS_ASSUMED = Hypothesis(
+    "assumption-3.2",
+    "one output, and a loss that is convex and 1-Lipschitz in it",
+    lambda case: 0.0 if case.networks[0].n_outputs == 1 and named_loss(case.loss).lipschitz == 1 else -1.0,
+)

@@ -1,0 +1,66 @@
+"""The public kernel regime with an error on each of its numbers, measured by taking the samples in the other order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bounds.federated_run import ORDER_SAFETY
+from ntkfl.estimate import Estimate
+from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.problem import Problem, Setup
+
+EPS = np.finfo(float).eps
+ROUNDINGS = 16  # times n eps: on few samples two orders may agree bit for bit, and say nothing of their rounding
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRegime:
+    """What `ntkfl.kernel_regime` says of a Gram matrix, as Estimates.
+
+    The error is ten times the difference to the same regime with its samples in the opposite order, and some roundings
+    of what is summed. That is measured, not proved.
+
+    Args:
+        problem: labels (n,) or (n, C). setup: steps; no warning is given of any. gram: H, (n, n), symmetric.
+    """
+
+    problem: Problem
+    setup: Setup
+    gram: np.ndarray
+
+    @cached_property
+    def regime(self) -> KernelRegime:
+        """The regime itself."""
+        return KernelRegime(self.problem, self.setup, self.gram, own_gram=True)
+
+    @cached_property
+    def _reversed(self) -> KernelRegime:
+        p = self.problem
+        other = Problem(p.x[::-1], p.y[::-1], p.owner[::-1], name=p.name)
+        return KernelRegime(other, self.setup, np.ascontiguousarray(self.gram[::-1, ::-1]), own_gram=True)
+
+    def of(
+        self, quantity: Callable[[KernelRegime, slice], Any], samples: tuple[int, ...] = (), size: float = 0.0
+    ) -> Estimate:
+        """A quantity of the regime.
+
+        Args:
+            quantity: given the regime, and the slice that puts samples into its order. samples: the axes of the result
+                that run over these. size: of what is summed, where that is larger than the result.
+
+        Raises:
+            OverflowError: it is too large for float64.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below
+            value = np.asarray(quantity(self.regime, slice(None)), float)
+            other = np.flip(np.asarray(quantity(self._reversed, slice(None, None, -1)), float), axis=samples)
+        if not (np.isfinite(value).all() and np.isfinite(other).all()):
+            raise OverflowError("the kernel regime passes the largest float64")
+        difference, largest = (float(np.abs(part).max(initial=0.0)) for part in (value - other, value))
+        error = ORDER_SAFETY * difference + ROUNDINGS * self.problem.n * EPS * max(size, largest)
+        return Estimate(value, np.full(value.shape, error), "two orders of the samples")

@@ -1,0 +1,211 @@
+"""Case: two networks of one shape, inputs and labels, and a loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from bounds.cases.cube_networks import user_rows
+from bounds.cases.loss_constant import assumed_constant, farthest
+from bounds.draw_counts import CountedDraw
+from ntkfl.connectivity.barrier import loss_barrier
+from ntkfl.connectivity.losses import CROSS_ENTROPY, SQUARED
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.estimate import Estimate
+
+EPS = np.finfo(float).eps
+LOSS_OF_SEED = {3: SQUARED.name, 4: "logistic"}  # by the seed modulo 5; absolute else
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPair:
+    """Networks w_1 and w_2 with C outputs, inputs x (n, l) and labels as the loss wants them (see `LOSSES`).
+
+    reach: R of `lipschitz_constant`, which the squared loss needs.
+    """
+
+    first: TwoLayer
+    second: TwoLayer
+    x: np.ndarray
+    y: np.ndarray
+    loss: str
+    reach: float | None = None
+
+    @property
+    def networks(self) -> tuple[TwoLayer, TwoLayer]:
+        """Both."""
+        return self.first, self.second
+
+    @cached_property
+    def barrier(self) -> Estimate:
+        """B_loss, exactly for the absolute and the squared loss, enclosed for logistic and cross-entropy."""
+        return loss_barrier(self.first, self.second, self.x, self.y, self.loss).value
+
+    @property
+    def lipschitz(self) -> Estimate:
+        """The constant of the loss, or the 1 of Assumption 3.2 where it has none."""
+        return assumed_constant(self)
+
+    @cached_property
+    def bilinear_term(self) -> Estimate:
+        """E_x |(v_1 - v_2) . (s_1 - s_2)|_2: what the product of the layers' differences makes."""
+        s1, s2 = (np.maximum(side, 0) for side in self._sides)
+        v1, v2 = self._readouts
+        value = np.linalg.norm((s1 - s2) @ (v1 - v2).T, axis=1)
+        return Estimate(value.mean(), self._rounding, "rounding bound")
+
+    @cached_property
+    def kink_term(self) -> Estimate:
+        """E_x sum_i max(|v_1i|_2, |v_2i|_2) |a_i c_i| / (|a_i| + |c_i|) over the units whose sign differs."""
+        (a, c), (v1, v2) = self._sides, self._readouts
+        switches = a * c < 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gaps = np.where(switches, np.abs(a) / (1 + np.abs(a) / np.abs(c)), 0.0)
+        largest = np.maximum(np.linalg.norm(v1, axis=0), np.linalg.norm(v2, axis=0))
+        return Estimate((gaps @ largest).mean(), self._rounding, "rounding bound")
+
+    @cached_property
+    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.x @ self.first.hidden.T, self.x @ self.second.hidden.T
+
+    @cached_property
+    def _readouts(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.atleast_2d(self.first.readout), np.atleast_2d(self.second.readout)
+
+    @cached_property
+    def _rounding(self) -> float:
+        """Bound on the rounding of either term: products of l and h terms, of both networks' sizes."""
+        rows = sum(np.linalg.norm(net.hidden, axis=1) for net in (self.first, self.second))
+        columns = sum(np.linalg.norm(readout, axis=0) for readout in self._readouts)
+        length = np.linalg.norm(self.x, axis=1).mean()
+        return float(4 * (self.x.shape[1] + len(rows) + 8) * EPS * (rows @ columns) * length)
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        (h, features), outputs = self.first.hidden.shape, self.first.n_outputs
+        return {"h": h, "l": features, "C": outputs, "n": len(self.x), "loss": self.loss}
+
+
+@dataclass(frozen=True)
+class NetworkPairDraw(CountedDraw):
+    """Pairs of Gaussian networks, far or near, wide or of one unit; `outputs`: 1 (all losses for one) or several.
+
+    With the user's data: 16 units on these inputs, their labels for one output and classes drawn anew for several.
+    """
+
+    outputs: int = 1
+    trials: int = 60
+    options_data: str | None = None
+    n: int = 64  # of a data set with more rows
+    unit: bool = False
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        where = f" on {self.options_data}" if self.options_data else ""
+        return f"pairs of networks{where}" + (f", {self.outputs} outputs, cross-entropy" if self.outputs > 1 else "")
+
+    def case(self, seed: int) -> NetworkPair:
+        """The pair of one seed; every third one is a single unit seen by a single input, where the bound is sharp."""
+        rng = np.random.default_rng([seed, 22])
+        if self.options_data is not None:
+            return self._on_rows(rng, seed)
+        single = seed % 3 == 0
+        h, features, n = (1, 2, 1) if single else (int(rng.integers(1, 17)), int(rng.integers(1, 7)), 12)
+        scale, spread = np.exp(rng.uniform(-1, 2, 2))
+        first = _gaussian(rng, h, features, self.outputs, scale)
+        step = _gaussian(rng, h, features, self.outputs, scale * spread)
+        second = TwoLayer(first.hidden + step.hidden, first.readout * (seed % 2) + step.readout)
+        loss = CROSS_ENTROPY.name if self.outputs > 1 else LOSS_OF_SEED.get(seed % 5, "absolute")
+        x = rng.standard_normal((n, features))
+        x *= np.where(x @ first.hidden[0] < 0, -1, 1)[:, None]  # the first unit is on: no pair is 0 on every input
+        y = _labels(rng, n, self.outputs, loss)
+        return NetworkPair(first, second, x, y, loss, farthest((first, second), x, y) if loss == SQUARED.name else None)
+
+    def _on_rows(self, rng: np.random.Generator, seed: int) -> NetworkPair:
+        """A pair of this seed seen by the user's inputs."""
+        assert self.options_data is not None
+        x, y = user_rows(self.options_data, self.n, self.unit)
+        scale, spread = np.exp(rng.uniform(-1, 2, 2))
+        first, step = (_gaussian(rng, 16, x.shape[1], self.outputs, factor) for factor in (scale, scale * spread))
+        second = TwoLayer(first.hidden + step.hidden, first.readout * (seed % 2) + step.readout)
+        if self.outputs > 1:
+            return NetworkPair(first, second, x, rng.integers(0, self.outputs, len(x)), CROSS_ENTROPY.name)
+        logistic = seed % 5 == 4 and np.isin(y, (-1, 1)).all()
+        return NetworkPair(first, second, x, y, "logistic" if logistic else "absolute")
+
+    def strategy(self) -> SearchStrategy[NetworkPair]:
+        """Networks with small integer weights, up to three units, features and inputs."""
+        return _pairs(self.outputs)
+
+
+def _gaussian(rng: np.random.Generator, h: int, features: int, outputs: int, scale: float) -> TwoLayer:
+    shape = (h,) if outputs == 1 else (outputs, h)
+    return TwoLayer(scale * rng.standard_normal((h, features)), scale * rng.standard_normal(shape))
+
+
+def _labels(rng: np.random.Generator, n: int, outputs: int, loss: str) -> np.ndarray:
+    """Classes; for absolute and squared loss labels beyond most outputs, where these are nearly linear."""
+    if outputs > 1:
+        return rng.integers(0, outputs, n)
+    signs = rng.choice([-1.0, 1.0], n)
+    return signs if loss == "logistic" else signs * 1e3
+
+
+@dataclass(frozen=True)
+class SteepPairDraw(CountedDraw):
+    """Pairs on which cross-entropy is as steep as it gets, sqrt 2, all along the segment: one unit and a fixed one.
+
+    The fixed unit, the same in both networks, puts class 0 far ahead of the label, 1; the gap is along e_0 - e_1. Even
+    seeds have a kink, odd ones the product of the layers' differences.
+    """
+
+    outputs: int = 3
+    trials: int = 10
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return f"steep pairs, {self.outputs} outputs, cross-entropy"
+
+    def case(self, seed: int) -> NetworkPair:
+        """The pair of one seed."""
+        rng = np.random.default_rng([seed, 37])
+        return _steep(self.outputs, seed % 2 == 0, *np.exp(rng.uniform(-1, 1, 3)))
+
+    def strategy(self) -> SearchStrategy[NetworkPair]:
+        """The same with any small sizes."""
+        sizes = st.floats(0.1, 4)
+        return st.builds(_steep, st.just(self.outputs), st.booleans(), sizes, sizes, sizes)
+
+
+def _steep(outputs: int, kink: bool, one: float, two: float, readout: float) -> NetworkPair:
+    """One input, 1: a unit that sees `one` and -`two` (a kink), or `one + two` and `one`, and a fixed unit."""
+    along, lead = np.zeros(outputs), -np.ones(outputs)
+    along[:2], lead[0] = (-readout, readout), 1
+    ends = (one, -two) if kink else (one + two, one)
+    hidden = [np.array([[end], [100 * (1 + readout * (one + two))]]) for end in ends]
+    readouts = [np.stack([along * share, lead], axis=1) for share in ((1, 1) if kink else (1, 0))]
+    first, second = (TwoLayer(u, v) for u, v in zip(hidden, readouts, strict=True))
+    return NetworkPair(first, second, np.ones((1, 1)), np.array([1]), CROSS_ENTROPY.name)
+
+
+@st.composite
+def _pairs(draw: DrawFn, outputs: int) -> NetworkPair:
+    h, features, n = (draw(st.integers(1, 3)) for _ in range(3))
+
+    def integers(*shape: int) -> np.ndarray:
+        size = int(np.prod(shape))
+        return np.array(draw(st.lists(st.integers(-4, 4), min_size=size, max_size=size)), float).reshape(shape)
+
+    readout = (h,) if outputs == 1 else (outputs, h)
+    first, second = (TwoLayer(integers(h, features), integers(*readout)) for _ in range(2))
+    loss = draw(st.sampled_from(["absolute", "logistic"])) if outputs == 1 else CROSS_ENTROPY.name
+    classes = st.sampled_from([-1.0, 1.0]) if outputs == 1 else st.integers(0, outputs - 1)
+    y = np.array(draw(st.lists(classes, min_size=n, max_size=n)))
+    return NetworkPair(first, second, integers(n, features), y * (100 if loss == "absolute" else 1), loss)

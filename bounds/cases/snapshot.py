@@ -1,0 +1,151 @@
+"""One round looked at from inside: local weights, the asymmetric Gram matrices H(t,k), the sets Q_i, v_1 and v_2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from bounds.federated_run import FederatedRun
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+
+EPS = np.finfo(float).eps
+
+
+@lru_cache(maxsize=2)
+def snapshot(run: FederatedRun) -> Snapshot:
+    """The middle round of a run; kept for the statements that look at the same run next."""
+    return Snapshot(run)
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Round t = run.snapshot_round of a run, recomputed in weight space from u(t)."""
+
+    run: FederatedRun
+
+    @cached_property
+    def hidden(self) -> np.ndarray:
+        """u(t), (m, d)."""
+        return self.run.trajectory.weights[self.run.snapshot_round]
+
+    @cached_property
+    def local(self) -> tuple[np.ndarray, np.ndarray]:
+        """w_{k,c}(t), (K+1, N, m, d), and the residuals y - y^{(k)}(t), (K, n), of each sample at its own client."""
+        problem, setup, signs = self.run.problem, self.run.setup, self.run.weights.signs
+        weights = np.empty((setup.local_steps + 1, problem.n_clients, *self.hidden.shape))
+        residual = np.empty((setup.local_steps, problem.n))
+        scale = 1 / np.sqrt(setup.width)
+        for c, members in enumerate(problem.clients()):
+            weights[0, c] = self.hidden
+            x = problem.x[members]
+            for k in range(setup.local_steps):
+                z = weights[k, c] @ x.T
+                residual[k, members] = problem.y[members] - scale * (signs @ np.maximum(z, 0))
+                pull = signs[:, None] * (z >= 0) * residual[k, members]
+                weights[k + 1, c] = weights[k, c] + setup.eta_local * scale * (pull @ x)
+        return weights, residual
+
+    @cached_property
+    def next_hidden(self) -> np.ndarray:
+        """u(t+1), (m, d)."""
+        weights, _ = self.local
+        return self.hidden + self.run.setup.eta_global * (weights[-1] - self.hidden).mean(axis=0)
+
+    @cached_property
+    def radius(self) -> float:
+        """R: no global weight vector has moved further by round t+1."""
+        moved = [np.linalg.norm(u - self.run.weights.hidden, axis=1).max() for u in (self.hidden, self.next_hidden)]
+        return float(max(moved) * (1 + 1e-9))
+
+    @cached_property
+    def safe(self) -> np.ndarray:
+        """The sets Q_i, (n, m): neurons whose pattern on sample i no weight within R of u_r(0) can change."""
+        return gram.safe_neurons(self.run.problem.x, self.run.weights.hidden, self.radius)
+
+    @cached_property
+    def stacked_residual(self) -> Estimate:
+        """y - y^{(k)}(t) for k = 0..K-1, one after the other, (K n,)."""
+        _, residual = self.local
+        m = self.run.setup.width
+        size = np.abs(self.hidden @ self.run.problem.x.T).sum(axis=0) / np.sqrt(m) + np.abs(self.run.problem.y)
+        return Estimate(
+            residual.ravel(), np.tile((m + self.run.problem.d + 8) * EPS * size, len(residual)), "rounding bound"
+        )
+
+    def grams(self, neurons: np.ndarray | None = None) -> Estimate:
+        """[H(t,0) ... H(t,K-1)], (n, K n), summed over the given neurons of each row (default: all)."""
+        x, owner = self.run.problem.x, self.run.problem.owner
+        blocks = [gram.local_gram(x, owner, self.hidden, local, neurons) for local in self.local[0][:-1]]
+        return Estimate(np.hstack(blocks), np.hstack(self._doubts), "counts, rounding bound")
+
+    @cached_property
+    def local_active(self) -> list[np.ndarray]:
+        """For each k, 1{w_{k,c(j),r}(t).x_j >= 0}, (n, m): every sample under the weights of its own client."""
+        x, patterns = self.run.problem.x, []
+        for local in self.local[0][:-1]:
+            active = np.empty((len(x), self.run.setup.width), bool)
+            for c, members in enumerate(self.run.problem.clients()):
+                active[members] = gram.activations(x[members], local[c])
+            patterns.append(active)
+        return patterns
+
+    @cached_property
+    def _doubts(self) -> list[np.ndarray]:
+        """For each k, bounds on the errors of H(t,k): patterns within rounding of the kink, rounding of x_i.x_j."""
+        x = self.run.problem.x
+        inner = np.abs(x) @ np.abs(x).T
+        ours = gram.doubtful(x, self.hidden)
+        found = []
+        for theirs in self.local_doubtful:
+            found.append(((ours[:, None] + theirs) / self.run.setup.width + 2 * (x.shape[1] + 4) * EPS) * inner)
+        return found
+
+    @cached_property
+    def local_doubtful(self) -> list[np.ndarray]:
+        """For each k, how many patterns of w_{k,c(j)}(t) are within rounding of the kink, (n,), as `local_active`."""
+        x, found = self.run.problem.x, []
+        for local in self.local[0][:-1]:
+            count = np.zeros(len(x))
+            for c, members in enumerate(self.run.problem.clients()):
+                count[members] = gram.doubtful(x[members], local[c])
+            found.append(count)
+        return found
+
+    @cached_property
+    def mean_slope_grams(self) -> Estimate:
+        """[G^(0) ... G^(K-1)], (n, K n): as H(t,k), with relu's mean slope over the round for 1{u(t).x_i >= 0}."""
+        x = self.run.problem.x
+        before, after = x @ self.hidden.T, x @ self.next_hidden.T
+        change = after - before
+        slope = np.where(
+            (before >= 0) == (after >= 0),
+            (before >= 0).astype(float),
+            (np.maximum(after, 0) - np.maximum(before, 0)) / np.where(change == 0, 1, change),
+        )
+        blocks = [(x @ x.T) * (slope @ active.T) / self.run.setup.width for active in self.local_active]
+        # A slope is a quotient of differences: wrong by rounding / |change|, or anything in [0, 1].
+        rounding = 4 * (x.shape[1] + 4) * EPS * np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(self.hidden, axis=1)
+        flips = (before >= 0) != (after >= 0)
+        doubt = np.where(flips, np.minimum(1, rounding / np.maximum(np.abs(change), 1e-300)), 0)
+        m = self.run.setup.width
+        slopes = (doubt.sum(axis=1) / m + m * EPS)[:, None] * (np.abs(x) @ np.abs(x).T)
+        error = np.hstack([doubt + slopes for doubt in self._doubts])
+        return Estimate(np.hstack(blocks), error, "rounding bound")
+
+    def change(self, neurons: np.ndarray | None = None) -> Estimate:
+        """sum_r a_r (relu(u_r(t+1).x_i) - relu(u_r(t).x_i)) / sqrt m over the given neurons, (n,): v_1, v_2 or both."""
+        x, m = self.run.problem.x, self.run.setup.width
+        before, after = x @ self.hidden.T, x @ self.next_hidden.T
+        moved = np.maximum(after, 0) - np.maximum(before, 0)
+        if neurons is not None:
+            moved = moved * neurons
+        value = moved @ self.run.weights.signs / np.sqrt(m)
+        norms = np.linalg.norm(x, axis=1)[:, None] * np.linalg.norm(self.hidden, axis=1)
+        setup = self.run.setup
+        steps = setup.local_steps * max(1.0, setup.eta_global)  # u(t+1) carries eta_g times the rounding of each step
+        of_weights = (x.shape[1] + 6 * steps + 8) * EPS * norms.sum(axis=1)
+        error = (of_weights + m * EPS * np.abs(moved).sum(axis=1)) / np.sqrt(m)
+        return Estimate(value, error, "rounding bound")

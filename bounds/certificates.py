@@ -1,0 +1,20 @@
+"""The theorems that certify concrete networks, whichever paper they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bounds.fl_ntk.certificates.certificate import a_priori_certificate
+from bounds.fl_ntk.certificates.certificate_start import require_memory
+from bounds.fl_ntk.certificates.stable_step_certificate import expected, stable_step_certificate
+from ntkfl.problem import Problem, Setup, Weights
+
+__all__ = ["THEOREMS", "Theorem", "a_priori_certificate", "expected", "require_memory", "stable_step_certificate"]
+
+Theorem = Callable[[Problem, Setup, Weights], Any]  # a record: certified, residual_factor, shortfall, to_dict, str
+
+THEOREMS: Mapping[str, Theorem] = {
+    "fl-ntk/X.11 (B.3')": a_priori_certificate,
+    "fl-ntk/X.12": stable_step_certificate,
+}

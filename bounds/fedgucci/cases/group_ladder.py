@@ -1,0 +1,166 @@
+"""Case: clients trained apart from a shared start, over widths; their group barrier on the circle against its limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case import Case
+from bounds.ladders.rungs import OTHER, SPACING, Rungs
+from bounds.options import Options
+from ntkfl import kernel_regime
+from ntkfl.connectivity.circle_outputs import circle_outputs
+from ntkfl.connectivity.client_training import mean_weights, trained_clients
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem, Setup, Weights
+
+WIDTHS = tuple(round(2 ** (8 + half / 2)) for half in range(11))
+COUNTS = (200, 200, 200, 160, 160, 120, 100, 80, 64, 48, 40)  # starts at each width
+GRID = 2048  # points of the circle that the limit, which is smooth but for isolated points, is averaged over
+FREQUENCIES = 3
+
+
+class Averaged(NamedTuple):
+    """One group of clients.
+
+    barrier: L(FMA) - mean_k L(w_k), which is the excess less the mean of the clients' variance, for squares exactly.
+    gap: rms over the circle of f_FMA - f_WENS. excess: L(FMA) - L(WENS).
+    """
+
+    barrier: float
+    gap: float
+    excess: float
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLadder(Rungs, Case):
+    """Groups of clients over widths and starts; no two starts share neurons.
+
+    Labels, on the training points and on the circle, are those of one function of the angle, plus the output of the
+    network at its start: what is trained is the difference to the start, as with a start whose outputs are zero.
+
+    Args:
+        amplitudes: (FREQUENCIES, 2), of cos and sin of 0, 1, .. times the angle in that function.
+        angles: of the training points, (n,). owner: their clients, (n,). eta_local, local_steps: of every client.
+        widths, counts: the widths and how many starts there are of each. seed: where their seeds begin.
+    """
+
+    amplitudes: np.ndarray
+    angles: np.ndarray
+    owner: np.ndarray
+    eta_local: float
+    local_steps: int
+    widths: tuple[int, ...]
+    counts: tuple[int, ...]
+    seed: int
+    spacing: ClassVar[int] = 2 * SPACING
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The training points on the unit circle."""
+        x = np.stack([np.cos(self.angles), np.sin(self.angles)], axis=1)
+        return Problem(x, self.target(self.angles), self.owner, name=f"{len(x)} points on the circle")
+
+    def target(self, angles: np.ndarray) -> np.ndarray:
+        """The function that is learnt."""
+        turn = np.cos(angles) + 1j * np.sin(angles)  # several times faster than a complex exponential
+        total = np.zeros_like(turn)
+        for cosine, sine in self.amplitudes[::-1]:
+            total = total * turn + (cosine - 1j * sine)
+        return total.real
+
+    @cached_property
+    def limit(self) -> float:
+        """-E_x Var_k f_k, f_k the clients' predictions at infinite width."""
+        angles = 2 * np.pi * np.arange(GRID) / GRID
+        x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        setup = Setup(eta_local=self.eta_local, local_steps=self.local_steps, rounds=1)
+        clients = [Problem(self.problem.x[own], self.problem.y[own]) for own in self.problem.clients()]
+        return -float(np.var([kernel_regime(client, setup).predict(x, 1) for client in clients], axis=0).mean())
+
+    @cached_property
+    def groups(self) -> list[list[Averaged]]:
+        """The groups of each width."""
+        return self.at_each(lambda row, i: self._group(self.widths[row], self.seeds(row)[i]))
+
+    def _group(self, width: int, seed: int) -> Averaged:
+        gaussian = draw(width, 2, seed)
+        lengths = np.linalg.norm(gaussian.hidden, axis=1, keepdims=True)
+        weights = Weights(gaussian.hidden * (np.sqrt(2) / lengths), gaussian.signs)
+        x, y = self.problem.x, self.problem.y
+        start = weights.outputs(x)
+        setup = Setup(width, eta_local=self.eta_local, local_steps=self.local_steps)
+        models = trained_clients(self.problem, setup, weights, y + start)
+        circle = circle_outputs(np.stack([weights.hidden, mean_weights(models), *models]), weights.signs)
+        averaged, *clients = circle.outputs[1:] - circle.outputs[0]
+        target, ensemble = self.target(circle.angles), np.mean(clients, axis=0)
+        difference = averaged - ensemble
+        gap = float(np.sqrt(circle.mean(difference**2)))
+        excess = float(circle.mean(difference * (averaged + ensemble - 2 * target)))
+        variance = float(np.mean([circle.mean((client - ensemble) ** 2) for client in clients]))
+        return Averaged(excess - variance, gap, excess)
+
+    def samples(self, name: str) -> list[np.ndarray]:
+        """One field of every group by its name, for each width."""
+        return [np.array([getattr(group, name) for group in row]) for row in self.groups]
+
+    def prepare(self) -> None:
+        """Train the clients now."""
+        _ = self.groups
+
+    def fresh(self) -> GroupLadder:
+        """The same ladder with other networks, for a second opinion."""
+        return replace(self, seed=self.seed + OTHER * 2 * SPACING)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {
+            "problem": self.problem.name,
+            "N": self.problem.n_clients,
+            "K": self.local_steps,
+            "eta_local": self.eta_local,
+            "widths": list(self.widths),
+            "networks": self.n_runs,
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True)
+class GroupDraw:
+    """One ladder: three clients of three points each, in thirds of the circle; its seeds start at the run's seed."""
+
+    name: str = "three clients on the circle, widths 2^8..2^13"
+    trials: int = 1
+    required: int = 20  # groups, not ladders
+
+    def case(self, seed: int) -> GroupLadder:
+        """The ladder whose first seed is this one."""
+        rng = np.random.default_rng([seed, 23])
+        owner = np.repeat(np.arange(3), 3)
+        angles = 2 * np.pi / 3 * (owner + rng.uniform(size=9))
+        amplitudes = rng.normal(size=(FREQUENCIES, 2)) / 4
+        return GroupLadder(amplitudes, angles, owner, 0.5, 8, WIDTHS, COUNTS, seed)
+
+    def strategy(self) -> SearchStrategy[GroupLadder]:
+        """Shorter ladders (widths 2^8..2^12, 60 groups each) of two to four clients, 1 to 30 steps."""
+
+        def ladder(seed: int, clients: int, local_steps: int, eta_local: float) -> GroupLadder:
+            rng = np.random.default_rng([seed, 29])
+            owner = np.repeat(np.arange(clients), 3)
+            amplitudes = rng.normal(size=(FREQUENCIES, 2))
+            angles = rng.uniform(0, 2 * np.pi, len(owner))
+            widths = tuple(2**power for power in range(8, 13))
+            return GroupLadder(amplitudes, angles, owner, eta_local, local_steps, widths, (60,) * 5, seed)
+
+        steps = st.sampled_from([0.1, 0.3, 0.6])  # below 2 / |H_cc|, which is at least 4/3 for three points
+        return st.builds(ladder, st.integers(0, 2**16), st.integers(2, 4), st.integers(1, 30), steps)
+
+
+def group_draws(options: Options) -> tuple[GroupDraw, ...]:
+    """One ladder; the user's data have no law that x could be averaged over, so they are not used."""
+    return (GroupDraw(),)

@@ -1,0 +1,180 @@
+"""Case: FedGuCci on a model that is linear in its weights, in exact rationals or in two precisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from flint import arb, fmpq
+
+from bounds.formula import evaluate
+from bounds.statement import Hypothesis
+from bounds.symbols import K, eta_global, eta_local
+from ntkfl.balls import ball, enclosure, precision
+from ntkfl.connectivity.linear_rounds import LinearRounds, double, extended, fedavg, fedgucci, rational
+from ntkfl.estimate import Estimate, Rigour
+
+BITS = 512
+EPS = np.finfo(float).eps
+SAFETY = 10  # the difference of two precisions, times ten, is taken as the rounding of the coarser one
+
+beta = sp.Symbol("beta", positive=True)
+BETA = {beta: "weight of the connectivity loss"}
+
+
+@dataclass(frozen=True, eq=False)
+class LinearCase:
+    """A run of FedGuCci(beta) with `anchors` anchor models.
+
+    `exact`: in rational arithmetic, for a few weights and rounds; otherwise in float64, its rounding measured by
+    extended precision.
+    """
+
+    run: LinearRounds
+    beta: float
+    anchors: int = 1
+    exact: bool = False
+    name: str = "a linear model"
+
+    @cached_property
+    def global_weights(self) -> Estimate:
+        """w_1 .. w_T of FedGuCci, (T, p)."""
+        return self._known(*(fedgucci(self.run, self.beta, self.anchors, how)[1:] for how in self._arithmetics))
+
+    def fedavg_weights(self, local: Any, server: Any, pull: Any = 0) -> Estimate:
+        """w_1 .. w_T of FedAvg with these steps, sympy numbers; a pull towards the anchors is plain FedAvg's 0.
+
+        Args:
+            local, server: step sizes, sympy numbers. pull: of clients' starts towards the mean of the anchors, as of
+                `linear_rounds.fedavg`.
+        """
+        found = []
+        with precision(BITS):
+            for how in self._arithmetics:
+                rates = [_number(rate, how) for rate in (local, server, pull)]
+                pulled = {"pull": rates[2], "anchors": self.anchors, "arithmetic": how}
+                found.append(fedavg(self.run, *rates[:2], **pulled)[1:])
+        return self._known(*found)
+
+    def client_moves(self, connected: bool) -> Estimate:
+        """w_c - w_0 of each participant of the first round, (clients, p): of FedGuCci, or of FedAvg at its steps."""
+        found = []
+        for how in self._arithmetics:
+            runs = [_alone(self.run, c) for c in self.run.participants[0]]
+            ends = [
+                fedgucci(run, self.beta, 1, how) if connected else fedavg(run, run.eta_local, 1, arithmetic=how)
+                for run in runs
+            ]
+            found.append(np.stack([path[1] - path[0] for path in ends]))
+        return self._known(*found)
+
+    def client_residual(self, trained: bool) -> Estimate:
+        """f - y of the first participant of the first round on its own samples: after its local steps, or before."""
+        run = _alone(self.run, self.run.participants[0][0])
+        found = []
+        for how in self._arithmetics:
+            w = fedgucci(run, self.beta, 1, how)[1] if trained else how(run.start)
+            found.append(how(run.features) @ w - how(run.labels))
+        return self._known(*found)
+
+    @property
+    def steps(self) -> dict:
+        """The symbols of beta, the steps and their number."""
+        run = self.run
+        return {beta: self.beta, eta_local: run.eta_local, eta_global: run.eta_global, K: run.local_steps}
+
+    @property
+    def largest_curvature(self) -> Estimate:
+        """The largest eigenvalue of scale_c phi_c phi_c^T over the first round's participants, squared loss."""
+        run, found = self.run, 0.0
+        for c in run.participants[0]:
+            phi = run.features[np.asarray(run.owner) == c]
+            found = max(found, float(run.scale[c] * np.linalg.norm(phi, 2) ** 2))
+        return Estimate(found, (16 + sum(run.features.shape)) * EPS * found, "rounding bound")
+
+    @property
+    def _arithmetics(self) -> tuple:
+        return (rational,) if self.exact else (double, extended)
+
+    def _known(self, value: np.ndarray, finer: np.ndarray | None = None) -> Estimate:
+        """An exact array as the floats next to it; or float64 values, their error read off finer ones."""
+        if finer is not None:
+            error = SAFETY * float(np.abs(value - finer).max()) + 4 * EPS * np.abs(value)
+            return Estimate(value, error, "float64 against extended precision")
+        with precision(BITS):
+            found = enclosure([arb(v) for v in value.ravel()])
+        return Estimate(found.value.reshape(value.shape), found.error.reshape(value.shape), "ball", Rigour.ENCLOSED)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        run = self.run
+        return {
+            "problem": self.name,
+            "n": len(run.labels),
+            "p": len(run.start),
+            "N": len(run.weights),
+            "K": run.local_steps,
+            "T": len(run.participants),
+            "beta": self.beta,
+            "anchors": self.anchors,
+            "eta_local": run.eta_local,
+            "eta_global": run.eta_global,
+        }
+
+
+def _number(value: Any, arithmetic: Any) -> Any:
+    """A sympy number in the arithmetic of a run: exact where it can be, else a ball, or rounded."""
+    value = sp.sympify(value)
+    if arithmetic is rational and value.is_Rational:
+        return fmpq(int(value.p), int(value.q))
+    found = evaluate(value, {})
+    if arithmetic is rational:
+        return ball(float(found.value), float(found.error))
+    # The finer run takes the other end of the enclosure, so that its rounding is part of the difference.
+    return float(found.value) if arithmetic is double else extended(found.value) + extended(found.error)
+
+
+def _alone(run: LinearRounds, client: int) -> LinearRounds:
+    """One round of one client, whose model the server takes as it is."""
+    own = np.flatnonzero(np.asarray(run.owner) == client)
+    return LinearRounds(
+        run.features[own],
+        run.labels[own],
+        np.zeros(len(own), int),
+        run.scale[client : client + 1],
+        np.ones(1),
+        run.start,
+        ((0,),),
+        run.eta_local,
+        1.0,
+        run.local_steps,
+        run.decay,
+        run.degree,
+    )
+
+
+ONE_ANCHOR = Hypothesis("one-anchor", "the only anchor is the current global model", lambda case: 1 - case.anchors)
+SQUARED_LOSS = Hypothesis("squared-loss", "the loss is the squared one", lambda case: 2 - case.run.degree)
+NO_DECAY = Hypothesis("no-weight-decay", "the clients' objective has no weight decay", lambda case: -case.run.decay)
+
+
+def small_case(**changed: Any) -> LinearCase:
+    """Two clients with three samples, two weights, three rounds, beta = 2, in rationals; fields may be changed."""
+    anchors = changed.pop("anchors", 1)
+    weight = changed.pop("beta", 2.0)
+    fields: dict[str, Any] = {
+        "features": np.array([[1.0, 0.5], [0.25, 1.0], [-0.5, 1.0]]),
+        "labels": np.array([1.0, -0.5, 0.75]),
+        "owner": np.array([0, 0, 1]),
+        "scale": np.array([1.0, 2.0]),
+        "weights": np.array([2.0, 1.0]),
+        "start": np.array([0.5, -0.25]),
+        "participants": ((0, 1), (0, 1), (0, 1)),
+        "eta_local": 0.25,
+        "eta_global": 1.0,
+        "local_steps": 2,
+    }
+    return LinearCase(LinearRounds(**(fields | changed)), weight, anchors, exact=True, name="three samples")

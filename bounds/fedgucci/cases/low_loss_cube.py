@@ -1,0 +1,168 @@
+"""Case: networks of a cube around an anchor, and the region of low loss that d_epsilon is the size of, by sampling.
+
+The labels are the anchor's own outputs, so that it is a minimiser of every client's loss, and Omega is a larger cube
+around it. Nothing of the region is known in closed form: shares of cubes carry Clopper-Pearson intervals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.cases.cube_networks import INSIDE, CubeNetworks
+from bounds.draw_counts import CountedDraw
+from ntkfl.connectivity.barrier import largest_loss
+from ntkfl.connectivity.low_loss_region import binomial_share, region_size
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.paths.segment_loss_bounds import absolute_loss_bounds
+from ntkfl.estimate import Estimate
+
+CONFIDENCE = 0.999
+PILOTS = 40  # networks that epsilon is chosen by
+
+
+@dataclass(frozen=True, eq=False)
+class LowLossCube(CubeNetworks):
+    """Networks of a cube under the absolute loss, an epsilon, and a domain.
+
+    Args:
+        epsilon: the level. domain: side of the cube Omega around the anchor. clients: equal shares of the inputs, in
+            order. points, paths: networks drawn for a volume, and for losses along segments. seed: of these.
+    """
+
+    epsilon: float = 1.0
+    domain: float = 1.0
+    clients: int = 1
+    points: int = 20_000
+    paths: int = 100
+    seed: int = 0
+
+    def losses(self, points: np.ndarray) -> np.ndarray:
+        """The mean loss of networks (N, S), (N,)."""
+        found = []
+        for block in np.array_split(points, 1 + len(points) // 10_000):
+            hidden = block[:, : self.anchor.hidden.size].reshape(-1, *self.anchor.hidden.shape)
+            active = np.maximum(self.x @ hidden.swapaxes(1, 2), 0)
+            outputs = (active @ block[:, self.anchor.hidden.size :, None])[..., 0]
+            found.append(np.abs(outputs - self.y).mean(axis=1))
+        return np.concatenate(found)
+
+    @cached_property
+    def low_loss_size(self) -> Estimate:
+        """d_epsilon of the clients' mean loss on Omega."""
+        rng = np.random.default_rng([self.seed, 8])
+        centre = self.anchor.vector()
+        return region_size(self.losses, self.epsilon, centre, self.domain, rng, self.points, CONFIDENCE)
+
+    @cached_property
+    def connected_share(self) -> Estimate:
+        """The smallest over the clients of P(sup over alpha of L_i on the segment to the anchor < epsilon)."""
+        drawn = self._in_cube(self.paths, 9)
+        hits = [self._count_connected(drawn, rows) for rows in self.owners]
+        return binomial_share(min(hits), self.paths, CONFIDENCE)
+
+    def probability(self) -> Estimate:
+        """P(D) of Lemma 3.3 for the mean loss: the share of low loss, and of some of these that with low segments."""
+        drawn = self._in_cube(self.points, 10)
+        low = drawn[self.losses(drawn) < self.epsilon]
+        if not len(low):
+            return binomial_share(0, self.points, CONFIDENCE)
+        seen = low[: self.paths]
+        counts = (len(low), self.points), (self._count_connected(seen, slice(None)), len(seen))
+        share, part = (binomial_share(*pair, CONFIDENCE) for pair in counts)
+        low_end, high_end = float(share.lo) * float(part.lo), float(share.hi) * float(part.hi)
+        return Estimate.between(
+            low_end, high_end, f"product of two: {share.method}; {part.method}", max(share.rigour, part.rigour)
+        )
+
+    def diameter(self) -> Estimate:
+        """d_epsilon, as Lemma 3.3 asks for it."""
+        return self.low_loss_size
+
+    @property
+    def size(self) -> int:
+        """S."""
+        return self.anchor.size
+
+    @property
+    def owners(self) -> list[slice]:
+        """The rows of each client."""
+        ends = np.linspace(0, len(self.x), self.clients + 1).astype(int)
+        return [slice(int(a), int(b)) for a, b in pairwise(ends)]
+
+    def _in_cube(self, count: int, stream: int) -> np.ndarray:
+        """Uniform points of the cube, (count, S)."""
+        rng = np.random.default_rng([self.seed, stream])
+        return self.anchor.vector() + self.side * (rng.random((count, self.anchor.size)) - 0.5)
+
+    def _count_connected(self, drawn: np.ndarray, rows: slice) -> int:
+        low, high = self._between(drawn, rows)
+        doubtful = drawn[(low < self.epsilon) & (high >= self.epsilon)]
+        exact = [self.highest_loss(self.anchor.at(vector), rows) for vector in doubtful]
+        return int((high < self.epsilon).sum()) + sum(loss < self.epsilon for loss in exact)
+
+    def highest_of(self, drawn: np.ndarray, rows: slice) -> float:
+        """The largest `highest_loss` of networks (N, S)."""
+        low, high = self._between(drawn, rows)
+        return max(self.highest_loss(self.anchor.at(vector), rows) for vector in drawn[high >= low.max()])
+
+    def _between(self, drawn: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        return absolute_loss_bounds(self.anchor, drawn, self.x[rows], self.y[rows])
+
+    def highest_loss(self, network: TwoLayer, rows: slice) -> float:
+        """The largest mean loss of some rows on the segment from the anchor to a network, rounded up."""
+        return float(largest_loss(self.anchor, network, self.x[rows], self.y[rows], self.loss).value.hi)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return super().describe() | {"epsilon": self.epsilon, "Omega": self.domain, "case": self.seed}
+
+
+@dataclass(frozen=True)
+class LowLossCubeDraw(CountedDraw):
+    """Small networks, h l + h <= 8, with 8 inputs a client.
+
+    Args:
+        side, domain: of the cube and of Omega. count: networks; `own`: each of its own client, else all of one.
+        level: epsilon over the largest loss met on the segments from the anchor to PILOTS networks of the cube.
+    """
+
+    h: int
+    l: int  # noqa: E741 (the paper's name)
+    side: float
+    domain: float = 4.0
+    count: int = 2
+    own: bool = False
+    level: float = 1.5
+    delta: float = 0.1
+    trials: int = 10
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        owner = ", a client each" if self.own else ""
+        return f"low-loss region, h={self.h}, l={self.l}, d={self.side:g}, Omega {self.domain:g}, K={self.count}{owner}"
+
+    def case(self, seed: int) -> LowLossCube:
+        """The networks of one seed."""
+        rng = np.random.default_rng([seed, 31])
+        clients = self.count if self.own else 1
+        anchor = TwoLayer(rng.standard_normal((self.h, self.l)), rng.standard_normal(self.h))
+        x = rng.standard_normal((8 * clients, self.l))
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        moves = self.side * INSIDE * (rng.random((PILOTS + self.count, anchor.size)) - 0.5)
+        drawn = anchor.vector() + moves
+        networks = tuple(anchor.at(vector) for vector in drawn[PILOTS:])
+        case = LowLossCube(anchor, networks, self.side, x, anchor.outputs(x), self.delta)
+        case = replace(case, domain=self.domain, clients=clients, seed=seed)
+        largest = max(case.highest_of(drawn[:PILOTS], rows) for rows in case.owners)
+        return replace(case, epsilon=self.level * largest)
+
+    def strategy(self) -> SearchStrategy[LowLossCube]:
+        """The family's own cases."""
+        return st.integers(0, 2**16).map(self.case)

@@ -1,0 +1,92 @@
+"""What the proofs look at on the segment between the first two networks of a case, by direct evaluation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bounds.cases.cube_networks import EPS, CubeNetworks
+from ntkfl.connectivity.network import TwoLayer, between
+from ntkfl.estimate import Estimate
+
+ALPHAS = np.arange(1, 12) / 12  # interior points; 1/2 is the sixth
+ROUNDING = "rounding bound"
+
+
+def pair(case: CubeNetworks) -> tuple[TwoLayer, TwoLayer]:
+    """w_1 and w_2.
+
+    Raises:
+        ValueError: a case with one network.
+    """
+    if case.count < 2:
+        raise ValueError(f"the case has {case.count} network; a segment needs 2")
+    return case.networks[0], case.networks[1]
+
+
+def sides(case: CubeNetworks) -> tuple[np.ndarray, np.ndarray]:
+    """a = U_1 x and c = U_2 x, (n, h)."""
+    first, second = pair(case)
+    return case.x @ first.hidden.T, case.x @ second.hidden.T
+
+
+def reach(case: CubeNetworks) -> np.ndarray:
+    """sum_i |v_i| |u_i| |x| with the larger of both networks' weights: no output on the segment is larger, (n,)."""
+    first, second = pair(case)
+    rows = np.maximum(*(np.linalg.norm(net.hidden, axis=1) for net in (first, second)))
+    return np.linalg.norm(case.x, axis=1) * float(rows @ np.maximum(np.abs(first.readout), np.abs(second.readout)))
+
+
+def rounding(case: CubeNetworks) -> np.ndarray:
+    """Bound on the rounding of any output on the segment, (n,)."""
+    return 4 * (case.l + case.h + 8) * EPS * reach(case)
+
+
+def mean_loss(case: CubeNetworks, network: TwoLayer, loss: str = "squared") -> Estimate:
+    """The mean of (f - y)^2 or |f - y| of a network of the segment, by evaluating it.
+
+    Args:
+        case: with inputs and labels. network: of one output, of the segment. loss: squared or absolute.
+    """
+    residual, error = network.outputs(case.x) - case.y, rounding(case) + EPS * np.abs(case.y)
+    if loss == "absolute":
+        return Estimate(np.abs(residual).mean(), error.mean() + 8 * EPS * np.abs(residual).mean(), ROUNDING)
+    square = residual**2
+    return Estimate(
+        square.mean(),
+        (2 * np.abs(residual) * error + error**2).mean() + (len(square) + 8) * EPS * square.mean(),
+        ROUNDING,
+    )
+
+
+def loss_at(case: CubeNetworks, alpha: float, loss: str = "squared") -> Estimate:
+    """The mean loss at alpha w_1 + (1 - alpha) w_2.
+
+    Args:
+        case: of two networks or more. alpha: 1 is the first, 0 the second. loss: squared or absolute.
+    """
+    return mean_loss(case, between(*pair(case), alpha), loss)
+
+
+def gap(case: CubeNetworks, alphas: np.ndarray) -> Estimate:
+    """z_x(alpha) = f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x), (A, n)."""
+    ends = [net.outputs(case.x) for net in pair(case)]
+    value = [between(*pair(case), a).outputs(case.x) - a * ends[0] - (1 - a) * ends[1] for a in alphas]
+    return Estimate(np.array(value), np.tile(3 * rounding(case), (len(alphas), 1)), ROUNDING)
+
+
+def distance_of_sides(case: CubeNetworks, crossing_only: bool = False) -> Estimate:
+    """|(U_2 - U_1) x|_2, (n,), over all units or those whose sign differs between the networks.
+
+    A unit within rounding of its kink at an end may be among these or not: its share goes into the error.
+    """
+    difference = case.x @ (pair(case)[1].hidden - pair(case)[0].hidden).T
+    rows = np.maximum(*(np.linalg.norm(net.hidden, axis=1) for net in pair(case)))
+    error = 4 * (case.l + 8) * EPS * np.linalg.norm(case.x, axis=1)[:, None] * rows
+    if crossing_only:
+        a, c = sides(case)
+        doubtful = np.minimum(np.abs(a), np.abs(c)) <= error
+        counted = a * c < 0
+        error = error * counted + np.abs(difference) * doubtful
+        difference = difference * counted
+    value = np.linalg.norm(difference, axis=1)
+    return Estimate(value, np.linalg.norm(error, axis=1) + (case.h + 4) * EPS * value, ROUNDING)

@@ -1,0 +1,87 @@
+"""Case: networks drawn in cubes of smaller and smaller side around one anchor, to see how their gap goes with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case import Case
+from bounds.cases.cube_networks import CubeDraw
+from bounds.ladders.slopes import slope
+from ntkfl.connectivity.barrier import largest_gap
+from ntkfl.connectivity.network import between
+from ntkfl.estimate import Estimate
+
+SIDES = tuple(0.1 * 2.0**-k for k in range(5))
+
+
+@dataclass(frozen=True)
+class SideLadder(Case):
+    """`pairs` draws in the unit cube, each with its own anchor and inputs, shrunk to cubes of the other sides.
+
+    Shrinking keeps the law: at side d the networks are uniform in the cube of that side. Rows of U_anc lie on the unit
+    sphere, or are 0.
+    """
+
+    seed: int
+    h: int = 8
+    l: int = 4  # noqa: E741 (the paper's name)
+    n: int = 1000
+    pairs: int = 6
+    sides: tuple[float, ...] = SIDES
+
+    @property
+    def n_runs(self) -> int:
+        """How many pairs of networks the ladder is made of."""
+        return self.pairs * len(self.sides)
+
+    def exponent(self, *, at_origin: bool) -> Estimate:
+        """The power of d that sup over alpha of E_x |z_x| goes with, with its interval."""
+        return _exponent(self, at_origin)
+
+    def fresh(self) -> SideLadder:
+        """The same ladder with other networks."""
+        return SideLadder(self.seed + 10_000, self.h, self.l, self.n, self.pairs, self.sides)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"h": self.h, "l": self.l, "n": self.n, "pairs": self.pairs, "d": f"{self.sides[0]}..{self.sides[-1]}"}
+
+
+@lru_cache(maxsize=16)
+def _exponent(ladder: SideLadder, at_origin: bool) -> Estimate:
+    """The slope of the RMS over pairs, each pair being the same draw shrunk towards its anchor."""
+    unit = CubeDraw(h=ladder.h, l=ladder.l, side=1.0, rows="ball", n=ladder.n, at_origin=at_origin)
+    cases = [unit.case(ladder.seed * ladder.pairs + number) for number in range(ladder.pairs)]
+    squares = np.zeros(len(ladder.sides))
+    for case in cases:
+        for rung, side in enumerate(ladder.sides):
+            first, second = (between(net, case.anchor, side) for net in case.networks)
+            squares[rung] += float(largest_gap(first, second, case.x).value.value) ** 2
+    against = slope(1 / np.array(ladder.sides), np.sqrt(squares / len(cases)))
+    return -against
+
+
+@dataclass(frozen=True)
+class SideLadderDraw:
+    """Five sides from 0.1 down to 0.00625."""
+
+    trials: int = 3
+    required: int = 20
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return f"cubes of sides {SIDES[0]:g} to {SIDES[-1]:.2g}"
+
+    def case(self, seed: int) -> SideLadder:
+        """The ladder of one seed."""
+        return SideLadder(seed)
+
+    def strategy(self) -> SearchStrategy[SideLadder]:
+        """Other shapes, few pairs."""
+        return st.builds(SideLadder, st.integers(0, 2**16), st.integers(4, 24), st.integers(2, 6))

@@ -1,0 +1,1 @@
+"""Families of cases for FedGuCci's statements."""

@@ -1,0 +1,106 @@
+"""Families of networks drawn in a cube: where the bounds are least loose, every loss, several outputs, groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bounds.cases.cube_networks import CubeDraw, CubeNetworks, cube_draws
+from bounds.options import Options
+from ntkfl.connectivity.network import TwoLayer
+
+SHARP = (
+    {"h": 4, "l": 1, "side": 1e-4, "anchor_norm": 1e4, "n": 1, "at_origin": True},
+    {"h": 6, "l": 1, "side": 1e-5, "anchor_norm": 1e4, "n": 2, "at_origin": True},
+    {"h": 4, "l": 2, "side": 1e-4, "anchor_norm": 1e5, "n": 1, "at_origin": True},
+    {"h": 4, "l": 1, "side": 1.0, "anchor_norm": 1e-4, "n": 1, "at_origin": True},
+)
+
+
+def sharp_draws(options: Options, **chosen) -> tuple[CubeDraw, ...]:
+    """Everyday shapes, and few units at U_anc = 0 under a long or a short v_anc, where the bounds are least loose.
+
+    Args:
+        chosen: fields of CubeDraw that a statement wants otherwise. With the user's data: those alone.
+    """
+    everyday = tuple(draw for draw in cube_draws(options, **chosen) if draw.h <= 32 or options.data is not None)
+    if options.data is not None:
+        return everyday
+    trials = {"trials": options.trials} if options.trials else {}
+    return everyday[1:] + tuple(CubeDraw(**(family | chosen | trials)) for family in SHARP)
+
+
+OTHER_LOSSES: tuple[dict[str, Any], ...] = (
+    {"h": 8, "l": 4, "side": 0.5, "loss": "logistic"},
+    {"h": 8, "l": 4, "side": 0.5, "loss": "squared"},
+    {"h": 4, "l": 1, "side": 1e-4, "anchor_norm": 1e4, "n": 1, "at_origin": True, "loss": "logistic"},
+    {"h": 8, "l": 4, "side": 0.5, "loss": "cross-entropy", "outputs": 3},
+    {"h": 16, "l": 8, "side": 0.5, "rows": "ball", "n": 8, "loss": "cross-entropy", "outputs": 10},
+    {"h": 8, "l": 4, "side": 0.5, "loss": "squared", "outputs": 3},
+    {
+        "h": 4,
+        "l": 1,
+        "side": 1e-4,
+        "anchor_norm": 1e4,
+        "n": 1,
+        "at_origin": True,
+        "loss": "cross-entropy",
+        "outputs": 2,
+    },
+)
+
+
+def loss_draws(options: Options) -> tuple[CubeDraw, ...]:
+    """`sharp_draws`, whose loss is the absolute one, and smaller families of every other loss, with C outputs too.
+
+    With the user's inputs: logistic and absolute with signs, cross-entropy with three classes drawn anew.
+    """
+    absolute = sharp_draws(options)
+    if options.data is not None:
+        (draw,) = absolute
+        few = options.trials or 10
+        classes = replace(draw, loss="cross-entropy", outputs=3, trials=few)
+        return draw, replace(draw, loss="logistic", trials=few), classes
+    return absolute + tuple(CubeDraw(**(family | {"trials": options.trials or 10})) for family in OTHER_LOSSES)
+
+
+def unit_loss_draws(options: Options) -> tuple[CubeDraw, ...]:
+    """The families of `loss_draws` that Assumption 3.2 covers: one output, absolute or logistic loss."""
+    return tuple(draw for draw in loss_draws(options) if draw.outputs == 1 and draw.loss != "squared")
+
+
+def gap_draws(options: Options) -> tuple[CubeDraw, ...]:
+    """`sharp_draws` and those of `loss_draws` that have several outputs: for what no loss enters."""
+    return sharp_draws(options) + tuple(draw for draw in loss_draws(options) if draw.outputs > 1)
+
+
+def group_draws(options: Options) -> tuple[CubeDraw, ...]:
+    """`loss_draws` of 2 to 16 networks."""
+    return counted(loss_draws(options))
+
+
+def counted(draws: tuple[CubeDraw, ...]) -> tuple[CubeDraw, ...]:
+    """The same families with 2, 4 and 16 networks in turn."""
+    counts = (2, 4, 16)
+    return tuple(replace(draw, count=counts[i % len(counts)]) for i, draw in enumerate(draws))
+
+
+def scattered() -> CubeNetworks:
+    """A tiny cube and two networks far outside it: what the draw in the cube is needed for."""
+    anchor = TwoLayer(np.zeros((1, 1)), np.array([1e-6]))
+    networks = (TwoLayer(np.array([[1.0]]), np.array([1.0])), TwoLayer(np.array([[-1.0]]), np.array([1.0])))
+    return CubeNetworks(anchor, networks, 1e-6, np.array([[1.0]]), np.array([2.0]))
+
+
+def steep_loss() -> CubeNetworks:
+    """The squared loss with a label of 10^9 and no R: its barrier is 10^9 times what a constant of 1 gives."""
+    corner = TwoLayer(np.array([[0.5]]), np.array([1.5])), TwoLayer(np.array([[-0.5]]), np.array([1.5]))
+    anchor = TwoLayer(np.array([[0.0]]), np.array([1.0]))
+    return CubeNetworks(anchor, corner, 1.0, np.array([[1.0]]), np.array([1e9]), loss="squared")
+
+
+def lengthened(case: CubeNetworks, factor: float) -> CubeNetworks:
+    """The same networks on inputs that are `factor` times as long."""
+    return replace(case, x=case.x * factor)

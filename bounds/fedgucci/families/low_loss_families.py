@@ -1,0 +1,51 @@
+"""Families whose d_epsilon is the size of a region of low loss, and the premise of Theorems 3.5 and 3.8 about it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bounds.cases.cube_networks import CubeNetworks
+from bounds.fedgucci.cases.low_loss_cube import LowLossCube, LowLossCubeDraw
+from bounds.options import Options
+from bounds.statement import Hypothesis
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.estimate import Estimate
+
+
+def _margin(case: CubeNetworks) -> Estimate | float:
+    share, needed = case.connected_share, 1 - case.delta
+    if isinstance(share, Estimate):
+        return share - needed
+    return share - needed
+
+
+CONNECTED = Hypothesis(
+    "connected-to-anchor",
+    "with probability 1 - delta at least, the loss stays below epsilon on the segment from a network to the anchor",
+    _margin,
+)
+
+
+def low_loss_draws(options: Options, *, own: bool = False) -> tuple[LowLossCubeDraw, ...]:
+    """Two small shapes; none on the user's data, where volumes in as many dimensions are out of reach of sampling.
+
+    own: each network is of a client of its own.
+    """
+    if options.data is not None:
+        return ()
+    trials = min(options.trials or 5, 5)
+    count = 3 if own else 2
+    return tuple(LowLossCubeDraw(*shape, 0.5, count=count, own=own, trials=trials) for shape in ((2, 2), (1, 4)))
+
+
+def wide_cube_draws(options: Options) -> tuple[LowLossCubeDraw, ...]:
+    """Cubes almost as wide as Omega, and a region of low loss so small that the right side is mostly below 1."""
+    trials = min(options.trials or 5, 5)
+    return tuple(LowLossCubeDraw(*shape, 3.0, level=0.15, trials=trials) for shape in ((2, 2), (1, 3)))
+
+
+def hardly_connected() -> LowLossCube:
+    """One unit, f = v u, label 9/4: the losses of w = (1, 3) and (3, 1) are 3/4, far above epsilon = 10^-6."""
+    anchor, x = TwoLayer(np.array([[1.5]]), np.array([1.5])), np.array([[1.0]])
+    networks = tuple(TwoLayer(np.array([[u]]), np.array([4 - u])) for u in (1.0, 3.0))
+    return LowLossCube(anchor, networks, 3.0, x, anchor.outputs(x), 0.1, epsilon=1e-6, domain=4.0)

@@ -1,0 +1,1 @@
+"""Symbols, hypotheses and left sides that several of FedGuCci's statements share."""

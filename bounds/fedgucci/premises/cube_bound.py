@@ -1,0 +1,50 @@
+"""What the high-probability bounds on networks drawn in a cube have in common as statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sympy as sp
+
+from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
+from bounds.fedgucci.families.cube_families import loss_draws, scattered, steep_loss
+from bounds.fedgucci.premises.cube_terms import IN_CUBE, SYMBOLS, L, cube_constants, d_anc, gap_and_barrier, side
+from bounds.fl_ntk.premises import FAILURE_PROBABILITY
+from bounds.mutants import power, replaced, reversed_comparison, scaled, without
+from bounds.statement import Change, Claim, Form, Kind, Source, Statement
+
+MUTANTS = (
+    scaled(sp.Rational(1, 1000)),
+    without(d_anc),
+    power(side, 2),
+    replaced(d_anc, -d_anc, "the anchor's term subtracted", Change.SIGN),
+    reversed_comparison(),
+)
+NEEDED = {"in-the-cube": scattered, LIPSCHITZ_LOSS.name: steep_loss, AS_ASSUMED.name: steep_loss}
+LOSS_MUTANT = replaced(L, L / 10**4, "a ten-thousandth of the loss's constant", Change.CONSTANT)
+SAYS_BOTH = (
+    "first part: sup over alpha of E_x |z_x(alpha)|_2, exactly for one output (piecewise quadratic in alpha), to 1e-10 "
+    "for several; second part: the barrier of the case's loss, exactly for absolute and squared, to 1e-10 for logistic "
+    "and cross-entropy"
+)
+
+
+def cube_bound(id: str, title: str, source: Source, forms: Mapping[Form, Claim], **changes: Any) -> Statement:
+    """A bound on two networks drawn in a cube, in the parts of `with_loss`.
+
+    Args:
+        id, title, source, forms: as of `Statement`. changes: other fields of it, in place of those that all have.
+    """
+    fields: dict[str, Any] = {
+        "kind": Kind.PROBABILITY,
+        "hypotheses": (IN_CUBE, FAILURE_PROBABILITY, LIPSCHITZ_LOSS),
+        "constants": cube_constants,
+        "measure": gap_and_barrier,
+        "symbols": SYMBOLS,
+        "says_left": SAYS_BOTH,
+        "draws": loss_draws,
+        "mutants": (*MUTANTS, LOSS_MUTANT),
+        "necessity": {name: NEEDED[name] for name in ("in-the-cube", LIPSCHITZ_LOSS.name)},
+    }
+    return Statement(id=id, title=title, source=source, forms=forms, **(fields | changes))

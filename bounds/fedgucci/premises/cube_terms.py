@@ -1,0 +1,176 @@
+"""Symbols, left sides and families that the statements about networks drawn in a cube share."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+from flint import arb
+
+from bounds.cases.cube_networks import CubeNetworks
+from bounds.cases.loss_constant import assumed_constant
+from bounds.fedgucci.cases.vector_gap import vector_gap
+from bounds.statement import Hypothesis
+from bounds.symbols import delta
+from ntkfl.balls import ball, enclosure, precision
+from ntkfl.connectivity.barrier import Barrier, group_barrier, largest_gap, loss_barrier
+from ntkfl.connectivity.network import TwoLayer, combination
+from ntkfl.estimate import Estimate
+
+EPS = np.finfo(float).eps
+
+h, l, S, K, N, C, L = sp.symbols("h l S K N C L", positive=True)  # noqa: E741 (the paper's names)
+side, d_eps, d_anc, b, s = sp.symbols("d d_epsilon d_anc b s", positive=True)
+
+SYMBOLS = {
+    h: "number of hidden units",
+    l: "number of features of an input",
+    S: "number of parameters, h l + C h",
+    K: "number of networks",
+    N: "ceil(sqrt(C h)), points of a net on [0, 1]",
+    C: "number of outputs",
+    L: "Lipschitz constant of the loss in the l2 norm of the outputs: 1, sqrt(2) for cross-entropy, 2R for squared",
+    side: "side of the cube that the networks are drawn in",
+    d_eps: "S-th root of the volume of the networks with a loss below epsilon",
+    d_anc: "|V_anc|, the largest singular value of the anchor's readout (C, h); |v_anc|_2 for one output",
+    b: "largest |x|_2",
+    s: "root of the largest eigenvalue of E x x^T; b/sqrt(l + 2) for x uniform in the ball",
+}
+
+SPREAD = side * s * sp.sqrt(h * l)  # E1: surely at least E_x |(U_1 - U_2) x|
+MORE_OUTPUTS = sp.sqrt(C - 1) / sp.sqrt(12)  # what outputs beyond the first add to the tail of the readout's part
+VECTOR_TAIL = (
+    "For C outputs (J_C): if the entries of Y_x in R^C are independent and each sub-Gaussian with proxy sigma(x)^2, Q "
+    "= E_x sigma(x), then E_x |Y_x|_2 <= Q (sqrt(C-1) + sqrt(2 log(2/p))) but with probability p. For C = 1 this is "
+    "Jensen for tails; for C >= 2, by Cauchy-Schwarz under the law of x reweighted by sigma/Q, E_x |Y_x| is at most Q "
+    "times the root of a mean of sums of C squares, E exp(t .) of which is at most (1-2t)^(-C/2), as of chi^2_C; so it "
+    "is at most C + 2 sqrt(C y) + 2y, y = log(1/p), and 2(C-1) >= C."
+)
+
+IN_CUBE = Hypothesis("in-the-cube", "no parameter is further than d/2 from the anchor's", lambda case: -case.outside)
+
+
+def cube_constants(case: CubeNetworks) -> dict:
+    """Values of all these symbols."""
+    values = {h: case.h, l: case.l, S: case.anchor.size, K: case.count, C: case.outputs}
+    values |= {N: math.isqrt(case.h * case.outputs - 1) + 1}
+    lengths = {side: case.side, d_eps: case.low_loss_size, d_anc: case.anchor_norm, b: case.b, s: second_moment(case)}
+    return values | lengths | {L: assumed_constant(case), delta: case.delta}
+
+
+@lru_cache(maxsize=64)
+def second_moment(case: CubeNetworks) -> float:
+    """The root of the largest eigenvalue of E x x^T, rounded up: |X| / sqrt n."""
+    n, features = case.x.shape
+    return float(np.linalg.norm(case.x, 2) / math.sqrt(n) * (1 + 8 * (n + features) * EPS))
+
+
+@lru_cache(maxsize=64)
+def _gap(case: CubeNetworks) -> Barrier:
+    find = largest_gap if case.outputs == 1 else vector_gap
+    return find(case.networks[0], case.networks[1], case.x)
+
+
+def gap(case: CubeNetworks) -> Estimate:
+    """sup over alpha of E_x |z_x(alpha)|_2 between the first two networks: exactly for one output, else enclosed."""
+    return _gap(case).value
+
+
+@lru_cache(maxsize=64)
+def barrier(case: CubeNetworks) -> Estimate:
+    """The barrier of the case's loss between the first two: exactly for absolute and squared, else enclosed."""
+    return loss_barrier(case.networks[0], case.networks[1], case.x, case.y, case.loss).value
+
+
+def gap_and_barrier(case: CubeNetworks) -> tuple[Estimate, Estimate]:
+    """Both, as the two parts of `with_loss`."""
+    return gap(case), barrier(case)
+
+
+def with_loss(bound: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """A bound on the gap of the outputs, and the one on the barrier of a loss that comes with it."""
+    return bound, L * bound
+
+
+def signed_value(case: CubeNetworks) -> Estimate:
+    """max(0, E_x z_x) at the alpha where E_x |z_x| is largest, in balls.
+
+    With labels far below the outputs z is the barrier's own function, so that this is at most the barrier.
+    """
+    with precision():
+        return enclosure((sum(_deviations(case), arb(0)) / len(case.x)).max(arb(0)))
+
+
+def absolute_value(case: CubeNetworks) -> Estimate:
+    """E_x |z_x| at the alpha where it is largest, in balls: at most its supremum."""
+    with precision():
+        return enclosure(sum((abs(z) for z in _deviations(case)), arb(0)) / len(case.x))
+
+
+def _deviations(case: CubeNetworks) -> list[arb]:
+    """z_x(alpha) of every input at the alpha of the largest gap, in balls."""
+    alpha = ball(_gap(case).at)
+    first, second = case.networks[:2]
+    found = []
+    for x in case.x.tolist():
+        row = [ball(v) for v in x]
+        total = arb(0)
+        for u1, u2, v1, v2 in zip(first.hidden, second.hidden, first.readout, second.readout, strict=True):
+            a, c = (sum((ball(u) * v for u, v in zip(unit, row, strict=True)), arb(0)) for unit in (u1, u2))
+            one, two = ball(v1), ball(v2)
+            middle = (alpha * one + (1 - alpha) * two) * _relu(alpha * a + (1 - alpha) * c)
+            total += middle - alpha * one * _relu(a) - (1 - alpha) * two * _relu(c)
+        found.append(total)
+    return found
+
+
+def _relu(value: arb) -> arb:
+    return value.max(arb(0))
+
+
+@lru_cache(maxsize=64)
+def group_deviation(case: CubeNetworks) -> Estimate:
+    """|z(x)|_2 for each input, z the output of the mean network less the mean output, (n,)."""
+    mean = combination(case.networks)
+    z = mean.outputs(case.x) - np.mean([net.outputs(case.x) for net in case.networks], axis=0)
+    largest = max(_terms(net) for net in (*case.networks, mean))
+    rows, columns = (
+        np.mean([np.linalg.norm(part, axis=axis) for part in parts], axis=0)
+        for parts, axis in (
+            ([net.hidden for net in case.networks], 1),
+            ([np.atleast_2d(net.readout) for net in case.networks], 0),
+        )
+    )
+    largest = max(largest, float(rows @ columns))  # the mean's own rounding, where its weights cancel
+    rounding = 4 * (case.l + case.h + case.count + 8) * EPS * largest * np.linalg.norm(case.x, axis=1)
+    return Estimate(np.linalg.norm(z.reshape(len(case.x), -1), axis=1), rounding, "rounding bound")
+
+
+def _terms(network: TwoLayer) -> float:
+    """sum_i |v_i| |u_i|, the columns of the readout in the l2 norm: no output is longer than this times |x|."""
+    columns = np.linalg.norm(np.atleast_2d(network.readout), axis=0)
+    return float(np.linalg.norm(network.hidden, axis=1) @ columns)
+
+
+def mean_group_deviation(case: CubeNetworks) -> Estimate:
+    """E_x |z(x)|_2, which the group barrier of a convex 1-Lipschitz loss does not exceed."""
+    found = group_deviation(case)
+    return Estimate(found.value.mean(), found.error.mean() + 4 * EPS * found.value.mean(), found.method, found.rigour)
+
+
+@lru_cache(maxsize=64)
+def group_loss(case: CubeNetworks) -> Estimate:
+    """The group barrier of the case's loss; negative where averaging helps."""
+    return group_barrier(case.networks, case.x, case.y, case.loss)
+
+
+@lru_cache(maxsize=64)
+def mean_spread(case: CubeNetworks) -> Estimate:
+    """(1/K) sum_i |(U_i - mean U) x| at the first input."""
+    hidden = np.array([net.hidden for net in case.networks])
+    moves = (hidden - hidden.mean(axis=0)) @ case.x[0]
+    value = np.linalg.norm(moves, axis=1).mean()
+    size = np.linalg.norm(hidden, axis=(1, 2)).max() * np.linalg.norm(case.x[0])
+    return Estimate(value, 4 * (case.l + case.h + case.count + 8) * EPS * size, "rounding bound")

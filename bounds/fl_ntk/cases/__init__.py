@@ -1,0 +1,1 @@
+"""Cases that only FL-NTK's statements are checked on."""

@@ -1,0 +1,246 @@
+"""Case: how many rounds bring the loss to eps, along a ladder of accuracies, client counts or eigenvalues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case import Case
+from bounds.federated_run import FederatedRun, federated_draws, federated_run
+from bounds.options import Options
+from ntkfl import data, gram, kernel_regime
+from ntkfl.algorithm1.reference import BALL
+from ntkfl.estimate import Estimate
+from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.problem import Problem, Setup
+
+FIRST_LOSS = 20.0  # L(u(0)) of the ladders: well above 1, so that eps = 1 is not reached at once
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTarget:
+    """An accuracy eps to be reached in the kernel regime, started at y(0) = 0."""
+
+    regime: KernelRegime
+    gram: Estimate
+    eps: float
+
+    @property
+    def problem(self) -> Problem:
+        """Data and clients."""
+        return self.regime.problem
+
+    @property
+    def setup(self) -> Setup:
+        """Steps."""
+        return self.regime.setup
+
+    @cached_property
+    def smallest_eigenvalue(self) -> Estimate:
+        """lambda_min(H_inf), certified."""
+        return gram.smallest_eigenvalue(self.gram)
+
+    @cached_property
+    def largest_eigenvalue(self) -> Estimate:
+        """|H_inf|, certified."""
+        return gram.largest_eigenvalue(self.gram)
+
+    @property
+    def initial_residual(self) -> Estimate:
+        """|y|."""
+        norm = float(np.linalg.norm(self.problem.y))
+        return Estimate(norm, 1e-14 * norm, "rounding bound")
+
+    @cached_property
+    def rounds(self) -> Estimate:
+        """First t with L = |y - y(t)|^2 / (2 N) <= eps; the comparison is rounded, so one round more or less."""
+        share = np.sqrt(2 * self.problem.n_clients * self.eps) / np.linalg.norm(self.problem.y)
+        return Estimate(float(self.regime.rounds_to(float(share))), 1.0, "rounding bound")
+
+
+@dataclass(frozen=True, eq=False)
+class RunTarget:
+    """An accuracy eps to be reached by a simulated run."""
+
+    run: FederatedRun
+    eps: float
+
+    @property
+    def problem(self) -> Problem:
+        """Data and clients."""
+        return self.run.problem
+
+    @property
+    def setup(self) -> Setup:
+        """Steps and rounds."""
+        return self.run.setup
+
+    @property
+    def smallest_eigenvalue(self) -> Estimate:
+        """lambda_min(H(0)), certified."""
+        return self.run.smallest_eigenvalue
+
+    @property
+    def largest_eigenvalue(self) -> Estimate:
+        """|H(0)|, certified."""
+        return self.run.largest_eigenvalue
+
+    @property
+    def initial_residual(self) -> Estimate:
+        """|y - y(0)|."""
+        return self.run.initial_residual
+
+    @cached_property
+    def rounds(self) -> Estimate:
+        """First t with L = |y - y(t)|^2 / (2 N) <= eps.
+
+        Raises:
+            ArithmeticError: the run ends before that.
+        """
+        residual = self.run.observed("residual_norm")
+        limit = np.sqrt(2 * self.problem.n_clients * self.eps)
+        surely, perhaps = residual.hi <= limit * (1 - 1e-12), residual.lo <= limit * (1 + 1e-12)
+        if not surely.any():
+            raise ArithmeticError(f"the loss is still above {self.eps:g} after {self.setup.rounds} rounds; run more")
+        return Estimate.between(int(np.argmax(perhaps)), int(np.argmax(surely)), residual.method, residual.rigour)
+
+
+@dataclass(frozen=True, eq=False)
+class AccuracyLadder(Case):
+    """Targets along which one parameter of the claim goes to a limit; `sizes`: what grows without bound there."""
+
+    name: str
+    targets: tuple[KernelTarget | RunTarget, ...]
+    sizes: np.ndarray
+
+    @property
+    def n_runs(self) -> int:
+        """Number of targets."""
+        return len(self.targets)
+
+    def each(self, read: Callable[[KernelTarget | RunTarget], Estimate | float]) -> Estimate:
+        """A quantity of every target, (targets,)."""
+        return Estimate.stacked(map(read, self.targets))
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        first = self.targets[0]
+        return {
+            "problem": first.problem.name,
+            "along": self.name,
+            "eps": [float(f"{target.eps:.4g}") for target in self.targets],
+            "N": [target.problem.n_clients for target in self.targets],
+            "1/lambda": [round(1 / float(target.smallest_eigenvalue.value), 2) for target in self.targets],
+        }
+
+
+def scaled_to_start(problem: Problem) -> Problem:
+    """The same data with labels multiplied so that L = |y|^2/(2 N) is 20."""
+    factor = np.sqrt(2 * problem.n_clients * FIRST_LOSS) / np.linalg.norm(problem.y)
+    return replace(problem, y=factor * problem.y, x_test=None, y_test=None)
+
+
+def _regime(problem: Problem, steps: int) -> tuple[KernelRegime, Estimate]:
+    """The kernel regime at eta_l = .99 lambda/(kappa K n^2), eta_g = 1, and H_inf."""
+    h = gram.infinite_estimate(problem.x)
+    lowest, highest = float(gram.smallest_eigenvalue(h).lo), float(gram.largest_eigenvalue(h).hi)
+    setup = Setup(eta_local=0.99 * lowest**2 / (highest * steps * problem.n**2), local_steps=steps)
+    return kernel_regime(problem, setup), h
+
+
+POWERS = 2.0 ** np.arange(6)
+
+
+def towards_one(problem: Problem, steps: int = 2) -> AccuracyLadder:
+    """eps = e^(-1/s), s = 1, 2, 4, ..., 32: ln(1/eps) goes to 0."""
+    regime, h = _regime(scaled_to_start(problem), steps)
+    return AccuracyLadder("eps to 1", tuple(KernelTarget(regime, h, float(np.exp(-1 / s))) for s in POWERS), POWERS)
+
+
+def towards_zero(problem: Problem, steps: int = 2) -> AccuracyLadder:
+    """eps = e^-s, s = 4, 8, ..., 128, with the slowest labels there are: the slowest direction of the round map."""
+    regime, h = _regime(problem, steps)
+    values, vectors = np.linalg.eig(regime.round_map)
+    slowest = replace(problem, y=vectors[:, int(np.argmax(values.real))].real, x_test=None, y_test=None)
+    regime, _ = _regime(scaled_to_start(slowest), steps)
+    sizes = 4 * POWERS
+    return AccuracyLadder("eps to 0", tuple(KernelTarget(regime, h, float(np.exp(-s))) for s in sizes), sizes)
+
+
+def more_clients(problem: Problem, steps: int = 2) -> AccuracyLadder:
+    """The same samples on N = 1, 2, 4, ... clients, up to one sample each, eps = 1/100."""
+    counts = 2 ** np.arange(int(np.log2(problem.n)) + 1)
+    targets = []
+    for clients in counts:
+        split = replace(problem, owner=np.arange(problem.n) % clients, x_test=None, y_test=None)
+        targets.append(KernelTarget(*_regime(scaled_to_start(split), steps), 0.01))
+    return AccuracyLadder("N to n", tuple(targets), counts.astype(float))
+
+
+def smaller_angles(problem: Problem | None = None, steps: int = 2) -> AccuracyLadder:
+    """Two points with labels of opposite sign at angles from .3 to .03: lambda goes to 0; eps = 1/100."""
+    targets = []
+    for angle in np.geomspace(0.3, 0.03, 6):
+        x = np.array([[np.cos(angle / 2), sign * np.sin(angle / 2)] for sign in (1, -1)])
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        pair = scaled_to_start(Problem(x, np.array([1.0, -1.0]), name="two points"))
+        targets.append(KernelTarget(*_regime(pair, steps), 0.01))
+    sizes = np.array([1 / float(target.smallest_eigenvalue.value) for target in targets])
+    return AccuracyLadder("lambda to 0", tuple(targets), sizes)
+
+
+LADDERS = (towards_one, towards_zero, more_clients, smaller_angles)
+
+
+@dataclass(frozen=True)
+class AccuracyDraw:
+    """One kind of ladder, in the kernel regime of eight points on the sphere, or of the user's data."""
+
+    kind: int
+    options: Options
+    trials: int
+    required: int = 5  # targets, not ladders
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return f"rounds to eps, {LADDERS[self.kind].__name__.replace('_', ' ')}"
+
+    def case(self, seed: int) -> AccuracyLadder:
+        """The ladder of one seed."""
+        if self.options.data is None:
+            problem = data.sphere(8, 8, seed=seed)
+        else:
+            problem = federated_draws(self.options)[0].problem(seed)
+        return LADDERS[self.kind](problem)
+
+    def strategy(self) -> SearchStrategy[AccuracyLadder]:
+        """Ladders of every kind over spheres of 8 to 12 points, labels of three sorts, 1 to 4 local steps."""
+
+        def ladder(build, size: int, labels: str, seed: int, steps: int) -> AccuracyLadder:
+            return build(data.sphere(size, size, seed=seed, labels=labels), steps)
+
+        sorts = st.sampled_from(["sign", "uniform", "linear"])
+        return st.builds(
+            ladder, st.sampled_from(LADDERS), st.integers(8, 12), sorts, st.integers(0, 2**16), st.integers(1, 4)
+        )
+
+
+def accuracy_draws(options: Options) -> tuple[AccuracyDraw, ...]:
+    """Every kind of ladder three times; on the user's data those that they allow, once."""
+    if options.data is None:
+        return tuple(AccuracyDraw(kind, Options(), 1 if kind == 3 else 3) for kind in range(len(LADDERS)))
+    kinds = range(3 if federated_draws(options)[0].problem(options.seed).n >= 8 else 2)
+    return tuple(AccuracyDraw(kind, options, 1) for kind in kinds)
+
+
+def loss_above_one() -> AccuracyLadder:
+    """eps = 1 on one point with label 10 and 64 neurons, a run of 40 rounds in balls: L(u(0)) is about 50."""
+    setup = Setup(64, eta_local=0.2, local_steps=1, rounds=40)
+    run = federated_run(Problem(np.array([[1.0]]), np.array([10.0]), name="one point, y = 10"), setup)
+    return AccuracyLadder("eps = 1", (RunTarget(run.with_arithmetic(BALL, bits=512), 1.0),), np.ones(1))

@@ -1,0 +1,137 @@
+"""Case: long runs at one width, looked at while their residual falls by orders of magnitude."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case import Case
+from bounds.federated_run import FederatedDraw, compiled, federated_draws
+from bounds.options import Options
+from ntkfl import data
+from ntkfl.algorithm1.simulation import simulate
+from ntkfl.exact_dynamics import kernel_regime
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem, Setup
+
+ROUNDS_SEEN = 6
+NETWORKS = 12
+SETTLED = 0.01  # radians that the residual's direction may still turn
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualLadder(Case):
+    """Networks of one width whose labels are y_m(0) + r_0, r_0 = problem.y; the ladder's sizes are 1/|r_inf(t)|."""
+
+    problem: Problem
+    setup: Setup
+    seed: int
+
+    @property
+    def rounds(self) -> np.ndarray:
+        """The rounds looked at: six, evenly spaced over the last two thirds of the run."""
+        return np.linspace(self.setup.rounds / 3, self.setup.rounds, ROUNDS_SEEN).astype(int)
+
+    @cached_property
+    def limit(self) -> np.ndarray:
+        """Residuals of the infinite-width run at these rounds, (6, n)."""
+        return self.problem.y - kernel_regime(self.problem, self.setup).outputs(self.rounds)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """1/|r_inf(t)|."""
+        return 1 / np.linalg.norm(self.limit, axis=1)
+
+    @property
+    def turn(self) -> float:
+        """The angle between the residual's directions at the first and at the last of the rounds, radians."""
+        first, last = (r / np.linalg.norm(r) for r in (self.limit[0], self.limit[-1]))
+        return 2 * float(np.arcsin(np.minimum(np.linalg.norm(first - last) / 2, 1.0)))
+
+    @property
+    def n_runs(self) -> int:
+        """Number of runs."""
+        return NETWORKS
+
+    @cached_property
+    def distances(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Of each network: |w_r(t).x_i| at these rounds, (6, m, n), and its own |r(t)|, (6,)."""
+        return [self._run(seed) for seed in range(self.seed, self.seed + NETWORKS)]
+
+    def _run(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        x, width = self.problem.x, self.setup.width
+        weights = draw(width, self.problem.d, seed, self.setup.sigma)
+        initial = weights.outputs(x)
+        problem = replace(self.problem, y=initial + self.problem.y, x_test=None, y_test=None)
+        setup = replace(self.setup, seed=seed)
+        many = compiled(problem, setup)
+        run = simulate(problem, setup, weights, keep=self.rounds, movements=False, compiled=many)
+        trained = np.stack([run.weights[int(t)] for t in self.rounds])
+        return np.abs(trained @ x.T), run.residual_norm[self.rounds]
+
+    def prepare(self) -> None:
+        """Run the simulations now."""
+        _ = self.distances
+
+    def fresh(self) -> ResidualLadder:
+        """The same ladder with other networks, for a second opinion."""
+        return replace(self, seed=self.seed + NETWORKS)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        rounds = [int(t) for t in self.rounds]
+        return {"problem": self.problem.name, "width": self.setup.width, "rounds": rounds, "seed": self.seed}
+
+
+@dataclass(frozen=True)
+class ResidualLadderDraw:
+    """One ladder; without data of the user's, on the first problem from the seed on whose residual settles in time."""
+
+    name: str
+    base: FederatedDraw | None
+    setup: Setup
+    trials: int = 1
+    required: int = 5
+
+    def case(self, seed: int) -> ResidualLadder:
+        """The ladder whose first network has this seed."""
+        if self.base is not None:
+            return ResidualLadder(self.base.problem(seed), self.setup, seed)
+        drawn = seed
+        while True:
+            problem = data.sphere(6, 4, seed=drawn, clients=3, labels="uniform")
+            ladder = ResidualLadder(problem, self.setup, seed)
+            if ladder.turn <= SETTLED or drawn == seed + 50:  # what has not settled by then, the hypothesis rejects
+                return ladder
+            drawn += 1
+
+    def strategy(self) -> SearchStrategy[ResidualLadder]:
+        """Narrower networks on a few points of the sphere, with more or fewer clients and other steps."""
+        problems = st.builds(
+            lambda n, d, seed, clients: data.sphere(n, d, seed=seed, clients=min(n, clients), labels="uniform"),
+            st.integers(2, 6),
+            st.integers(2, 5),
+            st.integers(0, 2**16),
+            st.integers(1, 3),
+        )
+        setups = st.builds(
+            Setup,
+            width=st.sampled_from([1024, 4096]),
+            eta_local=st.floats(0.05, 0.5),
+            local_steps=st.integers(1, 4),
+            rounds=st.integers(60, 300),
+        )
+        return st.builds(ResidualLadder, problems, setups, st.integers(0, 2**16))
+
+
+def residual_ladder_draws(options: Options) -> tuple[ResidualLadderDraw, ...]:
+    """Twelve networks of width 8192 over 200 rounds, on data like those of the ladder of widths, or on the user's."""
+    setup = options.setup(width=8192, eta_local=0.4, local_steps=3, rounds=200)
+    if options.data is None:
+        return (ResidualLadderDraw(f"sphere, n=6, d=4, {setup.rounds} rounds", None, setup),)
+    (base,) = federated_draws(options)
+    return (ResidualLadderDraw(f"{base.name}, {setup.rounds} rounds", base, setup),)

@@ -1,0 +1,95 @@
+"""Case: a ladder of sample sizes, trained on at infinite width, with one loss and one distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case import Case
+from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
+from bounds.fl_ntk.cases.generalisation_draws import LINEAR, distributions
+from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
+from bounds.fl_ntk.cases.sampled_problem import SphereDistribution, UserData
+from bounds.options import Options
+
+SIZES = (16, 32, 64, 128, 256)
+
+
+@dataclass(frozen=True, eq=False)
+class SampleLadder(Case):
+    """Samples of growing size n; `sizes` is the abscissa of an O() claim in n."""
+
+    source: SphereDistribution | UserData
+    loss: Loss
+    seed: int
+    steps: tuple[int, ...] = SIZES
+    delta: float = 0.01
+
+    @cached_property
+    def samples(self) -> list[TrainedOnSample]:
+        """One trained network for each size."""
+        return [TrainedOnSample(self.source, n, self.loss, self.seed, self.delta) for n in self.steps]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """n, as the data allow it."""
+        return np.array([sample.problem.n for sample in self.samples], float)
+
+    @property
+    def n_runs(self) -> int:
+        """Number of trained networks."""
+        return len(self.steps)
+
+    def fresh(self) -> SampleLadder:
+        """The same ladder with other samples, for a second opinion."""
+        return self.redrawn(self.seed + 10_000)
+
+    def redrawn(self, seed: int) -> SampleLadder:
+        """The same ladder with other samples."""
+        return replace(self, seed=seed)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"source": str(self.source), "loss": str(self.loss), "sizes": list(self.steps), "seed": self.seed}
+
+
+@dataclass(frozen=True)
+class SampleLadderDraw:
+    """Ladders for losses that vanish at the label."""
+
+    name: str
+    source: SphereDistribution | UserData
+    steps: tuple[int, ...]
+    trials: int
+    required: int = 5  # samples, not ladders
+
+    def case(self, seed: int) -> SampleLadder:
+        """The ladder of one seed."""
+        slope = float(np.random.default_rng([seed, 10]).uniform(0.8, 1))
+        return SampleLadder(self.source, Loss(slope=slope), seed, self.steps)
+
+    def strategy(self) -> SearchStrategy[SampleLadder]:
+        """Ladders of any distribution on a sphere and any 1-Lipschitz loss with values in [0, 1]."""
+        return st.builds(
+            SampleLadder,
+            source=distributions(),
+            loss=losses(),
+            seed=st.integers(0, 2**16),
+            steps=st.sampled_from([(8, 16, 32, 64), (16, 32, 64, 128)]),
+            delta=st.floats(0.01, 0.5),
+        )
+
+
+def sample_ladder_draws(options: Options) -> tuple[SampleLadderDraw, ...]:
+    """Three ladders on the sphere with y = x_1/2, or on the user's data."""
+    trials = min(options.trials or 3, 3)
+    if options.data is None:
+        return (SampleLadderDraw("sphere, n = 16..256, infinite width", LINEAR, SIZES, trials),)
+    user = UserData(options.data, options.unit)
+    top = user.sample(SIZES[-1], 1, options.seed, 1).n
+    steps = tuple(max(2, round(top * 2.0**-k)) for k in (4, 3, 2, 1, 0))
+    return (SampleLadderDraw(f"{options.data}, n = {steps[0]}..{top}, infinite width", user, steps, trials),)

@@ -1,0 +1,226 @@
+"""An a-priori certificate (fl-ntk/B.3-certificate): this network, trained by Algorithm 1, converges at this rate.
+
+Nothing here is probable or asymptotic: the counts and norms of one given network at its start are put into the theorem
+below, and the balls they come in carry all rounding. The weights need not be Gaussian, the rows of x need not have
+unit norm, ties w.x = 0 are allowed (the pattern is 1{z >= 0}), clients may be ragged, N = 1 and K = 1 are included.
+
+Theorem. Let G = x x^T, H = H(0) with eigenvalues in [lam, mu], H_cc its block of client c, rho = eta_g eta_l K / N.
+For R > 0 call s_ri = w_r.x_i / |x_i| at the start and let, for all i and j,
+  D_ij = #{r: s_ri, s_rj >= 0, min(s_ri, s_rj) < R},  U_ij = #{r: s_ri, s_rj >= -R, not both >= 0},
+  E = | |G| o max(D, U) / m |_2,  h = max_c |H_cc| + E,  lam_c = min_c lambda_min(H_cc),
+  beta lam = 2 (lam - E - mu eta_l h (K-1)/2) - rho (mu + E)^2,  q = 1 - beta rho lam,
+  need = |X| r0 / sqrt(m) (rho / (1 - sqrt q) + K eta_l),  r0 = |y - y(0)|.
+If eta_l h^2 <= 2 (lam_c - E), beta > 0 and need <= R, then for all t: |y - y(t)|^2 <= q^t r0^2, every u_r(t) and
+w_{k,c,r}(t) with k <= K stays within R of its start, and no client's residual grows during its local steps.
+
+Proof. (1) Let two positions of neuron r lie within R of its start, with values z, z' on x_i. Then
+relu(z') - relu(z) = psi (z' - z) with psi in [0, 1]; take psi = 1{z >= 0} if z = z'. Positions move s by at most R, so
+s_ri >= R makes both values >= 0 and psi = 1, and s_ri < -R makes both < 0 and psi = 0. Let the pattern b of x_j be
+taken at any position within R: b = 1 if s_rj >= R, b = 0 if s_rj < -R. Hence psi b - 1{s_ri >= 0} 1{s_rj >= 0}, never
+outside [-1, 1], is negative only for a neuron counted in D_ij and positive only for one counted in U_ij. Every matrix
+F_ij = G_ij sum_r psi_ri b_rj / m, symmetric or not, thus has |F - H| <= |G| o max(D, U) / m entrywise, so
+|F - H|_2 <= E; the same holds for its blocks.
+(2) While all positions are within R, a local step is r_c -> (I - eta_l F) r_c with an F as in (1), and
+|r_c|^2 changes by a factor of at most 1 - 2 eta_l (lam_c - E) + eta_l^2 h^2 <= 1. So with r^(k) the residuals of all
+clients after k local steps, |r^(k)| <= |r| and |r^(k) - r| <= k eta_l h |r|.
+(3) A round is r -> r - rho v with v = (1/K) sum_{k<K} F_k r^(k), the psi of F_k along the server's move. Then
+|v| <= (mu + E) |r| and, with (2), r.v >= (lam - E - mu eta_l h (K-1)/2) |r|^2, so |r|^2 shrinks by the factor q.
+(4) A round moves a server neuron by at most rho |X| |r| / sqrt m, and k local steps move a client's neuron by at most
+k eta_l |X| |r| / sqrt m, as |X_c| <= |X|.
+(5) Induction on (t, k). Say |r(s)|^2 <= q^s r0^2 for s <= t and the server's neurons have moved by at most
+rho |X| r0 / sqrt m times sum_{s<t} q^{s/2} < 1 / (1 - sqrt q). By (4) the first local step ends within need <= R of the
+start, so (2) applies to it, hence (4) to the next, and so on to k = K. The round then moves the server as (4) says, it
+stays within R, and (3) applies: both hypotheses hold for t + 1.
+
+Against the ledger nothing was missing but the thresholds R |x_i| for rows that are not exactly of unit norm. (The
+server's part of need grows while the client's shrinks, so the larger of the two would do for their sum; it gains
+little.)
+
+Rounding: lam, lam_c enter by lower ends, the rest by upper ends; beta lam falls in E, mu, h and rises in lam, and need
+falls in beta lam. It is computed as |X| r0 / sqrt m ((1 + sqrt q) / (beta lam) + K eta_l), which does not cancel.
+
+Source: repaired form of FL-NTK, Theorem B.3 (ledger B.3').
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from flint import arb, arb_mat
+from jaxtyping import Float
+
+from bounds.fl_ntk.certificates.certificate_record import Certificate, Condition, Trial
+from bounds.fl_ntk.certificates.certificate_start import Start, checked, down, high, low, start, up, weighted
+from ntkfl.balls import ball, ball_matrix, enclosure, precision
+from ntkfl.gram.counts import InitialCounts, changes_within
+from ntkfl.gram.perron import nonnegative_norm
+from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
+from ntkfl.problem import Problem, Setup, Weights
+
+TRIAL_RADII = 60
+
+
+def a_priori_certificate(
+    problem: Problem, setup: Setup, weights: Weights, radii: Float[np.ndarray, " k"] | None = None
+) -> Certificate:
+    """Whether the theorem of this module holds for this network, at the best of the radii tried.
+
+    Args:
+        problem: scalar labels; rows of any norm. setup: its steps, local_steps and width are used.
+        weights: the start, hidden (width, d) and signs (width,) of +-1; they need not come from setup.seed.
+        radii: trial radii; default 60, log-spaced over the range in which E(R) is comparable to lam.
+
+    Raises:
+        ValueError: several outputs, weights of another shape or not finite, signs other than +-1, norms beyond
+            [1e-100, 1e100], or a radius that is not positive.
+    Source: repaired FL-NTK, Theorem B.3 (ledger B.3').
+    """
+    weights = checked(problem, setup, weights)
+    with precision():
+        given = start(problem, setup, weights)
+        terms, counts = _terms(problem, setup, given), given.counts
+        chosen = _trial_radii(terms, counts) if radii is None else np.unique(np.asarray(radii, float))
+        losses, gains = changes_within(problem.x, weights.hidden, chosen)
+        perturbations = (terms.perturbation(np.maximum(d, u)) for d, u in zip(losses, gains, strict=True))
+        trials = tuple(terms.trial(r, e) for r, e in zip(chosen.tolist(), perturbations, strict=True))
+        best = _best(trials)
+        return Certificate(
+            **vars(best),
+            lam=down(terms.lam),
+            mu=up(terms.mu),
+            lam_c=down(terms.lam_c),
+            x_norm=up(terms.x_norm),
+            r0=up(terms.r0),
+            rho=down(terms.rho),
+            width=setup.width,
+            doubtful=counts.doubtful,
+            width_needed=None if best.certified else _width_needed(terms, trials),
+            trials=trials,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """The network before training, in balls; lam and lam_c are lower ends, mu, mu_c, x_norm and r0 upper ends."""
+
+    gram_abs: list[list[arb]]
+    lam: arb
+    mu: arb
+    lam_c: arb
+    mu_c: arb
+    x_norm: arb
+    r0: arb
+    rho: arb
+    eta: arb
+    local_steps: int
+    width: int
+
+    def perturbation(self, counts: np.ndarray) -> arb:
+        """E for these counts max(D, U), upper end."""
+        return nonnegative_norm(weighted(self.gram_abs, counts, arb(self.width))).upper()
+
+    def gram_norm(self) -> arb:
+        """| |G| |_2, upper end."""
+        return nonnegative_norm(arb_mat(self.gram_abs))
+
+    def gain(self, e: arb) -> arb:
+        """beta lam, lower end."""
+        drift = self.mu * self.eta * (self.mu_c + e) * (self.local_steps - 1) / 2
+        return (2 * (self.lam - e - drift) - self.rho * (self.mu + e) ** 2).lower()
+
+    def stability(self, e: arb) -> arb:
+        """Margin of the local stability condition, lower end."""
+        return (2 * (self.lam_c - e) - self.eta * (self.mu_c + e) ** 2).lower()
+
+    def need(self, gain: arb) -> arb:
+        """The movement that a contraction by beta lam = gain > 0 allows, upper end."""
+        reach = (1 + (1 - self.rho * gain).sqrt()) / gain + self.local_steps * self.eta
+        return (self.x_norm * self.r0 / arb(self.width).sqrt() * reach).upper()
+
+    def trial(self, radius: float, e: arb) -> Trial:
+        """Every number and condition at one radius."""
+        gain, stability = self.gain(e), self.stability(e)
+        need = up(self.need(gain)) if gain > 0 else None
+        beta = (gain / self.lam).lower() if self.lam > 0 else None
+        conditions = (
+            Condition("local stability", "eta_l h^2 <= 2 (lam_c - E)", down(stability), stability >= 0),
+            Condition("contraction", "beta lam > 0", down(gain), gain > 0),
+            Condition(
+                "movement",
+                "need <= R",
+                None if need is None else float(np.nextafter(radius - need, -np.inf)),
+                need is not None and need <= radius,
+            ),
+        )
+        return Trial(
+            radius=radius,
+            perturbation=up(e),
+            h=up(self.mu_c + e),
+            beta=None if beta is None else down(beta),
+            rate=None if need is None else up(1 - self.rho * gain),
+            need=need,
+            conditions=conditions,
+        )
+
+
+def _terms(problem: Problem, setup: Setup, given: Start) -> _Terms:
+    counts = given.counts
+    middle, radius = (counts.at_least + counts.at_most) / 2, (counts.at_most - counts.at_least) / 2
+    h0 = enclosure(weighted(given.gram, ball_matrix(middle, radius), given.width))
+    blocks = [h0[np.ix_(own, own)] for own in problem.clients()]
+    eta = ball(setup.eta_local)
+    return _Terms(
+        gram_abs=given.gram_abs,
+        lam=low(smallest_eigenvalue(h0)),
+        mu=high(largest_eigenvalue(h0)),
+        lam_c=reduce(arb.min, (low(smallest_eigenvalue(b)) for b in blocks)),
+        mu_c=reduce(arb.max, (high(largest_eigenvalue(b)) for b in blocks)),
+        x_norm=given.x_norm,
+        r0=given.residual_norm,
+        rho=ball(setup.eta_global) * eta * setup.local_steps / problem.n_clients,
+        eta=eta,
+        local_steps=setup.local_steps,
+        width=setup.width,
+    )
+
+
+def _trial_radii(terms: _Terms, counts: InitialCounts) -> np.ndarray:
+    """Where to look: from the movement needed if E were 0 up to where E(R), about g #{|s| < R} / (2mn), exceeds lam."""
+    g, lam = float(terms.gram_norm()), max(float(terms.lam), 1e-3 * float(terms.mu))
+    distances = counts.distances[counts.distances > 0]
+    top = 1.5 * float(np.quantile(distances, min(1.0, 2 * lam / g))) if distances.size else 1.0
+    low, gain = top / TRIAL_RADII, terms.gain(arb(0))
+    if gain > 0:
+        low = min(low, max(1.001 * float(terms.need(gain)), 1e-9 * top))
+    return np.geomspace(low, top, TRIAL_RADII)
+
+
+def _admissible(trial: Trial) -> bool:
+    stability, contraction, _ = trial.conditions
+    return stability.holds and contraction.holds
+
+
+def _best(trials: tuple[Trial, ...]) -> Trial:
+    """The certified trial of largest beta; without one, the admissible one of least need / R; else the smallest R."""
+    certified = [trial for trial in trials if trial.certified]
+    if certified:
+        return max(certified, key=lambda trial: trial.beta or 0.0)
+    return min(filter(_admissible, trials), key=_shortfall, default=trials[0])
+
+
+def _shortfall(trial: Trial) -> float:
+    return (trial.need or 0.0) / trial.radius
+
+
+def _width_needed(terms: _Terms, trials: tuple[Trial, ...]) -> int | None:
+    """An estimate. E(R) hardly depends on the width and need falls as 1/sqrt(m), so m (need / R)^2 neurons would do."""
+    nothing = arb(0)
+    if not (terms.stability(nothing) >= 0 and terms.gain(nothing) > 0):
+        return None
+    ratios = [_shortfall(trial) for trial in trials if _admissible(trial)]
+    if ratios:
+        return int(np.ceil(terms.width * min(ratios) ** 2))
+    closed_form = 310 * (terms.gram_norm() * terms.x_norm * terms.r0) ** 2 / terms.lam**4
+    return int(np.ceil(float(closed_form)))

@@ -1,0 +1,185 @@
+"""What a certificate finds: its numbers and conditions as a record, and as a page to read.
+
+`Trial` and `Certificate` are those of fl-ntk/B.3-certificate and X.11, the same theorem from the first weights or from
+a checkpoint; other theorems keep their own record and share `Condition` and `page`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+import numpy as np
+
+from ntkfl.problem import Setup
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One inequality of the theorem; `margin` (right minus left, rounded down) is None where it has no value."""
+
+    name: str
+    inequality: str
+    margin: float | None
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The theorem's numbers at one radius R, each rounded to the side that weakens the claim.
+
+    Args:
+        radius: R, exact. perturbation: E. h, beta, need: as in the theorem. rate: q, the factor of |r|^2 per round.
+            beta is None if lam <= 0; rate and need are None if beta <= 0.
+    """
+
+    radius: float
+    perturbation: float
+    h: float
+    beta: float | None
+    rate: float | None
+    need: float | None
+    conditions: tuple[Condition, ...]
+
+    @property
+    def certified(self) -> bool:
+        """Whether every condition holds at this radius."""
+        return all(condition.holds for condition in self.conditions)
+
+
+@dataclass(frozen=True)
+class Certificate(Trial):
+    """The trial with the largest beta among the certified ones (else the one that came closest), and its setting.
+
+    Args:
+        lam, lam_c: least eigenvalues of H(0) and of the clients' blocks, lower ends. mu: |H(0)|, upper end.
+        x_norm: |X|, upper end. r0: |y - y(0)|, upper end. rho: eta_g eta_l K / N, lower end.
+        width: m. doubtful: neuron-sample pairs whose initial pattern rounding leaves undecided; all of them were
+            counted against the certificate.
+        width_needed: if not certified, an ESTIMATE of the width at which it would be: r0, lam, mu and E(R) kept, need
+            scaled as 1/sqrt(m). None if certified, or if no width helps.
+        trials: every radius tried, ascending.
+    """
+
+    lam: float
+    mu: float
+    lam_c: float
+    x_norm: float
+    r0: float
+    rho: float
+    width: int
+    doubtful: int
+    width_needed: int | None
+    trials: tuple[Trial, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-safe values, `certified` first."""
+        return {"certified": self.certified} | asdict(self)
+
+    @property
+    def residual_factor(self) -> float | None:
+        """The factor of |y - y(t)| per round, sqrt(q), upper end: what certificates are compared by."""
+        return None if self.rate is None else float(np.nextafter(np.sqrt(self.rate), np.inf))
+
+    def stable_step(self, setup: Setup) -> float | None:
+        """The largest eta_local, rounded down to three digits, with which the two conditions on the steps hold.
+
+        They are those of local stability and contraction, at the radius that allows most; the third condition is one on
+        the width. None: no step is small enough, as lambda_min(H(0)) is not known to exceed E.
+
+        Args:
+            setup: the one that was certified.
+        """
+        mean = self.rho / setup.eta_local  # eta_g K / N
+        limits = []
+        for trial in self.trials:
+            lowest, top = self.lam - trial.perturbation, self.mu + trial.perturbation
+            if min(lowest, self.lam_c - trial.perturbation) > 0:
+                local = 2 * (self.lam_c - trial.perturbation) / trial.h**2
+                drift = self.mu * trial.h * (setup.local_steps - 1)
+                limits.append(min(local, 2 * lowest / (drift + mean * top**2)))
+        if not limits:
+            return None
+        return float(below(max(limits) * (1 - 1e-9), 3))
+
+    @property
+    def shortfall(self) -> float:
+        """need / R where the other conditions hold, else infinite: how far this is from certifying."""
+        admissible = all(condition.holds for condition in self.conditions[:2])
+        return self.need / self.radius if admissible and self.need is not None else float("inf")
+
+    def __str__(self) -> str:
+        numbers = {
+            "width m": str(self.width),
+            "radius R": above(self.radius),
+            "movement needed": above(self.need),
+            "beta": below(self.beta),
+            "factor of |r|^2 per round": above(self.rate),
+            "lambda_min(H(0))": below(self.lam),
+            "|H(0)|": above(self.mu),
+            "min_c lambda_min(H_cc)": below(self.lam_c),
+            "perturbation E": above(self.perturbation),
+            "h = max_c |H_cc| + E": above(self.h),
+            "|X|": above(self.x_norm),
+            "|y - y(0)|": above(self.r0),
+            "rho": below(self.rho),
+            "patterns in doubt": str(self.doubtful),
+        }
+        passed = sum(trial.certified for trial in self.trials)
+        first, last = self.trials[0].radius, self.trials[-1].radius
+        footer = f"{passed} of {len(self.trials)} radii from {first:.3g} to {last:.3g} certify"
+        return page(self._headline(), numbers, self.conditions, footer)
+
+    def _headline(self) -> str:
+        if self.certified:
+            return (
+                f"CERTIFIED: |y - y(t)|^2 <= {above(self.rate, 9)}^t |y - y(0)|^2 for all t, "
+                f"and no neuron moves farther than {above(self.radius, 4)}"
+            )
+        if self.width_needed is None:
+            return (
+                "NOT CERTIFIED, and more width does not help: the steps are too large for these data, "
+                "or lambda_min(H(0)) is not positive"
+            )
+        return f"NOT CERTIFIED at width {self.width}; it would take about {self.width_needed:.1e} neurons (an estimate)"
+
+
+def above(value: float | None, digits: int = 6) -> str:
+    """A number with so many digits, rounded up: what is printed claims no more than what was certified."""
+    return _decimal(value, digits, ROUND_CEILING)
+
+
+def below(value: float | None, digits: int = 6) -> str:
+    """A number with so many digits, rounded down."""
+    return _decimal(value, digits, ROUND_FLOOR)
+
+
+def _decimal(value: float | None, digits: int, rounding: str) -> str:
+    if value is None:
+        return "undefined"
+    if not math.isfinite(value):
+        return str(value)
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))):.{digits}g}"
+
+
+def page(headline: str, numbers: Mapping[str, str], conditions: tuple[Condition, ...], footer: str) -> str:
+    """The page of a certificate: the theorem in one sentence, the numbers, each condition with its margin.
+
+    Args:
+        headline: the answer. numbers: as shown, by what they mean. conditions: in the order of the proof. footer: last
+            line.
+    """
+    lines = [headline, "", *(f"  {meaning:<28}{shown}" for meaning, shown in numbers.items()), ""]
+    for condition in conditions:
+        margin = "not reached" if condition.margin is None else f"margin {_signed(condition.margin)}"
+        verdict = "holds" if condition.holds else "FAILS"
+        lines.append(f"  {verdict}  {condition.name:<16} {condition.inequality:<28} {margin}")
+    return "\n".join([*lines, "", f"  {footer}"])
+
+
+def _signed(margin: float) -> str:
+    shown = below(margin, 3)
+    return shown if shown.startswith("-") else f"+{shown}"

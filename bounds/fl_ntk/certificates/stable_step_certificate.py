@@ -1,0 +1,242 @@
+"""A certificate from any weights at any stable step, in the H^-1 norm or one between it and the Euclidean (X.12).
+
+As in certificate.py nothing is probable or asymptotic, the weights are the exact numbers their floats are, ties and
+ragged clients are allowed. What is new: the frozen kernel's round map is kept exactly, so that only the change of the
+kernel is bounded, in a norm |S^-1 r| in which that map contracts at any stable step (X.2, X.3).
+
+Theorem. Let n_ij count the neurons active on x_i and x_j at the start, D_ij and U_ij be as in certificate.py for a
+radius R > 0, and put
+  H_ij = G_ij (n_ij + (U_ij - D_ij) / 2) / m,  B_ij = |G_ij| (D_ij + U_ij) / (2m),  E = |B|_2,  E_c = max_c |B_cc|_2,
+  A = I - eta_l blockdiag H_cc,  a >= |A|_2,  M = I - (eta_g/N) H eta_l sum_{k<K} A^k.
+Let S be any invertible matrix, and
+  delta_0 = 0,  rho_k = |A^k S| + delta_k,  delta_{k+1} = a delta_k + eta_l E_c rho_k,
+  q = |S^-1 M S| + (eta_g eta_l/N) sum_{k<K} (E |S^-1| rho_k + |S^-1 H| delta_k),  z0 = |S^-1 (y - y(0))|,
+  need = (eta_l / sqrt m) z0 sum_{k<K} rho_k (|X| eta_g / (N (1 - q)) + max_c |X_c|).
+If q < 1 and need <= R, then for all t: |S^-1 (y - y(t))| <= q^t z0, and every u_r(t) and w_{k,c,r}(t) with k <= K
+stays within R of its start.
+
+Proof. (1) Step (1) of certificate.py shows for psi and b belonging to any positions within R that F_ij =
+G_ij sum_r psi_ri b_rj / m lies between G_ij (n_ij - D_ij) / m and G_ij (n_ij + U_ij) / m, in this order or the other.
+H_ij is the middle and B_ij half the distance, so |F - H| <= B entrywise, |F - H|_2 <= E, and |F_cc - H_cc|_2 <= E_c.
+(2) While positions are within R, a local step is r -> (A - eta_l Delta) r on the residuals of all clients stacked, with
+Delta block diagonal and |Delta|_2 <= E_c. So r^(k) = A^k r + d_k with d_0 = 0, d_{k+1} = A d_k - eta_l Delta_k r^(k),
+and by induction on k |d_k| <= delta_k |z| and |r^(k)| <= rho_k |z|, z = S^-1 r.
+(3) The server's move changes the residual by -(eta_g eta_l/N) sum_k F_k r^(k), the psi of F_k along that move and its b
+after k local steps. With F_k = H + Delta'_k this is r -> M r - (eta_g eta_l/N) sum_k (Delta'_k r^(k) + H d_k), hence
+|S^-1 r| shrinks by the factor q.
+(4) A round moves a server neuron by at most (eta_g eta_l / (N sqrt m)) |X| sum_k |r^(k)|, and k local steps move that
+of client c by at most (eta_l / sqrt m) |X_c| sum_{j<k} |r^(j)|.
+(5) Induction on (t, k) as in step (5) of certificate.py: the server has moved by at most the first part of need (with
+sum_{s<t} q^s < 1/(1-q) in it), and each local step adds to the second, so that all positions stay within R.
+
+Against the ledger: its X.12 is S = L with H = L L^T and H = H(0), E with max(D, U) in place of (D + U)/2 for the
+clients too, |A^k S| <= a^k sqrt(mu), |S^-1| = lam^-1/2, |S^-1 H| = sqrt(mu). The middle matrix is what matters most:
+neurons stuck at a kink straddle it, so D and U are alike, and E is nearly halved. The norm is a trade: |S| |S^-1| =
+(mu/lam)^(p/2) multiplies E, while for p < 1 the frozen map contracts more slowly, or not at all at p = 0 (X.5).
+
+Rounding: S is the float64 matrix V diag(nu^(p/2)) of H's eigenpairs, taken as it is; S^-1 and all products are balls.
+
+Source: beyond FL-NTK (ledger X.12).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from flint import arb, arb_mat
+from jaxtyping import Float
+
+from bounds.fl_ntk.certificates.certificate_record import Condition
+from bounds.fl_ntk.certificates.certificate_start import Start, checked, down, high, length, low, start, up, weighted
+from bounds.fl_ntk.certificates.stable_step_record import StableStepCertificate
+from bounds.fl_ntk.certificates.stable_step_scan import Candidate, positive, scan, trial_radii
+from ntkfl.balls import ball, ball_matrix, enclosure, precision
+from ntkfl.gram.counts import changes_within
+from ntkfl.gram.perron import nonnegative_norm
+from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
+from ntkfl.problem import Problem, Setup, Weights
+
+POWERS = (1.0, 0.5, 0.25)
+COARSE = 24  # radii of a quick look
+POWERS_OF_A = 16  # beyond so many local steps |A^k S| is bounded by a |A^(k-1) S|
+
+
+def stable_step_certificate(
+    problem: Problem,
+    setup: Setup,
+    weights: Weights,
+    radii: Float[np.ndarray, " k"] | None = None,
+    powers: tuple[float, ...] = POWERS,
+) -> StableStepCertificate:
+    """Whether the theorem of this module holds for this network, at the best of the radii and norms tried.
+
+    Radii and norms are chosen in float64; the choice, and where it fails the next best, is then judged in balls.
+
+    Args:
+        problem: scalar labels; rows of any norm. setup: its steps, local_steps and width are used.
+        weights: the start, hidden (width, d) and signs (width,) of +-1.
+        radii: trial radii; default 60, log-spaced from the movement needed if E were 0.
+        powers: p of the norms |H^(-p/2) r| to try, each in [0, 1]; 1 is the H^-1 norm.
+
+    Raises:
+        ValueError: as `a_priori_certificate`, or a power outside [0, 1].
+    Source: beyond FL-NTK (ledger X.12).
+    """
+    wrong = [p for p in powers if not 0 <= p <= 1]
+    if wrong or not powers:
+        raise ValueError(f"the powers are {powers}; give at least one, each in [0, 1]")
+    weights = checked(problem, setup, weights)
+    with precision():
+        given = start(problem, setup, weights)
+        chosen = np.asarray(radii, float) if radii is not None else trial_radii(problem, setup, given, powers)
+        chosen = np.unique(chosen)
+        losses, gains = changes_within(problem.x, weights.hidden, chosen)
+        found = None
+        for candidate in scan(problem, setup, given, chosen, losses, gains, powers):
+            here = np.flatnonzero(chosen == candidate.radius)[0]
+            judged = _judged(problem, setup, given, candidate, losses[here], gains[here], chosen)
+            found = found or judged
+            if judged.certified:
+                return judged
+        assert found is not None  # the scan gives at least one candidate
+        return found
+
+
+def expected(problem: Problem, setup: Setup, weights: Weights, powers: tuple[float, ...] = POWERS) -> Candidate:
+    """What float64 expects of `stable_step_certificate` on a coarse grid of radii: a quick look, no certificate.
+
+    Args:
+        problem: data with scalar labels. setup: width and steps. weights: hidden (m, d) and signs (m,).
+        powers: as of `stable_step_certificate`.
+    """
+    weights = checked(problem, setup, weights)
+    with precision():
+        given = start(problem, setup, weights)
+    radii = trial_radii(problem, setup, given, powers, COARSE)
+    return next(scan(problem, setup, given, radii, *changes_within(problem.x, weights.hidden, radii), powers))
+
+
+@dataclass(frozen=True, eq=False)
+class _Kernel:
+    """H and B at one radius, in balls, with their client blocks."""
+
+    h: arb_mat
+    blocks: arb_mat  # blockdiag H_cc
+    perturbation: arb
+    local_perturbation: arb
+
+
+def _kernel(problem: Problem, given: Start, losses: np.ndarray, gains: np.ndarray) -> _Kernel:
+    # Counts that rounding leaves in doubt widen both ends; all four are integers, so the halves are exact.
+    lower, upper = given.counts.at_least - losses, given.counts.at_most + gains
+    h = weighted(given.gram, (lower + upper) / 2, given.width)
+    change = weighted(given.gram_abs, (upper - lower) / 2, given.width)
+    of_client = [own.tolist() for own in problem.clients()]
+    blocks = arb_mat(problem.n, problem.n)
+    for own in of_client:
+        for i in own:
+            for j in own:
+                blocks[i, j] = h[i, j]
+    changes = [arb_mat([[change[i, j] for j in own] for i in own]) for own in of_client]
+    largest = reduce(arb.max, (nonnegative_norm(c).upper() for c in changes))
+    return _Kernel(h, blocks, nonnegative_norm(change).upper(), largest)
+
+
+def _judged(
+    problem: Problem,
+    setup: Setup,
+    given: Start,
+    candidate: Candidate,
+    losses: np.ndarray,
+    gains: np.ndarray,
+    radii: np.ndarray,
+) -> StableStepCertificate:
+    """Every number and condition at one radius and in one norm, in balls."""
+    kernel = _kernel(problem, given, losses, gains)
+    spectrum = enclosure(kernel.h)
+    root = norm_root(spectrum.value, candidate.power)
+    s = ball_matrix(root)
+    inverse = s.inv()
+    eta, share = ball(setup.eta_local), ball(setup.eta_global) * ball(setup.eta_local) / problem.n_clients
+    identity = arb_mat([[arb(int(i == j)) for j in range(problem.n)] for i in range(problem.n)])
+    a_matrix = identity - eta * kernel.blocks
+    a = norm(a_matrix)
+
+    reached, drifts, sizes, total, image, size = [], [arb(0)], [], arb_mat(problem.n, problem.n), s, arb(0)
+    for k in range(setup.local_steps):
+        size = norm(image) if k < POWERS_OF_A else a * size
+        sizes.append(size)
+        reached.append(size + drifts[k])
+        drifts.append(a * drifts[k] + eta * kernel.local_perturbation * reached[k])
+        total += image
+        image = a_matrix * image
+    frozen = norm(inverse * (s - share * (kernel.h * total)))
+    inverse_norm = norm(inverse)
+    of_patterns = kernel.perturbation * inverse_norm * sum(reached, arb(0))
+    of_drift = norm(inverse * kernel.h) * sum(drifts[:-1], arb(0))
+    rate = (frozen + share * (of_patterns + of_drift)).upper()
+
+    residual = arb_mat([[r] for r in given.residual])
+    z0 = length([row[0] for row in (inverse * residual).tolist()])
+    need = None
+    if rate < 1:
+        own_norm = reduce(arb.max, (_rows_norm(given.gram, own.tolist()) for own in problem.clients()))
+        reach = given.x_norm * ball(setup.eta_global) / (problem.n_clients * (1 - rate)) + own_norm
+        need = (eta / given.width.sqrt() * z0 * sum(reached, arb(0)) * reach).upper()
+    return StableStepCertificate(
+        radius=candidate.radius,
+        power=candidate.power,
+        perturbation=up(kernel.perturbation),
+        local_perturbation=up(kernel.local_perturbation),
+        frozen_rate=up(frozen),
+        rate=up(rate),
+        need=None if need is None else up(need),
+        norm=up(z0),
+        norm_bound=up(norm(s)),
+        r0=up(given.residual_norm),
+        lam=down(low(smallest_eigenvalue(spectrum))),
+        mu=up(high(largest_eigenvalue(spectrum))),
+        x_norm=up(given.x_norm),
+        width=setup.width,
+        doubtful=given.counts.doubtful,
+        conditions=_conditions(candidate.radius, frozen, rate, need),
+        radii=len(radii),
+        smallest_radius=float(radii[0]),
+        largest_radius=float(radii[-1]),
+        root=root,
+    )
+
+
+def _conditions(radius: float, frozen: arb, rate: arb, need: arb | None) -> tuple[Condition, ...]:
+    return (
+        Condition("stability", "|S^-1 M S| < 1", down(1 - frozen), bool(frozen < 1)),
+        Condition("contraction", "q < 1", down(1 - rate), bool(rate < 1)),
+        Condition(
+            "movement",
+            "need <= R",
+            None if need is None else down(ball(radius) - need),
+            need is not None and bool(need <= ball(radius)),
+        ),
+    )
+
+
+def norm_root(h: Float[np.ndarray, "n n"], power: float) -> Float[np.ndarray, "n n"]:
+    """S = V diag(nu^(p/2)) in float64, of the eigenpairs of a symmetric matrix; nu is kept away from 0 and below."""
+    values, vectors = np.linalg.eigh((h + h.T) / 2)
+    return vectors * positive(values) ** (power / 2)
+
+
+def norm(matrix: arb_mat) -> arb:
+    """Upper bound of the spectral norm of a matrix of balls, whose squares may be beyond float64."""
+    largest = max(float(abs(b).upper()) for row in matrix.tolist() for b in row)
+    scale = arb(2) ** int(np.frexp(largest)[1]) if np.isfinite(largest) else arb(1)
+    scaled = matrix * (1 / scale)
+    return (high(largest_eigenvalue(enclosure(scaled.transpose() * scaled))).max(arb(0)).sqrt() * scale).upper()
+
+
+def _rows_norm(gram: arb_mat, own: list[int]) -> arb:
+    """|X_c|, upper end."""
+    block = arb_mat([[gram[i, j] for j in own] for i in own])
+    return high(largest_eigenvalue(enclosure(block))).sqrt().upper()

@@ -1,0 +1,173 @@
+"""Where to look for a stable-step certificate: radii and norms tried in float64, no bound on anything.
+
+A choice made here costs time if it is bad, never soundness: what is chosen is judged in balls by
+stable_step_certificate.py, whose theorem gives the numbers their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from bounds.fl_ntk.certificates.certificate_start import Start
+from ntkfl.gram.error_free import row_norms
+from ntkfl.problem import Problem, Setup
+
+TRIAL_RADII = 60
+LEAST_CHANGE = 1e-6  # of the largest |G_ij|: the least E that the largest radius allows for
+LEAST_TOP, LEAST_RADIUS = 1e-12, 1e-14  # of the neurons' largest distance: what the ends of the radii do not go below
+SLACK = 1e-6  # what a choice must have to spare to be called certifiable: H differs a little from radius to radius
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A radius and a norm, with the q and need that float64 expects of them."""
+
+    radius: float
+    power: float
+    rate: float
+    need: float
+
+    @property
+    def promising(self) -> bool:
+        """Whether it should certify."""
+        return self.rate < 1 - SLACK and self.need <= (1 - SLACK) * self.radius
+
+
+def scan(
+    problem: Problem,
+    setup: Setup,
+    given: Start,
+    radii: np.ndarray,
+    losses: np.ndarray,
+    gains: np.ndarray,
+    powers: tuple[float, ...],
+) -> Iterator[Candidate]:
+    """The candidates worth judging, at most two: the promising one of least q, then the one of least need / R.
+
+    Args:
+        problem: data with scalar labels. setup: width and steps. given: the start, in balls. radii: R, (k,).
+        losses, gains: `changes_within` of these radii, (k, n, n). powers: of the norms that are tried.
+    """
+    frozen = [_frozen(problem, setup, given, power) for power in powers]
+    gram = _gram_abs(given)
+    changes = gram * (losses + gains) / (2 * setup.width)
+    norms = [(_top(change), max(_top(change[np.ix_(own, own)]) for own in problem.clients())) for change in changes]
+    found = [
+        f.candidate(float(radius), *norms_here)
+        for radius, norms_here in zip(radii, norms, strict=True)
+        for f in frozen
+    ]  # fmt: skip
+    promising = [c for c in found if c.promising]
+    ranked = [min(promising, key=lambda c: c.rate)] if promising else []
+    ranked.append(min(found, key=lambda c: (c.need / c.radius if c.rate < 1 else np.inf, c.rate)))
+    yield from dict.fromkeys(ranked)
+
+
+def trial_radii(
+    problem: Problem, setup: Setup, given: Start, powers: tuple[float, ...], count: int = TRIAL_RADII
+) -> np.ndarray:
+    """From the movement needed if E were 0 up to where E, about |G| #{|s| < R} / (2mn), leaves no contraction.
+
+    Args:
+        problem: data with scalar labels. setup: width and steps. given: the start, in balls. powers: of the norms that
+            are tried.
+        count: of the radii, in geometric progression.
+    """
+    frozen = [_frozen(problem, setup, given, power) for power in powers]
+    distances, gram = given.counts.distances[given.counts.distances > 0], _gram_abs(given)
+    needs = [c.need for c in (f.candidate(0.0, 0.0, 0.0) for f in frozen) if c.rate < 1]
+    size = float(distances.max()) if distances.size else 1000 * min(needs, default=0.0) or 1.0  # the weights' own
+    allowed = max(max(f.tolerance for f in frozen), LEAST_CHANGE * gram.max())
+    share = min(1.0, 4 * allowed / _top(gram))
+    top = max(float(np.quantile(distances, share)) if distances.size else size, LEAST_TOP * size)
+    bottom = 1.001 * min(needs, default=top / TRIAL_RADII)
+    return np.geomspace(min(max(bottom, LEAST_RADIUS * size), top / 1000), top, count)
+
+
+@dataclass(frozen=True)
+class _Frozen:
+    """What one norm gives with the patterns at the start."""
+
+    power: float
+    rate: float
+    sizes: tuple[float, ...]  # |A^k S|
+    contraction: float  # |A|
+    inverse_norm: float
+    inverse_kernel: float  # |S^-1 H|
+    norm: float  # z0
+    eta: float
+    share: float
+    server_reach: float  # |X| eta_g / N
+    client_reach: float
+    root_width: float
+
+    @property
+    def tolerance(self) -> float:
+        """About the largest E that leaves q < 1."""
+        return max(0.0, 1 - self.rate) / (self.share * self.inverse_norm * sum(self.sizes))
+
+    def candidate(self, radius: float, e: float, e_local: float) -> Candidate:
+        drift, reached, drifts = 0.0, 0.0, 0.0
+        for size in self.sizes:
+            here = size + drift
+            reached, drifts = reached + here, drifts + drift
+            drift = self.contraction * drift + self.eta * e_local * here
+        q = self.rate + self.share * (e * self.inverse_norm * reached + self.inverse_kernel * drifts)
+        reach = self.server_reach / (1 - q) + self.client_reach if q < 1 else np.inf
+        return Candidate(radius, self.power, q, self.eta / self.root_width * self.norm * reached * reach)
+
+
+def _frozen(problem: Problem, setup: Setup, given: Start, power: float) -> _Frozen:
+    gram = _floats(given.gram.tolist())
+    h = gram * (given.counts.at_least + given.counts.at_most) / (2 * setup.width)
+    same = problem.owner[:, None] == problem.owner
+    values, vectors = np.linalg.eigh(h)
+    values = positive(values)
+    s, inverse = vectors * values ** (power / 2), (vectors * values ** (-power / 2)).T
+    a = np.eye(problem.n) - setup.eta_local * h * same
+    image, total, sizes = s, np.zeros_like(s), []
+    for _ in range(setup.local_steps):
+        sizes.append(_norm(image))
+        total += image
+        image = a @ image
+    share = setup.eta_global * setup.eta_local / problem.n_clients
+    residual = np.array([float(r) for r in given.residual])
+    x_norm = float(given.x_norm)
+    return _Frozen(
+        power=power,
+        rate=_norm(inverse @ (s - share * (h @ total))),
+        sizes=tuple(sizes),
+        contraction=_norm(a),
+        inverse_norm=float(values[0] ** (-power / 2)),
+        inverse_kernel=float((values ** (1 - power / 2)).max()),
+        norm=float(row_norms((inverse @ residual)[None])[0]),
+        eta=setup.eta_local,
+        share=share,
+        server_reach=x_norm * setup.eta_global / problem.n_clients,
+        client_reach=max(_top(gram[np.ix_(own, own)]) ** 0.5 for own in problem.clients()),
+        root_width=setup.width**0.5,
+    )
+
+
+def positive(eigenvalues: np.ndarray) -> np.ndarray:
+    """The eigenvalues of H, ascending, kept away from 0 and below, so that their roots make an invertible S."""
+    return np.maximum(eigenvalues, 1e-12 * eigenvalues[-1] if eigenvalues[-1] > 0 else 1.0)
+
+
+def _gram_abs(given: Start) -> np.ndarray:
+    return np.abs(_floats(given.gram.tolist()))
+
+
+def _floats(rows: list) -> np.ndarray:
+    return np.array([[float(b) for b in row] for row in rows])
+
+
+def _norm(matrix: np.ndarray) -> float:
+    return float(np.linalg.norm(matrix, 2))
+
+
+def _top(symmetric: np.ndarray) -> float:
+    return float(np.linalg.eigvalsh(symmetric)[-1])

@@ -1,0 +1,147 @@
+"""Definition 3.2 and the sets Q_i, counted neuron by neuron in integers, ties included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.mutants import index_shifted, replaced, scaled
+from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
+from bounds.symbols import m
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+
+inner, both, local, outside, on, near = sp.symbols("g C C_local C_perp a A", real=True)
+
+
+@dataclass(frozen=True, eq=False)
+class GridNetwork:
+    """Samples, global weights and those of two clients, all of small integers: patterns are ties again and again.
+
+    Args:
+        x: (n, d). owner: (n,). u: (m, d). w: (2, m, d). sevenths: R is 7/10 of this: no neuron is at the distance R.
+    """
+
+    x: np.ndarray
+    owner: np.ndarray
+    u: np.ndarray
+    w: np.ndarray
+    sevenths: int = 1
+
+    @property
+    def radius(self) -> float:
+        """R."""
+        return 0.7 * self.sevenths
+
+    @cached_property
+    def active(self) -> np.ndarray:
+        """u_r.x_i >= 0, (n, m), in integers."""
+        return self.x @ self.u.T >= 0
+
+    @cached_property
+    def local_active(self) -> np.ndarray:
+        """The same under the weights of each sample's client."""
+        return np.einsum("id,imd->im", self.x, self.w[self.owner]) >= 0
+
+    @cached_property
+    def near(self) -> np.ndarray:
+        """-R |x_i| <= u_r.x_i < R |x_i|, (n, m), in integers: the squares are never equal, since 7^2 has no root 10."""
+        z = self.x @ self.u.T
+        return 100 * z**2 < (7 * self.sevenths) ** 2 * (self.x**2).sum(axis=1)[:, None]
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        return {"n": len(self.x), "width": len(self.u), "R": self.radius}
+
+
+@dataclass(frozen=True)
+class GridDraw:
+    """Six samples and 64 neurons with entries from -3 to 3, in three dimensions."""
+
+    trials: int = 20
+    required: int = 5
+    n: int = 6
+    width: int = 64
+    name: str = "integers from -3 to 3"
+
+    def case(self, seed: int) -> GridNetwork:
+        """The network of one seed."""
+        rng = np.random.default_rng([seed, 7])
+        x = rng.integers(-3, 4, (self.n, 3))
+        x[~x.any(axis=1), 0] = 1
+        u, w = rng.integers(-3, 4, (self.width, 3)), rng.integers(-3, 4, (2, self.width, 3))
+        return GridNetwork(x, np.arange(self.n) % 2, u, w, 1 + seed % 3)
+
+    def strategy(self) -> SearchStrategy[GridNetwork]:
+        """Fewer or more samples and neurons."""
+        return st.builds(
+            lambda n, width, seed: GridDraw(n=n, width=width).case(seed),
+            st.integers(2, 6),
+            st.integers(1, 64),
+            st.integers(0, 2**16),
+        )
+
+
+def _constants(case: GridNetwork) -> dict:
+    ours, theirs, near_ = (part.astype(np.int64) for part in (case.active, case.local_active, case.near))
+    return {
+        inner: (case.x @ case.x.T).astype(float),
+        both: (ours @ ours.T).astype(float),
+        local: (ours @ theirs.T).astype(float),
+        outside: ((ours * near_) @ theirs.T).astype(float),
+        m: len(case.u),
+    }
+
+
+def _measure(case: GridNetwork) -> tuple[Estimate, ...]:
+    x, u, w = (np.asarray(part, float) for part in (case.x, case.u, case.w))
+    safe, estimated = gram.safe_neurons(x, u, case.radius), gram.finite_estimate(x, u)
+    plain = np.array([gram.finite(x, u), gram.finite(x, u, z=x), gram.jacobian_gram(x, u, u), estimated.value])
+    return (
+        _rounded(plain, estimated.error),
+        _rounded(gram.local_gram(x, case.owner, u, w)),
+        _rounded(gram.local_gram(x, case.owner, u, w, ~safe)),
+    )
+
+
+def _rounded(value: np.ndarray, more: np.ndarray | float = 0.0) -> Estimate:
+    """Quotients of integers, with two roundings."""
+    return Estimate(value, more + 2 * np.finfo(float).eps * np.abs(value), "rounding bound")
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/counts",
+        title="H, H(t,k) and H(t,k)^perp by counting neurons, ties included",
+        kind=Kind.EQUALITY,
+        source=Source(
+            FL_NTK,
+            "Definition 3.2, Eqs (3) and (4), and the definition of Q_i",
+            note="the indicators are those of u_r.x_i >= 0, so that a neuron at its kink is active, and Q_i leaves out "
+            "-R |x_i| <= u_r.x_i < R |x_i|. On networks of small integers both are decided in integers",
+        ),
+        forms={Form.STATED: Claim((inner * both / m, inner * local / m, inner * outside / m))},
+        constants=_constants,
+        measure=_measure,
+        symbols={
+            inner: "x_i.x_j",
+            both: "neurons active on both samples",
+            local: "neurons active on i under u(t) and on j under the weights of its client",
+            outside: "those of them outside Q_i",
+        },
+        says_left="from the library's functions: entries of H, of H(t,k), and of H(t,k) over the neurons outside Q_i",
+        draws=lambda options: (GridDraw(options.trials or 20),),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            index_shifted(m, 1),
+            replaced(local, both, "global patterns on both sides", Change.INDEX),
+            replaced(outside, local, "over all neurons", Change.FACTOR),
+        ),
+    ),
+)

@@ -1,0 +1,64 @@
+"""A ladder whose every network has H(0) = H_inf exactly: what is left of a remainder there is no matter of width."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from flint import arb
+
+from bounds.federated_run import FederatedRun, federated_run
+from bounds.fl_ntk.terms.error_term import printed_map, remainders
+from ntkfl.algorithm1.reference import BALL
+from ntkfl.balls import ball, enclosure, precision
+from ntkfl.estimate import Estimate, Rigour
+from ntkfl.problem import Problem, Setup, Weights
+
+
+class CircleLadder:
+    """Three points on the circle, neurons evenly spread over it, width 64 to 512: K = 3, eta_l = .4, two rounds.
+
+    The angles between the points are multiples of 45 degrees, so that the share of neurons active on two of them is
+    that of the limit, and no neuron is nearer to a kink than it moves: only the rounding of the points is left.
+    """
+
+    widths = (64, 128, 256, 512)
+
+    @cached_property
+    def runs(self) -> list[FederatedRun]:
+        """One run a width, in balls."""
+        return [self._run(width) for width in self.widths]
+
+    def _run(self, width: int) -> FederatedRun:
+        turn = 2 * np.pi * (np.arange(width) + 0.5) / width
+        hidden = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+        signs = np.where(np.arange(width) % 2, 1.0, -1.0)
+        at = np.pi / 4 * np.array([0, 1, 3])
+        x = np.stack([np.cos(at), np.sin(at)], axis=1)
+        weights = Weights(hidden, signs)
+        residual = 1e-3 * np.array([1.0, 0.5, -0.5])
+        problem = Problem(x, weights.outputs(x) + residual, np.array([0, 1, 0]), name="three points on the circle")
+        setup = Setup(width, eta_local=0.4, local_steps=3, rounds=2)
+        return federated_run(problem, setup, weights).with_arithmetic(BALL)
+
+    @cached_property
+    def remainders(self) -> Estimate:
+        """|xi(0)| at each width, xi of I - rho H_inf."""
+        found = [remainders(run, printed_map(run))[0] for run in self.runs]
+        norms, errors = (np.array([np.linalg.norm(getattr(xi, part)) for xi in found]) for part in ("value", "error"))
+        return Estimate(norms, errors + 1e-15 * norms, "ball", Rigour.ENCLOSED)
+
+    @cached_property
+    def rate(self) -> Estimate:
+        """The slope of log |xi(0)| against log m, by least squares, as a ball."""
+        with precision():
+            logs = [ball(float(width)).log() for width in self.widths]
+            values = zip(self.remainders.value, self.remainders.error, strict=True)
+            heights = [ball(float(value), float(error)).log() for value, error in values]
+            off = [a - sum(logs, arb(0)) / len(logs) for a in logs]
+            products = [a * height for a, height in zip(off, heights, strict=True)]
+            return enclosure(sum(products, arb(0)) / sum((a * a for a in off), arb(0)))
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"problem": "three points on the circle, even neurons", "K": 3, "widths": list(self.widths)}

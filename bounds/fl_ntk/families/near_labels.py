@@ -1,0 +1,96 @@
+"""Labels so near the network's outputs that no pattern flips: a small finite network in its kernel regime, in balls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis.strategies import SearchStrategy
+
+from bounds.federated_run import FederatedRun, federated_run
+from ntkfl import gram
+from ntkfl.algorithm1.reference import BALL
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem, Setup, Weights
+
+
+def near_run(x: np.ndarray, direction: np.ndarray, owner: np.ndarray, weights: Weights, setup: Setup) -> FederatedRun:
+    """The run whose residual at the start is 1e-6 in this direction, in balls.
+
+    Args:
+        x: samples, (n, d). direction: of the residual y - y(0), (n,). owner: (n,). weights: at the start. setup: sizes
+            and steps.
+    """
+    outputs = weights.outputs(x)
+    problem = Problem(x, outputs + 1e-6 * direction / np.linalg.norm(direction), owner, name="labels near the outputs")
+    return federated_run(problem, setup, weights).with_arithmetic(BALL)
+
+
+def unit_points(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Random unit rows.
+
+    Args:
+        rng: draws them. n: rows. d: columns.
+    """
+    x = rng.normal(size=(n, d))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class NearLabelDraw:
+    """Four points, one or two clients, one to three local steps at a share of the step that surely contracts.
+
+    Every third residual is the bottom eigenvector of H(0), which contracts the slowest.
+    """
+
+    name: str = "labels near the outputs"
+    trials: int = 20
+    required: int = 5
+
+    def case(self, seed: int) -> FederatedRun:
+        """The run of one seed."""
+        rng = np.random.default_rng([seed, 5])
+        n, d, width, steps, clients = 4, 6, 32, 1 + seed // 2 % 3, 1 + seed % 2
+        x, weights = unit_points(rng, n, d), draw(width, d, seed)
+        values, vectors = np.linalg.eigh(gram.finite(x, weights.hidden))
+        direction = vectors[:, 0] if seed % 3 == 0 else rng.normal(size=n)
+        limit = values[0] / (values[-1] ** 2 * steps)
+        setup = Setup(
+            width=width,
+            eta_local=float(rng.uniform(0.1, 0.7) * limit),
+            local_steps=steps,
+            rounds=3,
+            seed=seed,
+        )
+        return near_run(x, direction, np.arange(n) % clients, weights, setup)
+
+    def strategy(self) -> SearchStrategy[FederatedRun]:
+        """Small runs in balls, on any data, network and steps."""
+        from bounds.federated_run import federated_runs
+
+        return federated_runs(rounds=(1, 4), in_balls=True)
+
+
+def overshooting_client() -> FederatedRun:
+    """One client, eta_l = 3/|H(0)| and the residual along the top eigenvector: every local step doubles it."""
+    x, weights = unit_points(np.random.default_rng(0), 4, 6), draw(32, 6, 0)
+    values, vectors = np.linalg.eigh(gram.finite(x, weights.hidden))
+    setup = Setup(width=32, eta_local=3 / float(values[-1]), local_steps=3, rounds=1)
+    return near_run(x, vectors[:, -1], np.zeros(4, int), weights, setup)
+
+
+def growing_round() -> FederatedRun:
+    """Twenty stable local steps, eta_l q < 2 on every client and eta_g = 1/2: the residual grows in the first round.
+
+    The round map M is not symmetric: its spectral radius is below 1, its norm above. The residual is the direction
+    that M stretches the most.
+    """
+    n, d, width, steps, clients = 6, 2, 64, 20, 2
+    x, weights, owner = unit_points(np.random.default_rng(112), n, d), draw(width, d, 112), np.arange(n) % clients
+    h = gram.finite(x, weights.hidden)
+    blocks = h * (owner[:, None] == owner)
+    eta_local = 1 / float(np.linalg.eigvalsh(blocks)[-1])
+    response = eta_local * sum(np.linalg.matrix_power(np.eye(n) - eta_local * blocks, k) for k in range(steps))
+    stretched = np.linalg.svd(np.eye(n) - 0.5 / clients * h @ response)[2][0]
+    setup = Setup(width=width, eta_local=eta_local, eta_global=0.5, local_steps=steps, rounds=1)
+    return near_run(x, stretched, owner, weights, setup)

@@ -1,0 +1,61 @@
+"""One sample: the only data on which appendix C's bounds are near enough to the truth for their powers to show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from hypothesis.strategies import SearchStrategy
+
+from bounds.federated_run import FederatedRun, federated_run, federated_runs
+from ntkfl.algorithm1.reference import BALL
+from ntkfl.problem import Problem, Setup
+
+
+def one_point_run(setup: Setup, *, label: float = 1.0, length: float = 1.0) -> FederatedRun:
+    """A Gaussian network on the single sample (length, 0), one client, in balls: H_inf = length^2 / 2.
+
+    Args:
+        setup: sizes, steps and seed. label: y. length: of the sample.
+    """
+    problem = Problem(length * np.eye(2)[:1], np.array([label]), name="one point")
+    run = federated_run(problem, setup)
+    return run.with_arithmetic(BALL, bits=128 + 8 * setup.rounds * setup.local_steps)
+
+
+@dataclass(frozen=True)
+class OnePointDraw:
+    """One unit sample, Gaussian networks; odd seeds take two local steps of half the size."""
+
+    name: str
+    setup: Setup
+    label: float = 1.0
+    trials: int = 10
+    required: int = 5
+
+    def case(self, seed: int) -> FederatedRun:
+        """The run of one seed."""
+        steps = 1 + seed % 2
+        setup = replace(self.setup, seed=seed, local_steps=steps, eta_local=self.setup.eta_local / steps)
+        return one_point_run(setup, label=self.label)
+
+    def strategy(self) -> SearchStrategy[FederatedRun]:
+        """Runs in balls on one point with any label, network and steps, of up to 256 rounds."""
+        return federated_runs(n=(1, 1), clients=(1, 1), rounds=(1, 256), in_balls=True)
+
+
+def quick(width: int, label: float = 1.0) -> OnePointDraw:
+    """Two rounds, the first of which removes most of the residual: what flips, flips at once."""
+    setup = Setup(width, eta_local=1.8, local_steps=1, rounds=2)
+    return OnePointDraw(f"one point, width {width}, y = {label:g}", setup, label)
+
+
+def at_most_half(width: int) -> OnePointDraw:
+    """Eight rounds at eta_l K = 1/2 = lambda: the printed step lambda/(n^2 K kappa), its O-constant taken as 1."""
+    setup = Setup(width, eta_local=0.5 * (1 - 1e-6), local_steps=1, rounds=8)
+    return OnePointDraw(f"one point, width {width}, the printed step", setup)
+
+
+def gradual() -> OnePointDraw:
+    """Twenty-four rounds at a quarter of the largest eigenvalue: patterns flip while there is residual left."""
+    return OnePointDraw("one point, small steps", Setup(512, eta_local=0.5, local_steps=1, rounds=24))

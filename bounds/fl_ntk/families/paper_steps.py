@@ -1,0 +1,171 @@
+"""The premise of theorem B.3's proof, met by runs one can make: its steps, its radius R, and what is random in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.cases.run_values import run_values
+from bounds.federated_run import FederatedRun, federated_run
+from bounds.fl_ntk.families.aligned import AlignedDraw
+from bounds.fl_ntk.families.near_labels import unit_points
+from bounds.formula import evaluate
+from bounds.statement import Hypothesis
+from bounds.symbols import K, kappa, lam, n
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem, Setup, Weights
+
+PAPER_STEP = lam / (1000 * kappa * n**2 * K)  # the largest eta_l, and eta_g eta_l, of the proof
+
+
+def spectrum(case: FederatedRun) -> dict:
+    """lambda, kappa of H(0), certified, with n and K: the symbols that the paper's limits are written in."""
+    return run_values(case, lam, kappa, n, K)
+
+
+def radius(case: FederatedRun) -> float:
+    """R = lambda/(1000 n), the largest that the proof admits, rounded down."""
+    return float(case.smallest_eigenvalue.lo) / (1000 * case.problem.n) * (1 - 1e-12)
+
+
+def step_margin(limit, case: FederatedRun) -> Estimate:
+    """How far eta_l and eta_g eta_l stay below a limit, relative to it, (2,)."""
+    setup = case.setup
+    largest = float(evaluate(limit, spectrum(case)).lo)
+    shares = np.array([setup.eta_local, setup.eta_local * setup.eta_global]) / largest
+    return Estimate(1 - shares, 1e-14 * shares, "rounding bound")
+
+
+SMALL_AS_PRINTED = Hypothesis(
+    "steps-of-the-proof",
+    "eta_l and eta_g eta_l at most lambda/(1000 kappa n^2 K)",
+    lambda case: step_margin(PAPER_STEP, case),
+    eased_by=("eta_local",),
+)
+
+
+def _room(case: FederatedRun) -> Estimate:
+    moved = [case.observed(name) for name in ("movement", "local_movement")]
+    return Estimate.exact(radius(case) - max(float(m.hi.max()) for m in moved))
+
+
+WITHIN_RADIUS = Hypothesis(
+    "within-R",
+    "no weight vector, global or local, is further than R = lambda/(1000 n) from where it began",
+    _room,
+)
+
+
+@lru_cache(maxsize=4)
+def _crowding(case: FederatedRun) -> np.ndarray:
+    """4 m R - #{r: |w_r.x_i| < R}, the least over i, and 2 n R - |x_i.x_j max(D_ij, U_ij)|_F / m."""
+    x, hidden, reach = case.problem.x, case.weights.hidden, radius(case)
+    z, m = x @ hidden.T, case.setup.width
+    band = reach * np.linalg.norm(x, axis=1, keepdims=True) + 1e-12 * (1 + np.abs(hidden).max())
+    on, sure, maybe = ((z >= limit).astype(float) for limit in (0.0, band, -band))
+    both = on @ on.T
+    moved = np.maximum(both - sure @ sure.T, maybe @ maybe.T - both) / m
+    change = np.linalg.norm(np.abs(x @ x.T) * moved) * (1 + 1e-12)
+    crowd = (np.abs(z) < band).sum(axis=1).max()
+    return np.array([4 * m * reach - crowd, 2 * case.problem.n * reach - change])
+
+
+EVENTS = Hypothesis(
+    "likely-counts",
+    "the two events that the proof calls likely: at most 4 m R neurons within R of each kink (10), and no weights "
+    "within R of the first ones change H(0) by more than 2 n R (B.11)",
+    lambda case: Estimate.exact(_crowding(case)),
+)
+
+
+def paper_run(
+    x: np.ndarray, owner: np.ndarray, weights: Weights, setup: Setup, share: float, direction: np.ndarray | None
+) -> FederatedRun:
+    """The run of four rounds with eta_l = share lambda/(kappa n^2 K), whose residual has length 1.
+
+    Args:
+        x: samples, (n, d). owner: (n,). weights: at the start. setup: its eta_local and rounds are replaced. share: of
+            the step.
+        direction: of y - y(0), (n,); None: the bottom eigenvector of H(0), which contracts the slowest.
+    """
+    values, vectors = np.linalg.eigh(gram.finite(x, weights.hidden))
+    chosen = vectors[:, 0] if direction is None else direction
+    outputs = weights.outputs(x)
+    problem = Problem(x, outputs + chosen / np.linalg.norm(chosen), owner, name=f"{len(x)} points, steps of the proof")
+    limit = values[0] ** 2 / (values[-1] * len(x) ** 2 * setup.local_steps)
+    steps = replace(setup, eta_local=float(share * limit), rounds=4)
+    return federated_run(problem, steps, weights)
+
+
+@dataclass(frozen=True)
+class PaperStepDraw:
+    """Four points, 16384 neurons, steps at a share of what the proof of theorem B.3 allows, or Lemma 6.2, four rounds.
+
+    R is so small that a sample has a neuron or none within R of its kink. Every other residual is the bottom
+    eigenvector of H(0), which contracts the slowest; every third server step is 1/8.
+    """
+
+    name: str = "steps of the proof"
+    of_the_lemma: bool = False  # eta_l up to 1/(400 kappa K n^2), with no lambda in it
+    width: int = 16384
+    trials: int = 12
+    required: int = 5
+
+    def case(self, seed: int) -> FederatedRun:
+        """The run of one seed: two clients, one or two local steps."""
+        rng = np.random.default_rng([seed, 6])
+        x, weights = unit_points(rng, 4, 6), draw(self.width, 6, seed)
+        setup = Setup(
+            self.width, eta_global=1.0 if seed % 3 else 0.125, local_steps=1 + seed // 2 % 2, rounds=4, seed=seed
+        )
+        direction = rng.normal(size=4) if seed % 2 else None
+        share = float(rng.uniform(0.2, 0.99)) / 1000
+        if self.of_the_lemma:
+            share *= 2.5 / float(np.linalg.eigvalsh(gram.finite(x, weights.hidden))[0])
+        return paper_run(x, np.arange(4) % 2, weights, setup, share, direction)
+
+    def strategy(self) -> SearchStrategy[FederatedRun]:
+        """Such runs with 1 to 4 points, any labels, narrow and wide networks, steps up to the limit."""
+
+        def run(
+            size: int, features: int, width: int, steps: int, clients: int, share: float, server: float, seed: int
+        ) -> FederatedRun:
+            rng = np.random.default_rng(seed)
+            x, weights = unit_points(rng, size, features), draw(width, features, seed)
+            setup = Setup(width, eta_global=server, local_steps=steps, rounds=4, seed=seed)
+            direction = rng.normal(size=size) if seed % 2 else None
+            return paper_run(x, np.arange(size) % min(clients, size), weights, setup, share / 1000, direction)
+
+        counts = [st.integers(1, 4), st.integers(2, 6), st.sampled_from([16, 256, 4096]), st.integers(1, 3)]
+        shares = [st.integers(1, 3), st.floats(0.01, 0.99), st.floats(0.05, 1.0), st.integers(0, 2**16)]
+        return st.builds(run, *counts, *shares)
+
+
+def long_row_in_the_premise() -> FederatedRun:
+    """One row of norm 40 at eta_l = .0024: below lambda/1000 and 1/400, and beyond 2/lambda, because lambda is 1600."""
+    problem = Problem(np.array([[40.0]]), np.array([1e-3]), name="one row of norm 40")
+    setup = Setup(2, eta_local=0.0024, local_steps=1, rounds=1)
+    return federated_run(problem, setup, Weights(np.full((2, 1), 100.0), np.array([1.0, -1.0])))
+
+
+def overshooting_steps() -> FederatedRun:
+    """One point, lambda = 1, and sixteen local steps at eta_l = 3: each of them doubles the residual."""
+    return AlignedDraw(eta_local=3.0, rounds=1, residual=1e-10).single_point(local_steps=16)
+
+
+def overshooting_server_in_the_premise() -> FederatedRun:
+    """One point, lambda = 1, a client's step of 1/500 and a server's of 2000."""
+    return AlignedDraw(eta_local=0.002, eta_global=2000.0, rounds=1, residual=1e-4).single_point(local_steps=1)
+
+
+def lone_neuron_far_from_its_label(label: float = 1e5) -> FederatedRun:
+    """One neuron with a = -1 and a label it cannot reach: the first step turns it off, and nothing moves any more."""
+    problem = Problem(np.array([[1.0]]), np.array([label]), name="one neuron, a = -1")
+    setup = Setup(1, eta_local=9e-4, local_steps=1, rounds=3)
+    return federated_run(problem, setup, Weights(np.array([[1.0]]), np.array([-1.0])))

@@ -1,0 +1,21 @@
+"""Runs at steps so small that the bounds on a round's progress apply: eta_l n K <= 1.2564."""
+
+from __future__ import annotations
+
+from bounds.federated_run import FederatedDraw, federated_draws
+from bounds.fl_ntk.families.aligned import AlignedDraw
+from bounds.options import Options
+
+
+def small_step_runs(options: Options) -> tuple[FederatedDraw, ...]:
+    """Default families at eta_l = .03; on the user's data eta_l n K <= 1.2, unless the user chose a step."""
+    if options.data is None:
+        return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03)
+    size = federated_draws(options)[0].problem(options.seed).n
+    step = min(0.03, 1.2 / (size * (options.local_steps or 2)))
+    return federated_draws(options, label=f"eta_l={step:.2g}", movements=True, eta_local=step)
+
+
+def small_step_draws(options: Options) -> tuple:
+    """These runs, and without the user's data the family that makes the bounds sharp."""
+    return small_step_runs(options) + ((AlignedDraw(),) if options.data is None else ())

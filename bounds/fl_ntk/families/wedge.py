@@ -1,0 +1,69 @@
+"""Two points at a small angle: the neurons whose kink lies between them must separate the labels, and move far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.federated_run import FederatedRun, federated_run
+from ntkfl.problem import Problem, Setup, Weights
+
+
+def wedge(angle: float, width: int, rounds: int) -> FederatedRun:
+    """Two points at `angle`, neurons evenly spread over the circle: lambda_min(H(0)) is about angle / (2 pi).
+
+    Args:
+        angle: between the points, in radians. width: m. rounds: T.
+    """
+    turn = 2 * np.pi * (np.arange(width) + 0.5) / width
+    hidden = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    setup = Setup(
+        width, eta_local=0.01, eta_global=60.0, local_steps=1, rounds=rounds
+    )  # K = 1: only the product counts
+    return _run(angle, hidden, setup, f"wedge(angle={angle:g})")
+
+
+def one_neuron_wedge() -> FederatedRun:
+    """Half of 256 neurons active on both points, half on neither, and one on the first alone: lambda is about 1/512.
+
+    Small enough to be run in balls. The residual lies along the bottom eigenvector, so the lone neuron alone must
+    remove it: it moves by r_0 / (sqrt 2 sqrt m lambda), most of it within 440 rounds at eta_l eta_g = 1.8.
+    """
+    width = 256
+    hidden = np.zeros((width, 2))
+    hidden[:, 0] = np.where(np.arange(width) % 2, 1.0, -1.0)
+    hidden[0] = 0.0, 1.0
+    setup = Setup(width, eta_local=0.018, eta_global=100.0, local_steps=1, rounds=440)
+    return _run(0.02, hidden, setup, "one neuron in the wedge")
+
+
+def _run(angle: float, hidden: np.ndarray, setup: Setup, name: str) -> FederatedRun:
+    """Residual (1, -1)/sqrt 2 times 1e-4, too small for any pattern to flip: the movement is the linearised one's."""
+    x = np.array([[np.cos(side * angle / 2), np.sin(side * angle / 2)] for side in (1, -1)])
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    weights = Weights(hidden, np.where(np.arange(len(hidden)) % 4 < 2, 1.0, -1.0))
+    problem = Problem(x, weights.outputs(x) + 1e-4 * np.array([1.0, -1.0]) / np.sqrt(2), name=name)
+    return federated_run(problem, setup, weights)
+
+
+@dataclass(frozen=True)
+class WedgeDraw:
+    """Wedges of angle .3 down to .03, 600 rounds each: as many compiled lengths as one."""
+
+    name: str = "wedges"
+    trials: int = 8
+    required: int = 5
+
+    def case(self, seed: int) -> FederatedRun:
+        """The wedge of one seed; the angles repeat every eight seeds."""
+        angle = float(np.geomspace(0.3, 0.03, 8)[seed % 8])
+        return wedge(angle, 512, rounds=600)
+
+    def strategy(self) -> SearchStrategy[FederatedRun]:
+        """Wedges of any angle, few neurons and few rounds: a search makes them anew hundreds of times."""
+        from bounds.part_strategies import log_uniform, sizes
+
+        return st.builds(wedge, log_uniform(1e-3, 1), sizes(4, 128), st.integers(1, 40))

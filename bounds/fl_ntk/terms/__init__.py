@@ -1,0 +1,1 @@
+"""Quantities of FL-NTK's proofs that several statements measure."""

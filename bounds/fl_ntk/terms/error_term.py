@@ -1,0 +1,70 @@
+"""The recursion of appendix C: what a round and what t rounds leave over the linear map I - rho H_inf."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bounds.federated_run import FederatedRun, distance
+from bounds.fl_ntk.terms.limit_kernel import limit_kernel
+from ntkfl.balls import ball, ball_matrix, enclosure, precision
+from ntkfl.estimate import Estimate, Rigour
+
+EPS = np.finfo(float).eps
+
+
+def printed_powers(case: FederatedRun, vector: np.ndarray) -> Estimate:
+    """(I - rho H_inf)^t vector for t = 0..T, (T+1, n), in balls around the floats of H_inf and rho.
+
+    How far these floats are from H_inf and rho is added at the end: a change F of the map changes its t-th power by at
+    most t |F| g^(t-1), g >= 1 a bound on the norms of both maps. Balls with radii would overestimate it by far more.
+    """
+    h, rho = limit_kernel(case).matrix, case.rho
+    deviation = float(rho.hi) * np.linalg.norm(h.error) + float(rho.error) * np.linalg.norm(h.value)
+    largest = float(limit_kernel(case).largest.hi)
+    growth = max(1.0, float(rho.hi) * largest * (1 + 1e-12) - 1 + 1e-12)
+    with precision():
+        scaled = ball_matrix(h.value) * ball(float(rho.value))
+        left, columns = ball_matrix(vector[:, None]), []
+        for _ in case.rounds:
+            columns.append(enclosure(left))
+            left = left - scaled * left
+    carried = case.rounds * deviation * growth**case.rounds * np.linalg.norm(vector) * (1 + 1e-9)
+    value, error = (np.array([getattr(c, part).ravel() for c in columns]) for part in ("value", "error"))
+    return Estimate(value, error + carried[:, None], "ball", Rigour.ENCLOSED)
+
+
+def error_norms(case: FederatedRun) -> Estimate:
+    """|e(t)|, t = 0..T, with e(t) = y(t) - y + (I - rho H_inf)^t y."""
+    outputs, powers = case.observed("outputs"), printed_powers(case, case.problem.y)
+    rounding = 2 * EPS * np.abs(powers.value) + 2 * EPS * np.abs(case.problem.y)
+    return distance(
+        Estimate(outputs.value + powers.value, outputs.error + powers.error + rounding, outputs.method, outputs.rigour),
+        case.problem.y,
+    )
+
+
+def remainders(case: FederatedRun, round_map: Estimate) -> Estimate:
+    """xi(t) = (y(t+1) - y) - A (y(t) - y), t = 0..T-1, (T, n), for a linear map A of one round, (n, n)."""
+    outputs, y = case.observed("outputs"), case.problem.y
+    off, size = outputs.value - y, np.abs(outputs.value) + np.abs(y)
+    value = off[1:] - off[:-1] @ round_map.value.T
+    entries = np.abs(round_map.value) + round_map.error
+    error = outputs.error[1:] + 2 * EPS * size[1:] + (outputs.error[:-1] + (len(y) + 4) * EPS * size[:-1]) @ entries.T
+    return Estimate(value, error + np.abs(off[:-1]) @ round_map.error.T, outputs.method, outputs.rigour)
+
+
+def printed_map(case: FederatedRun) -> Estimate:
+    """I - rho H_inf, (n, n)."""
+    h, rho = limit_kernel(case).matrix, case.rho
+    value = np.eye(case.problem.n) - float(rho.value) * h.value
+    return Estimate(
+        value, float(rho.hi) * h.error + (float(rho.error) + 4 * EPS) * np.abs(h.value) + EPS, "rounding bound"
+    )
+
+
+def remainder_ratio(case: FederatedRun) -> Estimate:
+    """max_t |xi(t)| / |y - y(t)|, xi of the map I - rho H_inf: the factor that Eq (18) bounds."""
+    xi, r = remainders(case, printed_map(case)), case.observed("residual_norm")[:-1]
+    size, error = np.linalg.norm(xi.value, axis=1), np.linalg.norm(xi.error, axis=1)
+    low, high = (size - error) * (1 - 1e-12) / r.hi, (size + error) * (1 + 1e-12) / r.lo
+    return Estimate.between(max(low.max(), 0.0), high.max(), xi.method, xi.rigour)

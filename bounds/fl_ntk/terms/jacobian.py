@@ -1,0 +1,59 @@
+"""J(k,t): the gradients of the outputs in the weights, each sample's at its own client after k local steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bounds.cases.snapshot import snapshot
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.cases.weight_path import WeightPath, WeightRound
+from ntkfl import gram
+from ntkfl.algorithm1.reference import BALL
+from ntkfl.balls import precision
+from ntkfl.estimate import Estimate
+
+
+def jacobian(path: WeightPath, active: np.ndarray) -> np.ndarray:
+    """a_r x_i 1{active} / sqrt m as balls, (m d, n), for activation patterns (n, m)."""
+    columns = path.signs[:, None, None] * path.x.T[None] * active.T[:, None, :] / path.root_m
+    return columns.reshape(-1, len(path.x))
+
+
+def all_jacobians(path: WeightPath, round_: WeightRound) -> list[np.ndarray]:
+    """J(k,t) of one round, k = 0..K-1."""
+    return [jacobian(path, active) for active in round_.active[:-1]]
+
+
+def jacobian_changes(case: FederatedRun) -> Estimate:
+    """|J(k,t) - J(0,0)|_F: in balls every round and k, (T K,); otherwise the middle round, (K,)."""
+    return _changes_in_balls(case) if case.arithmetic is BALL else _changes_at_snapshot(case)
+
+
+def _changes_in_balls(case: FederatedRun) -> Estimate:
+    changed = case.observed("local_flips").value[:, :-1].reshape(-1, case.problem.n)
+    with precision(case.bits):
+        x, counts, width = (BALL.convert(v) for v in (case.problem.x, changed, np.array(case.setup.width)))
+        return BALL.estimate(BALL.root(counts @ (x * x).sum(axis=1) / width))
+
+
+def _changes_at_snapshot(case: FederatedRun) -> Estimate:
+    x, start = case.problem.x, gram.activations(case.problem.x, case.weights.hidden)
+    squares, uncertain = (x**2).sum(axis=1), gram.doubtful(x, case.weights.hidden)
+    sums, doubts = [], []
+    inside = snapshot(case)
+    for active, doubtful in zip(inside.local_active, inside.local_doubtful, strict=True):
+        sums.append(squares @ (active != start).sum(axis=1).astype(float) / case.setup.width)
+        doubts.append(squares @ (doubtful + uncertain) / case.setup.width + 1e-13 * sums[-1])
+    low, high = np.maximum(np.array(sums) - doubts, 0), np.array(sums) + doubts
+    return Estimate.between(np.sqrt(low), np.sqrt(high), "counts, rounding bound")
+
+
+def farthest(case: FederatedRun) -> Estimate:
+    """R: how far any weight vector, global or local, was from its start in any round."""
+    moves = [case.observed(name) for name in ("movement", "local_movement")]
+    return Estimate.between(
+        max(float(move.lo.max()) for move in moves),
+        max(float(move.hi.max()) for move in moves),
+        moves[0].method,
+        max(e.rigour for e in moves),
+    )

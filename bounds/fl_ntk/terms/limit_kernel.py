@@ -1,0 +1,72 @@
+"""The kernel at infinite width of a run's data, H_inf, which appendix C takes lambda and kappa of."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from bounds.cases.kernel_case import KernelCase
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.premises import TINY
+from bounds.formula import evaluate
+from bounds.hypothesis import Limit
+from bounds.statement import Hypothesis
+from bounds.symbols import K, N, eta_global, eta_local, lam, mu, r0, r_t, rho, t
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+
+LIMIT_SYMBOLS = {lam: "smallest eigenvalue of H_inf", mu: "largest eigenvalue of H_inf"}
+
+
+class LimitKernel(NamedTuple):
+    """H_inf with its rounding bound, (n, n), and its extreme eigenvalues, certified."""
+
+    matrix: Estimate
+    smallest: Estimate
+    largest: Estimate
+
+
+@lru_cache(maxsize=4)
+def limit_kernel(case: FederatedRun | KernelCase) -> LimitKernel:
+    """The limit kernel of a case's data; kept for the statements that look at the same run next."""
+    h = gram.infinite_estimate(case.problem.x)
+    return LimitKernel(h, gram.smallest_eigenvalue(h), gram.largest_eigenvalue(h))
+
+
+def _contracts(case: FederatedRun) -> Estimate:
+    """(1 - rho lambda/2)^t r_0^2 - r(t)^2 for t >= 1, lambda of H_inf, in balls."""
+    r = case.observed("residual_norm")
+    values = {rho: case.rho, lam: limit_kernel(case).smallest, r0: r[0], t: case.rounds[1:], r_t: r[1:]}
+    return evaluate((1 - rho * lam / 2) ** t * r0**2 - r_t**2, values)
+
+
+def round_rate(case: FederatedRun | KernelCase) -> Estimate:
+    """rho = eta_g eta_l K / N of a run or of a kernel case, in balls."""
+    s = case.setup
+    values = {eta_global: s.eta_global, eta_local: s.eta_local, K: s.local_steps, N: case.problem.n_clients}
+    return evaluate(eta_global * eta_local * K / N, values)
+
+
+def _round_step(case: FederatedRun | KernelCase) -> float:
+    kernel = limit_kernel(case)
+    return float(round_rate(case).hi) * (float(kernel.largest.hi) + float(kernel.smallest.hi)) * (1 + 1e-12)
+
+
+POSITIVE_LIMIT_KERNEL = Hypothesis(
+    "positive-limit", "lambda_min(H_inf) > 0, certified", lambda case: float(limit_kernel(case).smallest.lo) - TINY
+)
+CONTRACTS_AT_LIMIT_RATE = Hypothesis(
+    "contracts-so-far",
+    "Eq (7) with lambda of H_inf held in every round before: r(t)^2 <= (1 - rho lambda/2)^t r_0^2",
+    _contracts,
+    eased_by=("eta_local", "eta_global", "width"),
+)
+SMALL_ROUND = Hypothesis(
+    "small-step",
+    "rho (mu + lambda) <= 2, of H_inf: then |I - rho H_inf| = 1 - rho lambda",
+    Limit("rho (mu + lambda)", _round_step, at_most=2.0),
+    eased_by=("eta_local", "eta_global"),
+)
+SMALL_LABELS = Hypothesis(
+    "labels-at-most-1", "|y_i| <= 1", Limit("max |y_i|", lambda case: abs(case.problem.y).max(), at_most=1.0)
+)

@@ -1,0 +1,51 @@
+"""X.3c: the largest server step that is stable."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import sympy as sp
+
+from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.fl_ntk.premises import LOCALLY_STABLE, at_most
+from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.mutants import power, scaled, without
+from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
+from bounds.symbols import N
+from ntkfl.estimate import Estimate
+from ntkfl.limit.infinite_width import KernelRegime
+
+top = sp.Symbol("nu_max", positive=True)
+
+
+def _rate_at_the_limit(regime: KernelRegime, order: slice) -> float:
+    """The spectral radius of M at the server step that the regime gives as its limit."""
+    return regime.at(replace(regime.setup, eta_global=regime.step_limits.eta_global)).rate
+
+
+def _measure(case: KernelCase) -> tuple[Estimate, Estimate]:
+    limit = case.regime.of(lambda regime, _: regime.step_limits.eta_global)
+    return limit, case.regime.of(_rate_at_the_limit, size=2.0)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/X.3c",
+        title="The largest stable server step is 2N/nu_max",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "after X.3",
+            note="the eigenvalues of M are 1 - (eta_g/N) nu with nu > 0, so that the largest reaches -1 there",
+        ),
+        hypotheses=(at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE),
+        forms={Form.REPAIRED: Claim((2 * N / top, sp.Integer(1)))},
+        constants=lambda case: {top: case.nu[-1], N: case.problem.n_clients},
+        measure=_measure,
+        symbols={top: "largest eigenvalue of L^T P L, H = L L^T"},
+        says_left="of the kernel regime: the largest stable server step, and the spectral radius of M there",
+        draws=lambda options: kernel_draws(options, reach=1.99),
+        mutants=(scaled(sp.Rational(1_000_001, 1_000_000)), without(N), power(top, sp.Rational(1, 2)), power(N, 2)),
+        uses=("fl-ntk/X.2", "fl-ntk/X.3"),
+    ),
+)

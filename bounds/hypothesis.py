@@ -1,0 +1,90 @@
+"""What a statement asks of a case, as a predicate with a margin, and how a user's choices can meet it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ntkfl.balls import precision
+from ntkfl.estimate import Estimate
+
+Number = Estimate | float
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A margin that knows what it is a margin of: `at_most - value`, or `value - at_least`.
+
+    Args:
+        quantity: what is limited, as a user reads it. value: it on a case. at_most, at_least: one of them, a number or
+            a function of the case.
+    """
+
+    quantity: str
+    value: Callable[[Any], Number]
+    at_most: Number | Callable[[Any], Number] | None = None
+    at_least: Number | Callable[[Any], Number] | None = None
+
+    def __call__(self, case: Any) -> Number:
+        """The margin on a case."""
+        value, limit = self.value(case), self._limit(case)
+        return limit - value if self.at_least is None else value - limit
+
+    def found(self, case: Any) -> str:
+        """The value on a case and the limit: "eta_l n K = 2.4, at most 1.2564"."""
+        words = "at most" if self.at_least is None else "at least"
+        return f"{self.quantity} = {_short(self.value(case))}, {words} {_short(self._limit(case))}"
+
+    def _limit(self, case: Any) -> Number:
+        limit = self.at_most if self.at_least is None else self.at_least
+        assert limit is not None
+        return limit(case) if callable(limit) else limit
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """An executable predicate: met by a case when every entry of its margin is surely at least 0."""
+
+    name: str
+    says: str
+    margin: Callable[[Any], Estimate | float]
+    free: bool = False  # given by the case's data and setup, without balls: looked at before anything is simulated
+    eased_by: tuple[str, ...] = ()  # the `Options` with which a user may meet it
+
+    def met(self, case: Any) -> bool:
+        """Whether the case meets it, beyond the margin's own error."""
+        return self.least(case) >= 0
+
+    def least(self, case: Any) -> float:
+        """The smallest entry of the margin, its error taken off; NaN where one is unknown."""
+        with precision():
+            margin = self.margin(case)
+        if not isinstance(margin, Estimate) and np.asarray(margin).dtype == bool:
+            raise TypeError(
+                f"the hypothesis {self.name} gives {margin}; it must give a margin, at least 0 where it is met"
+            )
+        found = margin if isinstance(margin, Estimate) else Estimate.exact(margin)
+        return float(np.min(found.lo, initial=np.inf)) + 0.0  # no negative zero
+
+    def of_every(self, part: str, parts: Callable[[Any], Iterable[Any]]) -> Hypothesis:
+        """This hypothesis asked of every part of a case, say every run of a ladder; `part` is what reports call one."""
+        return replace(
+            self,
+            says=f"in every {part}: {self.says}",
+            margin=lambda case: float(np.min([self.least(one) for one in parts(case)])),
+            free=False,
+        )
+
+    def found(self, case: Any, least: float) -> str:
+        """What a case has, beside what is asked for; its margin, known already, where nothing else can be told."""
+        if isinstance(self.margin, Limit):
+            with precision():
+                return self.margin.found(case)
+        return f"{self.says}: missed by {-least:.4g}"
+
+
+def _short(number: Number) -> str:
+    return f"{float(number.value if isinstance(number, Estimate) else number):.5g}"

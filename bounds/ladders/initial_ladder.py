@@ -1,0 +1,113 @@
+"""A ladder of widths at initialisation, up to 2^20: Gram matrices and outputs, from networks that are never held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case import Case
+from bounds.federated_run import federated_draws
+from bounds.ladders.rungs import OTHER, SPACING, Rungs
+from bounds.options import Options
+from ntkfl import data, gram
+from ntkfl.estimate import Estimate
+from ntkfl.initialisation import blocks
+from ntkfl.problem import Problem
+
+RUNGS = {2**8: 1024, 2**10: 512, 2**12: 128, 2**14: 64, 2**16: 32, 2**18: 12, 2**20: 6}  # networks at each width
+SEEDS = st.integers(0, 2**31)
+
+
+class Start(NamedTuple):
+    """One network at initialisation: H(0) - H_inf, (n, n), and f(0), (n,)."""
+
+    deviation: np.ndarray
+    outputs: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class InitialLadder(Rungs, Case):
+    """Networks over widths and seeds, looked at before training.
+
+    Args:
+        problem: data; the labels are not used. sigma: standard deviation of the weights.
+        widths, counts: the widths and how many networks there are of each; none share neurons. seed: the first seed.
+    """
+
+    problem: Problem
+    sigma: float
+    widths: tuple[int, ...]
+    counts: tuple[int, ...]
+    seed: int
+    spacing: ClassVar[int] = 2 * SPACING
+
+    @cached_property
+    def starts(self) -> list[list[Start]]:
+        """The networks of each width."""
+        return self.at_each(lambda row, i: self._start(self.widths[row], self.seeds(row)[i]))
+
+    def _start(self, width: int, seed: int) -> Start:
+        x = self.problem.x
+        counted, outputs = np.zeros((len(x), len(x))), np.zeros(len(x))
+        for piece in blocks(width, x.shape[1], seed, self.sigma):
+            counted += gram.finite(x, piece.hidden) * (len(piece.signs) / width)
+            outputs += np.maximum(x @ piece.hidden.T, 0) @ piece.signs
+        return Start(counted - self.infinite_gram.value, outputs / np.sqrt(width))
+
+    @cached_property
+    def infinite_gram(self) -> Estimate:
+        """H_inf with its rounding bound."""
+        return gram.infinite_estimate(self.problem.x)
+
+    def prepare(self) -> None:
+        """Draw the networks now."""
+        _ = self.starts
+
+    def fresh(self) -> InitialLadder:
+        """The same ladder with other networks, for a second opinion."""
+        return replace(self, seed=self.seed + OTHER * 2 * SPACING)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"problem": self.problem.name, "widths": list(self.widths), "networks": self.n_runs, "seed": self.seed}
+
+
+@dataclass(frozen=True)
+class InitialLadderDraw:
+    """One ladder; its seeds start at the run's seed. Data as those of the ladder of runs, or the user's."""
+
+    name: str
+    options: Options
+    widths: tuple[int, ...] = tuple(RUNGS)
+    counts: tuple[int, ...] = tuple(RUNGS.values())
+    trials: int = 1
+    required: int = 20  # networks, not ladders
+
+    def case(self, seed: int) -> InitialLadder:
+        """The ladder whose first seed is this one."""
+        sigma = self.options.setup().sigma
+        if self.options.data is None:
+            problem = data.sphere(6, 4, seed=seed, clients=3, labels="uniform")
+        else:
+            problem = federated_draws(self.options)[0].problem(seed)
+        return InitialLadder(problem, sigma, self.widths, self.counts, seed)
+
+    def strategy(self) -> SearchStrategy[InitialLadder]:
+        """Ladders of four widths up to 2^11 on a few random samples, sigma over six powers of ten."""
+        problems = st.builds(
+            lambda n, d, seed: data.sphere(n, d, seed=seed, clients=1), st.integers(2, 5), st.integers(2, 5), SEEDS
+        )
+        sigmas = st.floats(-3, 3).map(lambda power: 10.0**power)
+        widths = st.just((2**8, 2**9, 2**10, 2**11))
+        return st.builds(InitialLadder, problems, sigmas, widths, st.just((32,) * 4), SEEDS)
+
+
+def initial_ladder_draws(options: Options) -> tuple[InitialLadderDraw, ...]:
+    """The ledger's data (n=6, d=4), or the user's, at widths 2^8..2^20."""
+    name = "sphere, n=6, d=4" if options.data is None else federated_draws(options)[0].name
+    return (InitialLadderDraw(f"{name}, at initialisation, widths 2^8..2^20", options),)

@@ -1,0 +1,83 @@
+"""Exponents from ladders of sizes: a log-log slope with an interval that admits finite-size bias."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from ntkfl.estimate import Estimate, Rigour
+
+LEVEL = 0.99
+RESAMPLES = 400
+NEXT_ORDER_SIZES = 6
+EPS = np.finfo(float).eps
+
+
+class NoSlope(ArithmeticError, ValueError):
+    """Values that are not positive and finite: they have no logarithm, and their power of the size is not known."""
+
+
+def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biased: bool = True) -> Estimate:
+    """Slope of log(value) against log(size), with its interval.
+
+    Args:
+        sizes: (s,), at least four different. values: (s,) positive; or for each size the samples of its seeds, as many
+            as there are, whose RMS is fitted.
+        biased: whether the leading power is only approached in the limit; a ladder whose expectation follows the power
+            at every size needs no next-order term.
+
+    The half-width is the larger change of the slope when the two smallest sizes are dropped and, on a biased ladder of
+    six sizes or more, when a next-order term size^(-1/2) is fitted beside it, plus the noise at the 99% level: the
+    t-interval of the line, or the bootstrap over seeds, whichever is wider. The samples of two sizes are taken to be
+    independent.
+
+    Raises:
+        ValueError: fewer than four sizes. NoSlope: a value that is not positive and finite.
+    """
+    sizes = np.asarray(sizes, float)
+    if len(np.unique(sizes)) < 4:
+        raise ValueError(f"a slope needs at least 4 different sizes, got {len(np.unique(sizes))}")
+    order = np.argsort(sizes)
+    samples = [np.atleast_1d(np.asarray(values[i], float)) for i in order]
+    single = all(len(found) == 1 for found in samples)
+    root = np.array([found[0] if single else np.sqrt((found**2).mean()) for found in samples])
+    wrong = np.flatnonzero(~((root > 0) & (root < np.inf)))
+    if len(wrong):
+        size, value = sizes[order][wrong[0]], root[wrong[0]]
+        raise NoSlope(f"a slope needs positive finite values; size {size:g} has {value:g}")
+    logs, heights = np.log(sizes[order]), np.log(root)
+    line, spread = _least_squares(logs, heights)
+    noise = stdtrit(len(logs) - 2, (1 + LEVEL) / 2) * spread
+    if not single:
+        noise = max(noise, ndtri((1 + LEVEL) / 2) * _resampled(logs, samples, biased))
+    tail, _ = _least_squares(logs[2:], heights[2:])
+    half = noise + max(abs(line - tail), abs(line - _exponent(logs, heights, biased)))
+    half += 16 * EPS * (np.abs(heights).max() + np.abs(logs).max()) / np.ptp(logs)  # logs are rounded
+    return Estimate(line, half, f"log-log slope, {LEVEL:.0%} interval with finite-size bias", Rigour.SAMPLED)
+
+
+def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """The slope of the line of best fit and its standard error (0 where two points leave none)."""
+    x, y = x - x.mean(), y - y.mean()
+    slope = (x @ y) / (x @ x)
+    rest = y - slope * x
+    return float(slope), float(np.sqrt((rest @ rest) / max(len(x) - 2, 1) / (x @ x)))
+
+
+def _exponent(logs: np.ndarray, heights: np.ndarray, biased: bool) -> np.ndarray:
+    """The exponents e of the fits c + e log(size) + b size^(-1/2), b = 0 on few sizes; heights (s,) or (s, fits)."""
+    design = np.stack([np.ones_like(logs), logs, np.exp(-(logs - logs[0]) / 2)], axis=1)
+    if not biased or len(logs) < NEXT_ORDER_SIZES:  # three parameters would leave too few sizes to judge them by
+        design = design[:, :2]
+    return np.linalg.lstsq(design, heights, rcond=None)[0][1]
+
+
+def _resampled(logs: np.ndarray, samples: list[np.ndarray], biased: bool) -> float:
+    """Standard deviation of the next-order exponent when every size draws its seeds anew from those it has."""
+    rng = np.random.default_rng(0)
+    picks = [rng.choice(found, (RESAMPLES, len(found))) for found in samples]
+    root = np.sqrt(np.stack([(picked**2).mean(axis=1) for picked in picks], axis=1))
+    positive = root[(root > 0).all(axis=1)]
+    return float(_exponent(logs, np.log(positive).T, biased).std()) if len(positive) else np.inf

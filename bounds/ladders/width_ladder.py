@@ -1,0 +1,193 @@
+"""A ladder of widths: the same data and the same initial residual at every width, several networks each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from bounds.case import Case
+from bounds.cases.run_statistics import RunStatistics, run_statistics
+from bounds.federated_run import FederatedDraw, FederatedRun, federated_run
+from bounds.ladders.rungs import OTHER, Rungs
+from bounds.ladders.slopes import NoSlope
+from bounds.options import Options
+from bounds.part_strategies import largest_block, log_uniform
+from bounds.strategies import labels, partitions, unit_data
+from ntkfl import data, gram
+from ntkfl.algorithm1.reference import DOUBLE, Arithmetic
+from ntkfl.initialisation import draw
+from ntkfl.problem import Problem, Setup
+
+SHORT = {2**k: 24 for k in range(8, 14)}  # networks at each width
+LONG = {2**k: 48 for k in range(8, 13)} | {2**13: 32, 2**14: 16, 2**15: 12, 2**16: 8}
+DRAWN_RUNGS = tuple(2**power for power in range(7, 13))  # fewer than six would leave finite-size bias out of the slope
+DRAWN_NETWORKS = 8  # at each of them
+
+
+@dataclass(frozen=True, eq=False)
+class WidthLadder(Rungs, Case):
+    """Runs of Algorithm 1 over widths and seeds.
+
+    The labels are y_m(0) + r_0 with one fixed r_0: at every width and seed the run starts from the same residual, so
+    that what is left to vary is the width. No two networks share neurons, so that sizes may be resampled one by one.
+
+    Args:
+        problem: data, whose labels are r_0. setup: of every run but for its width and seed.
+        widths, counts: the widths and how many networks there are of each. seed: where their seeds start.
+        arithmetic: of the runs, as in `FederatedRun`; None: simulated.
+    """
+
+    problem: Problem
+    setup: Setup
+    widths: tuple[int, ...]
+    counts: tuple[int, ...]
+    seed: int
+    arithmetic: Arithmetic | None = None
+
+    @cached_property
+    def runs(self) -> list[list[FederatedRun]]:
+        """The runs of each width."""
+        return [[self._run(width, seed) for seed in self.seeds(i)] for i, width in enumerate(self.widths)]
+
+    def _run(self, width: int, seed: int) -> FederatedRun:
+        weights = draw(width, self.problem.d, seed, self.setup.sigma)
+        initial = weights.outputs(self.problem.x)
+        problem = replace(self.problem, y=initial + self.problem.y, x_test=None, y_test=None)
+        run = federated_run(problem, replace(self.setup, width=width, seed=seed), weights)
+        return replace(run, arithmetic=self.arithmetic)
+
+    def plain(self) -> WidthLadder:
+        """Its runs by the plain run: nothing to compile."""
+        return self if self.arithmetic is DOUBLE else self.with_arithmetic(DOUBLE)
+
+    def with_arithmetic(self, arithmetic: Arithmetic) -> WidthLadder:
+        """The same ladder computed in another arithmetic."""
+        return replace(self, arithmetic=arithmetic)
+
+    def prepare(self) -> None:
+        """Run the simulations now, as `FederatedRun.prepare`; their rounding is measured where it is asked for."""
+        self._over_runs(lambda run: run.trajectory)
+
+    def fresh(self) -> WidthLadder:
+        """Other networks on the same data, for a second opinion: on no more rungs and networks than a short ladder."""
+        counts = tuple(min(pair) for pair in zip(self.counts, SHORT.values(), strict=False))
+        return replace(self, widths=self.widths[: len(counts)], counts=counts, seed=self.seed + OTHER)
+
+    @cached_property
+    def statistics(self) -> list[list[RunStatistics]]:
+        """What the rate statements measure on each run, by width."""
+        return self._over_runs(run_statistics)
+
+    def samples(self, name: str) -> list[np.ndarray]:
+        """One statistic of every run by its name, (networks, ...) for each width."""
+        return [np.array([getattr(found, name) for found in row]) for row in self.statistics]
+
+    def split(self, name: str) -> tuple[np.ndarray, list[np.ndarray]]:
+        """An array-valued statistic: the norm of its mean over the networks of a width, (widths,), and how far each
+        network is from that mean, (networks,) for each width. Their mean squares add up; both are free of bias.
+
+        Raises:
+            NoSlope: the mean is lost in the noise, its square being estimated as negative.
+        """
+        means, spreads = [], []
+        for found in self.samples(name):
+            count, mean = len(found), found.mean(axis=0)
+            spread = np.linalg.norm((found - mean).reshape(count, -1), axis=1) * np.sqrt(count / (count - 1))
+            means.append((mean**2).sum() - (spread**2).mean() / count)
+            spreads.append(spread)
+        if min(means) < 0:
+            width = self.widths[int(np.argmin(means))]
+            raise NoSlope(
+                f"{name} at width {width}: {min(self.counts)} or more networks do not tell its mean from 0; more would"
+            )
+        return np.sqrt(means), spreads
+
+    def _over_runs(self, read: Callable[[FederatedRun], Any]) -> list[list[Any]]:
+        runs = self.runs
+        return self.at_each(lambda row, i: read(runs[row][i]))
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"problem": self.problem.name, "widths": list(self.widths), "networks": self.n_runs, "seed": self.seed}
+
+
+@dataclass(frozen=True)
+class LadderDraw:
+    """One ladder; its seeds start at the run's seed."""
+
+    name: str
+    base: FederatedDraw | None
+    setup: Setup
+    widths: tuple[int, ...]
+    counts: tuple[int, ...]
+    trials: int = 1
+    required: int = 20  # runs, not ladders
+
+    def case(self, seed: int) -> WidthLadder:
+        """The ladder whose first seed is this one."""
+        if self.base is None:
+            problem = data.sphere(6, 4, seed=seed, clients=3, labels="uniform")
+        else:
+            problem = self.base.problem(seed)
+        return WidthLadder(problem, self.setup, self.widths, self.counts, seed)
+
+    def strategy(self) -> SearchStrategy[WidthLadder]:
+        """Short ladders on two to four points, with any clients, local steps and stable step sizes."""
+        return width_ladders(self.setup)
+
+
+def ladder_draws(options: Options, **defaults) -> tuple[LadderDraw, ...]:
+    """The ledger's ladder (n=6, d=4, N=3, K=3, eta_l=.4, T=60), or the user's data.
+
+    The one that the rate statements share goes to width 2^16; with other steps, which a statement wants for itself, or
+    on data of the user's own, whose networks may not fit into memory at such widths, it ends at 2^13.
+    """
+    from bounds.federated_run import federated_draws
+
+    setup = options.setup(**({"eta_local": 0.4, "local_steps": 3, "rounds": 60} | defaults))
+    rungs = SHORT if defaults or options.data is not None else LONG
+    name, base = "sphere, n=6, d=4", None
+    if options.data is not None:
+        (base,) = federated_draws(options)
+        name = base.name
+    name += f", widths 2^8..2^{max(rungs).bit_length() - 1}"
+    return (LadderDraw(name, base, setup, tuple(rungs), tuple(rungs.values())),)
+
+
+@cache
+def width_ladders(setup: Setup) -> SearchStrategy[WidthLadder]:
+    """Ladders of widths 2^7..2^12, eight networks each, of a few rounds with a step up to the stability limit.
+
+    What they do not choose (sigma) is as in `setup`; their labels are the initial residual.
+    """
+    return _width_ladders(setup)
+
+
+@st.composite
+def _width_ladders(draw: DrawFn, setup: Setup) -> WidthLadder:
+    x = draw(unit_data(n=(2, 4), d=(2, 3), distinct=True).filter(apart))
+    owner = draw(partitions(len(x), clients=(1, len(x))))
+    problem = Problem(x, draw(labels(len(x)).filter(np.any)), owner, name="drawn")
+    eta_local = draw(log_uniform(1e-3, 1.9)) / largest_block(gram.infinite(x), owner)
+    chosen = replace(
+        setup,
+        eta_local=float(eta_local),
+        eta_global=draw(log_uniform(0.1, 1)),
+        local_steps=draw(st.integers(1, 4)),
+        rounds=draw(st.integers(1, 5)),
+    )
+    return WidthLadder(problem, chosen, DRAWN_RUNGS, (DRAWN_NETWORKS,) * len(DRAWN_RUNGS), draw(st.integers(0, 2**16)))
+
+
+def apart(x: np.ndarray) -> bool:
+    """Whether the lines through the rows are 37 degrees or more apart, so that small networks see them apart too.
+
+    Between two nearly parallel points a small network has no neuron at all, and its rates are not those of the limit.
+    """
+    return bool((np.abs(x @ x.T)[~np.eye(len(x), dtype=bool)] <= 0.8).all())

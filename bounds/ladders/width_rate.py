@@ -1,0 +1,110 @@
+"""Statements about exponents in the width: what is measured on a ladder, the power that is claimed, its coefficient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from bounds.ladders.slopes import slope
+from bounds.mutants import shifted
+from bounds.statement import Claim, Form, Kind, Source, Statement
+from ntkfl.estimate import Estimate
+
+HALF, QUARTER, THREE_QUARTERS = -sp.Rational(1, 2), -sp.Rational(1, 4), -sp.Rational(3, 4)
+SYSTEMATIC = 0.02  # what the maximum over neurons gains when rare patterns appear: neither a shift nor a power shows it
+WIDEST = 3  # rungs that a measured coefficient is taken from
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number that goes like coefficient * width^exponent.
+
+    Args:
+        name: as the table of exponents calls it. exponent: the power claimed.
+        values: from a ladder one value a width, or the samples of its networks, whose RMS counts.
+        biased: whether a next-order term is to be admitted (see `slopes.slope`).
+        exact: whether the power holds at every width; otherwise the interval is widened by SYSTEMATIC.
+        coefficient: the leading coefficient that the theory gives on a ladder, where it gives one.
+    """
+
+    name: str
+    exponent: sp.Rational
+    values: Callable[[Any], Sequence[np.ndarray] | np.ndarray]
+    biased: bool = True
+    exact: bool = False
+    coefficient: Callable[[Any], float] | None = None
+
+    def exponent_on(self, ladder: Any) -> Estimate:
+        """The measured exponent, with its interval."""
+        found = slope(ladder.sizes, self.values(ladder), biased=self.biased)
+        if self.exact:
+            return found
+        return Estimate(
+            found.value, found.error + SYSTEMATIC, f"{found.method}, {SYSTEMATIC:g} for rare patterns", found.rigour
+        )
+
+    def coefficient_on(self, ladder: Any) -> float:
+        """The measured coefficient: RMS of value / width^exponent over the networks of the widest rungs."""
+        scale = ladder.sizes ** float(self.exponent)
+        scaled = [np.atleast_1d(found) / unit for found, unit in zip(self.values(ladder), scale, strict=True)]
+        return float(np.sqrt((np.concatenate(scaled[-WIDEST:]) ** 2).mean()))
+
+
+def statistic(name: str) -> Callable[[Any], Sequence[np.ndarray]]:
+    """The values of one of `RunStatistics` on a ladder of runs."""
+    return lambda ladder: ladder.samples(name)
+
+
+def mean_part(name: str) -> Callable[[Any], np.ndarray]:
+    """The norm of the mean over networks of an array-valued statistic; see `WidthLadder.split`."""
+    return lambda ladder: ladder.split(name)[0]
+
+
+def spread_part(name: str) -> Callable[[Any], Sequence[np.ndarray]]:
+    """How far each network's statistic is from that mean; see `WidthLadder.split`."""
+    return lambda ladder: ladder.split(name)[1]
+
+
+@dataclass(frozen=True, eq=False)
+class WidthRate(Statement):
+    """A statement of kind rate together with the quantities that its formula gives the exponents of."""
+
+    quantities: tuple[Quantity, ...] = ()
+
+
+def width_rate(
+    id: str,
+    title: str,
+    quantities: tuple[Quantity, ...],
+    *,
+    source: Source,
+    says_left: str,
+    draws: Callable[[Any], tuple],
+    form: Form = Form.REPAIRED,
+    note: str = "",
+    uses: tuple[str, ...] = (),
+) -> WidthRate:
+    """The statement that each quantity has its exponent; its mutants are a quarter or a half away, either way.
+
+    Args:
+        id, title, source, says_left, note, uses: as of `Statement` and its formula. quantities: each with its exponent.
+        draws: options -> families of ladders. form: the only one.
+    """
+    return WidthRate(
+        id=id,
+        title=title,
+        kind=Kind.RATE,
+        source=source,
+        forms={form: Claim(tuple(quantity.exponent for quantity in quantities), note=note)},
+        constants=lambda ladder: {},
+        measure=lambda ladder: tuple(quantity.exponent_on(ladder) for quantity in quantities),
+        says_left=says_left,
+        draws=draws,
+        mutants=tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2)),
+        uses=uses,
+        quantities=quantities,
+    )

@@ -1,0 +1,1 @@
+"""What commands share: options, bad input, result files, progress, pages of text."""

@@ -1,0 +1,56 @@
+"""What the user did wrong becomes one line and exit status 2; warnings become one line each."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+STATUS = 2
+
+
+@contextmanager
+def bad_input(*kinds: type[Exception]) -> Iterator[None]:
+    """Within it, what our validators raise ends the program with "error: ..."; keep computations outside of it.
+
+    kinds: the exceptions that are the user's doing here. Default: ValueError, KeyError, OSError.
+    """
+    caught = kinds or (ValueError, KeyError, OSError)
+    try:
+        yield
+    except BrokenPipeError:  # who reads has seen enough, as `| head` has: no fault of anybody's
+        raise
+    except caught as error:
+        typer.echo(f"error: {_said(error)}", err=True)
+        raise typer.Exit(STATUS) from None
+
+
+def _said(error: Exception) -> str:
+    """The message; of what the system refuses, the file first and its number not at all."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error.args[0] if isinstance(error, KeyError) and error.args else error)
+
+
+@contextmanager
+def shown_warnings() -> Iterator[None]:
+    """Within it, the first warning from each place is printed as "warning: ...", and how many more came from there."""
+    seen: dict[tuple[str, int], int] = {}
+
+    def show(message, category, filename, lineno, file=None, line=None) -> None:
+        place = (str(message), 0) if getattr(category, "each", False) else (filename, lineno)
+        seen[place] = seen.get(place, 0) + 1
+        if seen[place] == 1:
+            typer.echo(f"warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        try:
+            yield
+        finally:
+            more = sum(seen.values()) - len(seen)
+            if more:
+                typer.echo(f"warning: {more} more like it", err=True)

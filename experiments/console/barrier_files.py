@@ -1,0 +1,141 @@
+"""The networks that `ntkfl barrier` compares, as files or runs have them, and the data that they are compared on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ntkfl.connectivity.affine_network import AffineTwoLayer
+    from ntkfl.connectivity.network import TwoLayer
+
+CLASSES = 10  # of the built-in images
+CROSS_ENTROPY, DEFAULT_DATA = "cross-entropy", "digits"
+EXACT_MODELS = ("two-layer", "mlp")  # ReLU networks, of which those with one hidden layer are exact
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two-layer networks and samples, (n, l) and their labels.
+
+    `constant`: the samples have a last feature that is 1, for biases. `unit`: the last unit carries the output's bias.
+    """
+
+    networks: Sequence[TwoLayer]
+    x: np.ndarray
+    y: np.ndarray
+    data: str
+    constant: bool
+    unit: bool
+
+
+def compared(
+    paths: Sequence[Path], spec: str | None, n: int | None, unit: bool, seed: int, loss: str
+) -> Compared | None:
+    """The networks and their data; None where all are runs of other models than two-layer ReLU networks.
+
+    Args:
+        paths: files of networks, or run folders. spec: the data, by name or file; None: those of the runs.
+        n: samples of them; None: all. unit: whether rows are divided by their norms. seed: of data that are drawn.
+        loss: "squared", "logistic" or "cross-entropy".
+
+    Raises:
+        ValueError, OSError: files that cannot be read, or of which some are such networks and some are not.
+    """
+    from ntkfl.connectivity.affine_network import with_constant, without_biases
+
+    if n is not None and n < 1:
+        raise ValueError(f"n is {n}; it must be a positive integer")
+    found = [_network(path) for path in paths]
+    others = [path for path, network in zip(paths, found, strict=True) if network is None]
+    if len(others) == len(paths):
+        return None
+    if others:
+        raise ValueError(f"{others[0]} is no run of a two-layer ReLU network, as the others are: compare alike ones")
+    networks, constant, added = without_biases([network for network in found if network is not None])
+    if spec is None and paths[0].is_dir():
+        x, y, name = samples_of_run(paths[0], n, unit, loss)
+    else:
+        x, y, name = _samples(networks[0].n_outputs, spec or DEFAULT_DATA, n, unit, seed, loss)
+    x = x.reshape(len(x), -1)
+    return Compared(networks, with_constant(x) if constant else x, y, name, constant, added)
+
+
+def _network(path: Path) -> AffineTwoLayer | None:
+    """The network in a file, or that of the run in a folder; None where the run is of another model.
+
+    Raises:
+        ValueError, OSError: there is none.
+    """
+    from ntkfl.connectivity.network_files import from_arrays, load_affine_network
+
+    if not path.is_dir():
+        return load_affine_network(path)
+    from ntkfl.training.run_folder import RunFolder
+
+    stored = RunFolder(path).load()
+    model = str(stored.run["config"].get("model") or "").partition(":")[0]
+    arrays = {name: tensor.double().cpu().numpy() for name, tensor in stored.state.model.items()}
+    layers = [array for name, array in arrays.items() if array.ndim > 1]
+    flat = len(layers) == 2 and all(array.ndim == 2 for array in layers)
+    return from_arrays(arrays, str(path)) if model in EXACT_MODELS and (flat or "hidden" in arrays) else None
+
+
+def _samples(
+    outputs: int, spec: str, n: int | None, unit: bool, seed: int, loss: str
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Samples of named data or of a file, with labels that fit the networks' outputs and the loss."""
+    from experiments.console.choices import BUILT_IN_SIZE
+    from ntkfl import data
+    from ntkfl.data.image_draw import describe
+
+    size = BUILT_IN_SIZE if n is None and spec in data.BUILT_IN else n
+    target = None
+    if outputs > 1 and spec in data.BUILT_IN:
+        if spec == "sphere" or outputs != CLASSES:
+            has = "labels ±1 only" if spec == "sphere" else f"labels ±1 for one output or {CLASSES} classes"
+            raise ValueError(f"the networks have {outputs} outputs; {spec} has {has}: give a .npz file as --data")
+        if loss not in ("squared", CROSS_ENTROPY):
+            raise ValueError(
+                f"the {loss} loss is for one output, the networks have {outputs}; use --loss cross-entropy, or "
+                "squared for the one-hot labels"
+            )
+        target = "one-hot"
+    problem = data.named(spec, n=size, seed=seed, target=target, clients=1, partition="iid", unit=unit)
+    y = problem.y
+    if loss == CROSS_ENTROPY and y.ndim == 2 and ((y == 1).sum(axis=1) == 1).all() and ((y == 0) | (y == 1)).all():
+        y = y.argmax(axis=1)
+    if spec in data.BUILT_IN:
+        drawn = describe({"n": (problem.n, None), "seed": (seed, None), "target": (target, None)})
+    else:
+        drawn = describe({"unit": (unit, False)})
+    return problem.x, y, Path(spec).name + drawn
+
+
+def samples_of_run(folder: Path, n: int | None, unit: bool, loss: str) -> tuple[np.ndarray, np.ndarray, str]:
+    """The test samples of a run, in their shape, their labels (one-hot for the squared loss) and what to call them.
+
+    Args:
+        folder: of the run. n: samples taken; None: all. unit: whether to divide rows by norms, which is refused here.
+        loss: as in `compared`.
+
+    Raises:
+        ValueError: as `load_run`; a run without test samples, or with fewer than n; `unit`, since they are as they are.
+    """
+    from ntkfl.training.kept_run import load_run
+
+    data = load_run(folder).federation.data
+    if unit:
+        raise ValueError(f"--unit is for --data; the test samples of {folder} are as its run had them")
+    if data.x_test is None or data.y_test is None:
+        raise ValueError(f"the run in {folder} has no test samples; name --data")
+    if n is not None and n > len(data.x_test):
+        raise ValueError(f"n is {n}; the run in {folder} has {len(data.x_test)} test samples")
+    x, y = data.x_test[:n].double().cpu().numpy(), data.y_test[:n].cpu().numpy()
+    if data.classes is not None and loss != CROSS_ENTROPY:
+        y = np.eye(data.classes)[y]
+    return x, y, f"{data.name}, test samples of {folder}"

@@ -1,0 +1,165 @@
+"""The options that verify, certify and rate share, declared once, and the data that they name."""
+
+import inspect
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from experiments.console.bad_input import bad_input, shown_warnings
+
+if TYPE_CHECKING:
+    from bounds.options import Options
+    from ntkfl.estimate import Estimate
+    from ntkfl.problem import Problem, Setup
+
+AUTO = "auto"  # the step that the hypotheses allow
+BUILT_IN_SIZE = 20  # samples drawn from a named data set, unless --n says otherwise
+
+
+def _option(annotation: Any, default: Any, *names: str, help: str) -> tuple[Any, Any]:
+    return Annotated[annotation, typer.Option(*names, help=help, show_default=False)], default
+
+
+SHARED: dict[str, tuple[Any, Any]] = {
+    "data": _option(str | None, None, help="digits, fashion-mnist, sphere, or a .npz or .csv file"),
+    "unit": _option(bool, False, "--unit", help="divide every row of the data by its norm"),
+    "clients": _option(int | None, None, help="number of clients"),
+    "partition": _option(str | None, None, help="iid, dirichlet:ALPHA, shards:S, or given (the file's owner)"),
+    "n": _option(int | None, None, help="samples drawn from a named data set"),
+    "width": _option(int | None, None, help="number of hidden neurons"),
+    "eta_local": _option(str | None, None, help="clients' step size, on the sum of squares"),
+    "eta_global": _option(float | None, None, help="server's step size, on the clients' mean"),
+    "local_steps": _option(int | None, None, help="local steps a round"),
+    "rounds": _option(int | None, None, help="communication rounds"),
+    "sigma": _option(float | None, None, help="standard deviation of the initial weights"),
+    "seed": _option(int, 0, help="first seed (0 unless given)"),
+}
+
+
+def takes_options(command: Callable) -> Callable:
+    """A command with a parameter `options: Options`, as one that typer offers the shared options for instead.
+
+    One with a parameter `auto_step: bool` is told by it whether the step is to be found: `--eta-local auto`.
+    """
+    asked = inspect.signature(command).parameters
+    parameters = [p for p in asked.values() if p.name not in ("options", "auto_step")]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters += [
+        inspect.Parameter(name, keyword, default=default, annotation=annotation)
+        for name, (annotation, default) in SHARED.items()
+    ]
+
+    def with_options(**given: Any) -> None:
+        chosen = {name: given.pop(name) for name in SHARED}
+        from ntkfl.memory import TooLittleMemory
+
+        with shown_warnings():
+            with bad_input():
+                auto = chosen["eta_local"] == AUTO
+                if auto and "auto_step" not in asked:
+                    raise ValueError("eta_local is 'auto', which is for ntkfl verify; give a number here")
+                chosen["eta_local"] = None if auto else _step(chosen["eta_local"])
+                options = _checked(chosen)
+                given |= {"auto_step": auto} if "auto_step" in asked else {}
+            with bad_input(TooLittleMemory):
+                command(options=options, **given)
+
+    with_options.__doc__ = command.__doc__
+    with_options.__name__ = command.__name__
+    with_options.__annotations__ = {p.name: p.annotation for p in parameters}
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return with_options
+
+
+def _step(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        raise ValueError(f"eta_local is {text!r}; it must be a number (ntkfl verify takes {AUTO!r} too)") from None
+
+
+def _checked(chosen: dict[str, Any]) -> "Options":
+    from bounds.options import Options
+
+    for name in ("n", "clients"):
+        if chosen[name] is not None and chosen[name] < 1:
+            raise ValueError(f"{name} is {chosen[name]}; it must be a positive integer")
+    options = Options(**chosen)
+    options.setup(seed=options.seed)  # Setup validates its fields
+    return options
+
+
+def chosen_problem(options: "Options", default: str, n: int = BUILT_IN_SIZE, test: int | None = None) -> "Problem":
+    """The problem that the options name; without --data the default one, and n samples unless --n is given.
+
+    With `test` so many test samples of a named data set; a file brings its own.
+
+    Args:
+        options: with data, n, unit, owners and seed, as the user gave them. default: data where none are named.
+        n: samples of built-in data. test: test samples of a named data set.
+
+    Raises:
+        ValueError, OSError: as `ntkfl.data.named`; rows that make lambda_min(H_inf) zero.
+    """
+    from ntkfl import data, gram
+    from ntkfl.data.user_files import csv_lines
+
+    spec = options.data or default
+    size = n if options.n is None and spec in data.BUILT_IN else options.n
+    problem = data.named(
+        spec,
+        n=size,
+        seed=options.seed,
+        test=test if spec in data.BUILT_IN else None,
+        clients=options.clients,
+        partition=options.partition,
+        unit=options.unit,
+    )
+    try:
+        gram.require_positive(problem.x)
+    except gram.ParallelRows as error:
+        if Path(spec).suffix.lower() != ".csv":
+            raise
+        lines = csv_lines(Path(spec))
+        first, second = (lines[row] for row in error.pair)
+        raise ValueError(f"{spec}, lines {first} and {second}: {error}") from None
+    return problem
+
+
+def one_output(problem: "Problem") -> "Problem":
+    """The same problem; labels that look like several classes are warned of.
+
+    Raises:
+        ValueError: labels with several outputs.
+    """
+    if problem.y.ndim != 1:
+        raise ValueError(f"y has shape {problem.y.shape}; the network has one output, so y must be ({problem.n},)")
+    import numpy as np
+
+    values = np.unique(problem.y)
+    if len(values) > 2 and np.array_equal(values, np.arange(len(values))):
+        warnings.warn(
+            f"the labels of {problem.name} look like {len(values)} classes, 0 to {len(values) - 1}; the network "
+            "has one output, which is fitted to these numbers as they stand. Labels of +-1 make two classes of them; "
+            "ntkfl train takes all of them (target classes, or one-hot for squares)",
+            stacklevel=2,
+        )
+    return problem
+
+
+def amount(found: "Estimate") -> str:
+    """A number with its error."""
+    return f"{float(found.value):.9g} ± {float(found.error):.1e}"
+
+
+def setting(problem: "Problem", setup: "Setup", *fields: str) -> str:
+    """One line: the data and the fields of the setup that matter.
+
+    Args:
+        problem: named with n, d and N. setup: whose fields are shown. fields: their names.
+    """
+    sizes = [f"n = {problem.n}", f"d = {problem.d}", f"N = {problem.n_clients}"]
+    return ", ".join([problem.name, *sizes, *(f"{name} = {getattr(setup, name):g}" for name in fields)])

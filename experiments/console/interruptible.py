@@ -1,0 +1,55 @@
+"""Where every command is run: an interrupt becomes what is said and the exit status, here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from experiments.early import interruption
+
+NOTHING = "nothing new is kept"
+REPORTED = "what was counted until then is reported"
+
+
+class Interruptible(TyperGroup):
+    """A group of commands: a KeyboardInterrupt of theirs is exit status 130, that of SIGTERM 143."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named."""
+        stop = interruption()
+        try:
+            with stop.released():
+                return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            kept = getattr(error, "__notes__", [NOTHING])
+        except typer.Exit:
+            raise
+        except Exception:
+            if not stop.pending():
+                raise
+            kept = [NOTHING]  # what was interrupted made another error of it
+        stop.ending()
+        typer.echo("\n".join([f"stopped by {stop.name()}", *kept]), err=True)
+        raise typer.Exit(stop.status())
+
+
+@contextmanager
+def if_stopped(kept: Callable[[], str]) -> Iterator[None]:
+    """Within it, an interrupt is said with this: what is kept, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if not getattr(error, "__notes__", None):  # the innermost block knows best
+            error.add_note(kept())
+        raise
+
+
+def stopped(kept: str) -> KeyboardInterrupt:
+    """To be raised by a command that has kept what was done when it was interrupted, and has said all of it."""
+    error = KeyboardInterrupt()
+    error.add_note(kept)
+    return error

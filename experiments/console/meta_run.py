@@ -1,0 +1,132 @@
+"""What `ntkfl verify --meta` does: the mutation matrix, faults of the library, and the verifier's false alarms."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from experiments.console.bad_input import bad_input
+from experiments.console.case_progress import CaseProgress
+from experiments.console.interruptible import REPORTED, stopped
+from experiments.console.tables import as_lines
+
+if TYPE_CHECKING:
+    from bounds.options import Options
+    from bounds.statement import Form, Statement
+    from verification.library.mutant import LibraryMutant
+    from verification.library.noticing import Noticed
+
+RUNS = 10_000  # of true statements, over which no false alarm may occur
+EXPOSED = 1
+
+
+def check_verifier(
+    statements: list[Statement],
+    forms: list[Form],
+    options: Options,
+    *,
+    whole: bool,
+    library: bool = False,
+    write_json: Callable[[str], None] | None = None,
+    write_markdown: Callable[[str], None] | None = None,
+) -> None:
+    """Print which mutants are killed, by statement and by kind, faults of the library, false alarms on fresh cases.
+
+    Args:
+        statements, forms: whose mutants are judged. options: data, sizes, steps and seed of the cases.
+        write_json: takes what was found, as JSON.
+        whole: all statements are asked for: then 10,000 runs are made, otherwise one batch of fresh cases.
+        library: only the faults planted in the library; write_markdown: the page that shows them.
+
+    Exit status 1 where an own mutant of a statement survives, a fault of the library changes no verdict, or a true
+    statement is called violated; 130 when interrupted.
+    """
+    from verification import mutation_report as report
+    from verification.false_alarms import false_alarms
+    from verification.library import library_mutants
+    from verification.library import report as library_report
+    from verification.library.report import library_json as faults_json
+    from verification.mutation import mutation_matrix, only_form, true_forms
+
+    started = time.monotonic()
+    planted = library_mutants(None if whole else {statement.id for statement in statements})
+    if library:
+        faults, complete = _faults(planted, options)
+        if write_markdown:
+            write_markdown(library_report.library_markdown(faults))
+        return _finish(
+            started, library_report.unnoticed(faults), complete, options, write_json, {"library": faults_json(faults)}
+        )
+    chosen = [s for s in statements if any(form in forms for _, form in true_forms([s]))]
+    if len(forms) == 1:
+        chosen = [only_form(s, forms[0], mutants=s.mutants if s.mutated_form is forms[0] else ()) for s in chosen]
+    with _measured("mutants") as progress:
+        found, _ = mutation_matrix(chosen, options, progress)
+    complete = progress.complete
+    typer.echo(as_lines(report.matrix_table(found)) + "\n")
+    typer.echo(as_lines(report.sorts_table(found)) + "\n")
+    typer.echo(report.matrix_totals(found) + "\n")
+    faults, all_planted = _faults(planted, options)
+    with _measured("false alarms") as progress:
+        alarms = false_alarms(chosen, options, (RUNS if whole else 1) if complete and all_planted else 0, progress)
+    complete = complete and all_planted and progress.complete
+    typer.echo(as_lines(report.alarms_table(alarms)) + "\n")
+    typer.echo(report.matrix_totals(found))
+    typer.echo(report.alarms_totals(alarms))
+    wrong = report.exposed(found, alarms) + library_report.unnoticed(faults) if complete else []
+    content = report.meta_json(found, alarms) | {"library": faults_json(faults)}
+    _finish(started, wrong, complete, options, write_json, content)
+
+
+def _faults(planted: tuple[LibraryMutant, ...], options: Options) -> tuple[list[Noticed], bool]:
+    """Plant faults in the library, print what became of them; and whether all were planted."""
+    from verification.library import report
+    from verification.library.noticing import noticed
+
+    if not planted:
+        return [], True
+    with _measured("faults of the library") as progress:
+        found = noticed(planted, options.seed, progress)
+    typer.echo(as_lines(report.library_table(found)) + "\n")
+    typer.echo(report.library_totals(found) + "\n")
+    return found, len(found) == len(planted)
+
+
+def _finish(
+    started: float,
+    wrong: list[str],
+    complete: bool,
+    options: Options,
+    write_json: Callable[[str], None] | None,
+    content: dict[str, Any],
+) -> None:
+    """Say what speaks against the verifier, write the JSON, and leave with the exit status."""
+    from ntkfl.trajectory import provenance
+    from verification.verdict import strict_json
+
+    for line in wrong:
+        typer.echo(line)
+    typer.echo(f"{time.monotonic() - started:.0f} s")
+    if write_json:
+        run = provenance(first_seed=options.seed) | {"options": asdict(options), "complete": complete}
+        whole = strict_json({"provenance": run} | content)
+        write_json(json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    if not complete:
+        raise stopped(REPORTED)
+    if wrong:
+        raise typer.Exit(EXPOSED)
+
+
+@contextmanager
+def _measured(what: str) -> Iterator[CaseProgress]:
+    typer.echo(f"{what}:", err=True)
+    with bad_input(FloatingPointError), warnings.catch_warnings(), CaseProgress() as progress:
+        warnings.simplefilter("ignore", UserWarning)  # mutants and stored cases pass limits on purpose
+        yield progress

@@ -1,0 +1,67 @@
+"""Result files that are known to be writable before the work starts and appear only when they are complete."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+Write = Callable[[str | bytes], None]
+
+
+@contextmanager
+def reserved(*paths: Path | None, inputs: tuple[str | None, ...] = ()) -> Iterator[tuple[Write | None, ...]]:
+    """A function for each path that puts text, or bytes, there at once; None for None.
+
+    The content goes to a temporary file beside the path, made on entry, and replaces the path when it is written. What
+    stood there stays until then; without a call nothing changes.
+
+    Raises:
+        OSError: a path that cannot be written, and why. ValueError: the same path twice, or one of the inputs.
+    """
+    given = [_resolved(path) for path in paths if path is not None]
+    if len(set(given)) < len(given):
+        raise ValueError(f"{given[0]} is named for two outputs; each needs its own file")
+    for read in inputs:
+        if read is not None and given and _resolved(Path(read)) in given:
+            raise ValueError(f"{read} is what is read; the output needs a file of its own")
+    with ExitStack() as stack:
+        yield tuple(None if path is None else stack.enter_context(_reserved(path)) for path in paths)
+
+
+@contextmanager
+def _reserved(path: Path) -> Iterator[Write]:
+    target = _resolved(path)
+    if target.is_dir():
+        raise OSError(f"cannot write {path}: it is a folder; name a file")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise OSError(f"cannot write {path}: no permission")
+    if target.exists() and not target.is_file():
+        yield lambda content: _write(target, content)  # a pipe or a device, which must not be replaced
+        return
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.touch(exist_ok=False)
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror}; name a file in a folder that can be written") from error
+
+    def replace(content: str | bytes) -> None:
+        _write(part, content)
+        os.replace(part, target)
+
+    try:
+        yield replace
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except RuntimeError:  # as Python up to 3.12 says it
+        raise OSError(f"{path} is a link that leads back to itself; name a file") from None
+
+
+def _write(path: Path, content: str | bytes) -> None:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())

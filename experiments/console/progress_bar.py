@@ -1,0 +1,81 @@
+"""How far a command is, on stderr: a bar on a terminal, otherwise a line every few seconds."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+class Reporter:
+    """A context in which `report` says how far it is; the first line is said at once.
+
+    Args:
+        unit: what is counted, shown behind the counts on the bar ("": nothing); None: the bar has no counts.
+        text, total: beside the bar at first, and what it goes to, if that is known.
+    """
+
+    def __init__(self, unit: str | None = None, text: str = "starting", total: float | None = None) -> None:
+        self._next_line = time.monotonic()
+        self._bar = _bar(unit) if sys.stderr.isatty() else None
+        self._task = self._bar.add_task(text, total=total) if self._bar else None
+
+    def report(self, done: float, total: float, text: str, line: str, last: bool = False) -> None:
+        """Move the bar, or where there is none print a line, unless one was printed a moment ago.
+
+        Args:
+            done, total: how much of how much. text: beside the bar. line: in its place. last: print it in any case.
+        """
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, description=text, completed=done, total=total)
+        elif time.monotonic() >= self._next_line or last:
+            self._next_line = time.monotonic() + SECONDS_BETWEEN_LINES
+            typer.echo(line, err=True)
+
+    def __enter__(self) -> Self:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+
+class ProgressBar(Reporter):
+    """A context in which `show` says how many are done; the last line is said always.
+
+    Args:
+        unit: what is counted: "rounds", "cases".
+    """
+
+    def __init__(self, unit: str) -> None:
+        super().__init__(unit)
+        self._unit = unit
+
+    def show(self, done: int, total: int, text: str) -> None:
+        """Say how far the work is.
+
+        Args:
+            done, total: how many of how many. text: what is to be read beside them.
+        """
+        self.report(done, total, text, f"{done} of {total} {self._unit}: {text}", last=done == total)
+
+
+def _bar(unit: str | None) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns: list[ProgressColumn] = [BarColumn(bar_width=30)]
+    if unit is not None:
+        columns += [MofNCompleteColumn(), *([TextColumn(unit)] if unit else []), TimeRemainingColumn()]
+    columns.append(TextColumn("{task.description}"))
+    return Progress(*columns, console=Console(stderr=True), transient=True)

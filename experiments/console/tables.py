@@ -1,0 +1,23 @@
+"""Tables as text: as wide as the terminal, or where the output is piped, as a page."""
+
+import os
+import sys
+from typing import Any
+
+PIPED_WIDTH = 120
+
+
+def console(least: int = 0) -> Any:
+    """rich's console for this output; `least`: columns that it is taken to have."""
+    from rich.console import Console
+
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(width=max(least, PIPED_WIDTH if piped else Console().width))
+
+
+def as_lines(table: Any, least: int = 0) -> str:
+    """A table without what fills its lines up."""
+    shown = console(least)
+    with shown.capture() as captured:
+        shown.print(table)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())

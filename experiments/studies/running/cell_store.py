@@ -1,0 +1,140 @@
+"""The cells of a folder: one file each, there whole or not at all, and claimed by one process at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_file import Contents, DamagedCell, unpacked
+
+WORTH_A_FLUSH = 0.1  # seconds of work; fsync takes some ms, and a cell that a power cut halves is found by its checksum
+
+
+class CannotKeep(OSError):
+    """A file that cannot be written: which, and why."""
+
+    def __str__(self) -> str:
+        return self.strerror or ""
+
+
+@dataclass(frozen=True)
+class CellStore:
+    """The cells that a folder keeps."""
+
+    folder: Path
+
+    def path(self, cell: Cell) -> Path:
+        """The cell's file."""
+        return self.folder / "cells" / f"{cell.key}.safetensors"
+
+    def failure_path(self, cell: Cell) -> Path:
+        """Where the traceback of a cell that failed is kept."""
+        return self.folder / "failures" / f"{cell.key}.txt"
+
+    def kept(self, cell: Cell) -> Contents | None:
+        """The cell's contents; None: it has no file.
+
+        Raises:
+            DamagedCell: its file is damaged, cut short or foreign.
+        """
+        path = self.path(cell)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            return unpacked(data, cell)
+        except DamagedCell as error:
+            raise DamagedCell(f"{path} ({cell}): {error}") from None
+
+    def keep(self, cell: Cell, data: bytes) -> None:
+        """Store the bytes of a packed cell, and forget that it failed before. The caller has claimed it.
+
+        Raises:
+            DamagedCell: these are not the cell's. CannotKeep: as `write_at_once`.
+        """
+        contents = unpacked(data, cell)
+        write_at_once(self.path(cell), data, flush=contents.seconds >= WORTH_A_FLUSH, claimed=True)
+        self.failure_path(cell).unlink(missing_ok=True)
+
+    def keep_failure(self, cell: Cell, traceback: str) -> None:
+        """Store why the cell failed. It counts as not done.
+
+        Raises:
+            CannotKeep: as `write_at_once`.
+        """
+        write_at_once(self.failure_path(cell), f"{cell.inputs}\n{traceback}".encode(), flush=False)
+
+    def failure(self, cell: Cell) -> str | None:
+        """The traceback of a cell that failed the last time; None: it did not."""
+        try:
+            text = self.failure_path(cell).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
+        return text.partition("\n")[2]
+
+    @contextmanager
+    def claim(self, cell: Cell) -> Iterator[bool]:
+        """Whether the cell is this process's to work on, within the block: no other process has it.
+
+        The claim is a lock on one byte of a file, the cell's own byte: the system releases it when the process dies.
+        """
+        lock, byte = _lock_file(self.folder.resolve()), int(cell.key[:15], 16)
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        except (BlockingIOError, PermissionError):  # POSIX allows both for a lock that another process holds
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            fcntl.lockf(lock, fcntl.LOCK_UN, 1, byte)
+
+
+def write_at_once(path: Path, data: bytes, flush: bool = True, claimed: bool = False) -> None:
+    """Write a file that is there whole or not at all; what stood there stays until then.
+
+    Args:
+        path: of the file. data: its content.
+        flush: bring it to the disk first, so that it survives a power cut too. claimed: no other process writes it, so
+            that the part which a killed one has left is overwritten.
+
+    Raises:
+        CannotKeep: the disk is full, or the folder cannot be written.
+    """
+    part = path.with_name(f".{path.name}.part" if claimed else f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("wb") as file:
+            file.write(data)
+            file.flush()
+            if flush:
+                os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise CannotKeep(error.errno, f"cannot keep {path}: {error.strerror}") from error
+
+
+def write_json(path: Path, content: object) -> None:
+    """The same of strict JSON.
+
+    Raises:
+        CannotKeep: as `write_at_once`. ValueError: a number that is not finite.
+    """
+    write_at_once(path, json.dumps(content, indent=1, allow_nan=False).encode())
+
+
+@cache
+def _lock_file(folder: Path) -> int:
+    """Open as long as the process lives: closing any handle of a file gives up all of a process's locks on it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return os.open(folder / ".claims", os.O_RDWR | os.O_CREAT, 0o666)

@@ -1,0 +1,116 @@
+"""Which code measures: a hash of the files that a cell's numbers may depend on, and of the libraries' versions."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import platform
+import sysconfig
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from experiments.studies import SUFFIX, module_file, modules_of_studies
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
+WITHOUT_NUMBERS = (  # of `experiments`: what shows, asks and compares
+    *("commands", "console", "report", "benchmarks", "miniatures", "studies/running/width_charts.py"),
+    *(f"studies/{name}.py" for name in ("study", "chart", "drawing", "answers")),
+)
+LIBRARIES = ("numpy", "scipy", "scikit-learn", "jax", "jaxlib", "torch", "sympy", "python-flint")
+
+
+class OtherCode(RuntimeError):
+    """A worker's code is not that of the run."""
+
+
+@cache
+def version_of(spec: str) -> str:
+    """The version of the code behind a study, in hexadecimal; read once a process.
+
+    It covers the four packages save for other studies and what computes nothing, the study's own module, all that this
+    imports of the user's, directly or not, and the libraries that compute. It does not cover files that a study reads,
+    or modules that it loads by other means than an import.
+    """
+    found = hashlib.sha256(_of_the_packages())
+    for name, path in sorted(_modules(module_file(spec))):
+        found.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+def placed(spec: str) -> str:
+    """The same study wherever the process stands: the user's file by its absolute path."""
+    return str(module_file(spec)) if spec.endswith(SUFFIX) else spec
+
+
+def require(spec: str, wanted: str) -> None:
+    """Nothing, if this process has that version of the code.
+
+    Raises:
+        OtherCode: it has another.
+    """
+    here = version_of(spec)
+    if here != wanted:
+        raise OtherCode(
+            f"a worker on {platform.node()} has version {here[:12]} of the code behind {spec}; the run has "
+            f"{wanted[:12]}. Give it the same checkout, Python and packages, and start it anew"
+        )
+
+
+@cache
+def _of_the_packages() -> bytes:
+    found = hashlib.sha256(platform.python_version().encode())
+    for name in LIBRARIES:
+        try:
+            found.update(f"{name} {version(name)}\0".encode())
+        except PackageNotFoundError:
+            found.update(f"{name} -\0".encode())
+    for path in _files_of_the_packages():
+        found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.digest()
+
+
+def _files_of_the_packages() -> list[Path]:
+    without = {ROOT / "experiments" / part for part in WITHOUT_NUMBERS} | set(modules_of_studies())
+    files = (path for package in PACKAGES for path in sorted((ROOT / package).rglob(f"*{SUFFIX}")))
+    return [path for path in files if without.isdisjoint((path, *path.parents))]
+
+
+def _modules(start: Path) -> set[tuple[str, Path]]:
+    """A study's file, under no name, and the user's files that it imports, each with the name it is imported by."""
+    found, left, seen = {("", start)}, [start], {*PACKAGES}
+    while left:
+        new = _imported(left.pop()) - seen
+        seen |= new
+        files = [(name, path) for name in new for path in _files(name)]
+        found.update(files)
+        left += [path for _, path in files if path.suffix == SUFFIX]
+    return found
+
+
+def _imported(file: Path) -> set[str]:
+    """The packages, or modules in none, that a file's statements import."""
+    nodes = list(ast.walk(ast.parse(file.read_bytes())))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
+    return {name.partition(".")[0] for name in names}
+
+
+def _files(name: str) -> Iterator[Path]:
+    """The file of a module, or all of a package; none of the interpreter's and of libraries, which have versions."""
+    spec = find_spec(name)
+    if spec is None:
+        return
+    for folder in map(Path, spec.submodule_search_locations or ()):
+        if not _of_a_library(folder):
+            yield from folder.rglob(f"*{SUFFIX}")
+    if spec.has_location and spec.origin and not _of_a_library(Path(spec.origin)):
+        yield Path(spec.origin)
+
+
+def _of_a_library(path: Path) -> bool:
+    standard = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
+    return bool({"site-packages", "dist-packages"} & set(path.parts)) or any(map(path.is_relative_to, standard))

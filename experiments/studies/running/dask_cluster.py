@@ -1,0 +1,174 @@
+"""Cells on a user's Dask cluster: its workers measure and send the numbers back, this process stores them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_store import CellStore
+from experiments.studies.running.code_version import OtherCode
+from experiments.studies.running.measuring import RunStopped, Status, is_kept, keep
+from experiments.studies.running.remote import measured_there
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+SECONDS_TO_CONNECT = 15
+LOST = "the connection to the scheduler is lost"
+DEADLY = "the workers of the cluster died while they measured this cell, again when nothing else was measured"
+AHEAD = 4  # cells at the cluster for each of its threads: enough to hide the way there, few enough to share
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where a scheduler listens, and the files of its TLS (all three or none).
+
+    Raises:
+        ValueError: an address without a protocol, or TLS files that do not go with it.
+    """
+
+    address: str
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        files = {"--tls-ca": self.ca, "--tls-cert": self.cert, "--tls-key": self.key}
+        if not self.address.startswith(("tcp://", "tls://")):
+            raise ValueError(f"the scheduler is {self.address!r}; it must be tcp://HOST:PORT or tls://HOST:PORT")
+        wanted = self.address.startswith("tls://")
+        wrong = [option for option, file in files.items() if (file is not None) != wanted]
+        if wrong and wanted:
+            raise ValueError(f"{self.address} needs {', '.join(wrong)} too: the files that its workers have")
+        if wrong:
+            raise ValueError(f"{', '.join(wrong)} go with tls://HOST:PORT; the scheduler is {self.address}")
+
+    def client(self) -> Client:
+        """A client of it.
+
+        Raises:
+            RunStopped: nobody answers, dask is not installed, or the TLS files are refused.
+        """
+        try:
+            from distributed import Client
+            from distributed.security import Security
+
+            for talkative in ("distributed.client", "distributed.batched"):  # what goes wrong is said once, by us
+                logging.getLogger(talkative).setLevel(logging.CRITICAL)
+        except ImportError as error:
+            raise RunStopped(f"{error}: pip install 'ntkfl[cluster]'") from None
+        tls = {"tls_ca_file": self.ca, "tls_client_cert": self.cert, "tls_client_key": self.key}
+        try:
+            security = Security(require_encryption=True, **tls) if self.ca else None
+            return Client(self.address, security=security, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+        except (OSError, TimeoutError) as error:
+            raise RunStopped(f"no Dask scheduler answers at {self.address}: {error}") from None
+
+
+class DaskCluster:
+    """The workers of a cluster, whose deaths are survived: dask gives their cells to others."""
+
+    def __init__(self, spec: str, store: CellStore, cluster: Cluster) -> None:
+        self._spec, self.store, self._cluster = spec, store, cluster
+
+    def __enter__(self) -> DaskCluster:
+        self._client = self._cluster.client()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def wait_for_workers(self, count: int) -> None:
+        """Return when so many workers have come; a run itself begins with the first."""
+        self._client.wait_for_workers(count)
+
+    def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
+        """Each cell with what became of it, as they finish.
+
+        Dask suspects every cell that a dead worker had, the waiting ones too; so a suspect is measured once more,
+        alone, after all others, before it is said to bring its worker down.
+
+        Raises:
+            RunStopped: the scheduler is lost. OtherCode: a worker has other code. OSError: as `CellStore.keep`.
+        """
+        from distributed import as_completed
+
+        left = list(reversed(cells))
+        there: dict[Any, tuple[Cell, ExitStack]] = {}  # by future, with the claim that is held until it is stored
+        suspects: list[tuple[Cell, ExitStack]] = []  # a dead worker had them, and others beside them
+        finished = as_completed(loop=self._client.loop)
+
+        def send(cell: Cell, claim: ExitStack) -> None:
+            with _connected():
+                future = self._client.submit(measured_there, self._spec, cell.inputs, pure=False)
+            there[future] = cell, claim
+            finished.add(future)
+
+        try:
+            while left or there or suspects:
+                room = self._room()
+                while left and len(there) < room:
+                    cell, claim = left.pop(), ExitStack()
+                    if not claim.enter_context(self.store.claim(cell)):
+                        yield cell, Status.BUSY
+                    elif is_kept(self.store, cell):
+                        claim.close()
+                        yield cell, Status.KEPT
+                    else:
+                        send(cell, claim)
+                alone = not (left or there)
+                if alone and suspects:
+                    send(*suspects.pop())
+                if there:
+                    future = next(finished)
+                    cell, claim = there.pop(future)
+                    result = _result(future)
+                    if result is None and not alone:
+                        suspects.append((cell, claim))
+                        continue
+                    with claim:
+                        status = keep(self.store, cell, DEADLY if result is None else result)
+                    yield cell, status
+        finally:
+            for future in there:
+                future.cancel()
+            for _, claim in (*there.values(), *suspects):
+                claim.close()
+
+    def _room(self) -> int:
+        with _connected():
+            return AHEAD * max(1, sum(self._client.nthreads().values()))
+
+
+@contextmanager
+def _connected() -> Iterator[None]:
+    """Within it, whatever dask raises means that there is no scheduler any more."""
+    try:
+        yield
+    except Exception as error:
+        raise RunStopped(f"{LOST}: {error}") from error
+
+
+def _result(future: Any) -> bytes | str | None:
+    """What `measured_there` gave; None: the workers that had it died, whoever's fault that was.
+
+    Raises:
+        OtherCode, RunStopped: it gave nothing, for a reason that is not the cell's.
+    """
+    from distributed import CancelledError, KilledWorker
+    from distributed.comm import CommClosedError
+
+    try:
+        return future.result()
+    except KilledWorker:
+        return None
+    except (CancelledError, CommClosedError):  # the second: it was lost while the numbers were on their way
+        raise RunStopped(LOST) from None
+    except OtherCode:
+        raise
+    except Exception as error:
+        raise RunStopped(f"a worker of the cluster cannot measure: {error}") from error

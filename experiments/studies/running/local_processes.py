@@ -1,0 +1,153 @@
+"""Cells on this machine: in this process, or in worker processes that outlive their cells."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_store import CellStore
+from experiments.studies.running.code_version import ROOT
+from experiments.studies.running.measuring import RunStopped, Status, keep, settle
+from experiments.studies.running.one_thread import limit_to_one_thread
+from experiments.studies.running.worker import READY
+from ntkfl import interruption
+
+
+class InProcess:
+    """Workers that are this process alone: for grids that take less time than a process takes to start."""
+
+    def __init__(self, spec: str, store: CellStore) -> None:
+        self._spec, self._store = spec, store
+
+    def __enter__(self) -> InProcess:
+        self._limits = threadpool_limits(1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._limits.restore_original_limits()
+
+    def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
+        """Each cell with what became of it.
+
+        Raises:
+            OSError: the folder is full or cannot be written.
+        """
+        for cell in cells:
+            interruption.check()
+            yield cell, settle(self._store, self._spec, cell)
+
+
+class LocalProcesses:
+    """So many worker processes, of one thread each; they start with the first cells and end with the block."""
+
+    def __init__(self, spec: str, store: CellStore, count: int) -> None:
+        self._spec, self._store, self._count = spec, store, count
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> LocalProcesses:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            worker.end()
+
+    def run(self, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Status]]:
+        """Each cell with what became of it, as they finish. A worker that dies is replaced; the cell it was at failed.
+
+        Raises:
+            RunStopped: a worker cannot start, or cannot store a cell. OSError: as `CellStore.keep_failure`.
+        """
+        left = list(reversed(cells))
+        while left or any(worker.cell for worker in self._workers):
+            while len(self._workers) < min(self._count, len(cells)):
+                self._workers.append(_Worker(self._store.folder, self._spec))
+            for worker in self._workers:
+                if left and worker.idle:
+                    worker.give(left.pop())
+            interruption.check()
+            for worker in select.select(self._workers, [], [])[0]:
+                cell, status = worker.cell, worker.answer()
+                if not worker.ready:  # any more
+                    self._workers.remove(worker)
+                    how = worker.last_words()
+                    status = keep(self._store, cell, how) if cell else None
+                if cell and status:
+                    yield cell, status
+
+
+class _Worker:
+    """One process, and the cell that it is at (None: at none)."""
+
+    def __init__(self, folder: Path, spec: str) -> None:
+        environment = dict(os.environ)
+        limit_to_one_thread(environment)
+        known = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *([known] if known else [])])
+        self.cell: Cell | None = None
+        self.ready = False
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "experiments.studies.running.worker", str(folder), spec],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+            env=environment,
+            process_group=0,  # Ctrl-C is for the run, which ends its workers itself
+        )
+
+    def fileno(self) -> int:
+        """For select: readable when there is an answer."""
+        assert self._process.stdout
+        return self._process.stdout.fileno()
+
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for a cell."""
+        return self.ready and self.cell is None and self._process.poll() is None
+
+    def give(self, cell: Cell) -> None:
+        """The cell to measure next; a process that has died is found out by its missing answer."""
+        assert self._process.stdin
+        self.cell = cell
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(cell.inputs.encode() + b"\n")
+
+    def answer(self) -> Status | None:
+        """What became of its cell; None: it had none, or died and is not ready any more.
+
+        Raises:
+            RunStopped: it cannot go on, or died before it was ready.
+        """
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        if not line.endswith(b"\n"):
+            if not self.ready:
+                raise RunStopped(f"a worker process cannot start: {self.last_words()}")
+            self.ready = False
+            return None
+        said = json.loads(line)
+        if "stop" in said:
+            raise RunStopped(said["stop"])
+        self.cell, self.ready = None, True
+        return None if said["status"] == READY else Status(said["status"])
+
+    def last_words(self) -> str:
+        """How it died; its answers have ended."""
+        status = self._process.wait()
+        self.end()
+        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        return f"the worker process ended with {how}; what it printed is on the run's standard error"
+
+    def end(self) -> None:
+        """End the process; what it has begun is lost, what it has stored is not."""
+        with self._process:
+            self._process.kill()

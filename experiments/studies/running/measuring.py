@@ -1,0 +1,110 @@
+"""Measuring one cell: the study's function at its point, checked against what the study says that it measures."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Mapping
+from enum import StrEnum
+
+import numpy as np
+
+from experiments.studies import find
+from experiments.studies.running import code_version
+from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_file import Contents, DamagedCell, packed
+from experiments.studies.running.cell_store import CellStore
+from experiments.studies.study import Study, error_of
+from ntkfl import interruption
+from ntkfl.estimate import Estimate
+
+
+class RunStopped(RuntimeError):
+    """Why a run cannot go on, though its cells are sound: a full disk, other code, no scheduler."""
+
+
+class Status(StrEnum):
+    """What became of a cell: measured now, there already, failed, or in the hands of another process."""
+
+    DONE = "done"
+    KEPT = "kept"
+    FAILED = "failed"
+    BUSY = "busy"
+
+
+def measured(spec: str, cell: Cell) -> bytes | str:
+    """A cell as the bytes of its file; where measuring it failed, the traceback.
+
+    Raises:
+        OtherCode: this process has another version of the code than the cell. ValueError: there is no such study.
+    """
+    code_version.require(spec, cell.version)
+    study, begun = find(spec), time.process_time()
+    try:
+        arrays = as_arrays(study, study.measure(cell.point))
+    except Exception:  # whatever it is, it is this cell's alone: the traceback is kept and the others go on
+        interruption.check()  # which an error of this kind may have been
+        return traceback.format_exc()
+    return packed(cell, Contents(arrays, time.process_time() - begun))
+
+
+def settle(store: CellStore, spec: str, cell: Cell) -> Status:
+    """Measure and store a cell, unless another process does or did.
+
+    Args:
+        store: of the cells. spec: the study, as its name or file is given to workers. cell: to measure.
+
+    Raises:
+        OtherCode, ValueError: as `measured`. OSError: the folder is full or cannot be written.
+    """
+    with store.claim(cell) as mine:
+        if not mine:
+            return Status.BUSY
+        if is_kept(store, cell):
+            return Status.KEPT
+        return keep(store, cell, measured(spec, cell))
+
+
+def keep(store: CellStore, cell: Cell, found: bytes | str) -> Status:
+    """Store what `measured` gave for a cell that the caller has claimed.
+
+    Args:
+        store: of the cells. cell: that was measured. found: its file's bytes, or the traceback.
+
+    Raises:
+        OSError: the folder is full or cannot be written.
+    """
+    if isinstance(found, bytes):
+        store.keep(cell, found)
+        return Status.DONE
+    store.keep_failure(cell, found)
+    return Status.FAILED
+
+
+def is_kept(store: CellStore, cell: Cell) -> bool:
+    """Whether the cell's file is there and sound."""
+    try:
+        return store.kept(cell) is not None
+    except DamagedCell:
+        return False
+
+
+def as_arrays(study: Study, found: Mapping[str, object]) -> dict[str, np.ndarray]:
+    """What a study's `measure` gave as float64 arrays by name, an `Estimate` as two.
+
+    Raises:
+        ValueError: quantities or shapes other than the study's.
+    """
+    wanted = {quantity.name: quantity for quantity in study.quantities}
+    if found.keys() != wanted.keys():
+        raise ValueError(f"{study.name} measured {sorted(found)}; its quantities are {sorted(wanted)}")
+    sizes = {axis.name: len(axis.values) for axis in study.inner}
+    arrays = {}
+    for name, value in found.items():
+        if isinstance(value, Estimate):
+            arrays[error_of(name)], value = value.error, value.value
+        arrays[name] = np.array(value, dtype=np.float64)
+        shape = tuple(sizes[axis] for axis in wanted[name].along)
+        if arrays[name].shape != shape:
+            raise ValueError(f"{study.name} measured {name} of shape {arrays[name].shape}; it must be {shape}")
+    return arrays

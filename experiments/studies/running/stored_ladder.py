@@ -1,0 +1,84 @@
+"""A ladder of widths whose runs have been measured: the statements about exponents read it as they read runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bounds.ladders.initial_ladder import Start
+from bounds.ladders.width_ladder import WidthLadder
+from experiments.studies.study import SEED
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Setup
+
+if TYPE_CHECKING:
+    import xarray
+
+WIDTH, DEVIATION, OUTPUTS = "width", "gram_deviation", "initial_outputs"
+FEWEST_NETWORKS = 2  # of a width: a mean over networks and the distance from it need two
+
+
+@dataclass(frozen=True, eq=False)
+class StoredLadder(WidthLadder):
+    """The cells of a study over widths and seeds; widths with fewer than two whole cells are left out.
+
+    cells: every statistic of a run as a variable over (width, seed, ...), NaN where a cell is missing.
+    """
+
+    cells: xarray.Dataset = field(kw_only=True)
+
+    @classmethod
+    def of(cls, cells: xarray.Dataset, problem: Problem, setup: Setup) -> StoredLadder:
+        """The ladder of the cells that are there; its widths ascend.
+
+        Args:
+            cells: quantities by width and seed, NaN where there is none. problem, setup: of the runs, for what theory
+                says of them.
+        """
+        ordered = cells.sortby(WIDTH)
+        counts = _present(ordered).sum(axis=1)
+        kept = ordered.isel({WIDTH: np.flatnonzero(counts >= FEWEST_NETWORKS)})
+        widths = tuple(int(width) for width in kept[WIDTH].to_numpy())
+        return cls(problem, setup, widths, tuple(int(c) for c in counts[counts >= FEWEST_NETWORKS]), 0, cells=kept)
+
+    def samples(self, name: str) -> list[np.ndarray]:
+        """One statistic of every network there is by its name, (networks, ...) for each width."""
+        values = self.cells[name].transpose(WIDTH, SEED, ...).to_numpy()
+        return [row[there] for row, there in zip(values, _present(self.cells), strict=True)]
+
+    def fluctuations(self, name: str) -> list[np.ndarray]:
+        """How far each network's statistic is from the mean over its width's, free of bias as in `split`."""
+        found = []
+        for values in self.samples(name):
+            count, rows = len(values), values.reshape(len(values), -1)
+            found.append(np.linalg.norm(rows - rows.mean(axis=0), axis=1) * np.sqrt(count / (count - 1)))
+        return found
+
+    @cached_property
+    def starts(self) -> list[list[Start]]:
+        """The networks of each width before training, as `InitialLadder` has them."""
+        n, pairs = self.problem.n, zip(self.samples(DEVIATION), self.samples(OUTPUTS), strict=True)
+        return [[Start(d.reshape(n, n), f) for d, f in zip(*row, strict=True)] for row in pairs]
+
+    @cached_property
+    def infinite_gram(self) -> Estimate:
+        """H_inf with its rounding bound."""
+        return gram.infinite_estimate(self.problem.x)
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the initial weights."""
+        return self.setup.sigma
+
+
+def _present(cells: xarray.Dataset) -> np.ndarray:
+    """Which cells are there, with all their numbers, (widths, seeds); an infinite number is there."""
+    whole = np.ones((cells.sizes[WIDTH], cells.sizes[SEED]), bool)
+    for values in cells.data_vars.values():
+        found = ~np.isnan(values.transpose(WIDTH, SEED, ...).to_numpy())
+        whole &= found.all(axis=tuple(range(2, found.ndim)))
+    return whole

@@ -1,0 +1,98 @@
+"""The figures of the study of width scaling: quantities against the width with their theory, and all exponents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bounds.ladders.slopes import NoSlope
+from bounds.ladders.width_rate import Quantity as Power
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.running.spread import BARS, root_mean_square
+from experiments.studies.running.stored_ladder import StoredLadder
+from experiments.studies.study import Answer
+from ntkfl.estimate import Estimate
+
+WIDTHS = Label("width m", "neurons", log=True)
+PANELS = {
+    "weights": ("fl-ntk/W-movement", "fl-ntk/W-local-step", "fl-ntk/lazy-weights", "fl-ntk/W-frobenius-movement"),
+    "activation patterns": ("fl-ntk/W-flips", "fl-ntk/W-jacobian", "fl-ntk/lazy-patterns", "fl-ntk/lazy-remainder"),
+    "Gram matrix": ("fl-ntk/W-gram", "fl-ntk/W-eigenvalue", "fl-ntk/W-gram-drift", "fl-ntk/W-asymmetry"),
+    "outputs": ("fl-ntk/W-outputs", "fl-ntk/W-linearised", "fl-ntk/W-prediction"),
+}
+
+
+def charts_of(
+    ladder: StoredLadder, powers: Sequence[tuple[Power, str]], answers: Sequence[Answer]
+) -> tuple[Chart, ...]:
+    """Two figures, where there is a width with two networks; the second only where an exponent was found.
+
+    Args:
+        ladder: the cells that are there. powers: each with its statement's id. answers: to claims about powers.
+    """
+    if not ladder.widths:
+        return ()
+    found = []
+    panels = tuple(
+        Panel(title, WIDTHS, Label("RMS over networks", log=True), series)
+        for title, labels in PANELS.items()
+        if (series := tuple(one for power, label in powers if label in labels for one in _lines(power, ladder)))
+    )
+    if panels:
+        found.append(
+            Chart(
+                "width-scaling",
+                f"What training changes, against the width. n = {ladder.problem.n}, d = {ladder.problem.d}, "
+                f"{ladder.problem.n_clients} clients, K = {ladder.setup.local_steps}, T = {ladder.setup.rounds}; "
+                f"{ladder.n_runs} networks of {len(ladder.widths)} widths; {BARS}. Dashed: theory, with its own "
+                "coefficient where it gives one, else through the widest networks.",
+                "Log-log plots in four panels: every quantity falls with the width along its theory line.",
+                panels,
+            )
+        )
+    measured = [(answer, answer.measured) for answer in answers if answer.measured is not None]
+    if measured:
+        found.append(_exponents(ladder, measured))
+    return tuple(found)
+
+
+def _lines(power: Power, ladder: StoredLadder) -> tuple[Series, ...]:
+    try:
+        samples = [np.atleast_1d(values) for values in power.values(ladder)]
+    except NoSlope:
+        return ()
+    sizes = ladder.sizes
+    value, low, high = root_mean_square(samples)
+    exponent = float(power.exponent)
+    scale = value[-1] / sizes[-1] ** exponent if power.coefficient is None else power.coefficient(ladder)
+    theory = (scale * sizes**exponent).tolist()
+    return (
+        Series(power.name, "measured", sizes.tolist(), value, low, high),
+        Series(f"m^({power.exponent})", "theory", sizes.tolist(), theory, of=power.name),
+    )
+
+
+def _exponents(ladder: StoredLadder, measured: Sequence[tuple[Answer, Estimate]]) -> Chart:
+    names = tuple(answer.claim.split(" ~ ")[0] for answer, _ in measured)
+    places = [float(place) for place in range(len(names))]
+    value, low, high = ([float(getattr(estimate, end)) for _, estimate in measured] for end in ("value", "lo", "hi"))
+    theory = [float("nan") if answer.theory is None else answer.theory for answer, _ in measured]
+    return Chart(
+        "width-exponents",
+        f"Every power of the width, measured over {len(ladder.widths)} widths from {min(ladder.widths)} to "
+        f"{max(ladder.widths)} with {ladder.n_runs} networks; bars: 99% intervals with finite-width bias.",
+        "Measured exponents with intervals beside those of theory, one quantity a line.",
+        (
+            Panel(
+                "exponents of the width",
+                Label("", names=names),
+                Label("exponent"),
+                (
+                    Series("measured", "measured", places, value, low, high),
+                    Series("theory", "theory", places, theory),
+                ),
+                sideways=True,
+            ),
+        ),
+    )

@@ -1,0 +1,187 @@
+"""Algorithm 1 without the record of movements: groups of clients one after the other, so that temporaries stay small.
+
+The global state is u (m, d). Within a round a client of c samples works with its change D of u (weight space: two
+products of 2 m c d operations a step) or with coefficients C, D = C^T X, through its own Gram matrix (pre-activation
+space: one product of 2 m c^2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from ntkfl.memory import require
+from ntkfl.problem import Setup, Weights
+
+ROWS = 128  # samples of a group: enough for products to be fast, few enough for a block of neurons to stay in cache
+
+
+class Outputs(NamedTuple):
+    """What a run yields: outputs (T, K+1, N, c) of every client's own samples, the last (N, c), the weights kept."""
+
+    local: np.ndarray
+    last: np.ndarray
+    kept: np.ndarray
+    device: str
+
+
+def in_weight_space(samples: int, d: int) -> bool:
+    """Whether a client of so many samples is faster in weight space: by operations from 2 d on, by the clock later."""
+    return samples >= 4 * d
+
+
+def clients_at_once(
+    n_clients: int, each: float, d: int, width: int, itemsize: int, kept: int = 0, memory: float | None = None
+) -> int:
+    """Of how many clients the arrays fit, beside four numbers for each weight of the global network.
+
+    Args:
+        n_clients: in all. d: of an input. itemsize: bytes of a number.
+        each: numbers for a neuron that a client holds. width: neurons of one device. kept: rounds whose weights are
+            kept. memory: bytes; None: whatever it takes.
+
+    Raises:
+        ValueError: one client alone does not fit.
+    """
+    if memory is None:
+        return n_clients
+    hint = "smaller clients, fewer kept rounds, dtype='float32' or several devices need less"
+    require("the run", lambda width: width * itemsize * ((4 + kept) * d + each), memory, hint, width=width)
+    always, one = width * itemsize * (4 + kept) * d, width * itemsize * each
+    return min(n_clients, int((memory - always) // one))
+
+
+def numbers_held(samples: int, d: int) -> int:
+    """How many numbers for a neuron XLA was measured to hold at most for a client: four a sample, and its change."""
+    return 4 * samples + (d if in_weight_space(samples, d) else 0)
+
+
+def run(
+    x: np.ndarray,
+    y: np.ndarray,
+    weights: Weights,
+    keep: np.ndarray,
+    setup: Setup,
+    *,
+    linearised: bool,
+    dtype: str = "float64",
+    devices: Sequence[jax.Device] = (),
+    memory: float | None = None,
+) -> Outputs:
+    """Run Algorithm 1.
+
+    Args:
+        x, y: (N, c, d) and (N, c), padded with zero rows. weights: the initial network. keep: rounds whose u(t) are
+            returned, ascending. setup: steps and rounds. linearised: patterns stay those of the start. dtype: of all
+            that is computed.
+        devices: they share the neurons; each local step they exchange the outputs of one group, no more. Of several
+            hosts all call this, with all of their devices, after `jax.distributed.initialize`.
+        memory: bytes a device, as in `clients_at_once`.
+
+    Raises:
+        ValueError: weights to keep that are spread over several hosts, or too little memory.
+    """
+    n_clients, samples, d = x.shape
+    width = len(weights.signs)
+    if len(keep) and devices and jax.process_count() > 1:
+        raise ValueError(f"keep names {len(keep)} rounds; no one of the {jax.process_count()} hosts has all weights")
+    own = -(-width // max(1, len(devices)))
+    fit = clients_at_once(n_clients, numbers_held(samples, d), d, own, np.dtype(dtype).itemsize, len(keep), memory)
+    size = min(fit, max(1, ROWS // samples))
+    padding = ((0, -n_clients % size), (0, 0))
+    x, y = np.pad(x, (*padding, (0, 0))), np.pad(y, padding)
+    x, y = x.reshape(-1, size, samples, d).astype(dtype), y.reshape(-1, size, samples).astype(dtype)
+    with jax.default_matmul_precision("highest"):  # some GPUs would multiply with ten bits otherwise
+        found = _run(
+            x,
+            y,
+            *(_shared(np.asarray(array, dtype), devices) for array in weights),
+            np.asarray(keep),
+            *(np.asarray(number, dtype) for number in (setup.eta_local, setup.eta_global / n_clients, width**-0.5)),
+            local_steps=setup.local_steps,
+            rounds=setup.rounds,
+            linearised=linearised,
+            by_weights=in_weight_space(samples, d),
+        )
+    local, last = (np.asarray(p).reshape(*p.shape[:-3], -1, samples)[..., :n_clients, :] for p in found[:2])
+    where = ", ".join(sorted(map(str, found[1].devices())))
+    return Outputs(local, last, np.asarray(found[2])[:, :width], where)
+
+
+def _shared(array: np.ndarray, devices: Sequence[jax.Device]) -> jax.Array | np.ndarray:
+    """The neurons (first axis) dealt out to the devices; zeros, of sign 0, where they do not come out even."""
+    if not devices:
+        return array
+    missing = -len(array) % len(devices)
+    array = np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
+    sharding = NamedSharding(Mesh(np.array(devices), ("neurons",)), PartitionSpec("neurons"))
+    return jax.make_array_from_callback(array.shape, sharding, lambda part: array[part])
+
+
+@partial(jax.jit, static_argnames=("local_steps", "rounds", "linearised", "by_weights"))
+def _run(x, y, hidden, signs, keep, eta_local, share, scale, *, local_steps, rounds, linearised, by_weights):
+    def network(z, active):
+        return (jnp.where(active, z, 0) @ signs) * scale
+
+    def one_group(u, rows, labels):
+        """The sum of the group's changes of u, and its outputs (K+1, g, c)."""
+        start = rows @ u.T
+        fixed = _active(rows @ hidden.T) if linearised else None
+        gram = None if by_weights else rows @ rows.transpose(0, 2, 1)
+
+        def look(moved):
+            z = start + moved
+            active = _active(z) if fixed is None else fixed
+            return active, network(z, active)
+
+        def local_step(state, _):
+            change, moved = state
+            active, outputs = look(moved)
+            pull = (eta_local * scale) * (labels - outputs)
+            step = jnp.where(active, pull[..., None] * signs, 0)
+            if by_weights:
+                change = change + step.transpose(0, 2, 1) @ rows
+                moved = rows @ change.transpose(0, 2, 1)
+            else:
+                change = change + step
+                moved = gram @ change
+            return (change, moved), outputs
+
+        shape = (len(rows), *u.shape) if by_weights else start.shape
+        begin = (jnp.zeros(shape, u.dtype), jnp.zeros_like(start))
+        (change, moved), outputs = jax.lax.scan(local_step, begin, None, length=local_steps)
+        total = change.sum(axis=0) if by_weights else jnp.einsum("gcm,gcd->md", change, rows)
+        return total, jnp.concatenate([outputs, look(moved)[1][None]])
+
+    def one_round(carry, t):
+        u, kept = carry
+        if len(keep):
+            kept = jax.lax.cond((keep == t).any(), lambda k: k.at[jnp.argmax(keep == t)].set(u), lambda k: k, kept)
+
+        def next_group(total, group):
+            change, outputs = one_group(u, *group)
+            return total + change, outputs
+
+        total, outputs = jax.lax.scan(next_group, jnp.zeros_like(u), (x, y))
+        return (u + share * total, kept), outputs.transpose(1, 0, 2, 3)
+
+    kept = jnp.zeros((len(keep), *hidden.shape), hidden.dtype)
+    (u, kept), local = jax.lax.scan(one_round, (hidden, kept), jnp.arange(rounds))
+
+    def last(rows):
+        z = rows @ u.T
+        return network(z, _active(rows @ hidden.T if linearised else z))
+
+    kept = jnp.where((keep == rounds)[:, None, None], u, kept)
+    return local, jax.lax.map(last, x), kept
+
+
+def _active(z: jax.Array) -> jax.Array:
+    """The pattern z >= 0; of NaN too, as an overflow set to 0 would go unseen."""
+    return ~(z < 0)

@@ -1,0 +1,63 @@
+"""What lies between the products of a local step of `client_threads`, compiled: each pass does all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ntkfl.compiled_once import compiled_once
+
+
+class Passes(NamedTuple):
+    """Compiled functions; they release the interpreter. Arrays are (chunks, samples, lanes), signs (chunks, lanes).
+
+    pulled(pull, signs, on, anew, out): adds pull_i s_r to `out`, where neuron r is active on sample i; if `anew`, to 0.
+    look(z, start, signs, frozen, on): the sums over r of s_r relu(z_ir), (samples,), having added `start` to z if that
+    has chunks. Unless `frozen`, sets the patterns `on`: z >= 0, or NaN, which must not go unseen.
+    """
+
+    pulled: Callable[..., None]
+    look: Callable[..., np.ndarray]
+
+
+@compiled_once
+def passes(dtype: str) -> Passes:
+    """Compile (about two seconds, once a process and dtype)."""
+    from numba import njit
+
+    zero = np.dtype(dtype).type(0)
+    row, table, cube, patterns = f"{dtype}[::1]", f"{dtype}[:,::1]", f"{dtype}[:,:,::1]", "boolean[:,:,::1]"
+
+    # What is chosen from is computed before, so that the compiler needs no jump and handles several neurons at once.
+    @njit(f"void({row}, {table}, {patterns}, boolean, {cube})", nogil=True, fastmath={"contract"})
+    def pulled(pull, signs, on, anew, out):
+        for q in range(len(signs)):
+            sign = signs[q]
+            for i in range(len(pull)):
+                p, active, to = pull[i], on[q, i], out[q, i]
+                for r in range(len(sign)):
+                    value, before = p * sign[r], zero if anew else to[r]
+                    to[r] = before + (value if active[r] else zero)
+
+    @njit(f"{row}({cube}, {cube}, {table}, boolean, {patterns})", nogil=True, fastmath={"contract", "reassoc"})
+    def look(z, start, signs, frozen, on):
+        sums = np.zeros(z.shape[1], z.dtype)
+        for q in range(len(signs)):
+            sign = signs[q]
+            for i in range(len(sums)):
+                at, active, total = z[q, i], on[q, i], zero
+                if len(start):
+                    base = start[q, i]
+                    for r in range(len(sign)):
+                        at[r] += base[r]
+                for r in range(len(sign)):
+                    now = active[r] if frozen else not (at[r] < zero)
+                    active[r] = now
+                    signed = at[r] * sign[r]
+                    total += signed if now else zero
+                sums[i] += total
+        return sums
+
+    return Passes(pulled, look)

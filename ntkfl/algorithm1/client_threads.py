@@ -1,0 +1,240 @@
+"""Algorithm 1 without the record of movements, on the host's cores.
+
+A round goes by `switch_tracking` where few neurons may switch, else by products: each thread trains a group of clients,
+in the spaces of `client_groups`. Arrays are (chunks, rows, LANES), neurons dealt out to chunks, and are gone through in
+pieces that stay in cache: products by BLAS, what lies between two of them in one compiled pass. Sums are taken in the
+order of pieces and of clients, so that the result does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl import interruption
+from ntkfl.algorithm1.client_groups import Outputs, clients_at_once, in_weight_space
+from ntkfl.algorithm1.client_passes import Passes, passes
+from ntkfl.algorithm1.dealt_network import DealtNetwork
+from ntkfl.algorithm1.switch_passes import LANES
+from ntkfl.algorithm1.switch_tracking import SwitchTracking, bytes_held, worthwhile_share
+from ntkfl.gram.threads import worker_threads
+from ntkfl.problem import Setup, Weights
+
+ROWS = 64  # samples of a group of small clients: enough for products to be fast
+PIECE = 2**19  # bytes of an array (chunks, samples of a group, LANES) of one piece
+
+
+def run(
+    x: np.ndarray,
+    y: np.ndarray,
+    weights: Weights,
+    keep: np.ndarray,
+    setup: Setup,
+    *,
+    linearised: bool,
+    dtype: str = "float64",
+    memory: float | None = None,
+    tracked: bool = True,
+) -> Outputs:
+    """Run Algorithm 1; arguments, result and errors as of `client_groups.run`.
+
+    Args:
+        x, y, weights, keep, setup, linearised, dtype, memory: as of `client_groups.run`.
+        tracked: use `switch_tracking` where it is faster, which takes three seconds to compile, once a process.
+    """
+    n_clients, rounds = len(x), setup.rounds
+    x, y = x.astype(dtype), y.astype(dtype)
+    share, fit = _fitting(x, setup, len(keep), memory, tracked)
+    local = np.empty((rounds, setup.local_steps + 1, y.size), dtype)
+    last, kept = np.empty((1, y.size), dtype), np.empty((len(keep), *weights.hidden.shape), dtype)
+    with worker_threads() as threads, ThreadPoolExecutor(threads) as pool:
+        network = DealtNetwork(weights, dtype)
+        products = ClientProducts(network, x, y, linearised, fit, pool, threads)
+        tracking = SwitchTracking(network, x, y, linearised, share, pool) if share > 0 else None
+        for t in range(rounds + 1):
+            interruption.check()
+            if t in keep:
+                kept[keep == t] = network.hidden()
+            outputs = local[t] if t < rounds else last
+            if not (tracking and tracking.train(setup.eta_local, outputs)):
+                products.train(setup.eta_local, outputs)
+                if tracking:
+                    tracking.expect(setup.eta_local, outputs)
+            if t < rounds:
+                network.move(setup.eta_global / n_clients)
+    return Outputs(local.reshape(*local.shape[:2], *y.shape), last.reshape(y.shape), kept, "cpu")
+
+
+def numbers_held(samples: int, d: int, dtype: str) -> float:
+    """How many numbers for a neuron the `Room` of a client has; a pattern is a byte.
+
+    Args:
+        samples: of the largest client. d: of an input. dtype: "float64" or "float32", the unit that patterns are
+            counted in.
+    """
+    return samples / np.dtype(dtype).itemsize + (d if in_weight_space(samples, d) else 2 * samples)
+
+
+def _fitting(x: np.ndarray, setup: Setup, kept: int, memory: float | None, tracked: bool) -> tuple[float, int]:
+    """Up to which share of entries rounds go by `SwitchTracking`, and how many clients are trained together else."""
+    n_clients, samples, d = x.shape
+    space = (n_clients, numbers_held(samples, d, x.dtype.name), d, setup.width, x.itemsize, kept)
+    tracked = tracked and samples <= setup.width  # so that Gram matrices are not what takes the memory
+    share = worthwhile_share(samples, d, setup.local_steps) if tracked else 0.0
+    if memory is None or share <= 0:
+        return share, clients_at_once(*space, memory)
+    always, one = bytes_held(x, setup.width)
+    entries = (memory - always) / 4
+    try:
+        return min(share, entries / one), clients_at_once(*space, memory - always - entries)
+    except ValueError:
+        return 0.0, clients_at_once(*space, memory)
+
+
+class Group(NamedTuple):
+    """Clients that are trained together: samples (c g, d), labels (c g,), each client's Gram matrix, if needed."""
+
+    rows: np.ndarray
+    labels: np.ndarray
+    grams: np.ndarray
+
+    @classmethod
+    def of(cls, x: np.ndarray, y: np.ndarray, by_weights: bool) -> Group:
+        """The group of clients with samples x (g, c, d) and labels y (g, c).
+
+        Args:
+            x: samples, (g, c, d). y: labels, (g, c).
+            by_weights: whether the passes go by weights, (m, d), and need no Gram matrices; else by coefficients of the
+                samples.
+        """
+        grams = np.empty((0, 0, 0), x.dtype) if by_weights else x @ x.transpose(0, 2, 1)
+        return cls(x.reshape(-1, x.shape[2]), y.ravel(), grams)
+
+
+class Room(NamedTuple):
+    """Arrays of one group at a time, which the next one overwrites.
+
+    on: patterns. change: of the weights, or the coefficients. start: pre-activations of the global network, where they
+    are needed: by coefficients.
+    """
+
+    on: np.ndarray
+    change: np.ndarray
+    start: np.ndarray
+
+    @classmethod
+    def empty(cls, chunks: int, samples: int, d: int, by_weights: bool, dtype: np.dtype) -> Room:
+        """Room for a group of so many samples.
+
+        Args:
+            chunks: of LANES neurons each. samples: of the whole group. d: of an input.
+            by_weights: whether changes are kept as weights, d numbers a neuron, or as coefficients, one a sample.
+            dtype: float64 or float32.
+        """
+        rows = (d, 0) if by_weights else (samples, samples)
+        return cls(np.empty((chunks, samples, LANES), bool), *(np.empty((chunks, k, LANES), dtype) for k in rows))
+
+
+class ClientProducts:
+    """Training by groups of clients, all of one size.
+
+    Args:
+        network: it is read, and its `total` added to. x: (N, c, d). y: (N, c). linearised: patterns stay those of the
+            network as it is now. fit: how many clients are trained together at most.
+        pool, threads: they train groups together or, where only one group fits, share its neurons.
+    """
+
+    def __init__(
+        self,
+        network: DealtNetwork,
+        x: np.ndarray,
+        y: np.ndarray,
+        linearised: bool,
+        fit: int,
+        pool: Executor,
+        threads: int,
+    ) -> None:
+        self.network, self.linearised, self.pool, self.clients = network, linearised, pool, (x, y)
+        self.by_weights = in_weight_space(*x.shape[1:])
+        self.first = network.weights.copy() if linearised else network.weights
+        self.size = 1 if self.by_weights else min(fit, max(1, ROWS // x.shape[1]))
+        self.at_once = threads if threads <= -(-len(x) // self.size) and threads * self.size <= fit else 1
+        chunks, step = len(network.weights), max(1, PIECE // (self.size * x.shape[1] * LANES * x.itemsize))
+        self.pieces = [slice(begin, min(begin + step, chunks)) for begin in range(0, chunks, step)]
+
+    # What takes memory or a second to compile is made when the first round goes this way.
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The clients by groups; the last is filled up with clients of zero rows, which do nothing."""
+        x, y = self.clients
+        missing = ((0, -len(x) % self.size), (0, 0))
+        x, y = np.pad(x, (*missing, (0, 0))), np.pad(y, missing)
+        parts = [slice(i, i + self.size) for i in range(0, len(x), self.size)]
+        return [Group.of(x[part], y[part], self.by_weights) for part in parts]
+
+    @cached_property
+    def rooms(self) -> list[Room]:
+        """Room for the groups that are trained together."""
+        (samples, d), chunks = self.groups[0].rows.shape, len(self.network.weights)
+        return [Room.empty(chunks, samples, d, self.by_weights, self.clients[0].dtype) for _ in range(self.at_once)]
+
+    @cached_property
+    def passes(self) -> Passes:
+        """The compiled functions."""
+        return passes(self.clients[0].dtype.name)
+
+    def train(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> None:
+        """Fill in the outputs, before and after each local step, and add up the changes."""
+        found = np.empty((len(outputs), len(self.groups), len(self.groups[0].labels)), outputs.dtype)
+        rate = self.network.scale.dtype.type(eta_local) * self.network.scale
+        each: Callable[..., Iterable] = self.pool.map if self.at_once > 1 else map
+        for first in range(0, len(self.groups), self.at_once):
+            some = range(first, min(first + self.at_once, len(self.groups)))
+            list(each(lambda room, g: self._train(room, self.groups[g], rate, found[:, g]), self.rooms, some))
+            if len(outputs) > 1:
+                list(self.pool.map(lambda piece: self._add(some, piece), self.pieces))  # noqa: B023
+        outputs[:] = found.reshape(len(outputs), -1)[:, : outputs.shape[1]]
+
+    def _train(self, room: Room, group: Group, rate: np.floating, outputs: np.ndarray) -> None:
+        each: Callable[..., Iterable] = map if len(self.rooms) > 1 else self.pool.map
+        pull = np.zeros_like(group.labels)
+        for k in range(len(outputs)):
+            sums = each(lambda piece: self._step(room, group, pull, k, piece), self.pieces)  # noqa: B023
+            with np.errstate(over="ignore", invalid="ignore"):  # not inherited by threads
+                outputs[k] = sum(sums) * self.network.scale
+                pull = rate * (group.labels - outputs[k])
+
+    def _step(self, room: Room, group: Group, pull: np.ndarray, k: int, piece: slice) -> np.ndarray:
+        """The k-th local step of some chunks (none at k = 0), and their sums s_r relu(z_ir) after it, (c g,)."""
+        u, signs = self.network.weights[piece], self.network.signs[piece]
+        on, change, start = (array[piece] for array in room)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if k == 0:
+                if self.linearised:
+                    on[:] = ~(group.rows @ self.first[piece] < 0)
+                z = np.matmul(group.rows, u, out=None if self.by_weights else start)
+            elif self.by_weights:
+                step = np.empty(on.shape, pull.dtype)
+                self.passes.pulled(pull, signs, on, True, step)
+                gained = group.rows.T @ step
+                change[:] = gained if k == 1 else change + gained
+                z = np.matmul(group.rows, u + change, out=step)
+            else:
+                self.passes.pulled(pull, signs, on, k == 1, change)
+                by_client = (len(u), *group.grams.shape[:2], LANES)
+                z = (group.grams @ change.reshape(by_client)).reshape(change.shape)
+            base = start[: 0 if k == 0 or self.by_weights else None]
+            return self.passes.look(z, base, signs, self.linearised, on)
+
+    def _add(self, some: Iterable[int], piece: slice) -> None:
+        """Add the changes that the groups of these numbers have left in their rooms."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            for room, g in zip(self.rooms, some, strict=False):
+                change = room.change[piece]
+                self.network.total[piece] += change if self.by_weights else self.groups[g].rows.T @ change

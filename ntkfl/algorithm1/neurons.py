@@ -1,0 +1,106 @@
+"""The neurons of a run of Algorithm 1 in arrays of one shape, (N c, m), written in place: the passes take the time.
+
+Within a round a client's coefficients are s_r sum_k p_i(k) [z_ir(k) >= 0], with p_i(k) its residuals times the step
+over sqrt(m) and s_r the neuron's sign. The signs are left out of `summed` and of the products with the Gram matrices,
+and put back after these. `on` is scratch wherever it holds no pattern.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+
+class Seen(NamedTuple):
+    """The global model: sum_r s_r relu(z_ir), (N c,); max_r and sum_r of |u_r - u_r(0)|^2; flipped patterns."""
+
+    sums: Float[np.ndarray, " n"]
+    movement: float
+    total_movement: float
+    flips: int
+
+
+class Neurons:
+    """Pre-activations Z = Z(0) + G C and coefficients C of all neurons, moved round by round.
+
+    Args:
+        x: samples by client, (N, c, d), zero rows where a client has fewer. hidden, signs: the initial network.
+        linearised: patterns stay those of the start. movements: whether the squared lengths are wanted; 0 otherwise.
+    """
+
+    def __init__(self, x: np.ndarray, hidden: np.ndarray, signs: np.ndarray, linearised: bool, movements: bool) -> None:
+        self.x, self.hidden, self.signs = x.reshape(-1, x.shape[2]), hidden, signs
+        self.linearised, self.movements = linearised, movements
+        self.gram, self.local_gram = self.x @ self.x.T, x @ x.transpose(0, 2, 1)
+        self.z0 = self.x @ hidden.T
+        self.start = self.z0 >= 0
+        self.c, self.gc = np.zeros_like(self.z0), np.zeros_like(self.z0)  # C and G C
+        self.z_global, self.z_local, self.on, self.summed, self.work = (np.empty_like(self.z0) for _ in range(5))
+        self.moved = np.zeros(len(signs))
+
+    def begin(self) -> Seen:
+        """Begin a round: what the global model does, and how far it is from the start."""
+        np.add(self.z0, self.gc, out=self.z_global)
+        sums = self._sums(self.z_global)
+        if not self.movements:
+            return Seen(sums, 0.0, 0.0, 0)
+        self.moved = np.multiply(self.c, self.gc, out=self.on).sum(axis=0)
+        flips = 0 if self.linearised else int(np.count_nonzero((self.z_global >= 0) != self.start))
+        return Seen(sums, self.moved.max(), self.moved.sum(), flips)
+
+    def step(self, pull: Float[np.ndarray, " n"], first: bool) -> tuple[Float[np.ndarray, " n"], float]:
+        """One local step of every client: their sums sum_r s_r relu(z_ir) after it, and max |w - u(0)|^2."""
+        on, summed, work = self.on, self.summed, self.work
+        z = self.z_global if first else self.z_local
+        np.copyto(on, self.start) if self.linearised else np.greater_equal(z, 0.0, out=on, casting="unsafe")
+        if first:
+            np.multiply(on, pull[:, None], out=summed)
+        else:
+            summed += np.multiply(on, pull[:, None], out=on)
+        np.matmul(self.local_gram, self._by_client(summed), out=self._by_client(work))
+        work *= self.signs
+        sums = self._sums(np.add(self.z_global, work, out=self.z_local))
+        if not self.movements:
+            return sums, 0.0
+        np.multiply(self.gc, 2.0, out=on)  # |u + v|^2 = |u|^2 + v.(2u + v)
+        on += work
+        on *= summed
+        return sums, (self.moved + self._by_client(on).sum(axis=1) * self.signs).max()
+
+    def end(self, share: float) -> float:
+        """End a round: add this share of the clients' summed changes; returns the largest squared length of these."""
+        summed, work = self.summed, self.work
+        through_gram(self.x, self.gram, summed, out=work)
+        longest = np.multiply(summed, work, out=self.on).sum(axis=0).max() if self.movements else 0.0
+        signed = share * self.signs
+        summed *= signed
+        work *= signed
+        self.c += summed
+        self.gc += work
+        return longest
+
+    def weights(self) -> Float[np.ndarray, "m d"]:
+        """The hidden weights u."""
+        return self.hidden + self.c.T @ self.x
+
+    def _by_client(self, array: np.ndarray) -> np.ndarray:
+        return array.reshape(*self.local_gram.shape[:2], -1)
+
+    def _sums(self, z: np.ndarray) -> np.ndarray:
+        np.multiply(z, self.start, out=self.on) if self.linearised else np.maximum(z, 0.0, out=self.on)
+        return self.on @ self.signs
+
+
+def through_gram(x: np.ndarray, gram: np.ndarray, array: np.ndarray, out: np.ndarray) -> None:
+    """X X^T array, (..., n, m), by the cheaper order of the products.
+
+    Args:
+        x: samples of each client, (..., n, d). gram: X X^T, (..., n, n). array: (..., n, m).
+        out: where the product is written, (..., n, m).
+    """
+    if len(x) >= 2 * x.shape[1]:
+        np.matmul(x, x.T @ array, out=out)
+    else:
+        np.matmul(gram, array, out=out)

@@ -1,0 +1,227 @@
+"""Algorithm 1 written plainly in weight space, over any kind of number: float64, extended precision, or balls.
+
+It is the independent check of `simulate`, the "second precision" behind a confirmed violation, and, with balls, a proof
+of every number it returns: in ball arithmetic a step whose activation pattern cannot be decided is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb
+
+from ntkfl.algorithm1.neuron_kinds import NeuronKinds
+from ntkfl.algorithm1.simulation import checked_weights
+from ntkfl.balls import enclosure, precision
+from ntkfl.estimate import Estimate, Rigour
+from ntkfl.problem import Problem, Setup, Weights
+
+ZERO = arb(0)  # compared with twice as fast as with the integer
+
+
+class Undecided(ArithmeticError):
+    """A pre-activation's ball contains 0, so its pattern is not decided at this precision."""
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """A kind of number: how to make an array of it, take roots and maxima, decide signs, and read an Estimate off.
+
+    `total`: sum_r signs_r z_ir over the active r, for z (n, m), patterns (n, m) and float signs (m,).
+    """
+
+    name: str
+    convert: Callable[[np.ndarray], np.ndarray]
+    root: Callable[[np.ndarray], np.ndarray]
+    maximum: Callable[[np.ndarray], object]
+    active: Callable[[np.ndarray], np.ndarray]
+    total: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+    estimate: Callable[[np.ndarray], Estimate]
+
+
+def _decided(z: np.ndarray) -> np.ndarray:
+    on = (z >= ZERO).astype(bool)
+    rest = z[~on]
+    undecided = rest[~(rest < ZERO).astype(bool)]
+    if len(undecided):
+        raise Undecided(f"a pre-activation is {undecided[0]}: its sign is not decided; use more bits")
+    return on
+
+
+def _largest(array: np.ndarray) -> arb:
+    """The maximum of balls; one that is surely below another is passed over, which a comparison tells soonest."""
+    top, *others = array.ravel()
+    for value in others:
+        if not value < top:
+            top = top.max(value)
+    return top
+
+
+def _total(z: np.ndarray, on: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    """(z * on) @ signs as a difference of two sums, without products, which take as long as sums do."""
+    parts = (on & (signs > 0), on & (signs < 0))
+    plus, minus = ([row[kept].sum() for row, kept in zip(z, part, strict=True)] for part in parts)
+    return np.array(plus) - np.array(minus)
+
+
+def _total_of_balls(z: np.ndarray, on: np.ndarray, signs: np.ndarray) -> np.ndarray:
+    return _total(z, on, signs) + ZERO  # of no neurons it would be the integer 0
+
+
+def _enclosures(array: np.ndarray) -> Estimate:
+    flat = enclosure(list(array.ravel()))
+    return Estimate(flat.value.reshape(array.shape), flat.error.reshape(array.shape), "ball", Rigour.ENCLOSED)
+
+
+BALL = Arithmetic(
+    "ball",
+    np.vectorize(lambda v: arb(float(v)), otypes=[object]),
+    np.vectorize(lambda b: b.nonnegative_part().sqrt(), otypes=[object]),
+    _largest,
+    _decided,
+    _total_of_balls,
+    _enclosures,
+)
+EXTENDED = Arithmetic(
+    "extended precision",
+    lambda array: np.asarray(array, np.longdouble),
+    np.sqrt,
+    np.max,
+    lambda z: z >= 0,
+    _total,
+    lambda array: Estimate(np.asarray(array, float), np.zeros(()), "extended precision, no error bound"),
+)
+DOUBLE = Arithmetic(
+    "float64",
+    lambda array: np.asarray(array, float),
+    np.sqrt,
+    np.max,
+    lambda z: z >= 0,
+    _total,
+    lambda array: Estimate(array, np.zeros(()), "float64, no error bound"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainRun:
+    """The fields of `Trajectory` that a plain run computes, as Estimates; shapes as there.
+
+    `local_flips` beside them: of each sample, how many patterns after k local steps of its client are other than at the
+    start, (T, K+1, n).
+    """
+
+    outputs: Estimate
+    local_outputs: Estimate
+    residual_norm: Estimate
+    movement: Estimate
+    local_movement: Estimate
+    step: Estimate
+    total_movement: Estimate
+    flips: Estimate
+    local_flips: Estimate
+    weights: dict[int, np.ndarray]
+
+
+def plain_run(
+    problem: Problem,
+    setup: Setup,
+    weights: Weights | None = None,
+    arithmetic: Arithmetic = DOUBLE,
+    *,
+    linearised: bool = False,
+    bits: int = 256,
+    keep: Iterable[int] = (),
+) -> PlainRun:
+    """Run Algorithm 1 in weight space, client by client, as the paper writes it.
+
+    Neurons that must move alike are moved once, as a kind.
+
+    Args:
+        linearised: freeze the activation patterns at their initial values.
+        problem, setup, weights: as for `simulate`; inputs are taken as the exact numbers their floats are.
+        arithmetic: DOUBLE, EXTENDED or BALL. bits: precision of the balls; their radii grow with the rounds.
+        keep: rounds whose hidden weights u(t) are kept, as numbers of the arithmetic.
+
+    Raises:
+        Undecided: (balls) some activation pattern is not decided with this many bits.
+    """
+    hidden, signs = checked_weights(problem, setup, weights)
+    with precision(bits):
+        return _plain_run(problem, setup, hidden, signs, arithmetic, linearised, set(keep))
+
+
+def _plain_run(problem, setup, hidden, signs, arithmetic: Arithmetic, linearised, keep: set[int]) -> PlainRun:
+    x, y, u0 = (arithmetic.convert(v) for v in (problem.x, problem.y, hidden))
+    eta_local, eta_global = (arithmetic.convert(np.array([v]))[0] for v in (setup.eta_local, setup.eta_global))
+    root_m = arithmetic.root(arithmetic.convert(np.array([float(setup.width)])))[0]
+    z0 = x @ u0.T
+    start, kinds = arithmetic.active(z0), NeuronKinds(signs)
+    kinds.part(start)
+    # By kind, (kinds, d): u - u(0), what a client adds to it, and the sum of that over the clients so far.
+    moved = drift = change = u0[kinds.first] * 0
+
+    def forward(away, members):
+        """Outputs and patterns on these samples of the network whose kinds have moved this far."""
+        z = z0[members] + (x[members] @ away.T)[:, kinds.of]
+        on = start[members] if linearised else arithmetic.active(z)
+        return arithmetic.total(z, on, signs) / root_m, on
+
+    def lengths(away):
+        return (away * away).sum(axis=1)
+
+    everyone = np.arange(problem.n)
+    kept = {}
+    outputs, local_outputs, movement, local_movement, step, total, flips = [], [], [], [], [], [], []
+    local_flips = np.zeros((setup.rounds, setup.local_steps + 1, problem.n))
+    for t in range(setup.rounds + 1):
+        out, on = forward(moved, everyone)
+        outputs.append(out)
+        if t in keep:
+            kept[t] = u0 + moved[kinds.of]
+        squares = lengths(moved)
+        movement.append(arithmetic.maximum(squares))
+        total.append((squares * arithmetic.convert(kinds.counts)).sum())
+        flips.append(float((on != start).mean()))
+        if t == setup.rounds:
+            break
+        rows = np.empty((setup.local_steps + 1, problem.n), dtype=x.dtype)
+        far: list[list] = [[] for _ in range(setup.local_steps + 1)]
+        change = moved * 0
+        for members in problem.clients():
+            drift = moved * 0
+            for k in range(setup.local_steps + 1):
+                rows[k, members], on = forward(moved + drift, members)
+                local_flips[t, k, members] = (on != start[members]).sum(axis=1)
+                far[k].append(arithmetic.maximum(lengths(moved + drift)) if k else movement[t])
+                if k < setup.local_steps:
+                    parent = kinds.part(on)
+                    if parent is not None:
+                        moved, drift, change = moved[parent], drift[parent], change[parent]
+                    of_kind = arithmetic.convert(signs[kinds.first])[:, None]
+                    pull = np.where(on[:, kinds.first].T, of_kind * (y[members] - rows[k, members]), 0)  # (kinds, n_c)
+                    drift = drift + (eta_local / root_m) * (pull @ x[members])
+            change = change + drift
+        change = change / problem.n_clients
+        step.append(arithmetic.maximum(lengths(change)))
+        moved = moved + eta_global * change
+        local_outputs.append(rows)
+        local_movement.append([arithmetic.maximum(np.array(values)) for values in far])
+
+    def root(values):
+        return arithmetic.estimate(arithmetic.root(np.array(values)))
+
+    residual = np.array(outputs) - y
+    return PlainRun(
+        outputs=arithmetic.estimate(np.array(outputs)),
+        local_outputs=arithmetic.estimate(np.array(local_outputs)),
+        residual_norm=root((residual * residual).sum(axis=1)),
+        movement=root(movement),
+        local_movement=root(local_movement),
+        step=root(step),
+        total_movement=root(total),
+        flips=Estimate.exact(np.array(flips)),
+        local_flips=Estimate.exact(local_flips),
+        weights=kept,
+    )

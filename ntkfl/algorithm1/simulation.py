@@ -1,0 +1,270 @@
+"""Algorithm 1 (FedAvg on a two-layer ReLU network), all clients at once, in pre-activation space; or in groups.
+
+Every weight vector the algorithm visits is u_r(0) + sum_i C_ir x_i, so the run is carried by the coefficients C and the
+pre-activations Z = X u^T = Z(0) + G C, G = X X^T: nothing of size (clients, width, d) is ever formed, and movements are
+quadratic forms of C, free of the cancellation in u(t) - u(0). Clients of different sizes are padded with zero rows,
+whose output, residual and gradient are exactly zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ntkfl import interruption
+from ntkfl.algorithm1.compiled_neurons import CompiledNeurons
+from ntkfl.algorithm1.neurons import Neurons
+from ntkfl.initialisation import draw
+from ntkfl.limit.algorithm1_limit import warn_if_unstable
+from ntkfl.memory import left_for, require
+from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.run_bytes import neurons_bytes, padded_samples, record_bytes
+from ntkfl.trajectory import Trajectory, provenance
+
+GROUPED = 2**21  # samples times neurons from which compiling the run in groups (about a second) pays
+COMPILED = 2**28  # the same times local steps from which compiling the passes over neurons (three seconds) pays
+TRACKED = 2**30  # the same in groups, for `switch_tracking` (as long)
+FEW_SAMPLES = 32  # of a client, up to which the compiled product with its Gram matrix is no slower than BLAS
+
+
+def simulate(
+    problem: Problem,
+    setup: Setup,
+    weights: Weights | None = None,
+    *,
+    keep: Iterable[int] = (),
+    linearised: bool = False,
+    movements: bool = True,
+    dtype: Literal["float64", "float32"] = "float64",
+    devices: Sequence[Any] = (),
+    memory: float | None = None,
+    compiled: bool | None = None,
+    grouped: bool | None = None,
+) -> Trajectory:
+    """Run Algorithm 1 for `setup.rounds` rounds: sum loss, unweighted server mean, steps k = 0..K-1, indicator >= 0.
+
+    Args:
+        problem: data with scalar labels. setup: sizes and steps.
+        weights: initial network, (hidden (m, d), signs (m,)); default: drawn from `setup.seed`.
+        keep: rounds t in 0..T whose hidden weights u(t) are kept in the trajectory.
+        linearised: freeze the activation patterns at their initial values: the network linearised in its weights.
+        movements: record movements, steps and flips. Without them a large run goes through groups of clients, by the
+            host's threads or on devices: a fraction of the memory, and several times faster.
+        dtype, devices: float32, and JAX devices that share the neurons; both without movements only.
+        memory: bytes that the run may take, of each device, beside the results: groups of clients are made to fit.
+            Default: what this machine has left, where the run is not on other devices.
+        compiled: whether to compile for some three seconds, once a process, what makes runs several times faster;
+            default: where this run alone is that long. With movements: the passes over neurons, for clients of at most
+            32 samples. In groups: `ntkfl.algorithm1.switch_tracking`.
+        grouped: whether to go through groups of clients; default: without movements, where the run is large or does not
+            fit into `memory` otherwise.
+
+    Raises:
+        ValueError: several outputs, weights that do not fit, a round to keep that is not run, movements asked of
+            float32, of several devices or of groups, a run that does not fit into `memory`, or into this machine's.
+        FloatingPointError: the run overflowed; the message names the round and the stability limit.
+
+    Source: FL-NTK, Algorithm 1 (with k = 0..K-1: the printed loop is circular, see the ledger's section 0).
+    """
+    if memory is not None and not memory > 0:
+        raise ValueError(f"memory is {memory}; it must be a positive number of bytes")
+    keep = keep_rounds(keep, setup.rounds)
+    whole = partial(neurons_bytes, padded_samples(problem), problem.d, kept=len(keep))
+    record = partial(record_bytes, padded_samples(problem), local_steps=setup.local_steps)
+    left = left_for(whole(setup.width) + record(setup.rounds))  # before the weights are drawn
+    require("the record of the run", record, left, rounds=setup.rounds)
+    room = left - record(setup.rounds) if memory is None else memory
+    fits = whole(setup.width) <= room
+    if movements:
+        hint = "movements=False needs a fraction of that"
+        require("with movements the run", whole, room, hint, width=setup.width)
+    weights = checked_weights(problem, setup, weights)
+    limit = warn_if_unstable(problem, setup)
+    layout = _padded(problem)
+    special = dtype != "float64" or len(devices) > 0
+    if special and movements:
+        raise ValueError(
+            f"dtype is {dtype} and {len(devices)} devices are named; movements are recorded in float64 on the host "
+            "only: pass movements=False"
+        )
+    if grouped and movements:
+        raise ValueError("grouped is True; groups of clients record no movements: pass movements=False")
+    if grouped is None:
+        grouped = not movements and (problem.n * setup.width >= GROUPED or not fits)
+    steps = layout.y.size * setup.width * setup.local_steps * setup.rounds
+    with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, with its cause
+        if special or grouped:
+            tracked = steps >= TRACKED if compiled is None else compiled
+            found = _run_in_groups(layout, setup, weights, keep, linearised, dtype, devices, memory, room, tracked)
+        else:
+            if compiled is None:
+                compiled = steps >= COMPILED
+            if compiled and layout.x.shape[1] <= FEW_SAMPLES:
+                neurons: Neurons | CompiledNeurons = CompiledNeurons(layout.x, *weights, linearised, movements)
+            else:
+                neurons = Neurons(layout.x, *weights, linearised, movements)
+            found = _run(neurons, layout, setup, keep)
+    real = layout.position  # where each sample sits in the padded order
+    outputs, local_outputs = found.outputs[:, real], found.local_outputs[:, :, real]
+    moved = {}
+    if movements:
+        moved = {name: getattr(found, name) for name in ("movement", "total_movement", "local_movement", "step")}
+        moved["flips"] = np.asarray(found.flips) / (problem.n * setup.width)
+    overflowed = [t for part in (outputs, local_outputs, *moved.values()) for t in _not_finite(part)]
+    if overflowed:
+        raise FloatingPointError(f"the run overflowed at round {min(overflowed)}: {limit or 'the steps are too large'}")
+    return Trajectory(
+        y=problem.y,
+        n_clients=problem.n_clients,
+        outputs=outputs,
+        local_outputs=local_outputs,
+        weights=found.weights,
+        provenance=provenance(weights=setup.seed) | {"dtype": dtype, "device": found.device},
+        **moved,
+    )
+
+
+def checked_weights(problem: Problem, setup: Setup, weights: Weights | None) -> Weights:
+    """The given weights as float64 arrays of the right shapes, or those drawn from the setup's seed.
+
+    Args:
+        problem: its d and one-dimensional labels. setup: its width; seed and sigma where weights are drawn.
+        weights: hidden (m, d) and signs (m,), or None to draw them.
+
+    Raises:
+        ValueError: labels with several outputs, wrong shapes, entries that are not finite, signs that are not +-1.
+    """
+    if problem.y.ndim != 1:
+        raise ValueError(f"y has shape {problem.y.shape}; the network has one output, so y must be ({problem.n},)")
+    if weights is None:
+        return draw(setup.width, problem.d, setup.seed, setup.sigma)
+    hidden, signs = np.asarray(weights[0], float), np.asarray(weights[1], float)
+    if hidden.shape != (setup.width, problem.d) or signs.shape != (setup.width,):
+        raise ValueError(
+            f"weights have shapes {hidden.shape} and {signs.shape}; "
+            f"width {setup.width} and d = {problem.d} need ({setup.width}, {problem.d}) and ({setup.width},)"
+        )
+    if not np.isfinite(hidden).all():
+        raise ValueError("the hidden weights contain NaN or infinity; every entry must be finite")
+    if not (np.abs(signs) == 1).all():
+        raise ValueError(f"signs contain {signs[np.abs(signs) != 1][0]}; every sign must be +1 or -1")
+    return Weights(hidden, signs)
+
+
+def keep_rounds(keep: Iterable[int], rounds: int) -> np.ndarray:
+    """The rounds to keep, ascending.
+
+    Raises:
+        ValueError: one that is not run.
+    """
+    found = np.array(sorted(set(keep)), int)
+    if len(found) and (found[0] < 0 or found[-1] > rounds):
+        wrong = found[0] if found[0] < 0 else found[-1]
+        raise ValueError(f"keep names round {wrong}; the run has rounds 0..{rounds}")
+    return found
+
+
+class _Layout(NamedTuple):
+    x: np.ndarray  # (N, c, d), zero rows where a client has fewer than c samples
+    y: np.ndarray  # (N c,)
+    position: np.ndarray  # (n,): index of each sample in the flattened (N * c) order
+
+
+def _padded(problem: Problem) -> _Layout:
+    clients = problem.clients()
+    widest = max(map(len, clients))
+    x, y = np.zeros((len(clients), widest, problem.d)), np.zeros((len(clients), widest))
+    position = np.empty(problem.n, int)
+    for c, members in enumerate(clients):
+        x[c, : len(members)], y[c, : len(members)] = problem.x[members], problem.y[members]
+        position[members] = c * widest + np.arange(len(members))
+    return _Layout(x, y.ravel(), position)
+
+
+class _Run(NamedTuple):
+    """What `Trajectory` has, samples in the padded order, flips as counts."""
+
+    outputs: np.ndarray
+    local_outputs: np.ndarray
+    weights: dict[int, np.ndarray]
+    device: str = "cpu"
+    movement: np.ndarray | None = None
+    total_movement: np.ndarray | None = None
+    flips: np.ndarray | None = None
+    local_movement: np.ndarray | None = None
+    step: np.ndarray | None = None
+
+
+def _run(neurons: Neurons | CompiledNeurons, layout: _Layout, setup: Setup, keep: np.ndarray) -> _Run:
+    """The run, round by round and step by step: the neurons give sums and lengths, and are told the residuals."""
+    y, n_clients, scale = layout.y, len(layout.x), 1 / np.sqrt(setup.width)
+    rounds, local_steps = setup.rounds, setup.local_steps
+    outputs, local_outputs = np.empty((rounds + 1, len(y))), np.empty((rounds, local_steps + 1, len(y)))
+    movement, total_movement, flips = (np.zeros(rounds + 1) for _ in range(3))
+    local_movement, step = np.zeros((rounds, local_steps + 1)), np.zeros(rounds)
+    kept = {}
+    for t in range(rounds + 1):
+        interruption.check()
+        seen = neurons.begin()
+        outputs[t], flips[t] = scale * seen.sums, seen.flips
+        movement[t], total_movement[t] = _length(seen.movement), _length(seen.total_movement)
+        if t in keep:
+            kept[t] = neurons.weights()
+        if t == rounds:
+            break
+        local_outputs[t, 0], local_movement[t, 0] = outputs[t], movement[t]
+        for k in range(local_steps):
+            pull = (setup.eta_local * scale) * (y - local_outputs[t, k])
+            sums, farthest = neurons.step(pull, first=k == 0)
+            local_outputs[t, k + 1], local_movement[t, k + 1] = scale * sums, _length(farthest)
+        step[t] = _length(neurons.end(setup.eta_global / n_clients)) / n_clients
+    return _Run(outputs, local_outputs, kept, "cpu", movement, total_movement, flips, local_movement, step)
+
+
+def _run_in_groups(
+    layout: _Layout,
+    setup: Setup,
+    weights: Weights,
+    keep: np.ndarray,
+    linearised: bool,
+    dtype: str,
+    devices: Sequence,
+    memory: float | None,
+    room: float,
+    tracked: bool,
+) -> _Run:
+    """The same without movements: by the host's threads, or on the devices that are named or that JAX has found."""
+    import jax
+
+    from ntkfl.algorithm1 import client_groups, client_threads
+
+    elsewhere = len(devices) > 0 or jax.default_backend() != "cpu"
+    here = partial(client_threads.run, tracked=tracked)
+    run = partial(client_groups.run, devices=devices) if elsewhere else here
+    found = run(
+        layout.x,
+        layout.y.reshape(layout.x.shape[:2]),
+        weights,
+        keep,
+        setup,
+        linearised=linearised,
+        dtype=dtype,
+        memory=memory if elsewhere or np.isinf(room) else room,
+    )
+    local = found.local.astype(float).reshape(setup.rounds, setup.local_steps + 1, -1)
+    outputs = np.concatenate([local[:, 0], found.last.astype(float).reshape(1, -1)])
+    kept = {int(t): u.astype(float) for t, u in zip(keep, found.kept, strict=True)}
+    return _Run(outputs, local, kept, found.device)
+
+
+def _not_finite(rounds: np.ndarray) -> np.ndarray:
+    """The rounds (first axis) with an entry that is not finite."""
+    return np.flatnonzero(~np.isfinite(rounds.reshape(len(rounds), -1)).all(axis=1))
+
+
+def _length(squared: float) -> float:
+    """A norm from a quadratic form, nonnegative up to rounding."""
+    return float(np.sqrt(max(squared, 0.0)))

@@ -1,0 +1,170 @@
+"""What `switch_tracking` does to each neuron and sample, compiled: one pass over an array that is in cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ntkfl.compiled_once import compiled_once
+
+LANES = 128  # neurons of a chunk, two words of bits
+
+
+def near_entry(dtype: str) -> np.dtype:
+    """A neuron that may switch on a sample within the round, and where it is in the client's training.
+
+    sample: its number within the client. start: the pre-activation when the round starts. safe: the neuron cannot
+    switch before the sample's reach exceeds this. extra: the coefficient less that of a neuron which does not switch.
+    shift: what all `extra` of the neuron within the client add to the pre-activation, but for the sign. next: the next
+    entry of the neuron within the client, in a circle. switched: whether the pattern is not that of the start.
+    """
+    numbers = [(name, dtype) for name in ("start", "safe", "extra", "shift")]
+    places = [(name, "i4") for name in ("client", "sample", "neuron", "next")]
+    return np.dtype([*places, *numbers, ("switched", "?")], align=True)
+
+
+class Passes(NamedTuple):
+    """Compiled functions; they release the interpreter. z is (samples, LANES), of samples from `first` on.
+
+    look(z, signs, reach, frozen, words, first, sums): adds sum_r s_r relu(z_ir) to `sums`; unless `frozen`, sets the
+        bits `words` (2, n) of active neurons: z >= 0, or NaN, which must not go unseen. Returns #{|z| < reach}. A
+        neuron without a sign is not there.
+    gather(z, signs, reach, first, neuron, samples, heads, at, entries): writes these from `at` on as entries; the
+        chunk starts with this neuron, and `heads` (LANES,) keeps an entry of each, of the client that is last so far,
+        -1 at first. Samples of a client follow one another.
+    spread(words, first, coefficients, signs, out): `out` (samples, LANES) is q_i s_r where the bit says active, else 0.
+    step(entries, words, signs, grams, pull, coefficients, reach, sums): a local step of the entries; to `sums` of
+        neurons that do not switch it adds what those that do add or take.
+    correct(entries, signs, neuron, x, total): adds the entries' `extra` to `total` (chunks, d, LANES), whose first
+        neuron this is.
+    """
+
+    look: Callable[..., int]
+    gather: Callable[..., None]
+    spread: Callable[..., None]
+    step: Callable[..., None]
+    correct: Callable[..., None]
+
+
+@compiled_once
+def passes(dtype: str) -> Passes:
+    """Compile (some three seconds, once a process and dtype)."""
+    from numba import from_dtype, njit, types
+
+    zero, one = np.dtype(dtype).type(0), np.uint64(1)
+    number = from_dtype(np.dtype(dtype))
+    row, table, cube = number[::1], number[:, ::1], number[:, :, ::1]
+    words_type, entries_type = types.uint64[:, ::1], from_dtype(near_entry(dtype))[::1]
+    index = types.int64
+
+    @njit(index(table, row, row, types.boolean, words_type, index, row), nogil=True, fastmath={"contract", "reassoc"})
+    def look(z, signs, reach, frozen, words, first, sums):
+        near = 0
+        for i in range(len(z)):
+            limit, total = reach[first + i], zero
+            for half in range(2):
+                at, sign = z[i, 64 * half : 64 * half + 64], signs[64 * half : 64 * half + 64]
+                if frozen:
+                    word = words[half, first + i]
+                    for r in range(64):
+                        signed = at[r] * sign[r]
+                        total += signed if word & (one << np.uint64(r)) else zero
+                else:
+                    word = np.uint64(0)
+                    for r in range(64):
+                        active, signed = not (at[r] < zero), at[r] * sign[r]
+                        word |= np.uint64(active and sign[r] != zero) << np.uint64(r)
+                        total += signed if active else zero
+                        near += abs(at[r]) < limit * abs(sign[r])
+                    words[half, first + i] = word
+            sums[first + i] += total
+        return near
+
+    @njit(types.void(table, row, row, index, index, index, types.int32[::1], index, entries_type), nogil=True)
+    def gather(z, signs, reach, first, neuron, samples, heads, at, entries):
+        for i in range(len(z)):
+            limit, few = reach[first + i], 0
+            for r in range(LANES):
+                few += abs(z[i, r]) < limit * abs(signs[r])
+            if few == 0:
+                continue
+            client, sample = (first + i) // samples, (first + i) % samples
+            for r in range(LANES):
+                if abs(z[i, r]) < limit * abs(signs[r]):
+                    entry, head = entries[at], heads[r]
+                    entry.client, entry.sample, entry.neuron = client, sample, neuron + r
+                    entry.start, entry.safe = z[i, r], abs(z[i, r])
+                    entry.extra = entry.shift = zero
+                    entry.switched = False
+                    if head < 0 or entries[head].client != client:
+                        heads[r] = entry.next = at
+                    else:
+                        entry.next, entries[head].next = entries[head].next, at
+                    at += 1
+
+    @njit(types.void(words_type, index, row, row, table), nogil=True, fastmath={"contract"})
+    def spread(words, first, coefficients, signs, out):
+        for i in range(len(out)):
+            q = coefficients[first + i]
+            for half in range(2):
+                word, to, sign = words[half, first + i], out[i, 64 * half :], signs[64 * half :]
+                for r in range(64):
+                    value = q * sign[r]
+                    to[r] = value if word & (one << np.uint64(r)) else zero
+
+    @njit(
+        types.void(entries_type, types.uint64[:, :, ::1], row, cube, table, table, table, table),
+        nogil=True,
+        fastmath={"contract", "reassoc"},
+    )
+    def step(entries, words, signs, grams, pull, coefficients, reach, sums):
+        samples = grams.shape[1]  # rows are not taken out of arrays: counting references would take longer
+        for e in range(len(entries)):
+            entry = entries[e]
+            c, i = entry.client, entry.sample
+            if entry.switched:  # on, having been off: its coefficient grows, the others' stays; or the reverse
+                more = -pull[c, i] if entry.start >= zero else pull[c, i]
+                entry.extra += more
+                other = e
+                while True:
+                    near = entries[other]
+                    near.shift += more * grams[c, i, near.sample]
+                    other = near.next
+                    if other == e:
+                        break
+            extra = entry.extra
+            if extra != zero:
+                word, bit = entry.neuron >> 6, one << np.uint64(entry.neuron & 63)
+                for j in range(samples):
+                    added = grams[c, i, j] * extra
+                    sums[c, j] += added if words[word, c, j] & bit else zero
+        for e in range(len(entries)):
+            entry = entries[e]
+            c, i = entry.client, entry.sample
+            if reach[c, i] < entry.safe and not entry.switched:
+                continue
+            word, bit, total = entry.neuron >> 6, one << np.uint64(entry.neuron & 63), zero
+            for j in range(samples):
+                added = grams[c, i, j] * coefficients[c, j]
+                total += added if words[word, c, j] & bit else zero
+            sign = signs[entry.neuron]
+            now = entry.start + sign * (total + entry.shift)
+            entry.safe = abs(now) + reach[c, i]
+            entry.switched = (now >= zero) != (entry.start >= zero)
+            if entry.switched:  # s relu(z) less s z, or s z less 0
+                sums[c, i] += sign * abs(now)
+
+    @njit(types.void(entries_type, row, index, cube, cube), nogil=True)
+    def correct(entries, signs, neuron, x, total):
+        for e in range(len(entries)):
+            entry = entries[e]
+            if entry.extra != zero:
+                r = entry.neuron - neuron
+                more, to = signs[entry.neuron] * entry.extra, total[r // LANES]
+                sample = x[entry.client, entry.sample]
+                for k in range(len(sample)):
+                    to[k, r % LANES] += more * sample[k]
+
+    return Passes(look, gather, spread, step, correct)

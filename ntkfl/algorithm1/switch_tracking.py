@@ -1,0 +1,217 @@
+"""Local steps without products: only neurons that may switch within the round are followed one by one.
+
+Within a round of a client let z_ir(k) = z_ir(0) + s_r sum_j G_ij C_jr(k), C_jr(k) = sum_(t<k) p_j(t) 1{z_jr(t) >= 0},
+with the client's Gram matrix G, signs s_r and p_j(t) = eta_local (y_j - f_j(t)) / sqrt(m). So |z_ir(k) - z_ir(0)| is
+at most the reach of sample i, sum_j |G_ij| sum_(t<k) |p_j(t)|, whatever switches. Neurons with |z_ir(0)| beyond it do
+not switch, and as s_r^2 = 1 their outputs follow from the count of neurons active on both, N_ij = #{r: z_ir(0) >= 0,
+z_jr(0) >= 0}: the sum of s_r relu(z_ir) grows by sum_j G_ij N_ij Q_j, Q_j = sum_(t<k) p_j(t). The others are entries,
+whose pre-activations are computed whenever they may have switched. A round takes one product with all samples before,
+one after its local steps, and of the neurons holds a bit a sample. Nothing is approximated: the results are those of
+Algorithm 1 up to rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.algorithm1.client_groups import in_weight_space
+from ntkfl.algorithm1.dealt_network import DealtNetwork
+from ntkfl.algorithm1.switch_passes import LANES, near_entry, passes
+from ntkfl.gram import packing
+from ntkfl.gram.mirror import mirrored
+
+ROWS = 512  # samples of a tile, of LANES neurons
+PIECES = 64  # of the neurons, at most; what is summed over them does not depend on the number of threads
+CHUNKS = 4  # of a piece, at least: with fewer, dealing them out takes as long as the work
+MARGIN = 1.25  # next round's reach over this round's: beyond it the round is done again
+
+
+def worthwhile_share(samples: int, d: int, local_steps: int) -> float:
+    """Up to which share of entries this is faster than products, for clients of so many samples; not positive: never.
+
+    From nanoseconds a neuron, sample and round, measured in float64: products take 1/15 a multiplication and 1.2 a
+    step, counting pairs c/200; an entry takes 50, and as some of them are computed a step, 12 + c/7 a step.
+
+    Args:
+        samples: of a client. d: of an input. local_steps: of a round.
+    """
+    by_weights = in_weight_space(samples, d)
+    products = local_steps * ((2 * d if by_weights else samples) / 15 + 1.2)
+    once = samples / 200 + (2 * d / 15 + 1.5 if by_weights else 0)
+    return (products - once) / (50 + local_steps * (12 + samples / 7))
+
+
+def bytes_held(x: np.ndarray, width: int) -> tuple[float, float]:
+    """What tracking holds for samples (N, c, d), and what more if all pairs of neuron and sample are entries."""
+    samples, grams = x[..., 0].size, 6 * x.shape[0] * x.shape[1] ** 2
+    sums = (PIECES + 16) * samples  # of the pieces, and what else is held of each sample
+    growing = 3  # while a piece's array is copied to one of twice its size
+    return samples * width / 8 + 8 * (grams + sums), growing * samples * width * near_entry(x.dtype.name).itemsize
+
+
+class Start(NamedTuple):
+    """What a pass over the neurons finds at the start of a round.
+
+    sums: sum_r s_r relu(z_ir), (n,). entries: of each piece. share: of entries among all pairs of neuron and sample of
+    a piece, the largest; where it is too large, entries are missing.
+    """
+
+    sums: np.ndarray
+    entries: list[np.ndarray]
+    share: float
+
+
+class SwitchTracking:
+    """Rounds of Algorithm 1 for clients of one size.
+
+    Args:
+        network: it is read, and its `total` added to. x: (N, c, d). y: (N, c). linearised: patterns stay those of the
+            first round. most: the share of entries among all pairs of neuron and sample up to which it is worth it.
+        pool: threads, which share the neurons.
+    """
+
+    def __init__(
+        self, network: DealtNetwork, x: np.ndarray, y: np.ndarray, linearised: bool, most: float, pool: Executor
+    ) -> None:
+        self.network, self.linearised, self.most, self.pool = network, linearised, most, pool
+        self.x, self.labels, self.grams = x.reshape(-1, x.shape[2]), y.ravel(), x @ x.transpose(0, 2, 1)
+        self.sizes = (1 + 4 * x.shape[1] * np.finfo(x.dtype).eps) * np.abs(self.grams)  # more than rounding may lose
+        self.counted = np.empty_like(self.grams)  # G_ij N_ij
+        self.passes, self.count = passes(x.dtype.name), packing.kernels().count
+        chunks = len(network.weights)
+        self.pieces = _shared(chunks, least=CHUNKS)
+        self.words = np.zeros((2 * chunks, len(self.x)), np.uint64)
+        self.fixed = False  # whether the patterns stay as they are
+        self.reach: np.ndarray | None = None  # expected of the next round
+        self.crowding = 0.0  # the share of entries over the mean reach, where it was too large last
+
+    def train(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> bool:
+        """Fill in the outputs before and after each local step and add up the changes.
+
+        Returns False, having added nothing, where it is not worth it or the run overflows, of which numpy warns.
+        """
+        still = self.linearised or len(outputs) == 1
+        nowhere = np.zeros_like(self.labels)
+        if self.reach is None and not still:
+            first = self.network.scale * self._start(nowhere).sums
+            self.expect(eta_local, np.broadcast_to(first, outputs.shape))
+        while True:
+            reach = nowhere if still or self.reach is None else self.reach
+            if not self.crowding * reach.mean() <= self.most:  # or not a number
+                return False
+            start = self._start(reach)
+            if start.share > self.most:
+                self.crowding = start.share / reach.mean()
+                return False
+            coefficients = self._steps(start, eta_local, outputs)
+            if still:
+                break
+            needed = self.expect(eta_local, outputs)
+            if not np.isfinite(needed).all():
+                return False
+            if (needed <= reach).all():
+                break
+            # The outputs were not right where it was too small, so `needed` may be too; where it was 0, it is not 0.
+            self.reach = np.maximum(MARGIN * needed, np.where(needed > reach, 2 * reach, reach))
+        self.fixed = self.linearised
+        if len(outputs) > 1:
+            self._each(lambda piece, entries: self._add(piece, entries, coefficients), start.entries)
+        return True
+
+    def expect(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " n"]:
+        """The reach of a round with these outputs before and after each local step; the next one's will be similar."""
+        needed = self._by_client(self.sizes, np.abs(self._pulls(eta_local, outputs[:-1])).sum(axis=0))
+        self.reach = MARGIN * needed
+        return needed
+
+    def _pulls(self, eta_local: float, outputs: np.ndarray) -> np.ndarray:
+        return self.labels.dtype.type(eta_local) * self.network.scale * (self.labels - outputs)
+
+    def _by_client(self, grams: np.ndarray, column: np.ndarray) -> np.ndarray:
+        return np.matmul(grams, column.reshape(*grams.shape[:2], 1)).ravel()
+
+    def _each(self, work: Callable[..., Any], *of_pieces: list) -> list:
+        def quietly(*args: Any) -> Any:
+            with np.errstate(over="ignore", invalid="ignore"):  # not inherited by threads
+                return work(*args)
+
+        return list(self.pool.map(quietly, self.pieces, *of_pieces))
+
+    def _start(self, reach: np.ndarray) -> Start:
+        sums, shares, entries = zip(*self._each(lambda piece: self._look(piece, reach)), strict=True)
+        return Start(sum(sums), list(entries), max(shares))
+
+    def _look(self, piece: range, reach: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+        """Outputs' sums over the neurons of some chunks, their share of entries and, up to the most, the entries."""
+        z, sums = np.empty((min(ROWS, len(self.x)), LANES), self.x.dtype), np.zeros_like(self.labels)
+        room, found = np.empty(0, near_entry(self.x.dtype.name)), 0
+        pairs, samples = len(piece) * LANES * len(self.x), self.grams.shape[1]
+        for chunk in piece:
+            signs, words = self.network.signs[chunk], self.words[2 * chunk : 2 * chunk + 2]
+            heads = np.full(LANES, -1, np.int32)
+            for first in range(0, len(self.x), ROWS):
+                rows = self.x[first : first + ROWS]
+                tile = np.matmul(rows, self.network.weights[chunk], out=z[: len(rows)])
+                near = self.passes.look(tile, signs, reach, self.fixed, words, first, sums)
+                if near and (found + near) / pairs <= self.most:
+                    if found + near > len(room):
+                        larger = np.empty(found + max(found, 2 * near), room.dtype)
+                        larger[:found] = room[:found]
+                        room = larger
+                    self.passes.gather(tile, signs, reach, first, chunk * LANES, samples, heads, found, room)
+                found += near
+        return sums, found / pairs, room[:found]
+
+    def _steps(self, start: Start, eta_local: float, outputs: np.ndarray) -> np.ndarray:
+        """Fill in the outputs; returns the coefficients of neurons that do not switch, sum_t p_j(t)."""
+        signs, coefficients = self.network.signs.ravel(), np.zeros_like(self.labels)
+        if not self.fixed and len(outputs) > 1:
+            list(self.pool.map(self._count, _shared(len(self.grams))))
+        outputs[0] = self.network.scale * start.sums
+        reach = np.zeros_like(self.labels)
+        by_client = [array.reshape(self.grams.shape[:2]) for array in (coefficients, reach)]
+        words = self.words.reshape(len(self.words), *self.grams.shape[:2])
+        for k in range(1, len(outputs)):
+            (pull,) = self._pulls(eta_local, outputs[k - 1 : k])
+            coefficients += pull
+            reach += self._by_client(self.sizes, np.abs(pull))
+
+            def step(_: range, entries: np.ndarray, pull: np.ndarray = pull) -> np.ndarray:
+                sums = np.zeros(self.grams.shape[:2], pull.dtype)
+                self.passes.step(entries, words, signs, self.grams, pull.reshape(sums.shape), *by_client, sums)
+                return sums.ravel()
+
+            changes = sum(self._each(step, start.entries))
+            outputs[k] = self.network.scale * (start.sums + self._by_client(self.counted, coefficients) + changes)
+        return coefficients
+
+    def _count(self, clients: range) -> None:
+        by_client = self.words.reshape(len(self.words), *self.grams.shape[:2])
+        for client in clients:
+            rows = np.ascontiguousarray(by_client[:, client].T)
+            counts = np.zeros(self.grams.shape[1:], np.int64)
+            self.count(rows, rows, True, counts)
+            self.counted[client] = self.grams[client] * mirrored(counts)
+
+    def _add(self, piece: range, entries: np.ndarray, coefficients: np.ndarray) -> None:
+        """Add the change of the weights of some chunks."""
+        room, total = np.empty((min(ROWS, len(self.x)), LANES), self.x.dtype), self.network.total
+        for chunk in piece:
+            signs, words = self.network.signs[chunk], self.words[2 * chunk : 2 * chunk + 2]
+            for first in range(0, len(self.x), ROWS):
+                rows = self.x[first : first + ROWS]
+                self.passes.spread(words, first, coefficients, signs, room[: len(rows)])
+                total[chunk] += rows.T @ room[: len(rows)]
+        signs, x = self.network.signs.ravel(), self.x.reshape(*self.grams.shape[:2], -1)
+        self.passes.correct(entries, signs, piece.start * LANES, x, total[piece.start : piece.stop])
+
+
+def _shared(count: int, least: int = 1) -> list[range]:
+    """Ranges of so many things, at most PIECES of them, of at least so many each but for the last."""
+    step = max(least, -(-count // PIECES))
+    return [range(begin, min(begin + step, count)) for begin in range(0, count, step)]

@@ -1,0 +1,22 @@
+"""Functions that compile others, called once however many threads ask at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, wraps
+from threading import Lock
+from typing import TypeVar
+
+R = TypeVar("R")
+
+
+def compiled_once(compile_them: Callable[..., R]) -> Callable[..., R]:
+    """As `functools.cache`, but that threads wait for one that compiles instead of doing the same."""
+    cached, compiling = cache(compile_them), Lock()
+
+    @wraps(cached)
+    def compiled(*args: str) -> R:
+        with compiling:
+            return cached(*args)
+
+    return compiled

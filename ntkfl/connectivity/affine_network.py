@@ -1,0 +1,92 @@
+"""Two-layer ReLU networks with biases, and the same functions without: of inputs with one more feature, which is 1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.connectivity.network import TwoLayer
+
+
+@dataclass(frozen=True, eq=False)
+class AffineTwoLayer:
+    """f(x) = readout . relu(hidden x + bias) + output_bias.
+
+    Args:
+        hidden: (h, l). readout: (h,) or (C, h), as in `TwoLayer`. bias: (h,). output_bias: one number, or (C,). None:
+            there is no such bias.
+
+    Raises:
+        ValueError: biases that do not fit, or that are not finite; weights that `TwoLayer` refuses.
+    """
+
+    hidden: Float[np.ndarray, "h l"]
+    readout: Float[np.ndarray, ...]
+    bias: Float[np.ndarray, " h"] | None = None
+    output_bias: Float[np.ndarray, ...] | None = None
+
+    def __post_init__(self) -> None:
+        network = TwoLayer(self.hidden, self.readout)
+        sizes = {"bias": len(network.hidden), "output_bias": network.n_outputs}
+        fields = {"hidden": network.hidden, "readout": network.readout}
+        for name, size in sizes.items():
+            if (given := getattr(self, name)) is None:
+                continue
+            found = np.asarray(given, float)
+            if found.ndim > 1 or found.size != size:
+                where = "hidden unit" if name == "bias" else "output"
+                raise ValueError(f"{name} has shape {found.shape}, hidden {network.hidden.shape}; one for each {where}")
+            if not np.isfinite(found).all():
+                raise ValueError(f"{name} has an entry that is not finite; every bias must be finite")
+            fields[name] = found.reshape(-1)
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether it needs the constant feature: there is a bias, of hidden units or of the output."""
+        return self.bias is not None or self.shifts
+
+    @property
+    def shifts(self) -> bool:
+        """Whether the output has a bias that is not 0."""
+        return self.output_bias is not None and bool(self.output_bias.any())
+
+    def with_feature(self) -> TwoLayer:
+        """Without the output's bias, a network of the inputs with the constant feature; see `with_constant`."""
+        bias = np.zeros(len(self.hidden)) if self.bias is None else self.bias
+        return TwoLayer(np.column_stack([self.hidden, bias]), self.readout)
+
+    def with_unit(self) -> TwoLayer:
+        """The same function of the inputs with the constant feature: one more unit, always 1, has the output's bias.
+
+        That unit has the same incoming weights in all networks, so that everywhere on a segment between two the output
+        is that of the networks with biases.
+        """
+        inner = self.with_feature()
+        outputs = 1 if inner.readout.ndim == 1 else len(inner.readout)
+        shift = np.zeros(outputs) if self.output_bias is None else self.output_bias
+        last = np.zeros(inner.hidden.shape[1])
+        last[-1] = 1.0
+        readout = np.append(inner.readout, shift if inner.readout.ndim == 1 else shift[:, None], axis=-1)
+        return TwoLayer(np.vstack([inner.hidden, last]), readout)
+
+
+def without_biases(networks: Sequence[AffineTwoLayer]) -> tuple[list[TwoLayer], bool, bool]:
+    """The same functions without biases; whether their inputs need the constant feature, and whether units were added.
+
+    All of them alike, so that what is averaged is the networks' own weights and biases: their segments, planes and
+    means are those of the networks with biases.
+    """
+    if not any(network.has_bias for network in networks):
+        return [TwoLayer(network.hidden, network.readout) for network in networks], False, False
+    unit = any(network.shifts for network in networks)
+    return [network.with_unit() if unit else network.with_feature() for network in networks], True, unit
+
+
+def with_constant(x: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l+1"]:
+    """The inputs with one more feature, which is 1."""
+    return np.pad(x, ((0, 0), (0, 1)), constant_values=1.0)

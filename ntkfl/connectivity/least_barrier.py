@@ -1,0 +1,84 @@
+"""Is there an order of the second network's units with a smaller barrier? All of them, or a search among neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ntkfl.connectivity.alignment import permuted
+from ntkfl.connectivity.barrier import loss_barrier
+from ntkfl.connectivity.network import TwoLayer, check_shapes
+from ntkfl.estimate import Estimate
+
+ALL = 8  # hidden units up to which every order is tried: 8! = 40320 barriers, about a minute
+
+
+@dataclass(frozen=True, eq=False)
+class LeastBarrier:
+    """The smallest barrier that was found, and what that says of all orders of the units.
+
+    Args:
+        permutation: (h,), of the second network's units. barrier: with it. tried: how many orders were evaluated.
+        proved: whether every order was, so that `barrier` encloses the smallest of all; otherwise it bounds that from
+            above only.
+        local: whether no exchange of two units lowers it further; False where the search ended before.
+    """
+
+    permutation: Int[np.ndarray, " h"]
+    barrier: Estimate
+    tried: int
+    proved: bool
+    local: bool
+
+
+def least_barrier(
+    first: TwoLayer,
+    second: TwoLayer,
+    x: Float[np.ndarray, "n l"],
+    y: np.ndarray,
+    loss: str = "squared",
+    start: Int[np.ndarray, " h"] | None = None,
+    evaluations: int = 2000,
+) -> LeastBarrier:
+    """The order of the second network's units with the smallest loss barrier: exact up to 8 units, else a local search.
+
+    The search exchanges two units at a time, takes what is lower, and ends where no exchange is.
+
+    Args:
+        first, second, x, y, loss: as in `loss_barrier`. start: where the search begins, say an alignment's; default:
+            the order given. evaluations: barriers that the search may take.
+
+    Raises:
+        ValueError: as `loss_barrier`; a start that is no permutation; fewer than one evaluation.
+    """
+    check_shapes([first, second])
+    if evaluations < 1:
+        raise ValueError(f"evaluations is {evaluations}; at least 1 barrier must be taken")
+    units = len(first.hidden)
+    best = np.arange(units) if start is None else np.asarray(start)
+
+    def barrier(order: Int[np.ndarray, " h"]) -> Estimate:
+        return loss_barrier(first, permuted(second, order), x, y, loss).value
+
+    if units <= ALL:
+        found = [(np.array(order), barrier(np.array(order))) for order in permutations(range(units))]
+        order, _ = min(found, key=lambda pair: float(pair[1].value))
+        low, high = (min(float(end) for end in ends) for ends in zip(*((b.lo, b.hi) for _, b in found), strict=True))
+        rigour = max(each.rigour for _, each in found)
+        smallest = Estimate.between(low, high, "smallest of all orders", rigour)
+        return LeastBarrier(order, smallest, len(found), True, True)
+    lowest, tried, lower = barrier(best), 1, True
+    while lower and tried < evaluations:
+        lower = False
+        for i, j in combinations(range(units), 2):
+            if tried >= evaluations:
+                return LeastBarrier(best, lowest, tried, False, False)
+            order = best.copy()
+            order[[i, j]] = best[[j, i]]
+            other, tried = barrier(order), tried + 1
+            if other.hi < lowest.lo:
+                best, lowest, lower = order, other, True
+    return LeastBarrier(best, lowest, tried, False, not lower)

@@ -1,0 +1,155 @@
+"""The accuracy along a segment, between two step functions that enclose it.
+
+A sample is classified correctly where its margins are positive; a tie is wrong. Where a margin is within its rounding
+of 0 the sample is in a strip: rounding cannot tell. Strips that meet, hold an end or may only touch a tie are decided
+in integers, with every alpha where a sample changes in exact order; what is left undecided is in the enclosure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.paths.exact_signs import ExactSegment
+from ntkfl.connectivity.paths.path_loss import located, roots, values_at
+from ntkfl.connectivity.paths.segment import EPS, Segment
+from ntkfl.connectivity.paths.undecided_strips import UNKNOWN, Strips, decided, joined
+
+NUDGE = 4 * EPS  # edges are rounded to float64
+
+
+@dataclass(frozen=True, eq=False)
+class AccuracyPath:
+    """Shares of the samples: between `low` and `high` are classified correctly inside each piece.
+
+    Args:
+        edges: (P + 1,), ascending, all different. low, high: (P,). changes: the number of places where it may change.
+        dip: width of the widest piece around changes on which low and high are the least share between these.
+    """
+
+    edges: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    changes: int
+    dip: float
+
+
+def accuracy_path(
+    segment: Segment, y: np.ndarray, slack: np.ndarray | None = None, means: Sequence[TwoLayer] = ()
+) -> AccuracyPath:
+    """The share of samples with y f > 0 (y = ±1), or whose class y is the largest output alone.
+
+    Args:
+        segment: between the networks, with its samples. y: ±1, or classes 0..C-1.
+        slack, means: where both ends stand for the mean of these networks, and how far the outputs may then be off
+            beyond rounding, (n, C).
+    """
+    y = np.asarray(y).astype(int)
+    x, labels, counts, extra = _distinct(segment.x, y, slack)
+    whole = Segment(segment.first, segment.second, x)
+    per_row = 5 if whole.first.n_outputs == 1 else 5 * (whole.first.n_outputs - 1)
+    found, start, offset = [], np.zeros(0, int), 0
+    for part, rows in whole.chunks(np.arange(len(x)), per_row):
+        begin, strips = _strips(part, labels[rows], extra[rows])
+        found.append(replace(strips, sample=strips.sample + offset))
+        offset += len(part.x)
+        start = np.concatenate([start, begin])
+    exact = ExactSegment(means or [segment.first], means or [segment.second])
+    return _summed(*decided(joined(found), exact, x, labels, counts), start, counts)
+
+
+def _distinct(x: np.ndarray, y: np.ndarray, slack: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    """Samples that differ, their labels, how often each occurs, and their slack."""
+    number: dict[tuple[bytes, int], int] = {}
+    rows = np.ascontiguousarray(x)
+    member = np.array(
+        [number.setdefault((row.tobytes(), int(label)), len(number)) for row, label in zip(rows, y, strict=True)]
+    )
+    _, index, counts = np.unique(member, return_index=True, return_counts=True)
+    extra = np.zeros((len(x), 1)) if slack is None else slack
+    return x[index], y[index], counts, extra[index]
+
+
+def _strips(part: Segment, labels: np.ndarray, slack: np.ndarray) -> tuple[np.ndarray, Strips]:
+    """Whether each sample is right before its first strip, and the strips."""
+    error = 2 * (part.output_error.max(axis=1) + slack.max(axis=1))
+    dead, nudge = part.certainly_dead & (slack.max(axis=1) == 0)[:, None], NUDGE + part.crossing_error
+    margins = _margins(part, labels)
+    edges = part.edges
+    kept = np.zeros((len(edges), edges.shape[1] - 2), bool)
+    kept |= dead[:, 1:] != dead[:, :-1]
+    more = []
+    for _, margin in margins:
+        ends = [np.abs(values_at(margin, side)) for side in (edges[:, :-1], edges[:, 1:])]
+        near = 4 * error[:, None]
+        kept |= (ends[0][:, 1:] <= near) | (ends[1][:, :-1] <= near)
+        for height in (-error, error):
+            moved = margin.copy()
+            moved[..., 0] += height[:, None]
+            more.append(roots(edges, moved).reshape(len(edges), -1))
+    own = np.sort(np.concatenate([np.where(kept, edges[:, 1:-1], 1.0), *more], axis=1), axis=1)
+    own = own[:, : int((own < 1).sum(axis=1).max(initial=0))]
+    flat = np.zeros((len(own), 1)), np.ones((len(own), 1))
+    own = np.concatenate([flat[0], own, flat[1]], axis=1)
+    middle = (own[:, 1:] + own[:, :-1]) / 2
+    states = np.full(middle.shape, 2)  # 2 right, 1 undecided, 0 wrong
+    for sign, margin in margins:
+        heights = sign[:, None] * values_at(located(edges, margin, middle), middle)
+        states = np.minimum(states, np.where(heights > error[:, None], 2, np.where(heights < -error[:, None], 0, 1)))
+    states[located(edges, dead[..., None].astype(float), middle)[..., 0] > 0] = 0
+    return _runs(own, states, nudge)
+
+
+def _runs(edges: np.ndarray, states: np.ndarray, nudge: np.ndarray) -> tuple[np.ndarray, Strips]:
+    """Maximal undecided runs, and places where right turns into wrong at once, both a little widened."""
+    start, rows = np.zeros(len(edges), int), []
+    for number, (edge, state, wider) in enumerate(zip(edges, states, nudge, strict=True)):
+        some = edge[1:] > edge[:-1]
+        left, right, state = edge[:-1][some], edge[1:][some], state[some]
+        if (state == state[0]).all() and state[0] != 1:
+            start[number] = state[0] // 2
+            continue
+        first = np.flatnonzero(np.concatenate([[True], state[1:] != state[:-1]]))
+        runs, begin = state[first], left[first]
+        end = np.concatenate([begin[1:], right[-1:]])
+        start[number] = runs[0] // 2
+        for index, run in enumerate(runs):
+            before = runs[index - 1] // 2 if index else UNKNOWN
+            if run == 1:
+                after = runs[index + 1] // 2 if index + 1 < len(runs) else UNKNOWN
+                rows.append((number, begin[index] - wider, end[index] + wider, before, after))
+            elif index and runs[index - 1] != 1:
+                rows.append((number, begin[index] - wider, begin[index] + wider, before, run // 2))
+    table = np.array(rows, float).reshape(-1, 5)
+    sample, before, after = (table[:, column].astype(int) for column in (0, 3, 4))
+    left, right = np.clip(table[:, 1], 0, 1), np.clip(table[:, 2], 0, 1)
+    return start, Strips(sample, left, right, before, after, np.zeros(len(table), int), np.ones(len(table), int))
+
+
+def _summed(strips: Strips, places: int, dip: float, start: np.ndarray, counts: np.ndarray) -> AccuracyPath:
+    total = int(counts.sum())
+    edges, where = np.unique(np.concatenate([[0.0], strips.left, strips.right, [1.0]]), return_inverse=True)
+    sides, shares = np.split(where[1:-1], 2), []
+    for within in (strips.low, strips.high):
+        change = np.zeros(len(edges), int)
+        change[0] = counts @ start
+        np.add.at(change, sides[0], within - strips.before)
+        np.add.at(change, sides[1], strips.after - within)
+        shares.append(np.clip(np.cumsum(change)[:-1], 0, total) / total)
+    return AccuracyPath(edges, shares[0], shares[1], places, dip)
+
+
+def _margins(part: Segment, labels: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Signs and quadratics whose products must be positive; for two classes the same quadratic, whichever is meant."""
+    if part.first.n_outputs == 1:
+        return [(labels, part.coefficients(0))]
+    outputs = np.stack([part.coefficients(c) for c in range(part.first.n_outputs)])
+    count, rows, found = len(outputs), np.arange(len(labels)), []
+    for k in range(1, count):
+        other = (labels + k) % count
+        one, two = np.minimum(labels, other), np.maximum(labels, other)
+        found.append((np.where(labels < other, 1, -1), outputs[one, rows] - outputs[two, rows]))
+    return found

@@ -1,0 +1,123 @@
+"""Piecewise polynomials on [0, 1]: their exact supremum and integral."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ntkfl.connectivity.paths.long_sums import LONG, running_sum, running_sum_error
+
+
+@dataclass(frozen=True, eq=False)
+class Supremum:
+    """The largest value, and where it is taken (in the limit, where the function jumps)."""
+
+    value: float
+    at: float
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewisePolynomial:
+    """One polynomial in alpha on each piece of [0, 1].
+
+    Args:
+        edges: (P + 1,), ascending. coefficients: (P, degree + 1), constant term first.
+        error: bound on the rounding of its values that comes from summing the pieces.
+    """
+
+    edges: np.ndarray
+    coefficients: np.ndarray
+    error: float = 0.0
+
+    def at(self, alpha: np.ndarray | float) -> np.ndarray:
+        """Values at points of [0, 1]; at an edge, those of the piece to its right."""
+        points = np.asarray(alpha, LONG)
+        piece = np.clip(np.searchsorted(self.edges, points, side="right") - 1, 0, len(self.coefficients) - 1)
+        return np.asarray(_horner(self.coefficients[piece], points), float)
+
+    def integral(self) -> float:
+        """Over [0, 1], by a three-point Gauss rule on each piece, which is exact up to degree 5."""
+        middle, half = (self.edges[1:] + self.edges[:-1]) / 2, np.diff(self.edges) / 2
+        offset = np.sqrt(LONG(3) / 5) * half
+        ends = _horner(self.coefficients, middle - offset) + _horner(self.coefficients, middle + offset)
+        return float((half * (5 * ends + 8 * _horner(self.coefficients, middle)) / 9).sum())
+
+    def minus_line(self, at_zero: float, at_one: float) -> PiecewisePolynomial:
+        """The function less the line through these values at 0 and 1."""
+        coefficients = np.zeros((len(self.coefficients), max(2, self.coefficients.shape[1])), LONG)
+        coefficients[:, : self.coefficients.shape[1]] = self.coefficients
+        coefficients[:, 0] -= at_zero
+        coefficients[:, 1] -= LONG(at_one) - LONG(at_zero)
+        return PiecewisePolynomial(self.edges, coefficients, self.error)
+
+    def supremum(self) -> Supremum:
+        """The supremum over [0, 1]: ends of pieces, and stationary points on the pieces that could reach higher."""
+        left, right = self.edges[:-1], self.edges[1:]
+        side, piece = np.unravel_index(np.argmax(self._at_ends), self._at_ends.shape)
+        best, where = self._at_ends[side, piece], self.edges[piece + side]
+        for p in np.flatnonzero(self._reach > best):
+            for point in _stationary(self.coefficients[p], left[p], right[p]):
+                value = _horner(self.coefficients[p], point)
+                if value > best:
+                    best, where = value, point
+        return Supremum(float(best), float(where))
+
+    def upper_bound(self) -> float:
+        """At least every value, without a search."""
+        return float(self._reach.max())
+
+    @cached_property
+    def _at_ends(self) -> np.ndarray:
+        """Values at the two ends of each piece, (2, P)."""
+        return np.stack([_horner(self.coefficients, self.edges[:-1]), _horner(self.coefficients, self.edges[1:])])
+
+    @cached_property
+    def _reach(self) -> np.ndarray:
+        """Between its ends a piece rises above them by at most sup |p''| (width)^2 / 8."""
+        powers = np.arange(self.coefficients.shape[1])
+        curvature = np.abs(self.coefficients) @ (powers * (powers - 1)).astype(LONG)
+        return self._at_ends.max(axis=0) + curvature * np.diff(self.edges) ** 2 / 8
+
+
+def summed(start: np.ndarray, where: np.ndarray, change: np.ndarray) -> PiecewisePolynomial:
+    """The function with coefficients `start` (degree + 1,) at 0 that change by change[e] (degree + 1,) at where[e].
+
+    Args:
+        start: constant term first. where: values of alpha in [0, 1], (E,), in any order. change: (E, degree + 1).
+    """
+    order = np.argsort(where, kind="stable")
+    edges = np.concatenate([[0.0], where[order], [1.0]]).astype(LONG)
+    terms = np.concatenate([start[None], change[order]]).astype(LONG).T
+    error = running_sum_error(terms.shape[1]) * float(np.abs(terms).sum())
+    return PiecewisePolynomial(edges, running_sum(terms).T, error)
+
+
+def _horner(coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
+    total = coefficients[..., -1]
+    for power in range(coefficients.shape[-1] - 2, -1, -1):
+        total = total * points + coefficients[..., power]
+    return total
+
+
+def _stationary(coefficients: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Where the derivative vanishes inside (low, high), after one Newton step in long precision."""
+    middle, half = (low + high) / 2, (high - low) / 2
+    local = np.asarray(coefficients, LONG).copy()
+    for first in range(len(local) - 1):  # Taylor coefficients in t = (alpha - middle) / half
+        for power in range(len(local) - 2, first - 1, -1):
+            local[power] += middle * local[power + 1]
+    local *= half ** np.arange(len(local))
+    slope = local[1:] * np.arange(1, len(local))
+    roots: np.ndarray = np.empty(0)
+    if slope.any():
+        seen = np.abs(slope) > 2.0**-70 * np.abs(slope).max()  # less cannot be told from rounding
+        scaled = np.asarray(np.where(seen, slope, 0) / np.abs(slope).max(), float)
+        roots = np.polynomial.polynomial.polyroots(np.trim_zeros(scaled, "b"))
+    points = np.real(roots).astype(LONG)
+    bend = slope[1:] * np.arange(1, len(slope))
+    if bend.any():
+        rate = _horner(bend, points)
+        points = points - _horner(slope, points) / np.where(rate == 0, np.inf, rate)
+    return middle + half * np.clip(points, -1, 1)  # a point moved to an end costs nothing: the end is a candidate

@@ -1,0 +1,217 @@
+"""The outputs along the segment between two networks: each sample's is quadratic between the kinks it crosses.
+
+At alpha w_1 + (1 - alpha) w_2 unit i sees g_i = alpha a_i + (1 - alpha) c_i with a = U_1 x and c = U_2 x, and adds
+(alpha v_1i + (1 - alpha) v_2i) relu(g_i). So f is a quadratic in alpha between the points -c_i / (a_i - c_i) at which
+some g_i changes its sign. Source: ledger X1, after FedGuCci, Definition 2.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
+from ntkfl.connectivity.paths.long_sums import LONG, long_product, long_product_error, running_sum, running_sum_error
+from ntkfl.gram.error_free import SMALLEST
+
+EPS = np.finfo(float).eps
+BELOW_ONE = 1 - EPS / 2  # the largest float that is
+CHUNK = 2**20  # units times samples whose pieces are held at once in long precision, some 200 bytes each
+MOST_EXPONENT = 150.0  # beyond it norms of outputs overflow
+HELD = 2**24  # units times samples whose products are kept, 32 bytes each
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """The segment alpha w_1 + (1 - alpha) w_2 seen on inputs x (n, l).
+
+    Raises:
+        ValueError: networks of different shapes, or inputs that do not fit them.
+    """
+
+    first: TwoLayer
+    second: TwoLayer
+    x: Float[np.ndarray, "n l"]
+
+    def __post_init__(self) -> None:
+        check_shapes((self.first, self.second))
+        object.__setattr__(self, "x", checked_inputs(self.first, self.x))
+        if self.size_exponent > MOST_EXPONENT:
+            raise ValueError(f"outputs reach 1e{self.size_exponent:.0f}: their squares overflow; rescale the network")
+
+    @cached_property
+    def size_exponent(self) -> float:
+        """log10 of a bound on the outputs and on what they are computed from."""
+        nets = (self.first, self.second)
+        with np.errstate(divide="ignore"):
+            x, u, v = (
+                float(np.log10(max(float(np.abs(part).max()) for part in parts)))
+                for parts in ((self.x,), [net.hidden for net in nets], [net.readout for net in nets])
+            )
+        units, features = self.first.hidden.shape
+        return max(x, u, v, x + u + float(np.log10(features)), x + u + v + float(np.log10(features * units)))
+
+    @property
+    def crossings_in_all(self) -> int:
+        """Pairs of sample and unit that cross, but for rounding; a pass over few samples at a time."""
+        rows = max(1, CHUNK // len(self.first.hidden))
+        return sum(
+            int(np.count_nonzero((part @ self.first.hidden.T >= 0) != (part @ self.second.hidden.T >= 0)))
+            for part in (self.x[begin : begin + rows] for begin in range(0, len(self.x), rows))
+        )
+
+    def sliced(self, rows: slice) -> Segment:
+        """The same segment on some of the inputs."""
+        part = Segment(self.first, self.second, self.x[rows])
+        if "_sides" in self.__dict__:
+            part.__dict__["_sides"] = (self._sides[0][rows], self._sides[1][rows])
+        return part
+
+    def chunks(self, labels: np.ndarray, heavy: int = 1) -> Iterator[tuple[Segment, np.ndarray]]:
+        """The segment on few enough inputs at a time that their pieces can be held, and their labels.
+
+        heavy: how many times more than their pieces is held of them.
+        """
+        width = self.first.hidden.shape[0]
+        if len(self.x) * width <= HELD:
+            _ = self._sides  # computed once for all chunks of all passes
+        rows = max(1, CHUNK // ((width + 1) * heavy))
+        for begin in range(0, len(self.x), rows):
+            yield self.sliced(slice(begin, begin + rows)), labels[begin : begin + rows]
+
+    @cached_property
+    def _sides(self) -> tuple[np.ndarray, np.ndarray]:
+        """a = U_1 x and c = U_2 x, (n, h), long precision."""
+        return long_product(self.x, self.first.hidden), long_product(self.x, self.second.hidden)
+
+    @cached_property
+    def _readouts(self) -> tuple[np.ndarray, np.ndarray]:
+        """v_1 and v_2, (C, h)."""
+        return np.atleast_2d(self.first.readout), np.atleast_2d(self.second.readout)
+
+    @cached_property
+    def crossings(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where units change their sign on each sample, ascending, (n, k), and the units; 1 where there is no more.
+
+        k is the largest number of crossings that a sample has.
+        """
+        a, c = self._sides
+        crosses = np.where(c >= 0, a < 0, a > 0) & (c != 0)  # c = 0: it is on, or off, all the way
+        points = np.ones(c.shape)
+        points[crosses] = np.minimum(c[crosses] / (c[crosses] - a[crosses]), BELOW_ONE)
+        most = int((points < 1).sum(axis=1).max())
+        unit = np.argsort(points, axis=1, kind="stable")[:, :most]
+        return np.take_along_axis(points, unit, axis=1), unit
+
+    def coefficients(self, channel: int) -> np.ndarray:
+        """f of one output on the pieces of each sample, (n, k + 1, 3), constant term first, long precision.
+
+        Piece p of a sample lies between its crossings p - 1 and p; pieces after the last crossing are empty.
+        """
+        (a, c), (v1, v2) = self._sides, self._readouts
+        one, two = v1[channel].astype(LONG), v2[channel].astype(LONG)
+        on = self._on
+        points, unit = self.crossings
+        flat = unit + np.arange(len(c))[:, None] * c.shape[1]
+        sign = np.where(on.ravel()[flat], -1.0, 1.0) * (points < 1)
+        pieces = np.empty((3, len(c), unit.shape[1] + 1), LONG)
+        for power, term in enumerate(_terms(a * on, c * on, one, two)):
+            pieces[power, :, 0] = term.sum(axis=1)
+        for power, term in enumerate(_terms(a.ravel()[flat], c.ravel()[flat], one[unit], two[unit])):
+            pieces[power, :, 1:] = term * sign
+        found = np.moveaxis(running_sum(pieces), 0, -1)
+        found[self.active == 0] = 0  # no unit is on: what the sums leave is rounding
+        return found
+
+    @cached_property
+    def active(self) -> np.ndarray:
+        """How many units are on, on the pieces of each sample, (n, k + 1)."""
+        on = self._on
+        points, unit = self.crossings
+        turns = np.where(np.take_along_axis(on, unit, axis=1), -1, 1) * (points < 1)
+        return np.cumsum(np.concatenate([on.sum(axis=1, keepdims=True), turns], axis=1), axis=1)
+
+    @cached_property
+    def _on(self) -> np.ndarray:
+        """Which units are on at the beginning of the first piece, (n, h)."""
+        a, c = self._sides
+        return np.asarray((c > 0) | ((c == 0) & (a > 0)))
+
+    @cached_property
+    def _may_cross(self) -> np.ndarray:
+        """Units that cross, or of whose ends one cannot be told from 0, (n, h)."""
+        a, c = self._sides
+        return np.asarray((np.sign(a) * np.sign(c) < 0) | (np.minimum(np.abs(a), np.abs(c)) < self._product_error))
+
+    @cached_property
+    def crossing_error(self) -> np.ndarray:
+        """Bound on how far a crossing of each sample may be from its place before it is rounded, (n,)."""
+        a, c = self._sides
+        with np.errstate(divide="ignore", invalid="ignore"):
+            far = np.where(self._may_cross, 4 * self._product_error / np.abs(a - c), 0)
+        return np.asarray(np.minimum(np.nan_to_num(far.max(axis=1), nan=1.0), 1.0), float)
+
+    @cached_property
+    def certainly_dead(self) -> np.ndarray:
+        """Pieces on which f = 0 for certain, up to `crossing_error` from their edges, (n, k + 1)."""
+        a, c = self._sides
+        loose = (np.maximum(np.abs(a), np.abs(c)) < self._product_error).any(axis=1)
+        return np.asarray((self.active == 0) & ~loose[:, None])
+
+    @cached_property
+    def all_coefficients(self) -> list[np.ndarray]:
+        """`coefficients` of every output, kept."""
+        return [self.coefficients(channel) for channel in range(self.first.n_outputs)]
+
+    @cached_property
+    def edges(self) -> np.ndarray:
+        """The pieces' edges of each sample, (n, k + 2), from 0 to 1."""
+        points, _ = self.crossings
+        n = len(points)
+        return np.concatenate([np.zeros((n, 1)), points, np.ones((n, 1))], axis=1)
+
+    def outputs_at(self, end: int) -> np.ndarray:
+        """The outputs at alpha = 0 or 1, (n, C), long precision: those of the second and of the first network."""
+        v = self._readouts[1 - end].astype(LONG)
+        active = np.maximum(self._sides[1 - end], 0)
+        return np.stack([(active * row).sum(axis=1) for row in v], axis=1)
+
+    @cached_property
+    def absolute_terms(self) -> np.ndarray:
+        """Sum over the units that may be on, of the larger |v| times the larger |U x|, (n, C): at least |f|."""
+        (a, c), (v1, v2) = self._sides, self._readouts
+        may_be_on = np.maximum(a, c) > -self._product_error
+        sizes = np.asarray(np.maximum(np.abs(a), np.abs(c)) * may_be_on, float)
+        return sizes @ np.maximum(np.abs(v1), np.abs(v2)).T * (1 + 1e-12)
+
+    @cached_property
+    def output_error(self) -> np.ndarray:
+        """Bound on the error of the outputs' pieces, (n, C), at any alpha.
+
+        It has three parts: the products U x; the sums over the units; and edges that are rounded to float64, between
+        which and the true crossing the wrong piece is off by at most |v| |a - c| times their distance.
+        """
+        largest = np.maximum(*(np.abs(v) for v in self._readouts))
+        (a, c) = self._sides
+        may_be_on = np.maximum(a, c) > -self._product_error
+        products = 4 * (self._product_error * may_be_on) @ largest.T
+        sums = 16 * running_sum_error(a.shape[1])
+        underflow = 8 * SMALLEST * may_be_on.sum(axis=1)[:, None]  # of these bounds themselves, which are float64
+        return np.asarray(products + (sums + 2 * EPS) * self.absolute_terms + underflow, float)
+
+    @cached_property
+    def _product_error(self) -> np.ndarray:
+        """Bound on the rounding of a and c, (n, h)."""
+        return np.maximum(*(long_product_error(self.x, net.hidden) for net in (self.first, self.second)))
+
+
+def _terms(a: np.ndarray, c: np.ndarray, one: np.ndarray, two: np.ndarray) -> Iterator[np.ndarray]:
+    """(alpha one + (1 - alpha) two)(alpha a + (1 - alpha) c), the coefficients of alpha^0, alpha^1, alpha^2."""
+    rise, more = a - c, one - two
+    yield two * c
+    yield two * rise + more * c
+    yield more * rise

@@ -1,0 +1,234 @@
+"""Data sets as Problems: scikit-learn's digits, Fashion-MNIST, points on a sphere, a user's own file.
+
+The images are centred and normalised alike in both image sets: with center=True the mean image of the FULL data set is
+subtracted (of all classes, training and test images, so that the map does not depend on what is drawn), then every row
+is divided by its norm. An image that occurs twice is drawn once and an image without a direction (equal to the mean,
+or blank) never: parallel or zero rows would make the smallest eigenvalue of the Gram matrix zero. Draws are nested:
+those of n = 20 are the first 20 of those of n = 50 at the same seed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from ntkfl.data.idx_format import read_idx
+from ntkfl.data.image_draw import INPUTS, LABELS, ImageDraw, Target, describe, require_size
+from ntkfl.data.user_files import SUFFIXES, read_arrays
+from ntkfl.nearest_name import did_you_mean
+from ntkfl.partition import assign_owners, generator
+from ntkfl.problem import Problem
+
+FASHION_MNIST_FOLDER = Path("/usr/share/datasets/fashion-mnist")  # where the Debian package puts its files
+
+
+def digits(
+    n: int = 50,
+    seed: int = 0,
+    target: Target = "sign",
+    center: bool = True,
+    clients: int = 4,
+    partition: str = "iid",
+    test: int = 0,
+) -> Problem:
+    """The 1797 images of 8 x 8 pixels that ship with scikit-learn (d = 64), as unit rows.
+
+    Args:
+        n: number of training images, drawn without replacement.
+        seed: of the draw and of the partition.
+        target: "sign": y = +1 for classes 5-9, -1 for 0-4. A pair of classes such as (3, 8) or "3,8": only these,
+            y = -1 for the first and +1 for the second. "one-hot": y of shape (n, 10).
+        center: subtract the mean of all 1797 images, before normalising.
+        clients, partition: as in `ntkfl.partition.assign_owners`.
+        test: number of further images, disjoint from the training ones, as x_test and y_test.
+
+    Raises:
+        ValueError: an unknown target or partition, sizes that are not positive, or more images than there are.
+    """
+    draw = ImageDraw(n, seed, target, center, clients, partition, test)
+    return draw.problem("digits", *_digits())
+
+
+@cache
+def _digits() -> tuple[np.ndarray, np.ndarray]:
+    """All images, (1797, 64), and their classes; the file is read once."""
+    from sklearn.datasets import load_digits  # here because it takes a second or more, which other data need not wait
+
+    found = load_digits(return_X_y=True)
+    for array in found:
+        array.flags.writeable = False
+    return found
+
+
+def fashion_mnist(
+    n: int = 50,
+    seed: int = 0,
+    target: Target = "sign",
+    center: bool = True,
+    clients: int = 4,
+    partition: str = "iid",
+    test: int = 0,
+    path: str | os.PathLike | None = None,
+) -> Problem:
+    """Fashion-MNIST, its 60,000 training and 10,000 test images of 28 x 28 pixels in one pool (d = 784), as unit rows.
+
+    Args:
+        n, seed, target, center, clients, partition, test: as in `digits`, with all 70,000 images in place of 1797.
+        path: folder of the four idx files, gzip-compressed or not. Default: that of the Debian package
+            dataset-fashion-mnist.
+
+    Raises:
+        FileNotFoundError: a file is missing; the message names both ways to provide it.
+        ValueError: a damaged file, or as in `digits`.
+    """
+    draw = ImageDraw(n, seed, target, center, clients, partition, test)
+    folder = FASHION_MNIST_FOLDER if path is None else Path(path)
+    parts = [idx_pair(folder, part) for part in ("train", "t10k")]
+    shapes = [images.shape[1:] for images, _ in parts]
+    if shapes[0] != shapes[1]:
+        raise ValueError(f"{folder}: the training images have shape {shapes[0]}, the test images {shapes[1]}")
+    images, classes = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return draw.problem("fashion_mnist", images.reshape(len(images), -1), classes)
+
+
+def sphere(
+    n: int = 8, d: int = 8, seed: int = 0, labels: str = "sign", clients: int = 2, partition: str = "iid"
+) -> Problem:
+    """Rows uniform on the unit sphere of R^d.
+
+    Args:
+        n, d: number of samples and of features.
+        seed: of the draw and of the partition.
+        labels: "sign": y = +-1 with equal chance; "uniform": y uniform in (-1, 1); "linear": y = x_1 / 2.
+        clients, partition: as in `ntkfl.partition.assign_owners`.
+
+    Raises:
+        ValueError: unknown labels or partition, or sizes that are not positive.
+    """
+    require_size("n", n, least=1)
+    require_size("d", d, least=1)
+    if labels not in ("sign", "uniform", "linear"):
+        raise ValueError(f"labels is {labels!r}; it must be 'sign', 'uniform' or 'linear'")
+    x = generator(seed, INPUTS).standard_normal((n, d))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    draw = generator(seed, LABELS)
+    y = {
+        "sign": draw.choice([-1.0, 1.0], size=n),
+        "uniform": draw.uniform(-1, 1, size=n),
+        "linear": x[:, 0] / 2,
+    }[labels]
+    options = {"n": (n, 8), "d": (d, 8), "seed": (seed, 0), "labels": (labels, "sign")}
+    options |= {"clients": (clients, 2), "partition": (partition, "iid")}
+    name = "sphere" + describe(options, always=("n", "d", "seed"))
+    return Problem(x, y, assign_owners(partition, y, clients, seed), name=name)
+
+
+def load(
+    path: str | os.PathLike,
+    unit: bool = False,
+    clients: int | None = None,
+    partition: str | None = None,
+    seed: int = 0,
+) -> Problem:
+    """A user's own data.
+
+    Args:
+        path: a .npz file with arrays x (n, d), y (n,) or (n, C), and optionally owner (n,), x_test, y_test; or a .csv
+            file whose first line names its columns: y, optionally owner, and all others are features.
+        unit: divide every row by its norm.
+        clients, partition, seed: how to split the samples, as in `ntkfl.partition.assign_owners`. By default the
+            file's owner counts ("given"); where it has none, the samples are split "iid" over 4 clients, or as
+            many as there are samples.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: another suffix; contents that are not as described (with line and column, or the array); pickled
+            objects, which are never loaded.
+    """
+    path = Path(path)
+    arrays = read_arrays(path)
+    options = {"unit": (unit, False), "clients": (clients, None), "partition": (partition, None), "seed": (seed, 0)}
+    try:
+        problem = Problem(**arrays, name=path.name + describe(options))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    if "owner" not in arrays or partition not in (None, "given"):
+        split = min(4, problem.n) if clients is None else clients
+        problem = replace(problem, owner=assign_owners(partition or "iid", problem.y, split, seed))
+    elif clients not in (None, problem.n_clients):
+        raise ValueError(
+            f"{path} gives its own owners, {problem.n_clients} clients; clients={clients} needs a partition beside it"
+        )
+    return problem.unit() if unit else problem
+
+
+BUILT_IN: dict[str, Callable[..., Problem]] = {"digits": digits, "fashion-mnist": fashion_mnist, "sphere": sphere}
+
+
+def named(
+    spec: str,
+    *,
+    n: int | None = None,
+    seed: int = 0,
+    target: Target | None = None,
+    test: int | None = None,
+    clients: int | None = None,
+    partition: str | None = None,
+    unit: bool = False,
+) -> Problem:
+    """The data that a name on the command line means: "digits", "fashion-mnist", "sphere", or a .npz or .csv file.
+
+    Args:
+        spec: the name or the path.
+        n, seed, target, test, clients, partition: passed on; None leaves the default of that data set.
+        unit: divide every row by its norm; the built-in data have unit rows anyway.
+
+    Raises:
+        FileNotFoundError: a file that does not exist.
+        ValueError: an unknown name (with the nearest one), or an option that these data do not have.
+    """
+    is_file = Path(spec).suffix.lower() in SUFFIXES or Path(spec).name != spec or Path(spec).is_file()
+    if spec not in BUILT_IN and not is_file:
+        hint = did_you_mean(spec, BUILT_IN)
+        raise ValueError(
+            f"there are no data named {spec!r}.{hint} Data are {', '.join(BUILT_IN)}, or the path of a "
+            f"{' or '.join(SUFFIXES)} file"
+        )
+    loader = BUILT_IN.get(spec) or partial(load, spec, unit=unit)
+    options = {"n": n, "target": target, "test": test, "clients": clients, "partition": partition}
+    options = {name: value for name, value in options.items() if value is not None}
+    refused = sorted(options.keys() - inspect.signature(loader).parameters.keys())
+    if refused:
+        raise ValueError(f"{spec} takes no {refused[0]}; it is {options[refused[0]]!r} here and must be left out")
+    return loader(seed=seed, **options)
+
+
+def idx_pair(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, h, w) and classes (n,), as bytes, of the part "train" or "t10k" of a folder of Fashion-MNIST.
+
+    Raises:
+        FileNotFoundError, ValueError: as `fashion_mnist`.
+    """
+    images = read_idx(_idx_file(folder, f"{part}-images-idx3-ubyte"), 3)
+    labels = read_idx(_idx_file(folder, f"{part}-labels-idx1-ubyte"), 1)
+    if len(images) != len(labels):
+        raise ValueError(f"{folder}: {len(images)} {part} images, {len(labels)} {part} labels; one label per image")
+    if labels.max() > 9:
+        raise ValueError(f"{folder}: the {part} labels contain {labels.max()}; classes are 0 to 9")
+    return images, labels
+
+
+def _idx_file(folder: Path, stem: str) -> Path:
+    for file in (folder / f"{stem}.gz", folder / stem):
+        if file.is_file():
+            return file
+    raise FileNotFoundError(
+        f"Fashion-MNIST: there is neither {stem}.gz nor {stem} in {folder}. Install the Debian package (apt-get "
+        "install dataset-fashion-mnist), or pass path=FOLDER, the folder that holds the four idx files"
+    )

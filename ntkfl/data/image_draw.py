@@ -1,0 +1,115 @@
+"""From a pool of images in ten classes to a Problem: draw, label, centre, normalise, split."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from ntkfl.partition import assign_owners, generator
+from ntkfl.problem import Problem
+
+CLASSES = 10
+INPUTS, LABELS = 1, 2  # streams of the seed; the partition has stream 0
+
+Target = str | tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ImageDraw:
+    """What to draw from a pool of images; the arguments of `ntkfl.data.digits`, where they are described.
+
+    Raises:
+        ValueError: n not a positive integer, or test a negative one.
+    """
+
+    n: int = 50
+    seed: int = 0
+    target: Target = "sign"
+    center: bool = True
+    clients: int = 4
+    partition: str = "iid"
+    test: int = 0
+
+    def __post_init__(self) -> None:
+        require_size("n", self.n, least=1)
+        require_size("test", self.test, least=0)
+
+    def problem(self, source: str, images: np.ndarray, classes: np.ndarray) -> Problem:
+        """The drawn images as unit rows; their pixel scale cancels in the normalisation.
+
+        Args:
+            source: what the images are called.
+            images: the whole pool, one row each, any real dtype, shape (N, d).
+            classes: of the images, integers 0..9, shape (N,).
+
+        Raises:
+            ValueError: an unknown target or partition, or fewer distinct images than asked for.
+        """
+        pool, labels = _labelled(self.target, classes)
+        mean = images.mean(axis=0) if self.center else np.zeros(images.shape[1])
+        order = pool[generator(self.seed, INPUTS).permutation(len(pool))]
+        drawn = _distinct(images, mean, order, self.n + self.test)
+        name = self._named(source)
+        if len(drawn) < self.n + self.test:
+            raise ValueError(
+                f"{name}: n + test = {self.n + self.test} images are asked for; "
+                f"{len(drawn)} distinct ones have target {self.target!r}"
+            )
+        x, y = images[drawn] - mean, labels[drawn]
+        owner = assign_owners(self.partition, y[: self.n], self.clients, self.seed)
+        held_out = {"x_test": x[self.n :], "y_test": y[self.n :]} if self.test else {}
+        return Problem(x[: self.n], y[: self.n], owner, **held_out, name=name).unit()
+
+    def _named(self, source: str) -> str:
+        options = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
+        return source + describe(options, always=("n", "seed"))
+
+
+def describe(options: dict[str, tuple], always: tuple[str, ...] = ()) -> str:
+    """(name=value, ...) of the options (value, default) that differ from their default or are `always` named."""
+    shown = {name: value for name, (value, default) in options.items() if value != default or name in always}
+    return f"({', '.join(f'{name}={value!r}' for name, value in shown.items())})" if shown else ""
+
+
+def require_size(name: str, value: int, least: int) -> None:
+    """Raise unless value is an integer and at least `least`.
+
+    Args:
+        name: of the option, for the message. value: what was given; True and False are no integers. least: allowed.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} is {value!r}; it must be an integer and at least {least}")
+
+
+def _labelled(target: Target, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the images that take part, and the labels of all images."""
+    everything = np.arange(len(classes))
+    if target == "sign":
+        return everything, np.where(classes >= 5, 1.0, -1.0)
+    if target == "one-hot":
+        return everything, np.eye(CLASSES)[classes]
+    try:
+        first, second = map(int, target.split(",")) if isinstance(target, str) else map(operator.index, target)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"target is {target!r}; it must be 'sign', 'one-hot', or a pair of classes such as (3, 8) or '3,8'"
+        ) from None
+    if first == second or not {first, second} <= set(range(CLASSES)):
+        raise ValueError(f"target is {target!r}; a pair must name two different classes from 0 to {CLASSES - 1}")
+    return np.flatnonzero((classes == first) | (classes == second)), np.where(classes == second, 1.0, -1.0)
+
+
+def _distinct(images: np.ndarray, mean: np.ndarray, order: np.ndarray, count: int) -> list[int]:
+    """The first `count` of `order` whose image differs from the mean and from those before it."""
+    seen: set[bytes] = set()
+    chosen: list[int] = []
+    for i in order:
+        key = images[i].tobytes()
+        if key not in seen and (images[i] != mean).any():
+            chosen.append(int(i))
+        seen.add(key)
+        if len(chosen) == count:
+            break
+    return chosen

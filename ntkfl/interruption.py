@@ -1,0 +1,280 @@
+"""One way to be interrupted: SIGINT and SIGTERM are a KeyboardInterrupt, raised until somebody has caught it.
+
+Python raises one once, wherever it is, and one that falls into a callback of C code is printed and gone: JAX has such a
+callback in the garbage collector. One that falls into an import of native code aborts the process. So who installs this
+has the signal remembered, nothing raised within an import, and what was lost raised again: by a thread that looks ten
+times a second, and at the next `check` of a loop. Who does not install it, as in a notebook, sees no difference.
+
+Only the standard library is imported here: the handlers stand before anything else is imported (`experiments.early`).
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+KNOCK = signal.SIGURG  # wakes the main thread; ignored by whoever has no handler for it
+SECONDS_BETWEEN_KNOCKS = 0.1
+SECONDS_OF_ONE = 0.5  # what comes within them is the same interrupt: `timeout` and some shells send it twice
+SECONDS_UNSAID = 1.0  # after which it is said that the program is stopping, where it has not stopped
+IMPORT = "<frozen importlib._bootstrap>"
+
+
+class Interrupted(KeyboardInterrupt):
+    """An interrupt; who catches it and goes on calls `taken`."""
+
+
+class Interruption:
+    """What has come, and whether it has been caught: an exception that nobody holds any more without `taken` is lost.
+
+    `came`: the first signal. `held`: it must wait; so it is from the start until a block is `released`.
+    """
+
+    def __init__(self, *signals: signal.Signals) -> None:
+        self.signals = signals
+        self.came: signal.Signals | None = None
+        self.held = True
+        self.instead: Callable[[], None] | None = None
+        self.pending = False
+        self.said = False  # that the program is stopping
+        self._raised: Callable[[], Interrupted | None] = lambda: None
+
+    def listen(self) -> None:
+        """Handle the signals from here on, those that are not ignored (as a background job's are)."""
+        self.signals = tuple(one for one in self.signals if signal.getsignal(one) is not signal.SIG_IGN)
+        for one in (*self.signals, KNOCK):
+            signal.signal(one, self._handle)
+
+    def arrived(self, number: signal.Signals) -> None:
+        """A signal is to be delivered."""
+        self.came = self.came or number
+        self.pending = True
+
+    def deliver(self) -> None:
+        """Raise what has come, unless it is on its way or must wait.
+
+        Raises:
+            Interrupted: so it is.
+        """
+        if not self.lost or self.held:
+            return
+        if self.instead is not None:
+            self.pending = False
+            return self.instead()
+        raised = Interrupted()
+        self._raised = weakref.ref(raised)
+        try:
+            raise raised
+        finally:
+            del raised  # else its traceback holds it, and it is never seen to be lost
+
+    def taken(self) -> None:
+        """It has been caught, and is not to be raised again."""
+        self.pending = False
+
+    @property
+    def lost(self) -> bool:
+        """Whether something has come that nobody has caught, nor is about to."""
+        return self.pending and self._raised() is None
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if number in self.signals:
+            self.arrived(signal.Signals(number))
+        if not _importing(frame):
+            self.deliver()
+
+
+_installed: Interruption | None = None
+
+
+def install(own: Interruption | None = None) -> None:
+    """Handle SIGINT and SIGTERM from here on; a second one ends the process at once. Called in the main thread.
+
+    Nothing is raised but in a block that is `released`: before and after a command there is nothing to stop.
+
+    own: handles its signals instead, and no thread is started.
+    """
+    global _installed
+    _installed = own or Interruption(*SIGNALS)
+    _installed.listen()
+    print_unraisable = sys.unraisablehook
+
+    def unraisable(lost: Any) -> None:  # it is raised again, and not worth a word
+        if not isinstance(lost.exc_value, Interrupted):
+            print_unraisable(lost)
+
+    sys.unraisablehook = unraisable
+    if own is None:
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        threading.Thread(target=_listen, args=(_installed, reading), daemon=True).start()
+        atexit.register(_deafen, _installed.signals)  # it runs last: what comes later must not change the exit status
+
+
+def check() -> None:
+    """For loops: raise the interrupt that has come and was lost. In other threads than the main one it does nothing.
+
+    Raises:
+        Interrupted: so it is.
+    """
+    if _installed is not None and _installed.lost and threading.current_thread() is threading.main_thread():
+        _installed.deliver()
+
+
+def pending() -> bool:
+    """Whether an interrupt has come that nobody has caught so far."""
+    return _installed is not None and _installed.pending
+
+
+def taken() -> None:
+    """For who has caught a KeyboardInterrupt and goes on: it is not raised again."""
+    if _installed is not None:
+        _installed.taken()
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Within it an interrupt waits; it is raised at the end."""
+    with _holding(True):
+        yield
+    check()
+
+
+@contextmanager
+def released() -> Iterator[None]:
+    """Within it an interrupt is raised, though it is within `held`; what has waited is raised at once."""
+    with _holding(False):
+        check()
+        yield
+
+
+@contextmanager
+def _holding(held: bool) -> Iterator[None]:
+    if _installed is None:
+        yield
+        return
+    before, _installed.held = _installed.held, held
+    try:
+        yield
+    finally:
+        _installed.held = before
+
+
+@contextmanager
+def instead(act: Callable[[], None]) -> Iterator[None]:
+    """Within it an interrupt calls `act` and raises nothing; so does Ctrl-C where nothing is installed."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread():
+        yield
+    elif _installed is not None:
+        earlier, _installed.instead = _installed.instead, act
+        try:
+            with released():
+                yield
+        finally:
+            _installed.instead = earlier
+    elif before is signal.SIG_IGN:
+        yield  # as a job in the background, it is not to be interrupted
+    else:
+        signal.signal(signal.SIGINT, lambda *_: act())
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def blocked() -> Iterator[None]:
+    """Within it SIGINT and SIGTERM wait; processes that are started there never hear them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def end_with(other_end: int) -> None:
+    """End this process when the other end of this pipe or socket is closed: nobody is left to work for.
+
+    Where it leads a group of processes, the group ends with it.
+    """
+
+    def watch() -> None:
+        hung_up = select.poll()
+        hung_up.register(other_end, 0)
+        hung_up.poll()
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def ending() -> None:
+    """The program has said why it ends: that it is stopping is not said any more."""
+    if _installed is not None:
+        _installed.said = True
+    taken()
+
+
+def status() -> int:
+    """The exit status of a program that was interrupted: 130, or 143 by SIGTERM."""
+    return 128 + (signal.SIGINT if _installed is None or _installed.came is None else _installed.came)
+
+
+def name() -> str:
+    """What came, as people call it."""
+    return "Ctrl-C" if status() == 128 + signal.SIGINT else "SIGTERM"
+
+
+def _deafen(signals: tuple[signal.Signals, ...]) -> None:
+    for one in signals:
+        signal.signal(one, signal.SIG_IGN)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Whether this frame is within an import."""
+    while frame is not None:
+        if frame.f_code.co_filename == IMPORT:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _listen(heard: Interruption, pipe: int) -> None:
+    """The thread: hears of every signal at once, also while the main thread is in C code, and knocks for lost ones."""
+    main, first = threading.main_thread().ident, 0.0
+    assert main is not None
+    while True:
+        if select.select([pipe], [], [], SECONDS_BETWEEN_KNOCKS if first else None)[0]:
+            (number,) = os.read(pipe, 1)
+            if number in heard.signals:
+                if first and time.monotonic() > first + SECONDS_OF_ONE:
+                    _say("ended at once, by a second signal")
+                    os._exit(128 + number)
+                first = first or time.monotonic()
+            continue
+        if heard.lost and not heard.held:
+            signal.pthread_kill(main, KNOCK)
+        if not heard.said and time.monotonic() > first + SECONDS_UNSAID:
+            heard.said = True
+            _say("stopping; Ctrl-C again ends at once, and keeps nothing more")
+
+
+def _say(text: str) -> None:
+    try:
+        os.write(2, f"{text}\n".encode())
+    except OSError:
+        pass  # nobody reads it

@@ -1,0 +1,126 @@
+"""Memory is asked for before the work: what this process can still take, and a refusal of what needs more."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+NEGLIGIBLE = 2**25  # bytes that are there wherever this program has started: not worth the question
+UNITS = "B", "kB", "MB", "GB", "TB", "PB", "EB"
+V2, V1 = (
+    ("memory.max", "memory.current", "inactive_file"),
+    (
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        "total_inactive_file",
+    ),
+)
+
+
+class TooLittleMemory(ValueError, MemoryError):
+    """Work that needs more memory than there is; the message says how much, the limit, and what would fit."""
+
+
+def require(what: str, needs: Callable[..., float], limit: float | None = None, hint: str = "", **sizes: int) -> None:
+    """Refuse work that does not fit.
+
+    Args:
+        what: the work, as the message names it. needs: the bytes that it takes with these sizes; grows with each.
+        limit: bytes; None: what this process can still take. hint: what else needs less.
+        sizes: as the user calls them: width, rounds, ...
+
+    Raises:
+        TooLittleMemory: with the figure, the limit, and for each size how large it may be with the others as they are.
+    """
+    needed = needs(**sizes)
+    limit = left_for(needed) if limit is None else limit
+    if needed <= limit:
+        return
+
+    def fit(name: str) -> int:
+        return largest(lambda size: needs(**(sizes | {name: size})), sizes[name], limit)
+
+    remedies = [f"{name.replace('_', ' ')} up to {found}" for name in sizes if (found := fit(name))]
+    would = [f"{' or '.join(remedies)} would fit"] if remedies else []
+    said = "; ".join([f"{what} takes {shown(needed)} of memory and {shown(limit)} are available", *would])
+    raise TooLittleMemory(f"{said}; {hint}" if hint else said)
+
+
+def largest(needs: Callable[[int], float], below: int, limit: float) -> int:
+    """The largest size below this one that needs no more than the limit; 0 where none does.
+
+    Args:
+        needs: bytes of a size; grows with it. below: the first size that is not tried. limit: bytes.
+    """
+    fits, too_many = 0, below
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        fits, too_many = (middle, too_many) if needs(middle) <= limit else (fits, middle)
+    return fits
+
+
+def shown(count: float) -> str:
+    """A number of bytes, three digits of it."""
+    power = 0
+    while count >= 999.5 and power < len(UNITS) - 1:
+        count, power = count / 1000, power + 1
+    return f"{count:.3g} {UNITS[power]}"
+
+
+def left_for(needed: float) -> float:
+    """`available()`, which takes a tenth of a millisecond, where so much may be missing; else inf."""
+    return available() if needed > NEGLIGIBLE else float("inf")
+
+
+def available() -> float:
+    """Bytes that this process can still take: of the machine, its control groups and its address space, the least.
+
+    Where the system does not say what is free, as elsewhere than on Linux, the whole memory of the machine counts.
+    """
+    return min(_of_machine(), _of_address_space(), *_of_groups(), float("inf"))
+
+
+def _of_machine() -> float:
+    with suppress(OSError, ValueError, IndexError):
+        for line in (PROC / "meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024.0 * int(line.split()[1])
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (OSError, ValueError):
+        return float("inf")
+
+
+def _of_address_space() -> float:
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return float("inf")
+    used = 0
+    with suppress(OSError, ValueError, IndexError):
+        used = int((PROC / "self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return max(0.0, float(limit - used))
+
+
+def _of_groups() -> Iterator[float]:
+    """What is left to the process's group and to each group around it, of either version; the page cache counts."""
+    with suppress(OSError):
+        for line in (PROC / "self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers == "":
+                yield from _left(GROUPS, path, *V2)
+            elif "memory" in controllers.split(","):
+                yield from _left(GROUPS / "memory", path, *V1)
+
+
+def _left(mount: Path, path: str, limit: str, used: str, cache: str) -> Iterator[float]:
+    inner = mount / path.strip("/")
+    for group in (inner, *inner.parents):  # in a container the path may be the host's, of which only the mount is here
+        if group == mount or mount in group.parents:
+            with suppress(OSError, ValueError):
+                most = int((group / limit).read_text())  # "max" is no limit
+                freed = dict(line.split() for line in (group / "memory.stat").read_text().splitlines()).get(cache, 0)
+                yield max(0.0, float(most - int((group / used).read_text()) + int(freed)))

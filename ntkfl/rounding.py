@@ -1,0 +1,113 @@
+"""What float64 operations on numbers known to within errors are known to within, rounded outward.
+
+Each function takes values and errors, elementwise half-widths, and returns a value and its error. A result beyond
+float64 has an infinite error; one without a value (infinity minus infinity) is a NaN, which `Estimate` refuses.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+UNIT = 2.0**-53  # largest relative rounding error of one operation
+LEAST = 5e-324  # the smallest positive number: twice what an underflowing operation may be off by
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+def added(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarray) -> Pair:
+    """a + b; sums do not underflow.
+
+    Args:
+        a, b: values, which broadcast. a_error, b_error: bounds of their errors.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = a + b
+        return value, _outward(a_error + b_error + UNIT * np.abs(value), 3)
+
+
+def multiplied(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarray) -> Pair:
+    """a * b, elementwise; nothing is rounded where a factor is exactly 0, 1 or -1, as those of a mask are.
+
+    Args:
+        a, b: values, which broadcast. a_error, b_error: bounds of their errors.
+    """
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        value = a * b
+        error = np.abs(a) * b_error + np.abs(b) * a_error + a_error * b_error + UNIT * np.abs(value)
+        error = _outward(error, 7) + 4 * LEAST
+    zero = ((a == 0) & (a_error == 0)) | ((b == 0) & (b_error == 0))
+    error = np.where((np.abs(b) == 1) & (b_error == 0), a_error, error)
+    error = np.where((np.abs(a) == 1) & (a_error == 0), b_error, error)
+    return value, np.where(zero & (value == 0), 0.0, error)
+
+
+def product(a: np.ndarray, a_error: np.ndarray, b: np.ndarray, b_error: np.ndarray) -> Pair:
+    """The matrix product a @ b; sums may be taken in any order, as a BLAS does.
+
+    Args:
+        a, b: values, (..., n, k) and (..., k, p), or vectors. a_error, b_error: bounds of their errors, of the same
+            shapes.
+    """
+    terms = a.shape[-1]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        value, size = a @ b, np.abs(b)
+        error = np.abs(a) @ b_error + a_error @ (size + b_error) + 1.01 * (terms + 2) * UNIT * (np.abs(a) @ size)
+        error = _outward(error, 2 * terms + 8) + 8 * (terms + 1) * LEAST
+        some = ((a != 0) | (a_error != 0)).astype(float) @ ((b != 0) | (b_error != 0)).astype(float)
+    return value, np.where((some == 0) & (value == 0), 0.0, error)
+
+
+def root(value: np.ndarray, lo: np.ndarray, hi: np.ndarray) -> Pair:
+    """The square root of a number that is not negative, whatever of its enclosure is.
+
+    Args:
+        value: within the enclosure. lo, hi: its ends.
+
+    Raises:
+        ValueError: nothing of the enclosure is.
+    """
+    if (hi < 0).any():
+        raise ValueError(f"a square root of at most {hi.min():g}; it must be of a number that may be 0 or more")
+    middle = np.sqrt(np.maximum(value, 0))
+    with np.errstate(invalid="ignore", over="ignore"):
+        above = np.nextafter(np.sqrt(hi), np.inf) - middle
+        below = middle - np.nextafter(np.sqrt(np.maximum(lo, 0)), -np.inf)
+        return middle, np.where(hi == 0, 0.0, _outward(np.maximum(above, below), 2))
+
+
+def logarithms(lo: np.ndarray, hi: np.ndarray) -> Pair:
+    """A lower end of the logarithm of the one and an upper end of the other's; a library's is within two units.
+
+    Raises:
+        ValueError: the upper end is 0 or less.
+    """
+    if (hi <= 0).any():
+        raise ValueError(f"the logarithm of at most {hi.min():g}; it must be of a number that may be positive")
+    with np.errstate(divide="ignore"):
+        low, high = np.log(np.maximum(lo, 0)), np.log(hi)
+        return low - np.where(np.isfinite(low), 8 * UNIT * np.abs(low), 0), high + 8 * UNIT * np.abs(high)
+
+
+def norm(value: np.ndarray, error: np.ndarray, axis: int | None) -> Pair:
+    """The Euclidean norm, scaled by a power of 2, so that no square is lost or too large.
+
+    Args:
+        value: numbers. error: bounds of their errors, of the same shape. axis: along which; None: of all of them.
+    """
+    terms = value.size if axis is None else value.shape[axis]
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        largest = np.max(np.maximum(np.abs(value), error), axis=axis, keepdims=True, initial=0.0)
+        _, exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0))
+        length, off = (np.sqrt((np.ldexp(part, -exponent) ** 2).sum(axis=axis)) for part in (value, error))
+        off = _outward(off + (terms + 4) * UNIT * length, terms + 8) + terms * 1e-160  # small squares underflow
+        back = np.squeeze(exponent, axis) if axis is not None else exponent.reshape(())
+        length, off = np.ldexp(length, back), np.ldexp(off, back) + LEAST
+        length, off = np.where(np.isfinite(length), length, np.inf), np.where(np.isfinite(off), off, np.inf)
+    return length, np.where(np.squeeze(largest, axis) == 0 if axis is not None else largest.reshape(()) == 0, 0.0, off)
+
+
+def _outward(error: np.ndarray, roundings: int) -> np.ndarray:
+    """An error that was itself computed with so many roundings, from above; 0 stays 0, what is unknown is infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = np.where(error == 0, error, np.nextafter(error * (1 + 2 * (roundings + 1) * UNIT), np.inf))
+    return np.where(np.isnan(error), np.inf, error)

@@ -1,0 +1,49 @@
+"""What a run of Algorithm 1 takes of memory, in bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ntkfl.problem import Problem
+
+
+def padded_samples(problem: Problem) -> int:
+    """N c: samples when each client has as many as the largest."""
+    return problem.n_clients * int(np.bincount(problem.owner).max())
+
+
+def neurons_bytes(samples: int, d: int, width: int, kept: int = 0) -> int:
+    """All neurons at once, with the record of movements: nine arrays (N c, m), the weights at the start and kept.
+
+    Args:
+        samples: N c, as of `padded_samples`. d: of an input. width: m. kept: rounds whose weights are kept.
+    """
+    return 8 * width * (9 * samples + (2 + kept) * d)
+
+
+def grouped_bytes(largest: int, d: int, width: int, kept: int = 0) -> float:
+    """The least that a run without movements takes, client by client: four networks, the kept ones, one client.
+
+    Args:
+        largest: samples of the largest client. d: of an input. width: m. kept: rounds whose weights are kept.
+    """
+    return 8 * width * ((4 + kept) * d + largest / 8 + min(d, 2 * largest))
+
+
+def record_bytes(samples: int, rounds: int, local_steps: int) -> int:
+    """The outputs of every round and local step: in the padded order, in that of the data, and once more meanwhile.
+
+    Args:
+        samples: N c, as of `padded_samples`. rounds: T. local_steps: K.
+    """
+    return 24 * samples * (rounds + 1) * (local_steps + 2)
+
+
+def trajectory_bytes(problem: Problem, width: int, rounds: int, local_steps: int) -> int:
+    """A run with the record of movements, its record included.
+
+    Args:
+        problem: its samples, clients and d. width: m. rounds: T. local_steps: K.
+    """
+    samples = padded_samples(problem)
+    return neurons_bytes(samples, problem.d, width) + record_bytes(samples, rounds, local_steps)

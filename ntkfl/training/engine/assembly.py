@@ -1,0 +1,115 @@
+"""From a configuration to a federation: data, model, method, optimizer and schedule, each built and checked."""
+
+from __future__ import annotations
+
+import torch
+
+from ntkfl.training.config import RunConfig
+from ntkfl.training.datasets import load
+from ntkfl.training.engine.devices import torch_device
+from ntkfl.training.engine.federation import Federation
+from ntkfl.training.engine.local_plan import FewerEpochs, LocalWork
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.ima import averaged
+from ntkfl.training.method import Method
+from ntkfl.training.methods import build as build_method
+from ntkfl.training.model import Model
+from ntkfl.training.models import build as build_model
+from ntkfl.training.objectives import CrossEntropy, HalfSquares
+from ntkfl.training.optimizers import SGD, Adam, Optimizer
+from ntkfl.training.schedules import Cyclic, Exponential, MildExploration, Schedule, Switched
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def federation(
+    config: RunConfig, method: Method | None = None, data: FederatedData | None = None, model: Model | None = None
+) -> Federation:
+    """What the configuration names; a method, data or model given here takes the place of the named one.
+
+    Args:
+        config: what is run. method, data, model: objects that stand in for the configuration's names.
+
+    Raises:
+        ValueError, OSError: what is wrong with the data, the model, the method or the device, or that they do not fit.
+    """
+    device, dtype = torch_device(config.device), DTYPES[config.dtype]
+    data = (_loaded(config) if data is None else data).to(device, dtype)
+    if config.clients not in (None, data.clients):
+        raise ValueError(f"clients is {config.clients}, and {data.name} has {data.clients}")
+    if model is None:
+        model = build_model(config.model, data, dtype=dtype, device=device, seed=config.seed)
+    found = {name: (w.dtype, w.device.type) for name, w in model.initial(config.seed).items()}
+    for name, (its_dtype, its_device) in found.items():
+        if (its_dtype, its_device) != (dtype, device.type):
+            raise ValueError(
+                f"{name!r} of {model.name} is {its_dtype} on {its_device}; this run is {dtype} on {device.type}: build "
+                "the model so, or change dtype or device"
+            )
+    if method is None:
+        method = _method(config, data)
+    if config.ima:
+        method = averaged(method, config.ima_window, config.ima_start, config.ima_order, config.ima_restart)
+    return Federation(
+        model,
+        data,
+        method,
+        _schedule(config),
+        _optimizer(config),
+        _work(config),
+        config.participation,
+        config.seed,
+        config.at_once,
+        config.keep_optimizer,
+    )
+
+
+def _loaded(config: RunConfig) -> FederatedData:
+    return load(
+        config.data,
+        clients=config.clients,
+        partition=config.partition,
+        seed=config.seed,
+        path=config.path,
+        samples=config.samples,
+        test=config.test,
+        target=config.target,
+        unit=config.unit,
+        train_share=config.train_share,
+        dtype=DTYPES[config.dtype],
+    )
+
+
+def _method(config: RunConfig, data: FederatedData) -> Method:
+    """Built for classes first, so that one that needs them says so, whatever the labels are."""
+    if data.classes is not None and config.reduction == "sum":
+        raise ValueError("reduction is 'sum', which is for squares; cross-entropy is a mean: take target one-hot")
+    method = build_method(config.method, CrossEntropy(), **config.options)
+    if data.classes is None and "classes" not in method.needs:
+        return build_method(config.method, HalfSquares(config.reduction), **config.options)
+    return method
+
+
+def _schedule(config: RunConfig) -> Schedule:
+    """The local rates; with IMA those of its Table III, whose lowest rate is 1/200 of the first (5e-5 for .01)."""
+    base, start, lowest = Exponential(config.rate, config.rate_decay), config.ima_start, config.rate / 200
+    if not config.ima or config.ima_exploration in ("none", "epochs"):
+        return base
+    if config.ima_exploration == "constant":
+        return Switched(base, Exponential(lowest), start)
+    if config.ima_exploration == "cyclic":
+        return Switched(base, Cyclic(config.rate, lowest, config.ima_period), start)
+    return MildExploration(config.rate, start, config.rate_decay, config.ima_decay)
+
+
+def _work(config: RunConfig) -> LocalWork:
+    size = None if config.batch_size == "full" else config.batch_size
+    if config.ima and config.ima_exploration == "epochs":
+        return FewerEpochs(config.epochs or 1, size, config.local_steps, config.ima_start, config.ima_period)
+    return LocalWork(config.epochs or 1, size, config.local_steps)
+
+
+def _optimizer(config: RunConfig) -> Optimizer:
+    if config.optimizer == "adam":
+        return Adam(weight_decay=config.weight_decay, clip=config.clip)
+    return SGD(config.momentum, config.weight_decay, config.clip)

@@ -1,0 +1,67 @@
+"""How good a model is on given samples: mean loss, and accuracy where the labels are classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ntkfl.training.objectives import cross_entropies, half_squares
+
+AT_ONCE = 1000  # samples
+
+
+class Score(NamedTuple):
+    """Mean loss a sample (cross-entropy in nats for classes, halved squares for real labels), and share of hits.
+
+    The accuracy of real labels is NaN unless they are classes in disguise, all ±1 or all one-hot.
+    """
+
+    loss: float
+    accuracy: float
+
+
+def evaluate(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Score:
+    """The score of a model on samples x (n, ...), y (n,) integers or real (n,) or (n, C); sums in float64.
+
+    Args:
+        outputs: of inputs (b, ...), logits or real outputs (b, C) or (b,). x: inputs. y: labels.
+    """
+    loss, hits, real = 0.0, 0.0, y.is_floating_point()
+    score = half_squares if real else cross_entropies
+    hit = _hit(y)
+    with torch.no_grad():
+        for first in range(0, len(x), AT_ONCE):
+            labels = y[first : first + AT_ONCE]
+            found = outputs(x[first : first + AT_ONCE])
+            loss += score(found, labels).double().sum().item()
+            hits += float("nan") if hit is None else hit(found, labels).sum().item()
+    return Score(loss / len(x), hits / len(x))
+
+
+def weighted_accuracy(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weights: Tensor) -> float:
+    """The share of hits among samples of classes y (n,), each counted with its weight; NaN if all weights are 0.
+
+    Args:
+        outputs: of inputs (b, ...), logits (b, C). x: inputs, (n, ...). y: integers. weights: (n,), at least 0.
+    """
+    hits = 0.0
+    with torch.no_grad():
+        for first in range(0, len(x), AT_ONCE):
+            part = slice(first, first + AT_ONCE)
+            hits += weights[part][outputs(x[part]).argmax(1) == y[part]].double().sum().item()
+    total = weights.double().sum().item()
+    return hits / total if total else float("nan")
+
+
+def _hit(y: Tensor) -> Callable[[Tensor, Tensor], Tensor] | None:
+    """Whether outputs name the right class, by the kind of these labels; None where they are no classes."""
+    if not y.is_floating_point():
+        return lambda found, labels: found.argmax(1) == labels
+    if y.ndim == 1:
+        return (lambda found, labels: found * labels > 0) if (y.abs() == 1).all() else None
+    if ((y == 0) | (y == 1)).all() and (y.sum(1) == 1).all() and y.shape[1] > 1:
+        return lambda found, labels: found.argmax(1) == labels.argmax(1)
+    return None

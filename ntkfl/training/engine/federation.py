@@ -1,0 +1,228 @@
+"""The round of federated training: cohort, local training in groups of clients, means of what they send, server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ntkfl.training.engine.clients_at_once import clients_at_once
+from ntkfl.training.engine.local_plan import LocalPlan, LocalWork, cohort, local_plan
+from ntkfl.training.engine.local_training import LocalTraining
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.method import Method, Round, Weighting
+from ntkfl.training.model import Model
+from ntkfl.training.optimizers import SGD, Optimizer
+from ntkfl.training.schedules import Schedule
+from ntkfl.training.tree import Params, Tree, flatten, one_a_row, tree_map, unflatten
+
+WHOLE = LocalWork(batch_size=None, steps=1)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Between two rounds: how many are done, the server's state, and one row a client of what clients keep.
+
+    Args:
+        clients: trees with a leading axis of all clients, on the CPU; {} where nothing is kept. Rows of clients that
+            have not taken part are zero and unused. seen: which have, (clients,).
+    """
+
+    rounds: int
+    server: Tree
+    clients: Tree
+    seen: Tensor
+
+    @property
+    def model(self) -> Params:
+        """The global model: what is broadcast and evaluated."""
+        return self.server["model"]
+
+
+@dataclass(frozen=True, eq=False)
+class RoundResult:
+    """A round's state and what was seen on the way.
+
+    Args:
+        cohort: the clients that took part. steps: local steps they took. squared_drift: |Delta_i|^2 of each.
+        ends: their models at the end of local training, rows as in the cohort; None unless they were asked for.
+    """
+
+    state: State
+    cohort: list[int]
+    steps: np.ndarray
+    squared_drift: np.ndarray
+    ends: Params | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """Everything that a run consists of but its state; a round is a pure function of the state.
+
+    Args:
+        model, method, optimizer, schedule, work: how clients and server proceed.
+        data: on the device and, but for classes, in the dtype in which the model is trained.
+        participation: share of the clients in each round. seed: of cohorts, batch orders and draws.
+        at_once: clients trained together (vmap); 1 is a loop. The result does not depend on it but for rounding. None:
+            as many as `clients_at_once` says.
+        keep_optimizer: whether momenta and Adam's moments stay with a client from round to round.
+
+    Raises:
+        ValueError: what the method needs is missing: classes, a model with a head of its own, sgd.
+    """
+
+    model: Model
+    data: FederatedData
+    method: Method
+    schedule: Schedule
+    optimizer: Optimizer = field(default_factory=SGD)
+    work: LocalWork = field(default_factory=LocalWork)
+    participation: float = 1.0
+    seed: int = 0
+    at_once: int | None = None
+    keep_optimizer: bool = False
+
+    def __post_init__(self) -> None:
+        if "classes" in self.method.needs and self.data.classes is None:
+            raise ValueError(f"{self.method.name} needs classes; the labels of {self.data.name} are real numbers")
+        if "split" in self.method.needs and not self.model.head_names:
+            raise ValueError(f"{self.method.name} needs a model with a head of its own; {self.model.name} has none")
+        if "sgd" in self.method.needs and not isinstance(self.optimizer, SGD):
+            raise ValueError(
+                f"{self.method.name} reads mean gradients off the clients' displacements, which sgd allows and "
+                f"{type(self.optimizer).__name__} does not: take sgd, or an option of the method that does without"
+            )
+        if self.at_once is not None and self.at_once < 1:
+            raise ValueError(f"at_once is {self.at_once}; it must be a positive integer")
+
+    @cached_property
+    def _members(self) -> list[np.ndarray]:
+        return self.data.members()
+
+    @cached_property
+    def _counts(self) -> np.ndarray:
+        return self.data.class_counts()
+
+    def start(self, params: Params | None = None) -> State:
+        """The state before the first round, from these parameters or the model's own at the seed."""
+        params = self.model.initial(self.seed) if params is None else params
+        seen = torch.zeros(self.data.clients, dtype=torch.bool)
+        server = self.method.server
+        return State(0, server.prepared(server.initial(params), self.model, self.data), {}, seen)
+
+    def round(self, state: State, keep_ends: bool = False) -> RoundResult:
+        """One round.
+
+        Raises:
+            FloatingPointError: the model is no longer finite; the message names the round.
+        """
+        number, population = state.rounds, self.data.clients
+        clients = cohort(population, self.participation, self.seed, number)
+        now = Round(number, len(clients), population, self.schedule(number))
+        broadcast = self.method.server.broadcast(state.server, number)
+        shares = self._shares(clients)
+        store, seen = tree_map(torch.clone, state.clients), state.seen.clone()
+        means: Tree = {}
+        steps, drift, ends = [], [], []
+        at_once = self.together(state.model)
+        for first in range(0, len(clients), at_once):
+            group = clients[first : first + at_once]
+            plan = self._plan(group, self.work.at(number), number)
+            whole = self._plan(group, WHOLE, number) if self.method.local.needs_full_gradient else None
+            counts = torch.as_tensor(self._counts[group]).to(_like(state.model))
+            kept = self._kept(state, group, broadcast)
+            training = LocalTraining(self.model, self.method, self.optimizer, self.data, at_once > 1)
+            result = training.run(plan, whole, counts, broadcast, kept["rule"], kept.get("optimizer"), now)
+            for name, upload in result.uploads.items():
+                share = shares[self.method.weighting_of.get(name, self.method.weighting)][first:]
+                means[name] = _accumulated(means.get(name), upload, share)
+            keeps = {"rule": result.kept} | ({"optimizer": result.optimizer} if self.keep_optimizer else {})
+            store = _scattered(store, keeps, group, population)
+            seen[group] = True
+            steps += plan.active.sum(axis=1).tolist()
+            drift += result.squared_drift.tolist()
+            if keep_ends:
+                ends.append(result.end)
+        server = self.method.server.step(state.server, means, now)
+        for name, value in server["model"].items():
+            if not torch.isfinite(value).all():
+                raise FloatingPointError(
+                    f"round {number}: the weights {name!r} are no longer finite; the local rate {now.rate:g} is "
+                    "too large"
+                )
+        together = {name: torch.cat([end[name] for end in ends]) for name in broadcast["model"]} if keep_ends else None
+        after = State(number + 1, server, store, seen)
+        return RoundResult(after, clients, np.array(steps), np.array(drift), together)
+
+    def together(self, params: Params) -> int:
+        """How many clients with such parameters are trained together."""
+        if self.at_once is not None:
+            return self.at_once
+        largest = max(map(len, self._members))
+        batch = min(largest, self.work.batch_size or largest)
+        return clients_at_once(params, tuple(self.data.x.shape[1:]), batch, self.data.x.device)
+
+    def own_models(self, state: State, clients: list[int]) -> Params:
+        """The model of each of these clients, rows as in `clients`: the broadcast one, or what the method keeps."""
+        broadcast = self.method.server.broadcast(state.server, state.rounds)
+        kept = self._kept(state, clients, broadcast)["rule"]
+        own = [
+            self.method.local.start(tree_map(lambda rows, row=row: rows[row], kept), broadcast)
+            for row in range(len(clients))
+        ]
+        return {name: torch.stack([params[name] for params in own]) for name in broadcast["model"]}
+
+    def _plan(self, group: list[int], work: LocalWork, number: int) -> LocalPlan:
+        return local_plan(self._members, group, work, self.seed, number, self.method.draws)
+
+    def _shares(self, clients: list[int]) -> dict[Weighting, np.ndarray]:
+        sizes = np.array([len(self._members[c]) for c in clients], float)
+        if not sizes.sum():
+            raise ValueError("no client of the cohort has a sample; a round needs one")
+        return {"size": sizes / sizes.sum(), "uniform": np.full(len(clients), 1 / len(clients))}
+
+    def _kept(self, state: State, group: list[int], broadcast: Tree) -> Tree:
+        """What these clients kept, and the first state of those that take part for the first time; rows as in group."""
+        fresh: Tree = {"rule": tree_map(lambda v: v[None], self.method.local.initial(self.model, broadcast))}
+        if self.keep_optimizer:
+            fresh["optimizer"] = self.optimizer.initial(tree_map(lambda w: w[None], broadcast["model"]))
+        known = state.seen[group]
+
+        def rows(new: Tensor, old: Tensor | None) -> Tensor:
+            new = new.expand(len(group), *new.shape[1:])
+            if old is None:
+                return new
+            mine = old[group].to(new.device)
+            return torch.where(one_a_row(known.to(new.device), new), mine, new)
+
+        stored = flatten(state.clients)
+        kept = unflatten({path: rows(new, stored.get(path)) for path, new in flatten(fresh).items()})
+        return {"rule": {}} | kept
+
+
+def _like(params: Params) -> Tensor:
+    return next(iter(params.values()))
+
+
+def _accumulated(total: Any, upload: Any, shares: np.ndarray) -> Any:
+    """total + sum of shares times rows, client by client, so that the grouping of clients does not show."""
+    if isinstance(upload, Tensor):
+        result = torch.zeros_like(upload[0]) if total is None else total
+        for row, share in zip(upload, shares.tolist(), strict=False):
+            result.add_(row, alpha=share)
+        return result
+    return {key: _accumulated(None if total is None else total[key], value, shares) for key, value in upload.items()}
+
+
+def _scattered(store: Tree, rows: Tree, group: list[int], population: int) -> Tree:
+    """The store with these clients' rows in it, changed in place."""
+    flat = flatten(store)
+    for path, value in flatten(rows).items():
+        if path not in flat:
+            flat[path] = torch.zeros(population, *value.shape[1:], dtype=value.dtype)
+        flat[path][group] = value.detach().to("cpu")
+    return unflatten(flat)

@@ -1,0 +1,156 @@
+"""Who trains on what, drawn before anything is trained: cohorts, batch orders, uniform numbers.
+
+Every draw is keyed by (seed, stream, round, client), so that it depends neither on the method nor on how clients are
+grouped: methods that are compared see the same cohorts and the same batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+COHORT, ORDER, DRAWS = 101, 102, 103  # streams; 0.. are taken by ntkfl.partition and ntkfl.data
+
+
+@dataclass(frozen=True)
+class LocalWork:
+    """How much a client trains in a round.
+
+    Args:
+        epochs: passes over its samples. batch_size: samples a step; None: all of them, in their order.
+        steps: exactly so many steps in place of `epochs`, further passes being begun as needed.
+
+    Raises:
+        ValueError: a number that is not positive.
+    """
+
+    epochs: int = 1
+    batch_size: int | None = 32
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "steps"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}; it must be a positive integer")
+
+    def at(self, number: int) -> LocalWork:
+        """The work of round `number`, from 0: here the same in all."""
+        return self
+
+
+@dataclass(frozen=True)
+class FewerEpochs(LocalWork):
+    """One pass fewer for every `every` rounds gone by since `start`, down to one.
+
+    Source: the epoch decay of IMA's Table III.
+    """
+
+    start: int = 0
+    every: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.steps is not None:
+            raise ValueError(f"steps is {self.steps}; passes are counted in epochs here, so it must be None")
+        if self.start < 0 or self.every < 1:
+            raise ValueError(
+                f"start is {self.start} and every is {self.every}; rounds begin at 0, one pass falls every 1 or more"
+            )
+
+    def at(self, number: int) -> LocalWork:
+        gone = max(0, number - self.start) // self.every
+        return LocalWork(max(1, self.epochs - gone), self.batch_size)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPlan:
+    """The steps of some clients in one round.
+
+    Args:
+        index: sample of each place in each batch, (clients, steps, b). real: whether the place is filled, same shape.
+        active: whether the client takes that step, (clients, steps). ends_epoch: whether a pass ends with it.
+        draws: uniform numbers, (clients, steps, draws).
+        same_batch: whether every step of a client has the same batch.
+    """
+
+    index: np.ndarray
+    real: np.ndarray
+    active: np.ndarray
+    ends_epoch: np.ndarray
+    draws: np.ndarray
+    same_batch: bool
+
+
+def cohort_size(population: int, participation: float) -> int:
+    """Clients in a round: round(participation * population) of them, at least one.
+
+    Raises:
+        ValueError: a participation outside (0, 1].
+    """
+    if not 0 < participation <= 1:
+        raise ValueError(f"participation is {participation:g}; it must lie in (0, 1]")
+    return max(1, round(participation * population))
+
+
+def cohort(population: int, participation: float, seed: int, number: int) -> list[int]:
+    """The clients of round `number`, ascending; as many as `cohort_size` says.
+
+    Args:
+        population: clients in all. participation: the share of them that takes part. seed: of the run. number: from 0.
+
+    Raises:
+        ValueError: a participation outside (0, 1].
+    """
+    size = cohort_size(population, participation)
+    if size == population:
+        return list(range(population))
+    return sorted(_rng(seed, COHORT, number, 0).choice(population, size, replace=False).tolist())
+
+
+def local_plan(
+    members: Sequence[np.ndarray], clients: Sequence[int], work: LocalWork, seed: int, number: int, draws: int
+) -> LocalPlan:
+    """The plan of these clients, who own `members` (all clients' samples), in round `number`.
+
+    Args:
+        members: the samples of each client. clients: who takes part. work: epochs, batches, steps. seed: of the run.
+        number: from 0. draws: uniform numbers a step and client.
+    """
+    batches = [_batches(members[c], work, seed, number, c) for c in clients]
+    steps = max((len(rows) for rows, _ in batches), default=0)
+    size = max((len(row) for rows, _ in batches for row in rows), default=0)
+    shape = len(clients), steps
+    index, real = np.zeros((*shape, size), int), np.zeros((*shape, size), bool)
+    active, ends = np.zeros(shape, bool), np.zeros(shape, bool)
+    uniform = np.zeros((*shape, draws))
+    for place, (client, (rows, last)) in enumerate(zip(clients, batches, strict=True)):
+        active[place, : len(rows)] = True
+        ends[place, : len(rows)] = last
+        if draws and rows:
+            uniform[place, : len(rows)] = _rng(seed, DRAWS, number, client).random((len(rows), draws))
+        for step, row in enumerate(rows):
+            index[place, step, : len(row)] = row
+            real[place, step, : len(row)] = True
+    return LocalPlan(index, real, active, ends, uniform, work.batch_size is None)
+
+
+def _batches(own: np.ndarray, work: LocalWork, seed: int, number: int, client: int) -> tuple[list[np.ndarray], list]:
+    """The batches of one client and, for each, whether a pass ends with it."""
+    if not len(own):
+        return [], []
+    size = work.batch_size or len(own)
+    a_pass = -(-len(own) // size)
+    steps = work.steps or work.epochs * a_pass
+    rng = _rng(seed, ORDER, number, client) if work.batch_size is not None else None
+    rows: list[np.ndarray] = []
+    while len(rows) < steps:
+        order = own if rng is None else rng.permutation(own)
+        rows += np.split(order, range(size, len(own), size))
+    return rows[:steps], [(step + 1) % a_pass == 0 for step in range(steps)]
+
+
+def _rng(seed: int, stream: int, number: int, client: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(stream, number, client)))

@@ -1,0 +1,199 @@
+"""Local training of several clients at once: parameters stacked on a leading axis, one row a client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from ntkfl.training.engine.batches import Batches
+from ntkfl.training.engine.local_plan import LocalPlan
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.method import (
+    Batch,
+    Finish,
+    GradientRule,
+    LocalRule,
+    Loss,
+    Method,
+    Objective,
+    Round,
+    Step,
+    plain_gradient,
+)
+from ntkfl.training.model import Model
+from ntkfl.training.optimizers import Optimizer, squared_norms
+from ntkfl.training.tree import Params, Tree, leaves, one_a_row, tree_map
+
+STEP_AXES = Step(None, 0, 0, 0, 0, None)  # type: ignore[arg-type]  # which parts of a Step have a row a client
+
+
+class LocalResult(NamedTuple):
+    """What comes out of a round for these clients, one row each: what they send and keep, their end and |Delta|^2."""
+
+    uploads: Tree
+    kept: Tree
+    optimizer: Tree
+    end: Params
+    squared_drift: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class LocalTraining:
+    """The local part of a round.
+
+    Args:
+        model, method, optimizer: as in `Federation`. data: on the device, in the dtype, of the training.
+        mapped: whether clients are mapped with vmap; else each call has one client, and its row is taken off.
+    """
+
+    model: Model
+    method: Method
+    optimizer: Optimizer
+    data: FederatedData
+    mapped: bool
+
+    def run(
+        self,
+        plan: LocalPlan,
+        whole: LocalPlan | None,
+        counts: Tensor,
+        broadcast: Tree,
+        kept: Tree,
+        optimizer_state: Tree | None,
+        now: Round,
+    ) -> LocalResult:
+        """Train the clients of the plan from the broadcast model.
+
+        Args:
+            plan: who trains on which samples at which step. broadcast: what the server sent.
+            whole: one step on all samples of each client, for local rules that need the full gradient.
+            counts: the clients' class counts (clients, C). now: the round.
+            kept, optimizer_state: what clients have kept, rows as in the plan; the latter None: begun anew.
+        """
+        (clients, steps), rate = plan.active.shape, now.rate
+        local, device, dtype = self.method.local, self.data.x.device, leaves(broadcast["model"])[0].dtype
+        params = tree_map(torch.clone, self._each(local.start, (0, None), clients)(kept, broadcast))
+        state = self.optimizer.initial(params) if optimizer_state is None else tree_map(torch.clone, optimizer_state)
+        draws = torch.as_tensor(plan.draws, device=device, dtype=dtype)
+        active_rows, ends = (torch.as_tensor(a, device=device) for a in (plan.active, plan.ends_epoch))
+
+        def gradient(objective: Objective, rule: GradientRule, correct: bool = True) -> Callable[..., Params]:
+            if rule is plain_gradient and not self.mapped:
+                rule = _gradient_of_one
+
+            def of_one(w: Params, data: Batch, step: Step) -> Params:
+                found, _ = rule(lambda w: objective(self.model, w, data, step), w)
+                return local.correct(found, w, step) if correct else found
+
+            return self._each(of_one, (0, 0, STEP_AXES), clients)
+
+        def after_step(before: Params, w: Params, data: Batch, step: Step) -> tuple[Params, Tree]:
+            return local.after_step(self.model, before, w, data, step)
+
+        def finish(
+            carried: Tree, sent: Tree, end: Params, moved: Params, tau: Tensor, a: Tensor, own: Tensor
+        ) -> tuple[Tree, Tree]:
+            return local.finish(carried, sent, Finish(sent["model"], end, moved, tau, a, own, rate))
+
+        full: Params = {}
+        if whole is not None and not whole.active.any():
+            full = tree_map(torch.zeros_like, params)
+        elif whole is not None:
+            nothing = torch.zeros(clients, 0, device=device)
+            step = Step(broadcast, kept, counts, nothing, nothing, rate)
+            full = gradient(self.method.objective, self.method.gradient, correct=False)(
+                params, Batches(self.data, whole, dtype, not self.mapped).at(0), step
+            )
+        client = self._each(local.begin, (0, None, 0), clients)(kept, broadcast, full)
+        further = self.method.further_gradient or self.method.gradient
+        directions = [gradient(self.method.objective, self.method.gradient)]
+        directions += [gradient(objective, further) for objective in self.method.further_steps(broadcast)]
+        follows = type(local).after_step is not LocalRule.after_step
+        follow = self._each(after_step, (0, 0, 0, STEP_AXES), clients)
+        batches, batch = Batches(self.data, plan, dtype, not self.mapped), None
+        everyone = np.all(plan.active, axis=0)
+        for s in range(steps):
+            if batch is None or not plan.same_batch:
+                batch = batches.at(s)
+            active = None if everyone[s] else active_rows[:, s]
+            step = Step(broadcast, client, counts, draws[:, s], ends[:, s], rate)
+            before = tree_map(torch.clone, params) if follows else params
+            for direction in directions:
+                self.optimizer.step(params, direction(params, batch, step), state, rate, active)
+            if follows:
+                stepped, carried = follow(before, params, batch, step)
+                params, client = _chosen(active, stepped, params), _chosen(active, carried, client)
+        if type(local).relocation is not LocalRule.relocation:
+            self._relocate(params, state, broadcast, now)
+        taken = torch.as_tensor(plan.active.sum(axis=1), device=device, dtype=dtype)
+        moved = tree_map(torch.sub, params, broadcast["model"])
+        info = moved, taken, self.optimizer.coefficient(taken, rate * local.pull), counts
+        uploads, kept = self._each(finish, (0, None, 0, 0, 0, 0, 0), clients)(client, broadcast, params, *info)
+        return LocalResult(uploads, kept, state, params, squared_norms(moved))
+
+    def _relocate(self, params: Params, optimizer_state: Tree, broadcast: Tree, now: Round) -> None:
+        """Move each client's model, and the parts of its optimizer's state that are like it, in place."""
+        alike = [part for part in optimizer_state.values() if isinstance(part, dict) and part.keys() == params.keys()]
+        for row in range(len(leaves(params)[0])):
+            end = tree_map(lambda rows, row=row: rows[row], params)
+            relocation = self.method.local.relocation(self.model, self.data.x[:1], end, broadcast, now)
+            if relocation is None:
+                continue
+            for rows in (params, *alike):
+                for name, value in relocation({name: value[row] for name, value in rows.items()}).items():
+                    rows[name][row] = value
+
+    def _each(self, function: Callable, axes: tuple[Any, ...], clients: int) -> Callable:
+        """`function` of one client as a function of rows: over axis 0 of the arguments marked 0, the rest shared."""
+        if self.mapped:
+            numbers = torch.arange(clients, device=self.data.x.device)  # so that something is mapped over, always
+            mapped = vmap(lambda _, *arguments: function(*arguments), in_dims=(0, *axes))
+            return lambda *arguments: mapped(numbers, *arguments)
+
+        def alone(*arguments: Any) -> Any:
+            return _lifted(function(*map(_first, arguments, axes)))
+
+        return alone
+
+
+def _gradient_of_one(loss: Loss, params: Params) -> tuple[Params, Tensor]:
+    """As `plain_gradient`, outside vmap: without torch.func, which costs more than the step of a small model itself."""
+    with torch.enable_grad():
+        own = {name: value.detach().requires_grad_() for name, value in params.items()}
+        value = loss(own)
+        found = torch.autograd.grad(value, list(own.values()), materialize_grads=True)
+    return dict(zip(own, found, strict=True)), value.detach()
+
+
+def _first(value: Any, axis: Any) -> Any:
+    """Row 0 of every tensor whose axis is 0, as vmap would take it."""
+    if axis is None:
+        return value
+    if isinstance(value, Tensor):
+        return value[0]
+    if isinstance(value, dict):
+        return {key: _first(part, 0) for key, part in value.items()}
+    axes = axis if isinstance(axis, tuple) else (axis,) * len(value)
+    return type(value)(*map(_first, value, axes))  # named tuples
+
+
+def _lifted(value: Any) -> Any:
+    """A leading axis of one row for every tensor of a dict or tuple."""
+    if isinstance(value, Tensor):
+        return value[None]
+    if isinstance(value, dict):
+        return {key: _lifted(part) for key, part in value.items()}
+    return tuple(map(_lifted, value))
+
+
+def _chosen(active: Tensor | None, new: Tree, old: Tree) -> Tree:
+    """The new rows where a client took the step."""
+    if active is None:
+        return new
+    return tree_map(lambda n, o: torch.where(one_a_row(active, n), n, o), new, old)

@@ -1,0 +1,104 @@
+"""What is measured of a federation between rounds: losses and accuracies of the models that its method reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import isnan
+from statistics import fmean
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ntkfl.training.engine.evaluation import Score, evaluate, weighted_accuracy
+from ntkfl.training.engine.federation import Federation, RoundResult, State
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.metrics import HALF_SQUARES, NATS, Row
+from ntkfl.training.tree import Params, Tree, tree_map
+
+NOTHING = Score(float("nan"), float("nan"))
+
+
+def loss_unit(data: FederatedData) -> str:
+    """The unit of the losses on these data."""
+    return HALF_SQUARES if data.classes is None else NATS
+
+
+def measured(
+    federation: Federation,
+    state: State,
+    train_loss: bool = False,
+    result: RoundResult | None = None,
+    seconds: float = 0.0,
+) -> Row:
+    """The row of a state: of the global model, or for a personal method means over all clients' own models.
+
+    Args:
+        federation: that is trained. state: that is measured.
+        train_loss: whether it is measured, on all training samples. result: the round that led to the state; None
+            before the first. seconds: that the round took.
+    """
+    data = federation.data
+    test = NOTHING if data.x_test is None else _score(federation, state, data.x_test, data.y_test)
+    train = _score(federation, state, data.x, data.y) if train_loss else NOTHING
+    row = Row(state.rounds, test_loss=test.loss, test_accuracy=test.accuracy, train_loss=train.loss, seconds=seconds)
+    if result is None:
+        return row
+    return replace(
+        row,
+        rate=federation.schedule(state.rounds - 1),
+        client_accuracy=NOTHING.accuracy if result.ends is None else _mean_accuracy(federation, result.ends),
+        personal_accuracy=NOTHING.accuracy if result.ends is None else _personal_accuracy(federation, state),
+        cohort=len(result.cohort),
+        local_steps=int(result.steps.sum()),
+        drift=float(result.squared_drift.mean()),
+    )
+
+
+def _mean_accuracy(federation: Federation, stacked: Params) -> float:
+    """The mean of the test accuracies of several models, one a row."""
+    data = federation.data
+    if data.x_test is None:
+        return NOTHING.accuracy
+    return float(np.mean([_one(federation, params, data.x_test, data.y_test).accuracy for params in _rows(stacked)]))
+
+
+def _personal_accuracy(federation: Federation, state: State) -> float:
+    """Of clients' own predictions, each on the test samples as its own classes would weight them.
+
+    Source: Chen & Chao 2022 (FedRoD), whose personalised accuracy is weighted so.
+    """
+    data, outputs = federation.data, federation.method.personal_outputs
+    if outputs is None or data.x_test is None or data.y_test is None:
+        return NOTHING.accuracy
+    counts, found = torch.as_tensor(data.class_counts()), []
+    for client in state.seen.nonzero()[:, 0].tolist():
+        kept = tree_map(lambda rows, client=client: rows[client].to(data.x.device), state.clients["rule"])
+
+        def own(x: Tensor, kept: Tree = kept) -> Tensor:
+            return outputs(federation.model, state.model, kept, x)
+
+        weights = counts[client].to(data.x.device)[data.y_test]
+        found.append(weighted_accuracy(own, data.x_test, data.y_test, weights))
+    known = [accuracy for accuracy in found if not isnan(accuracy)]  # of clients whose classes are in the test set
+    return fmean(known) if known else NOTHING.accuracy
+
+
+def _score(federation: Federation, state: State, x: Tensor, y: Tensor | None) -> Score:
+    if not federation.method.personal:
+        return _one(federation, state.model, x, y)
+    population, at_once = federation.data.clients, federation.together(state.model)
+    groups = (list(range(population))[first : first + at_once] for first in range(0, population, at_once))
+    models = (params for group in groups for params in _rows(federation.own_models(state, group)))
+    return Score(*np.mean([_one(federation, params, x, y) for params in models], axis=0).tolist())
+
+
+def _one(federation: Federation, params: Params, x: Tensor, y: Tensor | None) -> Score:
+    assert y is not None  # FederatedData has both or neither
+    return evaluate(lambda some: federation.model.outputs(params, some), x, y)
+
+
+def _rows(stacked: Params) -> Iterator[Params]:
+    for row in range(len(next(iter(stacked.values())))):
+        yield tree_map(lambda tensor, row=row: tensor[row], stacked)

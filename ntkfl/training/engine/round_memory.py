@@ -1,0 +1,41 @@
+"""What a round of training takes of memory, asked for before the first."""
+
+from __future__ import annotations
+
+import math
+
+from ntkfl.memory import require
+from ntkfl.training.engine.federation import Federation, State
+from ntkfl.training.parameter_memory import free_on
+from ntkfl.training.tree import Tree, leaves
+
+TRAINED = 12  # copies of the parameters while a client of FedAvg trains and is averaged in; other rules: up to twice
+A_STEP = 130  # bytes of a step of a client's plan, beside its batch
+
+
+def require_round(federation: Federation, start: State) -> None:
+    """Refuse a run of which a round does not fit.
+
+    Raises:
+        TooLittleMemory: with the clients, local steps or epochs that would fit.
+    """
+    model, work, clients = federation.model, federation.work, federation.data.clients
+    where = free_on(next(iter(start.model.values())).device)
+    trained = TRAINED * _bytes(start.model)
+    require(f"training {model.name}", lambda: trained, where, "a smaller model needs less")
+
+    kept = 2 * _bytes(federation.method.local.initial(model, federation.method.server.broadcast(start.server, 0)))
+    require("what the clients keep between rounds", lambda clients: kept * clients, clients=clients)
+
+    largest = max(map(len, federation.data.members()))
+    batch = min(largest, work.batch_size or largest)
+    plan = min(federation.together(start.model), clients) * (A_STEP + 17 * batch)
+    if work.steps is not None:
+        require("the plan of a round", lambda local_steps: plan * local_steps, local_steps=work.steps)
+    else:
+        a_pass = plan * math.ceil(largest / batch)
+        require("the plan of a round", lambda epochs: a_pass * epochs, epochs=work.epochs)
+
+
+def _bytes(tree: Tree) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in leaves(tree))

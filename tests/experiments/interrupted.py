@@ -1,0 +1,227 @@
+"""Interrupts at random moments: every command that works longer than a second, and what becomes of it.
+
+`python tests/experiments/interrupted.py --tries 10` prints the whole table; `test_interrupts.py` runs a part of it. A
+command runs in a session of its own, with a garbage collector that is always at work: JAX has a callback in it, which
+loses an interrupt that falls into it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+BUSY_COLLECTOR = "import gc\ngc.set_threshold(3, 1, 1)\n"
+PATIENCE = 300.0  # seconds after which an interrupt counts as ignored, however loaded the machine is
+EARLY = 9.0  # seconds: half of the interrupts come within them from the start, as a rule in the imports
+LATE = 5.0  # seconds: the others come within them from the first word, or
+SILENT = 20.0  # within these, where there is none: all moments must do, these only share them out
+
+# each works for hours unless it is stopped; {0} is a folder of its own, {1} one with the files of `prepared`
+COMMANDS: dict[str, str] = {
+    "train": "train feddyn --samples 60 --test 20 --clients 3 --model mlp:4 --rounds 1000000 --out {0}/run",
+    "verify": "verify fl-ntk/A.1 fl-ntk/C.6 --trials 1000000 --processes 1 --json {0}/v.json",
+    "verify, 2 processes": "verify fl-ntk/A.1 fl-ntk/C.6 fedgucci/F4 --trials 1000000 --processes 2 --json {0}/v.json",
+    "verify --meta": "verify fl-ntk/A.1 fl-ntk/C.6 --trials 100000 --meta",
+    "findings": "findings --output {0}/page.md",
+    "study run": "study run asymmetry --processes 2 --out {0}/study",
+    "attack": "attack fl-ntk/X.1 fl-ntk/C.6 --examples 1000000 --budget 36000 --folder {0}",
+    "certify --watch": "certify --watch --width 400 --eta-local 1e-6 --every 20 --rounds 1000000 --json {0}/c.json",
+    "certify --search": "certify --search --after 100000 --every 50",
+    "simulate": "simulate --rounds 10000000 --width 64",
+    "miniature": "miniature all --seeds 1000 --out {0}/cells",
+    "bench": "bench infinite-gram smallest-eigenvalue --repetitions 1000000 --smallest",
+    "gram": "gram --data sphere --n 4000",
+    "rate": "rate --data sphere --n 2500",
+    "fastest": "fastest --data sphere --n 1500",
+    "barrier": "barrier {1}/a.npz {1}/b.npz --data {1}/data.npz",
+    "conform run": "conform run {1}/adapter.py --limit 1000000",
+    "connectivity-table": "connectivity-table --steps 10000000",
+}
+OFTENER = {"train": 3}  # times as many tries as the others have
+
+
+@dataclass(frozen=True)
+class Try:
+    """One command that was interrupted: what was sent when, how it ended, what it said, which processes it left."""
+
+    command: str
+    sent: signal.Signals
+    to_group: bool
+    after: float
+    over: bool  # before the signal came
+    ignored: bool
+    status: int
+    took: float
+    said: str
+    left: tuple[str, ...]
+
+    @property
+    def wrong(self) -> Iterator[str]:
+        """In a word each what should not be."""
+        if self.over:
+            return
+        if self.ignored:
+            yield "ignored"
+        elif self.status != 128 + self.sent:
+            yield "wrong status"
+        if "Traceback" in self.said or "Exception ignored" in self.said:
+            yield "traceback"
+        if self.left:
+            yield "orphans"
+
+
+def prepared(folder: Path) -> None:
+    """Two wide networks and data for `barrier`; an adapter that never answers for `conform`."""
+    (folder / "adapter.py").write_text("import time\n\n\ndef run(case):\n    time.sleep(1e6)\n")
+    rng = np.random.default_rng(0)
+    for name in "ab":
+        np.savez(folder / f"{name}.npz", hidden=rng.standard_normal((3000, 64)), readout=rng.choice([-1.0, 1.0], 3000))
+    np.savez(folder / "data.npz", x=rng.standard_normal((3000, 64)), y=rng.choice([-1.0, 1.0], 3000))
+
+
+def interrupted(name: str, seed: int, files: Path, patience: float = PATIENCE) -> Try:
+    """Start a command, interrupt it at the seed's moment, wait for its end."""
+    rng = random.Random(f"{name} {seed}")
+    sent = signal.SIGTERM if rng.random() < 0.25 else signal.SIGINT
+    to_group = sent is signal.SIGINT and rng.random() < 0.5  # as a terminal does
+    early, after = rng.random() < 0.5, rng.random()
+    with TemporaryDirectory() as folder:
+        Path(folder, "sitecustomize.py").write_text(BUSY_COLLECTOR)
+        words = [word.format(folder, files) for word in COMMANDS[name].split()]
+        log = Path(folder, "said")
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "experiments", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=ROOT,
+                env=_environment(folder),
+                start_new_session=True,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background jobs are deaf to it
+            )
+        try:
+            begun = time.monotonic()
+            while process.poll() is None and not _hears(process.pid) and time.monotonic() < begun + 0.3:
+                time.sleep(0.01)
+            while not early and process.poll() is None and not log.stat().st_size:
+                if time.monotonic() > begun + SILENT:
+                    break
+                time.sleep(0.05)
+            try:
+                process.wait(after * (EARLY if early else LATE))
+            except subprocess.TimeoutExpired:
+                after = time.monotonic() - begun
+                (os.killpg if to_group else os.kill)(process.pid, sent)
+            over, came = process.returncode is not None, time.monotonic()
+            try:
+                process.wait(patience)
+                ignored = False
+            except subprocess.TimeoutExpired:
+                ignored = True
+            took = time.monotonic() - came
+            left = () if ignored else _left(process.pid)
+        finally:
+            process.kill()
+            process.wait()
+            for pid, _ in _session(process.pid):
+                os.kill(pid, signal.SIGKILL)
+        said = log.read_text(errors="replace")
+        return Try(name, sent, to_group, after, over, ignored, process.returncode, took, said, left)
+
+
+def _environment(folder: str) -> Mapping[str, str]:
+    path = os.pathsep.join([folder, str(ROOT)])
+    return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+def _hears(pid: int) -> bool:
+    """Whether a process has handlers for both signals: before that it is Python that starts, not this project."""
+    try:
+        caught = Path(f"/proc/{pid}/status").read_text().partition("SigCgt:")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return all(int(caught, 16) >> (number - 1) & 1 for number in (signal.SIGINT, signal.SIGTERM))
+
+
+def _left(session: int) -> tuple[str, ...]:
+    """The processes of a session that are there some seconds after its leader has ended."""
+    for _ in range(50):
+        if not _session(session):
+            return ()
+        time.sleep(0.2)
+    return tuple(what for _, what in _session(session))
+
+
+def _session(session: int) -> list[tuple[int, str]]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                state, _, _, its = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+                if int(its) == session and state != "Z":
+                    found.append((int(folder.name), (folder / "cmdline").read_text().replace("\0", " ").strip()))
+            except OSError:
+                continue  # it has just ended
+    return found
+
+
+def table(tries: list[Try]) -> str:
+    """One row a command."""
+    columns = ("ignored", "traceback", "orphans", "wrong status")
+    lines = [f"{'command':<22}{'tries':>6}{'over':>6}" + "".join(f"{c:>14}" for c in columns) + f"{'slowest [s]':>13}"]
+    for name in dict.fromkeys(one.command for one in tries):
+        own = [one for one in tries if one.command == name]
+        wrong = Counter(word for one in own for word in one.wrong)
+        slowest = max((one.took for one in own if not one.over), default=0.0)
+        counts = "".join(f"{wrong[c]:>14}" for c in columns)
+        lines.append(f"{name:<22}{len(own):>6}{sum(one.over for one in own):>6}{counts}{slowest:>13.1f}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """All that is asked for, some at a time; the table, and what went wrong in full."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("commands", nargs="*", default=list(COMMANDS))
+    parser.add_argument("--tries", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--at-once", type=int, default=2)
+    parser.add_argument("--verbose", action="store_true", help="say how each try ended")
+    parser.add_argument("--patience", type=float, default=PATIENCE)
+    given = parser.parse_args()
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(given.at_once) as pool:
+        prepared(Path(folder))
+        jobs = [
+            pool.submit(interrupted, name, seed, Path(folder), given.patience)
+            for name in given.commands
+            for seed in range(given.first, given.first + given.tries * OFTENER.get(name, 1))
+        ]
+        tries = []
+        for job in jobs:
+            one = job.result()
+            tries.append(one)
+            found = ", ".join(one.wrong)
+            if found or given.verbose:
+                how = f"{one.sent.name}{' to the group' if one.to_group else ''} after {one.after:.2f} s"
+                ended = "over" if one.over else found or "right"
+                print(f"--- {one.command}: {how}: {ended}; status {one.status}, took {one.took:.1f} s", flush=True)
+                print("\n".join([*one.said.splitlines()[-12:], *one.left]), flush=True)
+        print(table(tries))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,12 @@
+"""Waiting for what another process does."""
+
+import time
+
+
+def until(seen, looks=15_000):
+    """Look until `seen()` is true; an assertion if it does not become so. Looks are counted: a clock may jump."""
+    for _ in range(looks):
+        if seen():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"not seen in {looks} looks")

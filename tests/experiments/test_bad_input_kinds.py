@@ -1,0 +1,113 @@
+"""Kinds of bad input, one line each: what was wrong and where, exit status 2; and what is no bad input."""
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bounds.federated_run import FederatedRun
+from bounds.listing import catalogue, find
+from bounds.options import Options
+from experiments.command_line import app
+from verification.engine import verify_all
+
+HEADER = "a,b,c,y\n"
+
+
+def rows(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [",".join(f"{v:.6f}" for v in rng.standard_normal(3)) + f",{1 - 2 * (i % 2)}\n" for i in range(n)]
+
+
+def write(path, lines):
+    path.write_text(HEADER + "".join(lines))
+    return path
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def refused(*words, says):
+    found = invoke(*words)
+    assert found.exit_code == 2, found.output
+    assert says in found.stderr and "Traceback" not in found.stderr and "[Errno" not in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+
+
+def test_one_sample_is_one_client(tmp_path):
+    one = write(tmp_path / "one.csv", rows(1))
+    assert "1 x 1" in invoke("gram", "--data", one).stdout
+    assert "2 x 2" in invoke("gram", "--n", 2).stdout
+    assert "N = 1" in invoke("simulate", "--data", one, "--unit", "--width", 8, "--rounds", 1).stdout
+
+
+def test_links_folders_and_devices_are_named(tmp_path):
+    loop, folder = tmp_path / "loop.csv", tmp_path / "folder.csv"
+    loop.symlink_to(loop)
+    folder.mkdir()
+    refused("gram", "--data", loop, says="is a link that leads back to itself")
+    refused("gram", "--out", tmp_path / "loop.csv/x.npy", says="leads back to itself")
+    refused("gram", "--data", folder, says="is a folder; name a file in it")
+    refused("gram", "--data", tmp_path / "none.csv", says="there is no such file")
+    refused("train", "fedavg", "--config", loop, says=f"{loop}: ")
+
+
+def test_what_the_system_refuses_is_said_without_its_number(tmp_path):
+    refused("train", "fedavg", "--out", "/proc/x", says="cannot keep a run in /proc/x")
+    refused("gram", "--out", "/proc/x.npy", says="cannot write /proc/x.npy")
+    missing = tmp_path / "v.json"
+    refused("report", "--verdicts", missing, "--out", tmp_path / "r", says=f"error: {missing}: No such file")
+
+
+def test_parallel_rows_have_their_line_numbers(tmp_path):
+    lines = rows(4)
+    twice = write(tmp_path / "twice.csv", [*lines[:2], "\n", lines[2], lines[0]])
+    refused("gram", "--data", twice, says=f"{twice}, lines 2 and 6: rows 0 and 3 of x are parallel")
+
+
+def test_a_paper_stands_for_all_its_statements():
+    whole = find("fl-ntk")
+    assert [one.id for one in whole] == [name for name in catalogue() if name.startswith("fl-ntk/")] and len(whole) > 50
+    assert find("FL-NTK", "fl-ntk/C.6") == whole
+    with pytest.raises(KeyError, match="no statement 'fl-nt'"):
+        find("fl-nt")
+
+
+def test_memory_that_is_not_there_is_asked_for_before_the_work(tmp_path):
+    data = ("--data", write(tmp_path / "ok.csv", rows(8)), "--unit")
+    large = ("--width", 10**12)
+    refused("verify", "fl-ntk/C.6", *data, *large, says="at initialisation takes")
+    refused("verify", "fl-ntk/B.12", *data, "--rounds", 10**12, says="rounds up to")
+    for command in ("simulate", "gram", "rate", "certify"):
+        refused(command, *data, *large, says="width up to")
+    refused("simulate", *data, "--rounds", 10**12, says="rounds up to")
+    refused("train", "fedavg", "--model", f"mlp:{10**12}", says="parameters up to")
+
+
+def test_cases_that_the_data_alone_reject_are_not_simulated(monkeypatch, tmp_path):
+    prepared = []
+    monkeypatch.setattr(FederatedRun, "prepare", lambda case: prepared.append(case))
+    data = str(write(tmp_path / "not_unit.csv", rows(8)))
+    for threads in (0, 2):
+        found = verify_all(find("fl-ntk/B.12"), Options(data=data, trials=2), threads=threads)
+        assert not prepared
+        assert {name for one in found for name in one.rejected} == {"unit-rows"}
+
+
+def test_labels_that_look_like_classes_are_said_to_be_numbers(tmp_path):
+    lines = [line.rsplit(",", 1)[0] + f",{i % 3}\n" for i, line in enumerate(rows(9))]
+    three = write(tmp_path / "three.csv", lines)
+    found = invoke("simulate", "--data", three, "--unit", "--width", 8, "--rounds", 1)
+    assert found.exit_code == 0
+    assert "look like 3 classes, 0 to 2; the network has one output, which is fitted to these numbers" in found.stderr
+
+
+def test_verdicts_carry_the_checksum_of_the_data(tmp_path):
+    data, out = write(tmp_path / "ok.csv", rows(8)), tmp_path / "v.json"
+    invoke("verify", "fl-ntk/C.6", "--data", data, "--unit", "--trials", 2, "--json", out)
+    content = json.loads(out.read_text())
+    right = hashlib.sha256(data.read_bytes()).hexdigest()
+    assert json.dumps(content).count(right) == 1 + len(content["verdicts"])

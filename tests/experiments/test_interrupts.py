@@ -1,0 +1,26 @@
+"""An interrupt at any moment ends a command with its exit status: none is lost, no traceback, no process is left."""
+
+import os
+
+import pytest
+from interrupted import COMMANDS, OFTENER, interrupted, prepared
+
+TRIES = int(
+    os.environ.get("INTERRUPTS", "1")
+)  # of each command; the whole table: python tests/experiments/interrupted.py
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    prepared(folder)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "seed"), [(name, seed) for name in COMMANDS for seed in range(TRIES * OFTENER.get(name, 1))]
+)
+def test_an_interrupt_at_any_moment(name, seed, files):
+    found = interrupted(name, seed, files)
+    assert list(found.wrong) == [], f"{found.sent.name} after {found.after:.2f} s\n{found.said}\n{found.left}"

@@ -1,0 +1,193 @@
+"""Faults of the library: planted wherever a function was imported, taken out again, and noticed by statements."""
+
+import json
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bounds.cases.snapshot import snapshot
+from bounds.fl_ntk import counts
+from bounds.listing import catalogue, get
+from experiments.command_line import app
+from ntkfl import gram
+from ntkfl.exact_dynamics import kernel_regime
+from ntkfl.gram import finite_width
+from ntkfl.limit import infinite_width
+from ntkfl.problem import Problem, Setup
+from verification.library import library_mutants
+from verification.library.mutant import LibraryMutant, changed, times
+from verification.library.noticing import Noticed, noticed
+from verification.library.planting import planted
+from verification.library.report import library_markdown, library_totals, unnoticed
+
+LOCAL = "ntkfl.gram.finite_width:local_gram"
+REGIME = "ntkfl.limit.infinite_width:KernelRegime"
+PROBLEM = Problem(np.eye(2), np.array([1.0, -0.5]))
+CHEAP = "fl-ntk/H-inf"
+
+
+def same(right):
+    return lambda *args, **named: right(*args, **named)
+
+
+def rounds():
+    return kernel_regime(PROBLEM, Setup(eta_local=0.1, rounds=3)).round_map
+
+
+# --- planting --------------------------------------------------------------------------------------------------------
+
+
+def test_a_fault_is_wherever_the_function_was_imported_and_then_nowhere():
+    right = finite_width.local_gram
+    with planted(LOCAL, same):
+        wrong = finite_width.local_gram
+        assert wrong is not right
+        assert gram.local_gram is wrong and counts.gram.local_gram is wrong
+        holders = [m for m in list(sys.modules.values()) if getattr(m, "__dict__", {}).get("local_gram") is right]
+        assert [m for m in holders if m.__name__.startswith(("ntkfl", "bounds", "verification"))] == []
+    assert finite_width.local_gram is right and gram.local_gram is right
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_it_is_taken_out_after_an_error_too(error):
+    right, kept = finite_width.local_gram, vars(infinite_width.KernelRegime)["nu"]
+    for function in (LOCAL, f"{REGIME}.nu"):
+        with pytest.raises(error), planted(function, same):
+            raise error
+    assert finite_width.local_gram is right is gram.local_gram
+    assert vars(infinite_width.KernelRegime)["nu"] is kept
+
+
+def test_a_fault_that_cannot_be_made_changes_nothing():
+    right = finite_width.local_gram
+
+    def unmade(right):
+        raise TypeError("no such fault")
+
+    with pytest.raises(TypeError, match="no such fault"), planted(LOCAL, unmade):
+        pass
+    assert finite_width.local_gram is right is gram.local_gram
+
+
+def test_a_module_first_imported_meanwhile_gets_the_right_function_back():
+    module = "bounds.fl_ntk.counts"
+    right, known = finite_width.local_gram, sys.modules.pop(module)
+    try:
+        with planted(LOCAL, same):
+            import bounds.fl_ntk.counts as again  # its own name for the package's function
+
+            again.mine = finite_width.local_gram
+            assert again.mine is not right
+        assert again.mine is right
+    finally:
+        sys.modules[module] = known
+
+
+@pytest.mark.parametrize("name", ["nu", "rate", "step_limits", "round_map"])
+def test_properties_of_every_kind_are_replaced(name):
+    def of(name):
+        return getattr(kernel_regime(PROBLEM, Setup(eta_local=0.1, rounds=3)), name)
+
+    before = of(name)
+    with planted(f"{REGIME}.{name}", times(2.0)):
+        assert np.allclose(of(name), 2 * np.asarray(before), rtol=0, atol=0)
+    assert np.array_equal(of(name), before)
+
+
+def test_what_was_measured_before_is_forgotten():
+    case = get("fl-ntk/Eq3-4").families(next(iter(get("fl-ntk/Eq3-4").forms)), _few())[1].case(0)
+    kept = snapshot(case)
+    with planted(LOCAL, changed(np.transpose)):
+        assert snapshot(case) is not kept
+        faulty = snapshot(case).grams().value
+    assert not np.array_equal(faulty, snapshot(case).grams().value)
+
+
+def _few():
+    from bounds.options import Options
+
+    return Options(trials=1, width=64)
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        ("ntkfl.gram:no_such_function", AttributeError),
+        ("ntkfl.no_such_module:f", ModuleNotFoundError),
+        ("ntkfl.gram.finite_width:GRAM", AttributeError),
+        ("ntkfl.gram.patterns:SINGLE", TypeError),
+    ],
+)
+def test_what_is_no_function_is_refused(function, error):
+    with pytest.raises(error), planted(function, same):
+        pass
+
+
+# --- noticing --------------------------------------------------------------------------------------------------------
+
+
+def test_a_handful_of_faults_is_noticed_and_a_harmless_one_is_not():
+    cheap = [mutant for mutant in library_mutants() if mutant.noticed_by[0] == CHEAP]
+    found = noticed([*cheap, LibraryMutant("nothing is wrong", LOCAL, same, ("fl-ntk/counts",))])
+    assert len(cheap) >= 5
+    assert [one.name for one in found if one.id is None] == ["nothing is wrong"]
+    assert {one.outcome for one in found[:-1]} == {"violated"}
+    assert unnoticed(found) == [f"{LOCAL}: no statement notices the fault 'nothing is wrong'"]
+    assert library_totals(found) == f"faults planted in the library: {len(cheap)}/{len(found)} change a verdict"
+    page = library_markdown(found)
+    assert page.count("\n| `ntkfl.") == len(found) and "holds -> violated" in page
+
+
+def test_the_two_faults_that_once_changed_no_verdict():
+    """H(t,k) made symmetric, and the clients' response times 1.0001."""
+    wanted = {LOCAL: "symmetric: global patterns on both sides", f"{REGIME}._response": "the clients' response"}
+    chosen = [m for m in library_mutants() if m.function in wanted and m.name.startswith(wanted[m.function])]
+    found = noticed(chosen)
+    assert len(found) == 2 and all(one.outcome == "violated" for one in found)
+
+
+def test_faults_are_of_many_functions_and_name_statements_that_exist():
+    mutants = library_mutants()
+    assert len(mutants) >= 25 and len({m.function for m in mutants}) >= 25
+    assert {i for m in mutants for i in m.noticed_by} <= set(catalogue())
+    assert max(Counter((m.function, m.name) for m in mutants).values()) == 1
+    parts = ("gram", "infinite_width", "algorithm1", "neurons", "client_threads", "switch_tracking", "client_groups")
+    for part in (*parts, "connectivity", "training"):
+        assert any(part in m.function for m in mutants), part
+
+
+def test_a_form_that_differs_without_the_fault_notices_nothing(monkeypatch):
+    """With too few cases a form is untested whether the library is right or not."""
+    found = noticed([LibraryMutant("doubled", LOCAL, times(2.0), ("fl-ntk/counts",), trials=1)])
+    assert found == [Noticed("doubled", LOCAL)]
+
+
+def test_an_interrupt_keeps_what_was_found():
+    def stop(function, done, of):
+        raise KeyboardInterrupt
+
+    mutants = [LibraryMutant("doubled", LOCAL, times(2.0), ("fl-ntk/counts",))] * 2
+    assert [one.outcome for one in noticed(mutants, progress=stop)] == ["violated"]
+
+
+def test_the_command_plants_what_its_statements_stand_on(tmp_path):
+    pages = tmp_path / "faults.json", tmp_path / "faults.md"
+    arguments = ["verify", "--meta", "--library", "fl-ntk/counts", "--json", str(pages[0]), "--markdown", str(pages[1])]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    kept = json.loads(pages[0].read_text())["library"]
+    own = [m for m in library_mutants() if m.noticed_by[0] == "fl-ntk/counts"]
+    assert [(one["name"], one["function"]) for one in kept] == [(m.name, m.function) for m in own]
+    assert {one["id"] for one in kept} == {"fl-ntk/counts"}
+    assert f"{len(own)}/{len(own)} change a verdict" in result.output and "ties left out" in pages[1].read_text()
+    refused = CliRunner().invoke(app, ["verify", "--library"])
+    assert refused.exit_code == 2 and "--library is a part of --meta" in refused.output
+
+
+@pytest.mark.slow
+def test_every_fault_of_the_library_changes_a_verdict():
+    found = noticed(library_mutants())
+    assert unnoticed(found) == []

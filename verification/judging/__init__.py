@@ -1,0 +1,1 @@
+"""From cases to an outcome: admitted, judged, counted, confirmed, settled."""

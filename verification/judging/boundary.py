@@ -1,0 +1,66 @@
+"""Where a yes turns into a no along one positive number: doubling, then bisection on its logarithm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Boundary(Generic[Answer]):
+    """The hardest value that succeeded, what was found there, and the next harder one that failed; None where none."""
+
+    value: float | None
+    answer: Answer | None
+    failed: float | None
+
+
+def boundary(
+    ask: Callable[[float], Answer],
+    succeeds: Callable[[Answer], bool],
+    start: float,
+    *,
+    harder: float,
+    easiest: float,
+    hardest: float,
+    ratio: float = 1.1,
+) -> Boundary[Answer]:
+    """The hardest value at which `ask` succeeds, to within a factor `ratio` of one at which it fails.
+
+    Where success is not monotone this is one such boundary, not the only one.
+
+    Args:
+        succeeds: whether what was found there is a success. ratio: above 1.
+        ask: what is found at a value. start: first value. harder: the factor towards harder values, 2 or 1/2.
+        easiest, hardest: the ends of the range; a boundary beyond either is reported by a None.
+
+    Raises:
+        ValueError: a start outside the range, a factor of 1 or less than 0, or a ratio not above 1.
+    """
+    low, high = sorted((easiest, hardest))
+    if not 0 < low <= start <= high:
+        raise ValueError(f"the start is {start:g}; it must be within {low:g} to {high:g}")
+    if not (harder > 0 and harder != 1 and (hardest > easiest) == (harder > 1)) or not ratio > 1:
+        raise ValueError(
+            f"the factor is {harder:g} and the ratio {ratio:g}; give a factor towards {hardest:g} and a ratio above 1"
+        )
+    good: tuple[float, Answer] | None = None
+    bad: float | None = None
+    value = start
+    while good is None or bad is None:
+        answer = ask(value)
+        if succeeds(answer):
+            good, end, step = (value, answer), hardest, harder
+        else:
+            bad, end, step = value, easiest, 1 / harder
+        if value == end:
+            break
+        value = min(max(value * step, low), high)
+    while good is not None and bad is not None and max(good[0] / bad, bad / good[0]) > ratio:
+        middle = (good[0] * bad) ** 0.5
+        answer = ask(middle)
+        good, bad = ((middle, answer), bad) if succeeds(answer) else (good, middle)
+    return Boundary(None, None, bad) if good is None else Boundary(*good, bad)

@@ -1,0 +1,58 @@
+"""Whether the cases of a family fit into memory: one at a time, and several prepared ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
+
+from bounds.statement import Draw
+from ntkfl.memory import left_for, require
+from ntkfl.problem import Problem, Setup
+
+
+@runtime_checkable
+class Sized(Protocol):
+    """A family that knows what a case takes."""
+
+    def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:
+        """Bytes of a case on these data.
+
+        Args:
+            problem: of the case. width: m. rounds: T.
+        """
+
+
+def require_case(family: Draw, seed: int) -> None:
+    """Refuse a family of which one case is too large; one that does not know goes through.
+
+    Raises:
+        TooLittleMemory: with the largest width and number of rounds that would fit.
+    """
+    if isinstance(family, Sized):
+        problem, setup = _sizes(family, seed)
+        require(
+            f"a case of {family.name}",
+            lambda width, rounds: family.case_bytes(problem, width, rounds),
+            width=setup.width,
+            rounds=setup.rounds,
+        )
+
+
+def fit_together(families: Iterable[Draw], seed: int, cases: int) -> bool:
+    """Whether so many cases of each family, at most as many as it has, are surely no more than memory holds.
+
+    Args:
+        families: of cases; of those that do not know what a case takes nothing is counted. seed: of their first case.
+        cases: of each family, held at once.
+    """
+    needed = 0.0
+    for family in families:
+        if isinstance(family, Sized):
+            problem, setup = _sizes(family, seed)
+            needed = max(needed, min(cases, family.trials) * family.case_bytes(problem, setup.width, setup.rounds))
+    return needed <= left_for(needed)
+
+
+def _sizes(family, seed: int) -> tuple[Problem, Setup]:
+    base = getattr(family, "base", family)
+    return base.problem(seed), base.setup

@@ -1,0 +1,345 @@
+"""One form of one statement on its way to a verdict: cases admitted, judged, counted, and settled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bounds.brought import brought_by, failure
+from bounds.case import case_of
+from bounds.formula import Formula, evaluate
+from bounds.hypothesis import Hypothesis
+from bounds.options import Options
+from bounds.statement import Draw, Form, Outcome, Statement
+from ntkfl import interruption
+from ntkfl.data.user_files import file_digest
+from ntkfl.trajectory import provenance
+from verification.compare import Comparison, judge
+from verification.judging.confirm import Confirmation, Standing, confirm, refined
+from verification.judging.families import families, without_data
+from verification.judging.stored_cases import Shown, necessity, run_witness
+from verification.judging.tally import Tally
+from verification.judging.way_out import changed, passes, way_out
+from verification.page import MEASURE, PASSES, ratio_text
+from verification.replaying import option_words, replay_command
+from verification.verdict import Side, Verdict
+
+REACH = {"m": 1e9, "T": 1e7}  # largest width and number of rounds that anyone can run; a smallest step is below 1e-6
+
+NO_ENGINE = "not about runs of the default families: nothing of it was computed on {device}, which was asked for"
+PART_ENGINE = "only the runs of the default families were computed on {device}; its other cases were not"
+NOT_ABOUT_DATA = "checked on cases of its own: it is not about data, and those given were not used"
+CONFIRM = 3  # violating cases that are kept to be confirmed; one that stands is enough
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A case that does not meet a hypothesis, of all such cases the one that misses it by most."""
+
+    margin: float
+    found: str
+    family: int
+    seed: int
+
+
+@dataclass
+class Check:
+    """One form of one statement on its way to a verdict."""
+
+    statement: Statement
+    form: Form
+    draws: tuple[Draw, ...]
+    own_data: bool = False  # the cases are of the user's data
+    tally: Tally = field(default_factory=Tally)
+    rejections: dict[str, Rejection] = field(default_factory=dict)  # by hypothesis
+    mutants: list[Tally] = field(default_factory=list)
+    mutated: list[tuple[Formula, bool]] = field(default_factory=list)  # and whether its comparison is reversed
+    violating: list[tuple[Any, Comparison]] = field(default_factory=list)
+    vacuous: str | None = None
+    excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
+    devices: set[str | None] = field(default_factory=set)  # of the training engine; None: a case that did without it
+    error: str | None = None  # an exception of the statement's own code: it ends this check and no other
+
+    def __post_init__(self) -> None:
+        if self.form is self.statement.mutated_form and self.statement.forms[self.form].recorded is Outcome.HOLDS:
+            formula = self.statement.forms[self.form]
+            try:
+                self.mutated = [(formula.mutated(m.change), m.reverse) for m in self.statement.mutants]
+            except Exception as error:
+                self.fail(error)
+            self.mutants = [Tally() for _ in self.mutated]
+
+    @property
+    def required(self) -> int:
+        """Admitted cases a verdict needs."""
+        return min((draw.required for draw in self.draws), default=0)
+
+    @property
+    def planned(self) -> int:
+        """Cases drawn, of which some may be rejected."""
+        return sum(draw.trials for draw in self.draws)
+
+    def fail(self, error: Exception) -> None:
+        """End this check: its verdict is unresolved and names the exception."""
+        self.error = self.error or failure(error, self.statement)
+
+    def add(self, case: Any, label: dict[str, Any], margins: dict[int, float] | None = None) -> None:
+        """Admit or reject a case; judge the form and its mutants on it.
+
+
+        A case on which a side has no finite value is unresolved; any other exception ends the check at this case.
+        Neither may take the other statements down.
+
+        Args:
+            case: as its family has drawn it. label: what a report names it by.
+            margins: of this case, by the id of the hypothesis, as far as other checks have found them; this one adds to
+                it.
+        """
+        if self.error is not None:
+            return
+        weight = 1
+        try:
+            weight = case_of(case).n_runs
+            self._add(case, label, {} if margins is None else margins)
+        except ArithmeticError as error:
+            self.tally.leave_open(str(error), weight)
+        except Exception as error:
+            interruption.check()  # which an error of this kind may have been
+            self.fail(error)
+            self.tally.leave_open(str(self.error), weight)
+
+    def may_admit(self, case: Any) -> bool:
+        """Whether no hypothesis that is free to check rejects the case; called by threads that prepare cases."""
+        try:
+            return all(h.least(case) >= 0 for h in self.statement.required(self.form) if h.free)
+        except Exception:  # `add` meets it again, and says what it is
+            return True
+
+    def _add(self, case: Any, label: dict[str, Any], known_margins: dict[int, float]) -> None:
+        statement, formula = self.statement, self.statement.forms[self.form]
+        self.devices.add(case_of(case).ran_on)
+        margins: dict[str, float] = {}
+        for hypothesis in sorted(statement.required(self.form), key=lambda one: not one.free):
+            if id(hypothesis) not in known_margins:
+                known_margins[id(hypothesis)] = hypothesis.least(case)
+            margins[hypothesis.name] = known_margins[id(hypothesis)]
+            if not margins[hypothesis.name] >= 0:
+                self.tally.rejected[hypothesis.name] += 1
+                self._reject(hypothesis, case, label, margins[hypothesis.name])
+                return
+        self.tally.admit(margins)
+        known = statement.measured(self.form, case)
+        constants = known[1]
+        seen = judge(statement, self.form, case, known=known)
+        seen = refined(statement, self.form, case, seen)
+        weight = case_of(case).n_runs
+        failure = float(formula.failure_at(constants)) if formula.failure is not None else None
+        if self.vacuous is None and formula.premise:
+            self.vacuous = _out_of_reach(formula.premise_at(constants))
+        if formula.trivial is not None:
+            self.excess.append(float((seen.right.lo / evaluate(formula.trivial, constants).hi).min()))
+        worse = self.tally.add(seen, label | case_of(case).describe(), weight, failure)
+        if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
+            self.violating = [(case, seen), *self.violating][:CONFIRM]  # the latest or worst first
+        for (mutated, reverse), tally in zip(self.mutated, self.mutants, strict=True):
+            if tally.refuted(self.planned):
+                continue  # killed already
+            try:
+                wrong = judge(statement, self.form, case, formula=mutated, reverse=reverse, known=known)
+            except ArithmeticError as error:  # the mutant's doing: the case itself is counted already
+                tally.leave_open(str(error), weight)
+            else:
+                tally.add(wrong, {}, weight, failure)
+
+    def _reject(self, hypothesis: Hypothesis, case: Any, label: dict[str, Any], margin: float) -> None:
+        known = self.rejections.get(hypothesis.name)
+        if known is None or not known.margin <= margin:
+            family = [draw.name for draw in self.draws].index(label["cases"])
+            self.rejections[hypothesis.name] = Rejection(
+                margin, hypothesis.found(case, margin), family, label["case_seed"]
+            )
+
+    def verdict(self, options: Options, missing: Sequence[str] = ()) -> Verdict:
+        """Settle what was counted; confirm a violation; run the witness and the necessity cases.
+
+        An exception on the way makes the verdict unresolved, as one on a case does.
+
+        missing: the families whose cases were not all run, since the check was interrupted; then no stored case is run.
+        """
+        if self.error is None:
+            try:
+                return self._verdict(options, missing)
+            except Exception as error:
+                interruption.check()
+                self.fail(error)
+        return self._verdict(options, missing)
+
+    def _verdict(self, options: Options, missing: Sequence[str]) -> Verdict:
+        statement, form, tally = self.statement, self.form, self.tally
+        whole = self.error is None and not missing
+        notes: tuple[str, ...] = ()
+        if missing:
+            notes = (f"interrupted: the cases of {', '.join(missing)} were not all run",)
+        outcome, said = tally.settle(statement.kind, self.required)
+        if self.error is not None:
+            outcome, said = Outcome.UNRESOLVED, (self.error,)
+        notes += said + tuple(f"{count} cases not evaluated: {reason}" for reason, count in tally.failed.items())
+        found, witness, elsewhere = None, None, None
+        if outcome is Outcome.VIOLATED and self.violating:
+            found = self._confirmed()
+            if not found.stands:
+                outcome = Outcome.UNRESOLVED
+                notes += (f"a violation was seen and not confirmed: {found.how}",)
+        lhs, rhs = (tally.worst.left, tally.worst.right) if tally.worst else (None, None)
+        worst_case, tightness = tally.worst_case, _tightness(tally.tightness)
+        if statement.forms[form].witness is not None and whole:
+            shown = run_witness(statement, form)
+            witness = shown.text
+            if self.own_data:
+                elsewhere = _stored_case(statement, shown) if shown.violated else None
+            else:
+                found = shown.confirmation if shown.violated or found is None else found
+            if shown.violated and not self.own_data:
+                outcome, lhs, rhs = Outcome.VIOLATED, shown.seen.left, shown.seen.right
+                worst_case = {"cases": "the stored case"} | case_of(shown.case).describe()
+                tightness = (tightness or {}) | {"stored case": shown.seen.tightness}
+                notes = tuple(note for note in notes if "required" not in note)
+        elif self.own_data and statement.forms[form].recorded is Outcome.VIOLATED:
+            elsewhere = "built-in cases, as recorded"
+        dead = [mutant_tally.settle(statement.kind, 1)[0] for mutant_tally in self.mutants]
+        source_note = statement.forms[form].note
+        unused = options.data is not None and not self.own_data
+        if unused:
+            notes += (NOT_ABOUT_DATA,)
+        if options.device is not None and self.devices != {options.device}:
+            partly = PART_ENGINE if options.device in self.devices else NO_ENGINE
+            notes += (partly.format(device=options.device),)
+        needed = necessity(statement, form) if whole else {}
+        unmet = {name: rejection.found for name, rejection in self.rejections.items()}
+        if outcome is Outcome.UNTESTED and whole and unmet:
+            unmet |= self.way_out(options)
+        return Verdict(
+            id=statement.id,
+            form=form,
+            kind=statement.kind,
+            outcome=outcome,
+            recorded=statement.forms[form].recorded,
+            trials=tally.trials,
+            holds=tally.counts[Outcome.HOLDS],
+            touches=tally.counts[Outcome.TOUCHES],
+            unresolved=tally.counts[Outcome.UNRESOLVED],
+            violated=tally.counts[Outcome.VIOLATED],
+            rejected=dict(tally.rejected),
+            margins=dict(tally.margins),
+            lhs=_side(lhs),
+            rhs=_side(rhs),
+            tightness=tightness,
+            worst_case=worst_case,
+            vacuous=self.says_nothing,
+            witness=witness,
+            confirmation=None if found is None else found.how,
+            standing=found.standing if outcome is Outcome.VIOLATED and found is not None else None,
+            mutants_killed=sum(found is Outcome.VIOLATED for found in dead),
+            mutants_total=len(dead),
+            mutants={m.name: found.value for m, found in zip(statement.mutants, dead, strict=False)},
+            necessity=needed,
+            notes=notes + ((source_note,) if source_note else ()),
+            replay=replay_command(statement, form, without_data(options) if unused else options),
+            error=self.error,
+            complete=not missing,
+            would_exclude=tally.would_exclude if outcome is Outcome.HOLDS else None,
+            own_data=self.own_data,
+            data_unused=unused,
+            elsewhere=elsewhere,
+            unmet=unmet,
+            provenance=self._provenance(options),
+        )
+
+    @property
+    def says_nothing(self) -> str | None:
+        """Why the bound says nothing that can be run, with the number; None where it does."""
+        return self.vacuous or _above_trivial(self.excess)
+
+    def way_out(self, options: Options) -> dict[str, str]:
+        """The hypothesis that rejected most, with options that pass where such are found."""
+        name, _ = self.tally.rejected.most_common(1)[0]
+        worst = self.rejections[name]
+        other = way_out(self.statement, self.form, options, list(self.rejections), worst.family, worst.seed)
+        if other is None:
+            return {}
+        whole = passes(self.statement, self.form, other, worst.family, worst.seed)
+        words = " ".join(option_words(changed(options, other)))
+        return {name: f"{worst.found}: {words} {PASSES if whole else 'meets it'}"}
+
+    def _confirmed(self) -> Confirmation:
+        """How well the best of the kept violations stands."""
+        found = []
+        for violation in self.violating:
+            found.append(confirm(self.statement, self.form, *violation))
+            if found[-1].standing is Standing.CONFIRMED:
+                break
+        return min(found, key=lambda one: list(Standing).index(one.standing))
+
+    def _provenance(self, options: Options) -> dict[str, Any]:
+        """Where the verdict is from, and the statement too where that is not this project's."""
+        found = origin(options.device if options.device in self.devices else None, first_seed=options.seed)
+        found |= data_origin(options)
+        brought = brought_by(self.statement)
+        return found if brought is None else found | {"statement": dict(brought)}
+
+
+def origin(device: str | None, **seeds: Any) -> dict[str, Any]:
+    """The provenance of what the training engine computed on a device, or of what did without it."""
+    if device is None:
+        return provenance(**seeds)
+    from ntkfl.training.engine.devices import provenance_on, torch_device  # torch is slow to load, and seldom needed
+
+    return provenance_on(torch_device(device), **seeds)
+
+
+def data_origin(options: Options) -> dict[str, Any]:
+    """The SHA-256 of the user's data file; nothing where the data are built in."""
+    if options.data is None or not Path(options.data).suffix:
+        return {}
+    return {"data_sha256": file_digest(Path(options.data))}
+
+
+def begun(statement: Statement, form: Form, options: Options) -> Check:
+    """The check of one form, without a case so far; already failed where its families of cases cannot be made.
+
+    Args:
+        statement, form: what is claimed. options: data, sizes, steps and seed of the cases.
+    """
+    try:
+        return Check(statement, form, *families(statement, form, options))
+    except Exception as error:
+        check = Check(statement, form, ())
+        check.fail(error)
+        return check
+
+
+def _out_of_reach(needs: dict[str, float]) -> str | None:
+    too_much = [f"{name} >= {value:.2g}" for name, value in needs.items() if name in REACH and value > REACH[name]]
+    too_little = [f"{name} <= {value:.2g}" for name, value in needs.items() if name not in REACH and value < 1e-6]
+    return f"its own premise asks for {', '.join(too_much + too_little)}" if too_much or too_little else None
+
+
+def _above_trivial(excess: list[float]) -> str | None:
+    if not excess or min(excess) < 1:
+        return None
+    return f"a bound that holds without it is smaller in every case, by a factor of {min(excess):.2g} at least"
+
+
+def _stored_case(statement: Statement, shown: Shown) -> str:
+    measure = MEASURE.get(statement.kind, "left/right")
+    return f"stored case, {measure} {ratio_text(shown.seen.tightness, 3)}"
+
+
+def _side(estimate) -> Side | None:
+    return None if estimate is None else Side(float(estimate.value), float(estimate.error), estimate.method)
+
+
+def _tightness(ratios: list[float]) -> dict[str, float] | None:
+    return {"sharpest": max(ratios), "median": sorted(ratios)[len(ratios) // 2]} if ratios else None

@@ -1,0 +1,132 @@
+"""A violation is redone before it is believed: the same case, known better, or other networks; else it is only seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bounds.case import Case, TooCostly, case_of
+from bounds.statement import Form, Outcome, Statement
+from ntkfl.algorithm1.reference import Undecided
+from ntkfl.estimate import Rigour
+from verification.compare import Comparison, judge
+from verification.standing import Standing
+
+NEAR = 10  # a comparison whose sides are within this many errors of each other is redone more precisely
+MARGIN = 1000  # two precisions must agree with a margin of this many times their difference
+DECIDED = (Outcome.VIOLATED, Outcome.HOLDS)
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """How well a violation stands, and how that was found out."""
+
+    standing: Standing
+    how: str
+
+    @property
+    def stands(self) -> bool:
+        """Whether it was confirmed, or was seen where nothing could redo it."""
+        return self.standing is not Standing.FALLEN
+
+
+def confirm(statement: Statement, form: Form, case: Any, seen: Comparison) -> Confirmation:
+    """Redo a violated comparison, hypotheses included, more precisely than it was first done.
+
+    Args:
+        statement, form: what is claimed. case: where it was violated. seen: the comparison that said so.
+    """
+    other = case_of(case).fresh()
+    if other is not None:
+        again = judge(statement, form, other)
+        agrees = again.outcome is Outcome.VIOLATED
+        return _answer(agrees, f"other networks {'agree' if agrees else 'do not agree'}: {again.left}")
+    finer = None
+    try:
+        for finer in _sharper(case):
+            found = (_enclosed if finer.rigour <= Rigour.ENCLOSED else _agreeing)(statement, form, finer, seen)
+            if found is not None:
+                return found
+    except TooCostly as error:
+        return Confirmation(Standing.FALLEN, f"seen in float64 only: {error}")
+    if finer is not None:
+        return Confirmation(Standing.FALLEN, f"{finer.computed} do not decide it")
+    if _in_balls(seen):
+        return Confirmation(Standing.CONFIRMED, "both sides are balls")
+    return Confirmation(Standing.SEEN, f"nothing redid it; {_known_by(seen)}")
+
+
+def refined(statement: Statement, form: Form, case: Any, seen: Comparison) -> Comparison:
+    """The same comparison, redone where its sides are within a few errors and the case can be enclosed.
+
+    Args:
+        statement, form: what is claimed. case: where it was judged. seen: the comparison.
+    """
+    if seen.margin_in_errors >= NEAR:
+        return seen
+    try:
+        enclosed = (finer for finer in _sharper(case) if finer.rigour <= Rigour.ENCLOSED)
+        again = (_judged(statement, form, finer) for finer in enclosed)
+        return next((found for found in again if found is not None), seen)
+    except TooCostly:
+        return seen
+
+
+def can_be_redone(case: Any) -> bool:
+    """Whether a case could be known better, at whatever cost."""
+    try:
+        return case_of(case).sharper() is not None
+    except TooCostly:
+        return True
+
+
+def _sharper(case: Any) -> Iterator[Case]:
+    """The case known better and better."""
+    finer = case_of(case).sharper()
+    while finer is not None:
+        yield finer
+        finer = finer.sharper()
+
+
+def _enclosed(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation | None:
+    """What a case whose runs are enclosed decides; None where it does not."""
+    again = _judged(statement, form, case)
+    if again is None or again.outcome not in DECIDED:
+        return None
+    how = f"run in {case.computed}" + ("" if _in_balls(again) else f"; {_known_by(again)}")
+    return _answer(again.outcome is Outcome.VIOLATED, how)
+
+
+def _agreeing(statement: Statement, form: Form, case: Case, seen: Comparison) -> Confirmation:
+    """Whether another precision without an error bound agrees, with a margin that dwarfs the difference of the two."""
+    unmet = [h.name for h in statement.required(form) if not h.met(case)]
+    if unmet:
+        return Confirmation(Standing.FALLEN, f"in {case.computed} the case does not meet {', '.join(unmet)}")
+    again = judge(statement, form, case)
+    excess = float(seen.left.value - seen.right.value)
+    difference = abs(excess - float(again.left.value - again.right.value))
+    agree = again.outcome is Outcome.VIOLATED and abs(excess) >= MARGIN * difference
+    return _answer(agree, f"float64 and {case.computed} differ by {difference:.1e}, margin {excess:.3g}")
+
+
+def _judged(statement: Statement, form: Form, case: Case) -> Comparison | None:
+    """The comparison; None where the balls do not carry it, or leave a hypothesis open."""
+    try:
+        met = all(h.met(case) for h in statement.required(form))
+        return judge(statement, form, case) if met else None
+    except (Undecided, ValueError):
+        return None
+
+
+def _answer(stands: bool, how: str) -> Confirmation:
+    return Confirmation(Standing.CONFIRMED if stands else Standing.FALLEN, how)
+
+
+def _in_balls(seen: Comparison) -> bool:
+    """Whether both sides are surely enclosed, from exact inputs; sides that look into a run's weights are not."""
+    return max(seen.left.rigour, seen.right.rigour) <= Rigour.ENCLOSED
+
+
+def _known_by(seen: Comparison) -> str:
+    return f"sides known by: {seen.left.method}; {seen.right.method}"

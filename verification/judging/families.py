@@ -1,0 +1,30 @@
+"""The families of cases that a form is checked on; with the user's data, those that are made of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bounds.options import Options
+from bounds.statement import Draw, Form, Statement
+
+
+def families(statement: Statement, form: Form, options: Options) -> tuple[tuple[Draw, ...], bool]:
+    """The families of one form, and whether they are of the user's data.
+
+    With the user's data the families that would be there without them are left out: the verdict is about the data.
+    Where none is made of them, the form is about cases of its own, and is checked on these.
+
+    Args:
+        statement: with families of its own and of its forms. form: which is checked. options: data, steps, seeds.
+    """
+    found = statement.families(form, options)
+    if options.data is None:
+        return found, False
+    others = set(statement.families(form, without_data(options)))
+    users = tuple(family for family in found if family not in others)
+    return (users, True) if users else (found, False)
+
+
+def without_data(options: Options) -> Options:
+    """The same choices, without the data and what is said of them."""
+    return replace(options, data=None, unit=False, n=None, clients=None, partition=None)

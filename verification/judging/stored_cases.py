@@ -1,0 +1,78 @@
+"""Stored cases: the witness of a form that is violated, and the cases that show a hypothesis to be needed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from bounds.statement import Form, Outcome, Statement
+from verification.compare import Comparison, judge
+from verification.judging.confirm import Confirmation, confirm
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a witness showed: in words, whether the violation stands, how it was confirmed, and the comparison."""
+
+    text: str
+    violated: bool
+    confirmation: Confirmation | None
+    seen: Comparison
+    case: Any
+
+
+def run_witness(statement: Statement, form: Form) -> Shown:
+    """Judge the stored case of a form recorded violated, hypotheses first, and confirm what it shows."""
+    with _expected_warnings():
+        return _run_witness(statement, form)
+
+
+def _run_witness(statement: Statement, form: Form) -> Shown:
+    witness = statement.forms[form].witness
+    assert witness is not None, "asked only of a form that has one"
+    case = witness()
+    unmet = [h.name for h in statement.required(form) if not h.met(case)]
+    seen = judge(statement, form, case)
+    ratio = f"left/right {seen.tightness:.4g}"
+    if unmet:
+        return Shown(f"the stored case does not meet {', '.join(unmet)}", False, None, seen, case)
+    if seen.outcome is not Outcome.VIOLATED:
+        return Shown(f"the stored case does not violate it ({seen.outcome.value}, {ratio})", False, None, seen, case)
+    confirmed = confirm(statement, form, case, seen)
+    text = f"the stored case violates it, {ratio}" if confirmed.stands else f"not confirmed: {confirmed.how}"
+    return Shown(text, confirmed.stands, confirmed, seen, case)
+
+
+def necessity(statement: Statement, form: Form) -> dict[str, str]:
+    """For each hypothesis of a form recorded to hold, whether a stored case shows that it is needed."""
+    with _expected_warnings():
+        return _necessity(statement, form)
+
+
+def _necessity(statement: Statement, form: Form) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if statement.forms[form].recorded is not Outcome.HOLDS:
+        return found  # what fails anyway needs nothing
+    for hypothesis in statement.required(form):
+        build = statement.necessity.get(hypothesis.name)
+        if build is None:
+            found[hypothesis.name] = "no case found that needs it"
+            continue
+        case = build()
+        others = [h.name for h in statement.required(form) if h is not hypothesis and not h.met(case)]
+        breaks = judge(statement, form, case).outcome is Outcome.VIOLATED
+        needed = breaks and not others and not hypothesis.met(case)
+        shown = "needed: without it a stored case violates the claim"
+        found[hypothesis.name] = shown if needed else "the stored case does not show it"
+    return found
+
+
+@contextmanager
+def _expected_warnings() -> Iterator[None]:
+    """Stored cases break hypotheses on purpose, stability among them: that is no news to the user."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield

@@ -1,0 +1,113 @@
+"""Counting the trials of one form and settling them into one outcome."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from bounds.statement import Kind, Outcome
+from verification.compare import SEVERITY, Comparison
+from verification.intervals import lower_limit, percent, upper_limit
+
+UNRESOLVED_SHARE = 0.05
+
+
+@dataclass
+class Tally:
+    """What has been seen so far; the only mutable object of a verification, private to the engine."""
+
+    counts: Counter = field(default_factory=Counter)
+    rejected: Counter = field(default_factory=Counter)
+    failed: Counter = field(default_factory=Counter)
+    tightness: list[float] = field(default_factory=list)
+    worst: Comparison | None = None
+    worst_case: dict[str, Any] | None = None
+    margins: dict[str, float] = field(default_factory=dict)  # of each hypothesis, the smallest of the admitted cases
+    failures_allowed: list[float] = field(default_factory=list)
+    weight: int = 0  # admitted cases, a ladder counting all its runs
+
+    def add(self, comparison: Comparison, case: dict[str, Any], weight: int, failure: float | None) -> bool:
+        """Count one admitted case; returns whether it is the worst so far.
+
+        Args:
+            comparison: of the two sides. case: what a report names the case by. weight: how many cases it counts
+                for, of a ladder all its runs.
+            failure: the probability with which this case may fail, where the claim allows one.
+        """
+        self.counts[comparison.outcome] += 1
+        self.weight += weight
+        self.tightness.append(comparison.tightness)
+        if failure is not None:
+            self.failures_allowed.append(failure)
+        rank = (SEVERITY.index(comparison.outcome), comparison.tightness)
+        worse = self.worst is None or rank > (SEVERITY.index(self.worst.outcome), self.worst.tightness)
+        if worse:
+            self.worst, self.worst_case = comparison, case
+        return worse
+
+    def admit(self, margins: dict[str, float]) -> None:
+        """Keep the smallest margins: how near the admitted cases come to where the hypotheses fail."""
+        for name, margin in margins.items():
+            self.margins[name] = min(margin, self.margins.get(name, margin))
+
+    def leave_open(self, reason: str, weight: int) -> None:
+        """Count an admitted case that could not be evaluated."""
+        self.counts[Outcome.UNRESOLVED] += 1
+        self.weight += weight
+        self.failed[reason] += 1
+
+    @property
+    def trials(self) -> int:
+        """Admitted cases."""
+        return sum(self.counts.values())
+
+    def settle(self, kind: Kind, required: int) -> tuple[Outcome, tuple[str, ...]]:
+        """The one outcome, and what must be said beside it; a counterexample decides however few the cases are.
+
+        Nothing holds that was tried on nothing: one admitted case is required where fewer are asked for.
+        """
+        required = max(required, 1)
+        violated, unresolved = self.counts[Outcome.VIOLATED], self.counts[Outcome.UNRESOLVED]
+        if self.refuted(self.trials):
+            allowed = self.failures_allowed
+            return Outcome.VIOLATED, self._failures(violated, max(allowed)) if allowed else ()
+        if self.weight < required:
+            reason = f"{self.weight} admitted cases of {required} required"
+            if self.rejected:
+                name, count = self.rejected.most_common(1)[0]
+                reason += f"; hypothesis {name!r} rejected {count}"
+            return Outcome.UNTESTED, (reason,)
+        if self.failures_allowed:
+            return self._settle_probability(violated + unresolved)
+        if unresolved > UNRESOLVED_SHARE * self.trials:
+            return Outcome.UNRESOLVED, (f"{unresolved} of {self.trials} trials unresolved: the errors are too large",)
+        notes = (f"{unresolved} of {self.trials} trials unresolved",) if unresolved else ()
+        return (Outcome.TOUCHES if self.counts[Outcome.TOUCHES] else Outcome.HOLDS), notes
+
+    @property
+    def would_exclude(self) -> float | None:
+        """The smallest failure probability that the trials exclude, where that is more than the claim allows."""
+        if not self.failures_allowed:
+            return None
+        limit = upper_limit(self.counts[Outcome.VIOLATED] + self.counts[Outcome.UNRESOLVED], self.trials)
+        return limit if limit > min(self.failures_allowed) else None
+
+    def refuted(self, trials: int) -> bool:
+        """Whether the failures seen so far refute the form, however well it does in the rest of so many trials."""
+        violated = self.counts[Outcome.VIOLATED]
+        if not self.failures_allowed:
+            return violated > 0
+        return lower_limit(violated, trials) > max(self.failures_allowed)
+
+    def _failures(self, failures: int, allowed: float) -> tuple[str, ...]:
+        return (f"{failures} failures in {self.trials} trials; allowed probability {allowed:.3g}",)
+
+    def _settle_probability(self, failures: int) -> tuple[Outcome, tuple[str, ...]]:
+        least, limit = min(self.failures_allowed), self.would_exclude
+        if limit is None:
+            return Outcome.HOLDS, self._failures(failures, least)
+        if failures == 0:
+            said = f"not refuted in {self.trials} trials (allowed probability {least:.2g})"
+            return Outcome.HOLDS, (f"{said}: they would have excluded {percent(limit)} or more",)
+        return Outcome.UNRESOLVED, (f"{failures} failures in {self.trials} trials do not decide {least:.3g}",)

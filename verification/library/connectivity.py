@@ -1,0 +1,55 @@
+"""Faults in barriers, connectivity losses, averages of networks, and FedGuCci on linear models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from verification.library.mutant import LibraryMutant, changed, times
+
+
+def _last_piece_missing(right: Callable[..., Any]) -> Callable[..., Any]:
+    def wrong(self: Any) -> Any:
+        fewer = len(self.coefficients) > 1
+        return right(replace(self, edges=self.edges[:-1], coefficients=self.coefficients[:-1]) if fewer else self)
+
+    return wrong
+
+
+def _scaled_barrier(factor: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def other(found: Any) -> Any:
+        return replace(found, value=replace(found.value, value=factor * found.value.value))
+
+    return changed(other)
+
+
+def _member_missing(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda networks, *args, **named: right(networks[:-1] if len(networks) > 2 else networks, *args, **named)
+
+
+def _stronger(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda run, beta, *given: right(run, 1.01 * beta, *given)
+
+
+BARRIER = "ntkfl.connectivity.barrier"
+PIECES = "ntkfl.connectivity.paths.piecewise:PiecewisePolynomial"
+LINEAR = "ntkfl.connectivity.linear_rounds"
+
+MUTANTS = (
+    LibraryMutant("the last piece missing", f"{PIECES}.supremum", _last_piece_missing, ("fedgucci/X1",)),
+    LibraryMutant("the last piece missing", f"{PIECES}.integral", _last_piece_missing, ("fedgucci/F12",)),
+    LibraryMutant("1.0001 times too large", f"{BARRIER}:loss_barrier", _scaled_barrier(1.0001), ("fedgucci/F1",)),
+    LibraryMutant("1% too small", f"{BARRIER}:accuracy_barrier", _scaled_barrier(0.99), ("fedgucci/F1b",)),
+    LibraryMutant("1.0001 times too large", f"{BARRIER}:connectivity_loss", times(1.0001), ("fedgucci/F12",)),
+    LibraryMutant("1% too small", f"{BARRIER}:largest_gap", _scaled_barrier(0.99), ("fedgucci/F1",)),
+    LibraryMutant("1% too small", f"{BARRIER}:largest_loss", _scaled_barrier(0.99), ("fedgucci/F1",)),
+    LibraryMutant("the last member missing", f"{BARRIER}:group_barrier", _member_missing, ("fedgucci/F14",)),
+    LibraryMutant("the last member missing", f"{BARRIER}:group_accuracy_barrier", _member_missing, ("fedgucci/F14",)),
+    LibraryMutant(
+        "the last member missing", "ntkfl.connectivity.network:combination", _member_missing, ("fedgucci/F14",)
+    ),
+    LibraryMutant("beta 1% too large", f"{LINEAR}:fedgucci", _stronger, ("fedgucci/X4",)),
+    LibraryMutant("1% too large", "ntkfl.connectivity.network:TwoLayer.outputs", times(1.01), ("fedgucci/F1",)),
+    LibraryMutant("half the region", "ntkfl.connectivity.low_loss_region:region_size", times(0.5), ("fedgucci/F3",)),
+)

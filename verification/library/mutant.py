@@ -1,0 +1,88 @@
+"""What a fault of the library is, and the ways to make one that many functions share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Setup
+from verification.library.planting import Fault
+
+
+@dataclass(frozen=True)
+class LibraryMutant:
+    """One fault in one function.
+
+    Args:
+        name: what is wrong. function: where it is defined, "module:name" or "module:Class.name".
+        fault: makes the wrong function out of the right one.
+        noticed_by: ids of statements that stand on it, in the order in which they are asked.
+        trials: cases a family that they are judged on.
+    """
+
+    name: str
+    function: str
+    fault: Fault
+    noticed_by: tuple[str, ...]
+    trials: int = 5
+
+
+def changed(change: Callable[[Any], Any]) -> Fault:
+    """What the function returns is changed."""
+
+    def fault(right: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(right)
+        def wrong(*args: Any, **named: Any) -> Any:
+            return change(right(*args, **named))
+
+        return wrong
+
+    return fault
+
+
+def times(factor: float) -> Fault:
+    """What the function returns, numbers or an Estimate, times a factor."""
+    return changed(lambda found: _scaled(found, factor))
+
+
+def argument_times(place: int, factor: float) -> Fault:
+    """The argument at this place, as it is passed, times a factor."""
+
+    def fault(right: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(right)
+        def wrong(*args: Any, **named: Any) -> Any:
+            return right(*args[:place], factor * args[place], *args[place + 1 :], **named)
+
+        return wrong
+
+    return fault
+
+
+def setup_times(name: str, factor: float) -> Fault:
+    """A step size of the Setup among the arguments times a factor."""
+
+    def other(value: Any) -> Any:
+        return replace(value, **{name: factor * getattr(value, name)}) if isinstance(value, Setup) else value
+
+    def fault(right: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(right)
+        def wrong(*args: Any, **named: Any) -> Any:
+            return right(*map(other, args), **{key: other(value) for key, value in named.items()})
+
+        return wrong
+
+    return fault
+
+
+def _scaled(found: Any, factor: float) -> Any:
+    if isinstance(found, Estimate):
+        return Estimate(factor * found.value, abs(factor) * found.error, found.method, found.rigour)
+    if isinstance(found, tuple):
+        parts = [_scaled(part, factor) for part in found]
+        return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
+    return factor * np.asarray(found)[()]  # a number stays one

@@ -1,0 +1,88 @@
+"""Which statement notices a fault in the library: the first whose verdict is no longer the one recorded."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from bounds.listing import get
+from bounds.options import Options
+from bounds.statement import Form
+from verification.engine import verify_all
+from verification.library.mutant import LibraryMutant
+from verification.library.planting import planted
+from verification.verdict import Verdict
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """What became of one fault.
+
+    Args:
+        name, function: of the mutant. id, form: the first statement that notices it; None where none does.
+        recorded, outcome: of that form, without the fault and with it. how: what it then says.
+    """
+
+    name: str
+    function: str
+    id: str | None = None
+    form: Form | None = None
+    recorded: str = ""
+    outcome: str = ""
+    how: str = ""
+
+
+def noticed(mutants: Iterable[LibraryMutant], seed: int = 0, progress: Progress | None = None) -> list[Noticed]:
+    """Plant each fault in turn and ask the statements that stand on it, until one of them notices.
+
+    They are judged in this process on few cases, and first without a fault: a verdict that differs already, since the
+    cases are so few, notices nothing. Interrupted (Ctrl-C), it returns what was found so far.
+
+    Args:
+        mutants: the faults. seed: of the cases. progress: told the function, and how many of how many faults are done.
+    """
+    chosen, sound, found = list(mutants), dict[tuple[str, int], set[Form]](), list[Noticed]()
+    try:
+        for mutant in chosen:
+            found.append(_first(mutant, seed, sound))
+            if progress is not None:
+                progress(mutant.function, len(found), len(chosen))
+    except KeyboardInterrupt:
+        pass
+    return found
+
+
+def _first(mutant: LibraryMutant, seed: int, sound: dict[tuple[str, int], set[Form]]) -> Noticed:
+    for identifier in mutant.noticed_by:
+        asked = identifier, mutant.trials
+        if asked not in sound:
+            sound[asked] = {verdict.form for verdict in _verdicts(*asked, seed) if verdict.as_recorded}
+        with planted(mutant.function, mutant.fault):
+            verdicts = _verdicts(*asked, seed)
+        for verdict in verdicts:
+            if verdict.form in sound[asked] and not verdict.as_recorded:
+                said = verdict.recorded.value, verdict.outcome.value, _how(verdict)
+                return Noticed(mutant.name, mutant.function, identifier, verdict.form, *said)
+    return Noticed(mutant.name, mutant.function)
+
+
+def _verdicts(identifier: str, trials: int, seed: int) -> list[Verdict]:
+    """All forms on few cases and the stored ones; formulas made wrong on purpose are another matter."""
+    statement = replace(get(identifier), mutants=(), necessity={})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # faults may pass any limit
+        return verify_all([statement], Options(trials=trials, seed=seed), threads=0)
+
+
+def _how(verdict: Verdict) -> str:
+    if verdict.error is not None:
+        return verdict.error
+    doubted = [note for note in verdict.notes if note.startswith("a violation was seen")]
+    if doubted:
+        return doubted[0]
+    if verdict.lhs is not None and verdict.rhs is not None and verdict.trials:
+        return f"{verdict.lhs.value:.6g} against {verdict.rhs.value:.6g}"
+    return "; ".join(verdict.notes[:1]) or f"{verdict.trials} cases admitted"

@@ -1,0 +1,92 @@
+"""A fault in place of a function of the library, wherever it was imported, and out again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+OURS = ("ntkfl", "bounds", "verification", "experiments")
+REMEMBERING = "bounds"  # whose caches hold measurements
+
+Fault = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+@contextmanager
+def planted(function: str, fault: Fault) -> Iterator[None]:
+    """Run with `fault(original)` in place of a function, method or property, in this process and no other.
+
+    What the statements have measured and kept is forgotten before and after.
+
+    Args:
+        function: "module:name", or "module:Class.name". fault: makes the wrong function out of the right one.
+
+    Raises:
+        ModuleNotFoundError, AttributeError: there is no such function. TypeError: what has the name is none.
+    """
+    module_name, _, path = function.partition(":")
+    *classes, name = path.split(".")
+    owner: Any = import_module(module_name)
+    for part in classes:
+        owner = getattr(owner, part)
+    if name not in vars(owner):
+        raise AttributeError(f"{module_name} has no {path} of its own; a fault goes where the function is defined")
+    right = vars(owner)[name]
+    wrong = _wrapped(right, fault, function)
+    if isinstance(wrong, cached_property):
+        wrong.__set_name__(owner, name)
+    _forget()
+    try:
+        _exchange(right, wrong)
+        yield
+    finally:
+        _exchange(wrong, right)  # also where a module was first imported meanwhile
+        _forget()
+
+
+def _wrapped(right: Any, fault: Fault, function: str) -> Any:
+    """The fault in a descriptor of the original's kind."""
+    if isinstance(right, property):
+        assert right.fget is not None
+        return property(fault(right.fget))
+    if isinstance(right, cached_property):
+        return cached_property(fault(right.func))
+    if isinstance(right, classmethod | staticmethod):
+        return type(right)(fault(right.__func__))
+    if not callable(right):
+        raise TypeError(f"{function} is {right!r}; a fault replaces a function, a method or a property")
+    return fault(right)
+
+
+def _exchange(old: Any, new: Any) -> None:
+    """Put `new` for `old` in all of our modules, their classes, and their tables."""
+    for module in _modules():
+        for holder in (module, *(v for v in vars(module).values() if _own_class(v, module))):
+            for name, value in list(vars(holder).items()):
+                if value is old:
+                    setattr(holder, name, new)
+                elif type(value) is dict:
+                    value.update({key: new for key, entry in value.items() if entry is old})
+
+
+def _own_class(value: Any, module: ModuleType) -> bool:
+    return isinstance(value, type) and value.__module__ == module.__name__
+
+
+def _modules() -> list[ModuleType]:
+    return [
+        module for name, module in list(sys.modules.items()) if module is not None and name.partition(".")[0] in OURS
+    ]
+
+
+def _forget() -> None:
+    """Empty the caches of what statements measure; what the library compiles or loads holds no measurement."""
+    for module in _modules():
+        if module.__name__.partition(".")[0] == REMEMBERING:
+            for value in list(vars(module).values()):
+                if callable(getattr(value, "cache_clear", None)):
+                    value.cache_clear()

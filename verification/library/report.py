@@ -1,0 +1,60 @@
+"""What `ntkfl verify --meta` says of faults planted in the library: the first statement that notices each, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from verification.library.noticing import Noticed
+
+COLUMNS = ("function", "fault", "noticed by", "verdict", "how")
+
+HEAD = """# Faults planted in the library
+
+One fault at a time stands in place of a public function, or of a part of one, and statements that stand on it are
+judged. Each row names the first whose verdict is no longer the one recorded: an equality says what it measured against
+what it should be. `ntkfl verify --meta --library --markdown FILE` writes this page.
+"""
+
+
+def library_table(found: Sequence[Noticed]) -> Table:
+    """One row a fault."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    for name in COLUMNS:
+        table.add_column(name, overflow="fold")
+    for one in found:
+        table.add_row(*(Text(cell, "" if one.id else "bold red") for cell in _cells(one)))
+    return table
+
+
+def library_totals(found: Sequence[Noticed]) -> str:
+    """One line: how many faults changed a verdict."""
+    return f"faults planted in the library: {sum(one.id is not None for one in found)}/{len(found)} change a verdict"
+
+
+def unnoticed(found: Sequence[Noticed]) -> list[str]:
+    """What speaks against the catalogue: faults that no statement noticed."""
+    return [f"{one.function}: no statement notices the fault {one.name!r}" for one in found if one.id is None]
+
+
+def library_json(found: Sequence[Noticed]) -> list[dict[str, Any]]:
+    """Every fault in full."""
+    return [asdict(one) for one in found]
+
+
+def library_markdown(found: Sequence[Noticed]) -> str:
+    """The page that is kept in the documentation."""
+    rows = [COLUMNS, ("---",) * len(COLUMNS)]
+    rows += [(f"`{function}`", *rest) for function, *rest in map(_cells, found)]
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([HEAD, *lines, "", library_totals(found) + ".", ""])
+
+
+def _cells(one: Noticed) -> tuple[str, ...]:
+    if one.id is None or one.form is None:
+        return one.function, one.name, "none", "", ""
+    return one.function, one.name, f"{one.id} ({one.form.value})", f"{one.recorded} -> {one.outcome}", one.how

@@ -1,0 +1,104 @@
+"""A process that checks what it is handed, unit by unit, and says how far it is; see `verification.processes`.
+
+A message is one JSON list: ["ready"], ["case", family], ["warning", of steps, text, file, line], ["verdicts",
+[...]], or ["overflow", text] where the steps that the user chose are too large.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import warnings
+from collections import deque
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+from bounds.brought import restore
+from bounds.listing import get
+from bounds.options import Options
+from bounds.statement import Form
+from ntkfl import interruption
+from ntkfl.exact_dynamics import UnstableSteps
+from ntkfl.extensions import from_source
+from ntkfl.interruption import Interruption
+from verification.engine import verify_all
+from verification.verdict import Verdict
+
+STOP = signal.SIGUSR1  # what a terminal's Ctrl-C becomes here: SIGINT reaches all processes at once, and is ignored
+
+
+class Interrupts(Interruption):
+    """STOP ends the cases; once they are counted, a second one ends the settling. Neither cuts a message in two."""
+
+    def __init__(self) -> None:
+        super().__init__(STOP)
+        self.seen = 0
+        self.counted = False
+
+    def arrived(self, number: signal.Signals) -> None:
+        """A STOP: for the cases, or the second one."""
+        self.seen += 1
+        if self.seen > 1 or not self.counted:
+            super().arrived(number)
+
+
+def serve(
+    connection: Connection,
+    options: Options,
+    forms: Sequence[Form] | None,
+    files: Sequence[tuple[str, bytes]] = (),
+) -> None:
+    """Check what the connection hands out, lists of ids, until it hands out an empty one or is closed.
+
+    Args:
+        connection: to the process that hands out. options: data, sizes, steps and seed of the cases. forms: only these;
+            None: all.
+        files: the user's, name and content, whose statements may be among them.
+    """
+    for name, source in files:
+        restore(from_source(name, source))
+    interrupts = Interrupts()
+    interruption.install(interrupts)
+    interruption.end_with(connection.fileno())
+
+    warned: deque[tuple[bool, str, str, int]] = deque()  # by any thread; only this one speaks
+
+    def say(*message: Any) -> None:
+        while warned:
+            connection.send_bytes(json.dumps(["warning", *warned.popleft()]).encode())
+        connection.send_bytes(json.dumps(message).encode())
+
+    def progress(family: str, done: int, total: int) -> None:
+        with interruption.held():
+            interrupts.counted = done == total
+            say("case", family)
+
+    def warn(message: Warning | str, category: type, filename: str, lineno: int, *_: Any) -> None:
+        warned.append((issubclass(category, UnstableSteps), str(message), filename, lineno))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = warn  # type: ignore[assignment]
+        try:
+            say("ready")
+            while unit := json.loads(connection.recv_bytes()):
+                try:
+                    verdicts = _checked(unit, options, forms, progress, interrupts)
+                except FloatingPointError as error:
+                    say("overflow", str(error))
+                else:
+                    interrupts.counted = False  # a STOP that comes with the next unit is for that one
+                    say("verdicts", [verdict.to_json() for verdict in verdicts])
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return  # nobody is left to check for
+
+
+def _checked(unit, options, forms, progress, interrupts: Interrupts) -> list[Verdict]:
+    interrupts.counted = False
+    try:
+        with interruption.released():
+            return verify_all([get(name) for name in unit], options, forms, progress, threads=0)
+    except KeyboardInterrupt:
+        interruption.taken()
+        return []
