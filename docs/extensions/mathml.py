@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from docutils import nodes
-from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
+
+from experiments.report.mathml import mathml
 
 
 def inline(writer: HTML5Translator, node: nodes.math) -> None:
     """Write a formula in a line."""
-    writer.body.append(convert(node.astext()))
+    writer.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def display(writer: HTML5Translator, node: nodes.math_block) -> None:
     """Write a formula of its own, which scrolls where the window is narrower."""
-    writer.body.append(f'<div class="math-block">{convert(node.astext(), display="block")}</div>')
+    writer.body.append(f'<div class="math-block">{mathml(node.astext(), "block")}</div>')
     raise nodes.SkipNode
 
 

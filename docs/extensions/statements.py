@@ -59,13 +59,13 @@ class StatementPages(SphinxDirective):
         return section
 
     def _form(self, statement: Statement, form: Form) -> list[nodes.Node]:
-        formula = statement.forms[form]
-        shown = [html(f'<div class="math-block">{claim}</div>') for claim in mathml.claims(statement, form)]
-        facts = [(f"needs {h.name}", [nodes.Text(prose(h.says))]) for h in statement.form_hypotheses.get(form, ())]
-        if (failure := mathml.failure(formula)) is not None:
+        claim = statement.forms[form]
+        shown = [html(f'<div class="math-block">{line}</div>') for line in mathml.claims(statement, form)]
+        facts = [(f"needs {h.name}", [nodes.Text(prose(h.says))]) for h in claim.hypotheses]
+        if (failure := mathml.failure(claim)) is not None:
             facts.append(("may fail", [nodes.Text("with probability at most "), html(failure)]))
-        if formula.note:
-            facts.append(("note", [nodes.Text(prose(formula.note))]))
+        if claim.note:
+            facts.append(("note", [nodes.Text(prose(claim.note))]))
         head = nodes.paragraph("", "", nodes.strong("", _settled(statement, form)))
         return [head, *shown, *([_definitions(facts)] if facts else [])]
 
@@ -111,7 +111,7 @@ def _form_link(identifier: str, form: Form) -> nodes.Node:
 
 def _settled(statement: Statement, form: Form) -> str:
     nature = statement.forms[form].nature
-    return f"{form.value}: {statement.recorded[form].value}" + (f" ({nature.value})" if nature else "")
+    return f"{form.value}: {statement.forms[form].recorded.value}" + (f" ({nature.value})" if nature else "")
 
 
 def _definitions(facts: list[tuple[str, list[nodes.Node]]]) -> nodes.definition_list:

@@ -30,7 +30,7 @@
 # %%writefile my_theorem.py
 """How large an eigenvalue of H(0) can be, from the number of samples alone."""
 
-from bounds import Form, Formula, Hypothesis, Kind, Outcome, Source, Statement
+from bounds import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.initial_network import initial_network_draws
 from bounds.symbols import n
 from ntkfl import gram
@@ -44,8 +44,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source("my notes", "page 3"),
         hypotheses=(UNIT_ROWS,),
-        forms={Form.STATED: Formula(n / 2)},
-        recorded={Form.STATED: Outcome.OPEN},
+        forms={Form.STATED: Claim(n / 2, recorded=Outcome.OPEN)},
         constants=lambda case: {n: case.problem.n},
         measure=lambda case: gram.largest_eigenvalue(case.initial_gram),
         says_left="lambda_max(H(0)), certified",
@@ -58,8 +57,9 @@ STATEMENTS = (
 #   two-sided, probability, rate and so on.
 # - A **hypothesis** is a margin: a case meets it when the number is at least 0. (A function that answers yes or no is
 #   refused: `False` is 0.)
-# - `forms` holds the formula **as stated**; later there may be one `PROVED` and one `REPAIRED`. `recorded` is what
-#   you believe of each form. `OPEN` means: not settled.
+# - `forms` holds a `Claim`, a formula, for the form **as stated**; later there may be one `PROVED` and one `REPAIRED`.
+#   `recorded` is what you believe of it: that it holds, unless you say otherwise. `OPEN` means: not settled. Where it
+#   is violated, the exit status of `verify` is 3.
 # - `constants` gives the formula's symbols their values on a case. `measure` gives the left side as an `Estimate`, a
 #   value with an error. The two must share nothing but the case, or the comparison tests itself.
 # - `draws` names **families of cases**. `initial_network_draws` are networks at initialisation on the built-in digits
@@ -115,9 +115,8 @@ from dataclasses import dataclass
 import numpy as np
 import sympy as sp
 
-from bounds import Form, Formula, Hypothesis, Kind, Nature, Outcome, Source, Statement
-from bounds.case_strategies import initial_networks
-from bounds.initial_network import InitialNetwork, initial_network_draws
+from bounds import Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds.initial_network import InitialNetwork, initial_network_draws, initial_networks
 from bounds.mutants import power, scaled
 from bounds.symbols import n
 from ntkfl import gram, initialisation
@@ -158,11 +157,15 @@ STATEMENTS = (
         source=Source("my notes", "page 3", note="the trace is n/2 in the mean; of the neurons drawn it is at most n"),
         hypotheses=(UNIT_ROWS,),
         forms={
-            Form.STATED: Formula(n / 2, nature=Nature.PROOF_GAP, consequence="a step chosen from it may be unstable"),
-            Form.REPAIRED: Formula(n),
+            Form.STATED: Claim(
+                n / 2,
+                recorded=Outcome.VIOLATED,
+                nature=Nature.PROOF_GAP,
+                witness=lambda: one_neuron(1.0),
+                consequence="a step chosen from it may be unstable",
+            ),
+            Form.REPAIRED: Claim(n),
         },
-        recorded={Form.STATED: Outcome.VIOLATED, Form.REPAIRED: Outcome.HOLDS},
-        witness={Form.STATED: lambda: one_neuron(1.0)},
         necessity={"unit-rows": lambda: one_neuron(2.0)},
         constants=lambda case: {n: case.problem.n},
         measure=lambda case: gram.largest_eigenvalue(case.initial_gram),

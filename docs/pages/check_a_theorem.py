@@ -44,13 +44,13 @@ with open("mine.csv", "w", newline="") as file:
 
 # %% [markdown]
 # Nothing was tested, and the first line says so and why: the lemma is about rows of norm 1, and the pixels of
-# `mine.csv` go up to 16. The steps are too large for such rows, too. *Untested* is not a pass. It is not a
-# contradiction either, so the exit status is 0.
+# `mine.csv` go up to 16. The last line says what to do, and the exit status is 1: nothing was tested at all.
 #
-# `--unit` divides every row by its norm. Nothing is rescaled unless you ask for it.
+# `--unit` divides every row by its norm. Nothing is rescaled unless you ask for it. `--eta-local auto` takes the
+# largest step that the hypotheses allow, and says which one limits it.
 
 # %%
-# !ntkfl verify fl-ntk/B.12 --form repaired --data mine.csv --unit --eta-local 0.02 --width 1024 --rounds 50 --trials 5
+# !ntkfl verify fl-ntk/B.12 --form repaired --data mine.csv --unit --eta-local auto --width 1024 --rounds 50 --trials 5
 
 # %% [markdown]
 # - **cases**: the data are the same in every trial; the seed draws a new network. Five networks were trained for 50
@@ -58,9 +58,9 @@ with open("mine.csv", "w", newline="") as file:
 # - **margins**: how far the admitted cases were from breaking a hypothesis.
 # - **tightness**: no neuron moved farther than 0.0006 of what the lemma allows. It is true and says little here: with
 #   24 images of two digits the smallest eigenvalue λ is small, and the bound has 1/λ.
-# - **mutants**: none killed, *weakly tested*. On these data, formulas that are wrong by a factor of ten hold as well.
-#   The verdict is about the lemma on your data; whether the checker can tell it from a wrong one is seen on the
-#   built-in cases (`ntkfl verify fl-ntk/B.12`).
+# - **mutants**: none killed. On these data, formulas that are wrong by a factor of ten hold as well. The verdict is
+#   about the lemma on your data; whether the checker can tell it from a wrong one is seen on the built-in cases
+#   (`ntkfl verify fl-ntk/B.12`).
 #
 # ## Several statements, and files
 #
@@ -70,19 +70,19 @@ with open("mine.csv", "w", newline="") as file:
 # !ntkfl verify fl-ntk/Eq5 fl-ntk/C.6 --data mine.csv --unit --width 1024 --rounds 20 --trials 20 --json verdicts.json
 
 # %% [markdown]
-# Eq5, as stated, is *violated*, and yet the last line counts nothing against you. That form is recorded as violated:
-# the remark says that a stored case of the catalogue shows it. On your data none of the 20 runs did, with a tightness
-# just below 1. Its repaired form asks for steps smaller than the default of 0.3, rejected all 20 runs, and was not
-# tested. (Name one statement alone, and its page says which hypothesis rejected a case.)
+# Eq5, as stated, *holds on your data*, with a tightness just below 1, and the remark says that it *fails elsewhere*: a
+# stored case of the catalogue breaks it. Its repaired form asks for steps smaller than the default of 0.3, rejected
+# all 20 runs, and was not tested; the last line names a step that passes. `--strict` would make that exit status 1.
 #
 # Exit status, with `--data`:
 #
 # | status | meaning |
 # |---:|---|
-# | 0 | no form that is recorded to hold was violated |
-# | 1 | one was: a finding, or an error of this program; the replay command is printed |
+# | 0 | no form that is recorded to hold was violated, and something was tested |
+# | 1 | one was (a finding, or an error of this program), or nothing could be tested |
 # | 2 | bad input, in one line |
-# | 130 | stopped by Ctrl-C; what was counted until then is reported |
+# | 3 | a form of yours that is recorded open was violated |
+# | 130, 143 | stopped by Ctrl-C, by SIGTERM; what was counted until then is reported |
 #
 # A statement may not be about data at all (Bernstein's inequality is not). Then it is checked on its own cases, and a
 # note says that yours were not used.
