@@ -93,6 +93,7 @@ PLUS = {"tau": 0.5, "rho": 0.1}
 OPTIONS: dict[
     str, dict[str, dict[str, Any]]
 ] = {  # of each method: what goes before the setting's name, and the options
+    "cyclic": {"": {}, "server-rate-": {"server_rate": 0.7}},
     "fedadam": {"": ADAPTIVE},
     "fedasam": {"": {"rho": 0.5, "eta": 0.1}},
     "fedavg": {"": {}, "server-rate-": {"server_rate": 0.7}},
@@ -245,7 +246,7 @@ LIMITS = (
         "a single client is centralised training, its momentum begun anew every round",
         ALONE,
         limits.one_client,
-        BY_SIZE | UNIFORM | ADAPTIVE_FROZEN | {"fedprox": {"mu": 0.0}},
+        BY_SIZE | UNIFORM | ADAPTIVE_FROZEN | {"fedprox": {"mu": 0.0}, "cyclic": {}},
     ),
     Limit(
         "identical-clients",

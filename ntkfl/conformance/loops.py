@@ -111,6 +111,15 @@ def fed_avg_aligned(case: Case, server_rate: float = 1.0) -> States:
         yield {"model": w}
 
 
+def cyclic(case: Case, server_rate: float = 1.0) -> States:
+    """The clients of a round in turn, each from where the one before has left the model."""
+    w = case.start
+    for t in range(case.rounds):
+        for turn in case.cohort(t):
+            w = w + server_rate * (train(case, w, t, turn) - w)
+        yield {"model": w}
+
+
 def nearest(case: Case, end: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Of the orders of the network's hidden units the one that is nearest to w; other models have none.
 
@@ -290,6 +299,7 @@ def fed_gma_released(case: Case, threshold: float, overwritten: bool = True) -> 
 
 
 LOOPS: dict[str, Callable[..., States]] = {
+    "cyclic": cyclic,
     "fedadam": fed_adam,
     "fedavg": fed_avg,
     "fedavg-aligned": fed_avg_aligned,

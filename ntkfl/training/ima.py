@@ -39,6 +39,8 @@ def averaged(
         raise ValueError(f"the window is {window} models; it must be a positive integer")
     if start < 0:
         raise ValueError(f"averaging starts after {start} rounds; it must be 0 or more")
+    if method.in_turn:
+        raise ValueError(f"{method.name} makes a model for every client in turn; IMA averages one model of each round")
     if order == "before_server_step" and not method.server.takes_differences:
         raise ValueError(
             f"clients of {method.name} do not send their differences, so their models have no mean that order "

@@ -236,6 +236,8 @@ class Method:
             displacement is a sum of gradients).
         further_steps: objectives, given the broadcast, on which the optimizer takes one further step a batch each.
         further_gradient: their gradient rule; None: `gradient`.
+        in_turn: whether the clients of a round train one after the other, each from the model that the server has made
+            of the one before; else all train from the model of the round's beginning.
         personal: whether each client is evaluated with its own model (`Federation.own_models`), and the mean reported,
             rather than the server's.
         personal_outputs: what a client that has kept something predicts with beside the server's model, which is the
@@ -253,5 +255,6 @@ class Method:
     needs: frozenset[str] = frozenset()
     further_steps: Callable[[Tree], tuple[Objective, ...]] = lambda broadcast: ()
     further_gradient: GradientRule | None = None
+    in_turn: bool = False
     personal: bool = False
     personal_outputs: Callable[[Model, Params, Tree, Tensor], Tensor] | None = None

@@ -45,22 +45,34 @@ class SGD(Optimizer):
 
     Args:
         clip: the largest Euclidean norm of a client's gradient; longer ones are shortened. None: no limit.
+        factors: by which the rate of the first, second, ... step is multiplied, the last one for all that follow; ():
+            none. They begin anew where the state does.
     """
 
     momentum: float = 0.0
     weight_decay: float = 0.0
     clip: float | None = None
+    factors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum is {self.momentum:g}; it must lie in [0, 1)")
+        if any(not 0 < factor < float("inf") for factor in self.factors):
+            raise ValueError(f"the factors of the steps are {self.factors}; each must be positive and finite")
         _check_decay_and_clip(self.weight_decay, self.clip)
 
     def initial(self, params: Params) -> Tree:
-        return {"velocity": tree_map(torch.zeros_like, params)} if self.momentum else {}
+        state: Tree = {"velocity": tree_map(torch.zeros_like, params)} if self.momentum else {}
+        if self.factors:
+            some = next(iter(params.values()))
+            state["taken"] = torch.zeros(len(some), dtype=torch.long, device=some.device)
+        return state
 
     def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
         gradient = _prepared(params, gradient, self.weight_decay, self.clip)
+        if self.factors:
+            self._scaled_step(params, gradient, state, rate, active)
+            return
         if active is None:
             values, directions = list(params.values()), [gradient[name] for name in params]
             if self.momentum:
@@ -78,14 +90,28 @@ class SGD(Optimizer):
                 direction = velocity
             _assign(value, value - rate * direction, active)
 
+    def _scaled_step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
+        taken = state["taken"]
+        for name, value in params.items():
+            direction = gradient[name]
+            if self.momentum:
+                velocity = state["velocity"][name]
+                _assign(velocity, self.momentum * velocity + direction, active)
+                direction = velocity
+            factors = torch.tensor(self.factors, dtype=value.dtype, device=value.device)
+            factor = factors[taken.clamp(max=len(factors) - 1)]
+            _assign(value, value - rate * one_a_row(factor, value) * direction, active)
+        _assign(taken, taken + 1, active)
+
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
         m = self.momentum
-        if not pull:
+        if not pull and not self.factors:
             return (steps - m * (1 - m**steps) / (1 - m)) / (1 - m)
         displacement = velocity = torch.zeros_like(steps)
         for step in range(int(steps.max())):
             velocity = m * velocity + 1 - pull * displacement
-            displacement = torch.where(step < steps, displacement + velocity, displacement)
+            factor = self.factors[min(step, len(self.factors) - 1)] if self.factors else 1.0
+            displacement = torch.where(step < steps, displacement + factor * velocity, displacement)
         return displacement
 
 

@@ -72,7 +72,8 @@ class Federation:
         keep_optimizer: whether momenta and Adam's moments stay with a client from round to round.
 
     Raises:
-        ValueError: what the method needs is missing: classes, a model with a head of its own, sgd.
+        ValueError: what the method needs is missing: classes, a model with a head of its own, sgd; steps of another
+            number of clients; factors of steps with keep_optimizer.
     """
 
     model: Model
@@ -96,6 +97,10 @@ class Federation:
                 f"{self.method.name} reads mean gradients off the clients' displacements, which sgd allows and "
                 f"{type(self.optimizer).__name__} does not: take sgd, or an option of the method that does without"
             )
+        if isinstance(self.work.steps, tuple) and len(self.work.steps) != self.data.clients:
+            raise ValueError(f"steps names {len(self.work.steps)} clients; there are {self.data.clients}")
+        if self.keep_optimizer and isinstance(self.optimizer, SGD) and self.optimizer.factors:
+            raise ValueError("the factors of sgd's steps begin anew in each round; leave keep_optimizer out")
         if self.at_once is not None and self.at_once < 1:
             raise ValueError(f"at_once is {self.at_once}; it must be a positive integer")
 
@@ -122,41 +127,48 @@ class Federation:
         """
         number, population = state.rounds, self.data.clients
         clients = cohort(population, self.participation, self.seed, number)
-        now = Round(number, len(clients), population, self.schedule(number))
-        broadcast = self.method.server.broadcast(state.server, number)
-        shares = self._shares(clients)
+        rate, server = self.schedule(number), state.server
         store, seen = tree_map(torch.clone, state.clients), state.seen.clone()
-        means: Tree = {}
         steps, drift, ends = [], [], []
         at_once = self.together(state.model)
-        for first in range(0, len(clients), at_once):
-            group = clients[first : first + at_once]
-            plan = self._plan(group, self.work.at(number), number)
-            whole = self._plan(group, WHOLE, number) if self.method.local.needs_full_gradient else None
-            counts = torch.as_tensor(self._counts[group]).to(_like(state.model))
-            kept = self._kept(state, group, broadcast)
-            training = LocalTraining(self.model, self.method, self.optimizer, self.data, at_once > 1)
-            result = training.run(plan, whole, counts, broadcast, kept["rule"], kept.get("optimizer"), now)
-            for name, upload in result.uploads.items():
-                share = shares[self.method.weighting_of.get(name, self.method.weighting)][first:]
-                means[name] = _accumulated(means.get(name), upload, share)
-            keeps = {"rule": result.kept} | ({"optimizer": result.optimizer} if self.keep_optimizer else {})
-            store = _scattered(store, keeps, group, population)
-            seen[group] = True
-            steps += plan.active.sum(axis=1).tolist()
-            drift += result.squared_drift.tolist()
-            if keep_ends:
-                ends.append(result.end)
-        server = self.method.server.step(state.server, means, now)
-        for name, value in server["model"].items():
-            if not torch.isfinite(value).all():
-                raise FloatingPointError(
-                    f"round {number}: the weights {name!r} are no longer finite; the local rate {now.rate:g} is "
-                    "too large"
-                )
-        together = {name: torch.cat([end[name] for end in ends]) for name in broadcast["model"]} if keep_ends else None
+        for turn in self._turns(clients):
+            now = Round(number, len(turn), population, rate)
+            broadcast, shares = self.method.server.broadcast(server, number), self._shares(turn)
+            means: Tree = {}
+            for first in range(0, len(turn), at_once):
+                group = turn[first : first + at_once]
+                plan = self._plan(group, self.work.at(number), number)
+                whole = self._plan(group, WHOLE, number) if self.method.local.needs_full_gradient else None
+                counts = torch.as_tensor(self._counts[group]).to(_like(state.model))
+                kept = self._kept(state, group, broadcast)
+                training = LocalTraining(self.model, self.method, self.optimizer, self.data, at_once > 1)
+                result = training.run(plan, whole, counts, broadcast, kept["rule"], kept.get("optimizer"), now)
+                for name, upload in result.uploads.items():
+                    share = shares[self.method.weighting_of.get(name, self.method.weighting)][first:]
+                    means[name] = _accumulated(means.get(name), upload, share)
+                keeps = {"rule": result.kept} | ({"optimizer": result.optimizer} if self.keep_optimizer else {})
+                store = _scattered(store, keeps, group, population)
+                seen[group] = True
+                steps += plan.active.sum(axis=1).tolist()
+                drift += result.squared_drift.tolist()
+                if keep_ends:
+                    ends.append(result.end)
+            server = self.method.server.step(server, means, now)
+            for name, value in server["model"].items():
+                if not torch.isfinite(value).all():
+                    raise FloatingPointError(
+                        f"round {number}: the weights {name!r} are no longer finite; the local rate {rate:g} is too "
+                        "large"
+                    )
+        together = {name: torch.cat([end[name] for end in ends]) for name in state.model} if keep_ends else None
         after = State(number + 1, server, store, seen)
         return RoundResult(after, clients, np.array(steps), np.array(drift), together)
+
+    def _turns(self, clients: list[int]) -> list[list[int]]:
+        """Who trains at the same time; in turn, a client without samples is passed over."""
+        if not self.method.in_turn:
+            return [clients]
+        return [[client] for client in clients if len(self._members[client])] or [clients]
 
     def together(self, params: Params) -> int:
         """How many clients with such parameters are trained together."""

@@ -20,7 +20,8 @@ class LocalWork:
 
     Args:
         epochs: passes over its samples. batch_size: samples a step; None: all of them, in their order.
-        steps: exactly so many steps in place of `epochs`, further passes being begun as needed.
+        steps: exactly so many steps in place of `epochs`, further passes being begun as needed; a tuple: a client
+            each.
 
     Raises:
         ValueError: a number that is not positive.
@@ -28,13 +29,24 @@ class LocalWork:
 
     epochs: int = 1
     batch_size: int | None = 32
-    steps: int | None = None
+    steps: int | tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "steps"):
             value = getattr(self, name)
-            if value is not None and value < 1:
+            if value is not None and (value == () or np.min(value) < 1):
                 raise ValueError(f"{name} is {value}; it must be a positive integer")
+
+    @property
+    def most_steps(self) -> int | None:
+        """The largest number of `steps`; None where they are counted in passes."""
+        return max(self.steps) if isinstance(self.steps, tuple) else self.steps
+
+    def steps_of(self, client: int, a_pass: int) -> int:
+        """The steps of a client of whom a pass has `a_pass`."""
+        if isinstance(self.steps, tuple):
+            return self.steps[client]
+        return self.steps or self.epochs * a_pass
 
     def at(self, number: int) -> LocalWork:
         """The work of round `number`, from 0: here the same in all."""
@@ -143,7 +155,7 @@ def _batches(own: np.ndarray, work: LocalWork, seed: int, number: int, client: i
         return [], []
     size = work.batch_size or len(own)
     a_pass = -(-len(own) // size)
-    steps = work.steps or work.epochs * a_pass
+    steps = work.steps_of(client, a_pass)
     rng = _rng(seed, ORDER, number, client) if work.batch_size is not None else None
     rows: list[np.ndarray] = []
     while len(rows) < steps:

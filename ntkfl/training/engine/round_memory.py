@@ -30,8 +30,8 @@ def require_round(federation: Federation, start: State) -> None:
     largest = max(map(len, federation.data.members()))
     batch = min(largest, work.batch_size or largest)
     plan = min(federation.together(start.model), clients) * (A_STEP + 17 * batch)
-    if work.steps is not None:
-        require("the plan of a round", lambda local_steps: plan * local_steps, local_steps=work.steps)
+    if work.most_steps is not None:
+        require("the plan of a round", lambda local_steps: plan * local_steps, local_steps=work.most_steps)
     else:
         a_pass = plan * math.ceil(largest / batch)
         require("the plan of a round", lambda epochs: a_pass * epochs, epochs=work.epochs)

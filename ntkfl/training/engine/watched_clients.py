@@ -26,7 +26,12 @@ def watched(method: Method, local_steps: int, widest: int, rows: str | None = No
     Args:
         method: to watch. local_steps: of a round. rows: name of the matrix, or None.
         widest: samples of the largest client. Steps are full-batch, so that the samples are in their own order.
+
+    Raises:
+        ValueError: a method whose clients train in turn.
     """
+    if method.in_turn:
+        raise ValueError(f"{method.name} makes a model for every client in turn; what is watched is one mean a round")
     local = WatchedLocal(method.local, local_steps, widest, rows)
     return replace(method, local=local, server=WatchedServer(method.server))
 

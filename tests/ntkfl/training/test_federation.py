@@ -220,6 +220,32 @@ def test_a_group_has_at_least_one_client():
         federation(at_once=0)
 
 
+def test_steps_and_their_factors_must_fit_the_federation():
+    with pytest.raises(ValueError, match=f"steps names 1 clients; there are {len(SIZES)}$"):
+        replace(federation(), work=LocalWork(batch_size=None, steps=(2,)))
+    with pytest.raises(ValueError, match="the factors of sgd's steps begin anew"):
+        replace(federation(), optimizer=SGD(factors=(1.0, 0.5)), keep_optimizer=True)
+    with pytest.raises(ValueError, match=r"the factors of the steps are \(1.0, 0.0\); each must be positive"):
+        SGD(factors=(1.0, 0.0))
+
+
+def test_the_factors_of_sgd_s_steps_are_those_of_torchs_schedulers():
+    data, model, factors = some_data((6,)), mlp(), (1.0, 0.25, 0.5)
+    optimizer = SGD(momentum=0.9, weight_decay=0.3, factors=factors)
+    work = LocalWork(batch_size=None, steps=5)
+    run = Federation(model, data, fed_avg.method(CrossEntropy()), Exponential(0.2), optimizer, work)
+    own = {name: value.clone().requires_grad_() for name, value in model.initial(run.seed).items()}
+    steps = torch.optim.SGD(own.values(), lr=0.2, momentum=0.9, weight_decay=0.3)
+    schedule = torch.optim.lr_scheduler.LambdaLR(steps, lambda k: factors[min(k, 2)])
+    for _ in range(5):
+        steps.zero_grad()
+        torch.nn.functional.cross_entropy(model.outputs(own, data.x), data.y).backward()
+        steps.step()
+        schedule.step()
+    found = after(run, 1).model
+    assert all((found[name] - value.detach()).abs().max() < 1e-12 for name, value in own.items())
+
+
 def test_methods_that_need_classes_refuse_real_labels():
     data = some_data()
     real = FederatedData(data.x, data.x[:, 0], data.owner, data.clients, name="heights")

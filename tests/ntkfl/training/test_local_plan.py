@@ -81,3 +81,17 @@ def test_a_participation_that_is_no_share_is_refused(share):
 def test_work_is_positive(name):
     with pytest.raises(ValueError, match=f"{name} is 0; it must be a positive integer"):
         LocalWork(**{name: 0})
+
+
+def test_every_client_may_have_a_number_of_steps_of_its_own():
+    own = [np.arange(3), np.arange(3, 8), np.arange(8, 10)]
+    work = LocalWork(batch_size=None, steps=(4, 1, 2))
+    assert work.most_steps == 4
+    plan = local_plan(own, [0, 2], work, 0, 0, 0)
+    assert plan.active.sum(axis=1).tolist() == [4, 2] and plan.ends_epoch.sum() == 6
+
+
+@pytest.mark.parametrize("steps", [(), (2, 0)])
+def test_each_of_them_is_positive(steps):
+    with pytest.raises(ValueError, match=r"steps is .*; it must be a positive integer"):
+        LocalWork(steps=steps)

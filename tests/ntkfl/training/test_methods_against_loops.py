@@ -16,6 +16,7 @@ from ntkfl.training.tree import flatten
 ADAPTIVE = {"server_rate": 0.05, "first": 0.8, "second": 0.9, "tau": 1e-2}
 CASES = {
     "fedavg": ("fedavg", {"server_rate": 0.7}),
+    "cyclic": ("cyclic", {"server_rate": 0.7}),
     "fedavg-aligned": ("fedavg-aligned", {"server_rate": 0.7}),
     "fedavgm": ("fedavgm", {"momentum": 0.6}),
     "fedavgm-nesterov": ("fedavgm", {"momentum": 0.8, "nesterov": True, "server_rate": 0.7}),
@@ -127,7 +128,17 @@ def test_a_client_without_samples_moves_nothing(case):
     empty = replace(run, data=replace(run.data, clients=run.data.clients + 1))
     last, without = states(empty, 2)[-1], states(run, 2)[-1]
     assert all(torch.isfinite(value).all() for value in flatten({"s": last.server, "c": last.clients}).values())
-    if case in ("fedavg", "fedavg-aligned", "local", "fedprox", "fednova", "fednova-prox", "fedadam", "fedyogi"):
+    if case in (
+        "cyclic",
+        "fedavg",
+        "fedavg-aligned",
+        "local",
+        "fedprox",
+        "fednova",
+        "fednova-prox",
+        "fedadam",
+        "fedyogi",
+    ):
         assert np.abs(flat(last.model) - flat(without.model)).max() < 1e-12
     if method in ("feddyn", "scaffold"):
         assert not rows(last.clients["rule"][{"feddyn": "dual", "scaffold": "control"}[method]])[-1].any()

@@ -1,0 +1,39 @@
+"""Cyclic training (Chang et al. 2018, cyclical weight transfer): the model goes from client to client."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
+from ntkfl.training.method import Average, Method, Objective
+
+NAME = "cyclic"
+
+
+def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
+    """For each client of the round, in their order: w <- w + server_rate * Delta_i, Delta_i from the model w as it is.
+
+    A round is one pass over its clients, who cannot train at the same time. With one client it is FedAvg.
+
+    Raises:
+        ValueError: a server rate that is not positive.
+    """
+    return Method(NAME, objective, server=Average(server_rate), in_turn=True)
+
+
+def linear(method: Method, blocks: Blocks) -> LinearRound:
+    """r' = prod_c (I - g H E_c P E_c) r, the first client's factor rightmost.
+
+    Source: the note on further methods, A.
+    """
+    assert isinstance(method.server, Average)
+    values = method.server.server_rate * blocks.response()
+
+    def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
+        move = np.zeros_like(residual)
+        for owned, basis in zip(blocks.clients.members, blocks.clients.vectors, strict=True):
+            met = residual[owned] - blocks.gram[owned] @ move
+            move[owned] = (basis * values[owned]) @ (basis.T @ met)
+        return move, ()
+
+    return LinearRound(step)

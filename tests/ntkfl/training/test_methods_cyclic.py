@@ -1,0 +1,49 @@
+"""Cyclic training: one client after the other, each from where the one before has left the model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tiny_federations import classes, flat, on_classes, on_quadratics, optimum, states
+
+from ntkfl.training.engine.watched_clients import watched
+from ntkfl.training.methods import build
+from ntkfl.training.objectives import CrossEntropy
+
+pytestmark = pytest.mark.method("cyclic")
+
+
+@pytest.mark.parametrize("changes", [{"data": classes((9,))}, {"participation": 0.2}])
+def test_with_one_client_a_round_it_is_fedavg_to_the_bit(changes):
+    run = on_classes("cyclic", options={"server_rate": 0.7}, **changes)
+    plain = replace(run, method=build("fedavg", CrossEntropy(), server_rate=0.7))
+    for one, two in zip(states(run, 3), states(plain, 3), strict=True):
+        assert all(torch.equal(one.model[name], two.model[name]) for name in one.model)
+
+
+def test_a_round_is_a_turn_of_each_client_on_the_model_that_it_finds():
+    run = on_quadratics("cyclic", options={"server_rate": 0.8})
+    result = run.round(run.start(), keep_ends=True)
+    model = run.start().model
+    for place, client in enumerate(result.cohort):
+        alone = replace(run, method=build("fedavg", run.method.objective))  # whose ends at this model are wanted
+        ends = alone.round(alone.start(model), keep_ends=True).ends
+        assert (ends["w"][client] - result.ends["w"][place]).abs().max() < 1e-12
+        model = {"w": model["w"] + 0.8 * (ends["w"][client] - model["w"])}
+    assert np.abs(flat(result.state.model) - model["w"].numpy()).max() < 1e-12
+    assert len(result.steps) == len(result.squared_drift) == len(result.cohort)
+
+
+def test_with_short_steps_it_ends_near_the_uniform_optimum():
+    def end(rate, rounds):
+        run = on_quadratics("cyclic", rate=rate, steps=1)
+        return flat(states(run, rounds)[-1].model), optimum(run.data, np.full(run.data.clients, 1 / run.data.clients))
+
+    (far, goal), (near, _) = end(0.1, 200), end(0.01, 2000)
+    assert np.abs(near - goal).max() < 0.2 * np.abs(far - goal).max()  # of the order of the step
+
+
+def test_what_is_watched_is_one_mean_a_round():
+    with pytest.raises(ValueError, match="cyclic makes a model for every client in turn; what is watched"):
+        watched(build("cyclic", CrossEntropy()), 1, 1)
