@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Literal, overload
 
 from numpy.typing import ArrayLike
@@ -14,6 +15,7 @@ from ntkfl.limit.convex_loss import LOSSES, ConvexLoss
 from ntkfl.limit.convex_regime import ConvexRegime
 from ntkfl.limit.infinite_width import KernelRegime, StepLimits
 from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.moving_window import MovingWindow, WindowedRegime
 from ntkfl.limit.random_regime import RandomRegime, random_regime
 from ntkfl.problem import Problem, Setup
 
@@ -22,9 +24,11 @@ __all__ = [
     "ConvexRegime",
     "KernelRegime",
     "LinearRegime",
+    "MovingWindow",
     "RandomRegime",
     "StepLimits",
     "UnstableSteps",
+    "WindowedRegime",
     "convex_regime",
     "kernel_regime",
     "random_rounds",
@@ -46,6 +50,10 @@ def kernel_regime(
     method: str = "fl-ntk",
     options: Mapping[str, Any] | None = None,
     momentum: float = 0.0,
+    *,
+    client_steps: Sequence[int] | None = None,
+    step_factors: Sequence[float] | None = None,
+    ima: MovingWindow | None = None,
 ) -> KernelRegime | LinearRegime: ...
 
 
@@ -56,6 +64,10 @@ def kernel_regime(
     method: str = "fl-ntk",
     options: Mapping[str, Any] | None = None,
     momentum: float = 0.0,
+    *,
+    client_steps: Sequence[int] | None = None,
+    step_factors: Sequence[float] | None = None,
+    ima: MovingWindow | None = None,
 ) -> KernelRegime | LinearRegime:
     """The exact dynamics of a federated method at infinite width, or in the kernel regime of any other Gram matrix.
 
@@ -68,22 +80,36 @@ def kernel_regime(
         gram: H, (n, n), e.g. a finite network's H(0) or a deep kernel. Default: `ntkfl.gram.infinite(problem.x)`.
         method: its name, or a file of yours. options: of the method, as in training.
         momentum: of the clients' steps, begun anew in each round, as in training.
+        client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
+        step_factors: of eta_local in the first, second, ... local step, the last one for all that follow.
+        ima: the moving window of models that is sent out, or evaluated; None: the model itself.
 
     Raises:
-        ValueError: a Gram matrix of the wrong size, not finite, not symmetric or not positive semi-definite, to 1e-12
-            of its largest entry and its norm; below that the asymmetry is averaged out. An unknown method or option; a
-            method that is not linear in the weights (and why); eta_global given to another method than fl-ntk.
+        ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a
+            window on a method whose clients train in turn; a Gram matrix of the wrong size, not finite, not symmetric
+            or not positive semi-definite, to 1e-12 of its largest entry and its norm; below that the asymmetry is
+            averaged out. An unknown method or option; a method that is not linear in the weights (and why); eta_global
+            given to another method than fl-ntk.
     """
     base = algorithm1_limit(problem, setup, gram)
-    plain = method == "fl-ntk" and not options and not momentum
-    regime: KernelRegime | LinearRegime = base if plain else of_method(base, method, options or {}, momentum)
+    regime: KernelRegime | LinearRegime = base
+    if method != "fl-ntk" or options or momentum or client_steps is not None or step_factors is not None or ima:
+        other = of_method(base, method, options or {}, momentum, client_steps=client_steps, step_factors=step_factors)
+        regime = _windowed(other, method, options or {}, ima) if ima else other
     if regime.step_warning:
         warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
     return regime
 
 
 def of_method(
-    regime: KernelRegime, method: str, options: Mapping[str, Any], momentum: float = 0.0, cohort: int | None = None
+    regime: KernelRegime,
+    method: str,
+    options: Mapping[str, Any],
+    momentum: float = 0.0,
+    cohort: int | None = None,
+    *,
+    client_steps: Sequence[int] | None = None,
+    step_factors: Sequence[float] | None = None,
 ) -> LinearRegime:
     """The regime of another method with the same data, Gram matrix and steps; what is decomposed is used again.
 
@@ -92,12 +118,14 @@ def of_method(
             training.
         momentum: of the clients, begun anew each round.
         cohort: clients a round draws, of whose draws this is the mean; None: all take part.
+        client_steps, step_factors: as in `kernel_regime`.
 
     Raises:
         ValueError: as `kernel_regime`. It warns of nothing.
     """
     from ntkfl.training.engine.linear_rounds import linear_round  # torch, which Algorithm 1 does not need
     from ntkfl.training.methods import module_of
+    from ntkfl.training.optimizers import SGD
 
     setup, name = regime.setup, module_of(method).NAME
     if setup.eta_global != 1:
@@ -105,10 +133,33 @@ def of_method(
             f"eta_global is {setup.eta_global:g}; it is the server step of fl-ntk without options. Give {name} its "
             "server_rate among the options, where it has one, and leave eta_global at 1"
         )
-    found = linear_round(method, replace(regime.blocks, cohort=cohort), momentum, options)
-    other = LinearRegime(regime.problem, setup, regime.gram, regime.own_gram, method=name, round=found)
+    steps = () if client_steps is None else _one_a_client(client_steps, regime.problem.n_clients)
+    setup = replace(setup, local_steps=max(steps, default=setup.local_steps))
+    factors = SGD(factors=tuple(step_factors or ())).factors  # which says what they may be
+    blocks = replace(regime.blocks, steps=setup.local_steps, cohort=cohort, client_steps=steps, factors=factors)
+    found = linear_round(method, blocks, momentum, options)
+    shared = (regime.problem, setup, regime.gram, regime.own_gram)
+    other = LinearRegime(*shared, method=name, round=found, step_factors=factors)
     vars(other)["_clients"] = regime.blocks.clients  # where `cached_property` looks first
     return other
+
+
+def _windowed(regime: LinearRegime, method: str, options: Mapping[str, Any], window: MovingWindow) -> WindowedRegime:
+    from ntkfl.training.ima import averaged
+    from ntkfl.training.methods import build
+    from ntkfl.training.objectives import HalfSquares
+
+    averaged(build(method, HalfSquares("sum"), **options), window.size, window.start)  # which says what it is not for
+    return WindowedRegime.of(regime, window)
+
+
+def _one_a_client(steps: Sequence[int], clients: int) -> tuple[int, ...]:
+    found = tuple(steps)
+    if len(found) != clients or not all(isinstance(one, Integral) and one >= 1 for one in found):
+        raise ValueError(
+            f"client_steps are {list(found)}; there must be a positive integer for each of {clients} clients"
+        )
+    return tuple(map(int, found))
 
 
 def random_rounds(

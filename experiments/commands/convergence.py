@@ -29,6 +29,16 @@ def rate(
         list[str] | None, typer.Option(help="of the method, such as server_rate=1.5; repeat it for more")
     ] = None,
     momentum: Annotated[float, typer.Option(help="of the clients' steps, begun anew in each round")] = 0.0,
+    client_steps: Annotated[
+        str | None, typer.Option(metavar="K,K,...", help="local steps of each client, in place of --local-steps")
+    ] = None,
+    step_factors: Annotated[
+        str | None,
+        typer.Option(metavar="X,X,...", help="of eta_local in the first, second, ... local step; the last one goes on"),
+    ] = None,
+    ima_window: Annotated[
+        int | None, typer.Option(help="send out the mean of so many last models of the server (IMA)")
+    ] = None,
     participation: Annotated[float, typer.Option(help="share of the clients that a round draws")] = 1.0,
     batch_size: Annotated[
         int | None, typer.Option(help="samples a local step, drawn anew each time and scaled up; all unless given")
@@ -42,17 +52,28 @@ def rate(
     clients or batches are drawn: rate, limit and rounds are those of the root mean square over the draws, exactly.
     """
     from ntkfl import gram, kernel_regime, random_rounds
+    from ntkfl.exact_dynamics import MovingWindow
     from ntkfl.initialisation import draw
 
     random = participation != 1 or batch_size is not None
     with bad_input():
         if not eps > 0:
             raise ValueError(f"eps is {eps}; it must be positive")
-        if random and momentum:
+        plain = {
+            "momentum": momentum,
+            "client-steps": client_steps,
+            "step-factors": step_factors,
+            "ima-window": ima_window,
+        }
+        given = next((name for name, value in plain.items() if value), None)
+        if random and given:
             raise ValueError(
-                f"--momentum is {momentum:g}; where clients or batches are drawn their steps must be plain: momentum "
-                "at the server is --method fedavgm"
+                f"--{given} is {plain[given]}; where clients or batches are drawn all take the same plain steps"
+                + (": momentum at the server is --method fedavgm" if given == "momentum" else "")
             )
+        counts = _numbers("client-steps", client_steps, int)
+        factors = _numbers("step-factors", step_factors, float)
+        window = None if ima_window is None else MovingWindow(ima_window)
         problem = chosen_problem(options, "digits")
         setup, chosen = options.setup(seed=options.seed), method_options(option)
     matrices = {"infinite width": gram.infinite_estimate(problem.x)}
@@ -68,7 +89,17 @@ def rate(
                     problem, setup, own, method, chosen, participation=participation, batch_size=batch_size
                 )
             else:
-                regimes[name] = kernel_regime(problem, setup, own, method, chosen, momentum)
+                regimes[name] = kernel_regime(
+                    problem,
+                    setup,
+                    own,
+                    method,
+                    chosen,
+                    momentum,
+                    client_steps=counts,
+                    step_factors=factors,
+                    ima=window,
+                )
         columns = {name: _column(regimes[name], h, eps) for name, h in matrices.items()}
     first = regimes["infinite width"]
     if first.stable:
@@ -76,9 +107,11 @@ def rate(
         typer.echo(f"stable: a round contracts {what} by the factor {first.rate:.9g}")
     else:
         typer.echo("NOT STABLE: some residuals never vanish")
-    steps = ("local_steps", "eta_local", "eta_global") if method == "fl-ntk" else ("local_steps", "eta_local")
+    steps = (*(() if client_steps else ("local_steps",)), "eta_local")
+    steps += ("eta_global",) if method == "fl-ntk" else ()
     named = "".join(f", {name} = {value}" for name, value in chosen.items())
     named += f", clients' momentum = {momentum:g}" if momentum else ""
+    named += "".join(f", {name.replace('-', '_')} = {plain[name]}" for name in list(plain)[1:] if plain[name])
     named += f", participation = {participation:g}, batch_size = {batch_size or 'all'}" if random else ""
     typer.echo(f"  setting: {method}{named}, {setting(problem, setup, *steps)}\n")
     rows = [
@@ -88,6 +121,15 @@ def rate(
     widths = [max(len(row[i]) for row in rows) + 3 for i in range(len(rows[0]))]
     for row in rows:
         typer.echo("  " + "".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _numbers(name: str, typed: str | None, kind: type) -> list | None:
+    if typed is None:
+        return None
+    try:
+        return [kind(part) for part in typed.split(",")]
+    except ValueError:
+        raise ValueError(f"--{name} is {typed!r}; it must be numbers, such as 1,5,20") from None
 
 
 def _column(regime: "AnyRegime", h: "Estimate", eps: float) -> dict[str, str]:

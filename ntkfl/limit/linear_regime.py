@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,13 +29,14 @@ class LinearRegime(Regime):
     a linear map of it, `state_map`. Rounds are run one by one, in float64, at the cost of a product with H each.
 
     Args: those of `Regime`; and
-        method: its name. round: one round of it.
+        method: its name. round: one round of it. step_factors: of eta_local in each local step; (): 1 in all.
 
     Source: the note on further methods, A.
     """
 
     method: str
     round: LinearRound
+    step_factors: tuple[float, ...] = ()
 
     @cached_property
     def nu(self) -> Float[np.ndarray, " n"] | None:
@@ -107,7 +109,7 @@ class LinearRegime(Regime):
 
         The second is 2 / (max_c |H_cc| + pull): below it every local step of a client alone lowers its residual.
         """
-        local = self._local_limit(self.round.pull)
+        local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
         if self.nu is None or self.round.server_rate is None:
             return StepLimits(float("nan"), local)
         slowest, fastest = self.nu[0], self.nu[-1]
@@ -153,14 +155,12 @@ class LinearRegime(Regime):
                 f"the residual norm does not fall to {target:.6g}: {stays:.6g} of it stays, where the Gram matrix is "
                 "zero or its eigenvalue cannot be told from rounding"
             )
-        memory = self._empty(residual)
-        for t in range(1, at_most + 1):
+        for t, (left, _) in zip(range(at_most + 1), self._rounds(residual), strict=False):
             interruption.check()
-            residual, memory, _ = self._next(residual, memory)
-            if np.linalg.norm(residual) <= target:
+            if np.linalg.norm(left) <= target:
                 return t
         raise ValueError(
-            f"the residual norm does not fall to {target:.6g} within {at_most} rounds: {np.linalg.norm(residual):.6g} "
+            f"the residual norm does not fall to {target:.6g} within {at_most} rounds: {np.linalg.norm(left):.6g} "
             f"is left, and the rate in the long run is {self.rate:.9g} a round"
         )
 
@@ -184,15 +184,20 @@ class LinearRegime(Regime):
 
     def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """r(t) and c_t of these rounds."""
-        residual, memory, moved = initial, self._empty(initial), np.zeros_like(initial)
         found = np.empty((2, len(t), *initial.shape))
         with np.errstate(over="ignore", invalid="ignore"):  # said by who asked
-            for now in range(int(t.max(initial=-1)) + 1):
+            for now, (residual, moved) in zip(range(int(t.max(initial=-1)) + 1), self._rounds(initial), strict=False):
                 found[0, t == now], found[1, t == now] = residual, moved
                 interruption.check()
-                residual, memory, move = self._next(residual, memory)
-                moved = moved + move
         return found[0], found[1]
+
+    def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """r(t) and c_t for t = 0, 1, ..."""
+        residual, memory, moved = initial, self._empty(initial), np.zeros_like(initial)
+        while True:
+            yield residual, moved
+            residual, memory, move = self._next(residual, memory)
+            moved = moved + move
 
     def _next(self, residual: np.ndarray, memory: tuple[np.ndarray, ...]) -> tuple[np.ndarray, tuple, np.ndarray]:
         move, memory = self.round.step(residual, memory)

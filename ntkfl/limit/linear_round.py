@@ -8,7 +8,7 @@ blocks of H, and a function u(H_D) is given by its values at their eigenvalues q
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,8 @@ class Blocks:
     Args:
         gram: H, (n, n). clients: the decomposed blocks H_cc. eta_local: step on the sum of the client's losses.
         steps: K, full-batch local steps. cohort: clients that each round draws, without replacement; None: all.
+        client_steps: K_c of each client, (N,), where they differ; `steps` is then the largest.
+        factors: of eta_local in the first, second, ... local step, the last one for all that follow; (): all 1.
     """
 
     gram: Float[np.ndarray, "n n"]
@@ -36,6 +38,8 @@ class Blocks:
     eta_local: float
     steps: int
     cohort: int | None = None
+    client_steps: tuple[int, ...] = ()
+    factors: tuple[float, ...] = ()
 
     def weights(self, weighting: str) -> CohortWeights:
         """Moments of the clients' weights p_c in the server's mean: n_c / n for "size", 1 / N for "uniform", if all
@@ -53,7 +57,34 @@ class Blocks:
 
     def response(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
         """f(q): a client's displacement after its steps is f(H_cc) r_c, where `pull` draws it back to its start."""
-        return geometric_sum(self.clients.values + pull, self.eta_local, self.steps)
+        return self._response(self.clients.values + pull)
+
+    def lengths(self, pull: float = 0.0) -> Float[np.ndarray, " n"]:
+        """How far a constant unit gradient moves each sample's client in its steps: f where q is 0."""
+        return self._response(np.full(len(self.gram), pull))
+
+    def local_steps(self) -> Iterator[Float[np.ndarray, " n"]]:
+        """The size of each local step, for each sample's client; 0 when that has finished."""
+        counts = self._counts
+        for k in range(self.steps):
+            factor = self.factors[min(k, len(self.factors) - 1)] if self.factors else 1.0
+            yield np.where(k < counts, factor * self.eta_local, 0.0)
+
+    @property
+    def _counts(self) -> np.ndarray:
+        """The number of local steps of each sample's client."""
+        counts = np.full(len(self.gram), self.steps)
+        for owned, steps in zip(self.clients.members, self.client_steps, strict=False):
+            counts[owned] = steps
+        return counts
+
+    def _response(self, q: np.ndarray) -> np.ndarray:
+        if not self.factors:
+            return geometric_sum(q, self.eta_local, self._counts)
+        found = np.zeros(len(self.gram))
+        for size in self.local_steps():
+            found = (1 - size * q) * found + size
+        return found
 
     def apply(self, values: Float[np.ndarray, " n"], vectors: Vectors) -> Vectors:
         """u(H_D) times vectors, for the values u(q)."""

@@ -1,4 +1,4 @@
-"""`ntkfl rate --participation --batch-size`: what it prints is what `ntkfl.random_rounds` says."""
+"""What `ntkfl rate` prints of random rounds, uneven steps and windows is what the regimes say in Python."""
 
 import re
 
@@ -6,7 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from ntkfl import Setup, data, random_rounds
+from ntkfl import Setup, data, kernel_regime, random_rounds
+from ntkfl.exact_dynamics import MovingWindow
 
 GIVEN = ("rate", "--data", "sphere", "--n", "6", "--seed", "3", "--method", "fedavgm", "--option", "momentum=0.5")
 
@@ -32,11 +33,26 @@ def test_it_reaches_the_root_mean_square_in_the_rounds_it_says():
     assert "participation = 0.5, batch_size = 2" in result.stdout
 
 
+def test_uneven_steps_and_a_window_are_heard():
+    result = run("--client-steps", "1,4", "--step-factors", "1,.5", "--ima-window", "3")
+    assert result.exit_code == 0 and "local_steps =" not in result.stdout
+    assert "client_steps = 1,4, step_factors = 1,.5, ima_window = 3" in result.stdout
+    local = {"client_steps": (1, 4), "step_factors": (1, 0.5), "ima": MovingWindow(3)}
+    regime = kernel_regime(data.sphere(6, seed=3), Setup(), None, "fedavgm", {"momentum": 0.5}, **local)
+    assert float(re.search(r"by the factor ([\d.]+)", result.stdout)[1]) == pytest.approx(regime.rate, rel=1e-8)
+
+
 def test_what_cannot_be_is_refused():
     for arguments, message in (
         (("--participation", "1.5"), "participation is 1.5; it must lie in (0, 1]"),
         (("--batch-size", "0"), "batch_size is 0; it must be a positive integer"),
         (("--momentum", "0.5", "--batch-size", "2"), "--momentum is 0.5; where clients or batches are drawn"),
+        (("--client-steps", "1,2,3,4", "--batch-size", "2"), "--client-steps is 1,2,3,4; where clients or batches"),
+        (("--ima-window", "2", "--participation", "0.5"), "--ima-window is 2; where clients or batches are drawn"),
+        (("--client-steps", "1,x"), "--client-steps is '1,x'; it must be numbers"),
+        (("--client-steps", "1,2,3"), "there must be a positive integer for each of 2 clients"),
+        (("--step-factors", "1,-1"), "each must be positive and finite"),
+        (("--ima-window", "0"), "the window is 0 models"),
         (("--method", "scaffold", "--participation", "0.5"), "scaffold has no option 'momentum'"),
     ):
         result = run(*arguments)

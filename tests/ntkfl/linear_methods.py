@@ -14,6 +14,7 @@ METHODS = (
     ("scaffold", {}),
     ("scaffold", {"option": "I", "server_rate": 0.8}),
     ("feddyn", {"alpha": 2.0}),
+    ("cyclic", {"server_rate": 0.8}),
     ("fedavgm", {"momentum": 0.6}),
     ("fedavgm", {"momentum": 0.6, "nesterov": True, "server_rate": 0.7}),
 )

@@ -75,13 +75,19 @@ def engine(problem, setup, method, momentum=0.0):
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=4),
     eta=st.floats(0.02, 0.6),
     steps=st.integers(1, 5),
+    uneven=st.booleans(),
+    factors=st.lists(st.floats(0.1, 1.5), max_size=4),
     repeated=st.booleans(),
     seed=st.integers(0, 2**16),
 )
-def test_the_closed_forms_are_the_derivative_of_the_engine_s_round(method, options, sizes, eta, steps, repeated, seed):
+def test_the_closed_forms_are_the_derivative_of_the_engine_s_round(
+    method, options, sizes, eta, steps, uneven, factors, repeated, seed
+):
     base = algorithm1_limit(ragged(sizes, seed=seed, repeated=repeated), Setup(eta_local=eta, local_steps=steps))
-    closed = of_method(base, method, options)
-    found = differentiated(build(method, HalfSquares("sum"), **options), base.blocks)
+    own = tuple(1 + (steps + client) % 4 for client in range(len(sizes))) if uneven else ()
+    closed = of_method(base, method, options, client_steps=own or None, step_factors=factors)
+    blocks = replace(base.blocks, steps=max(own, default=steps), client_steps=own, factors=tuple(factors))
+    found = differentiated(build(method, HalfSquares("sum"), **options), blocks)
     other = LinearRegime(base.problem, base.setup, base.gram, method=method, round=found)
     t = np.arange(25)
     expected = closed.residual(t)
@@ -148,11 +154,16 @@ def test_what_is_said_to_be_not_linear_is_not(name):
         ("fedgucci", {"alpha": "half", "anchors": 3}, 0.0, r"'server/sent/w' grows from \(1, 5, 1\) to \(2, 5, 1\)"),
         ("fedavg", {}, 1.0, r"momentum is 1; it must lie in \[0, 1\)"),
         ("fedadam", {}, 0.5, "fedadam has no exact linear limit"),
+        ("fedavg", {"steps": {"client_steps": (1, 2, 3)}}, 0.0, "each of 2 clients"),
+        ("fedavg", {"steps": {"client_steps": (1, 0)}}, 0.0, r"client_steps are \[1, 0\]; there must be a positive"),
+        ("fedavg", {"steps": {"client_steps": (1, 1.5)}}, 0.0, "there must be a positive integer for each"),
+        ("fedavg", {"steps": {"step_factors": (1.0, 0.0)}}, 0.0, "each must be positive and finite"),
     ],
 )
 def test_bad_requests_are_refused(method, options, momentum, message):
+    steps = options.pop("steps", {})
     with pytest.raises(ValueError, match=message):
-        kernel_regime(ragged((2, 3)), Setup(eta_local=0.1), None, method, options, momentum)
+        kernel_regime(ragged((2, 3)), Setup(eta_local=0.1), None, method, options, momentum, **steps)
 
 
 def test_several_outputs_and_the_memory_of_a_long_state():

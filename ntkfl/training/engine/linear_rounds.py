@@ -217,8 +217,8 @@ class _Run:
             FederatedData(x, torch.tensor(labels), owner, clients),
             self.method,
             Exponential(self.blocks.eta_local),
-            SGD(self.momentum),
-            work=LocalWork(batch_size=None, steps=self.blocks.steps),
+            SGD(self.momentum, factors=self.blocks.factors),
+            work=LocalWork(batch_size=None, steps=self.blocks.client_steps or self.blocks.steps),
             at_once=clients,
         )
 

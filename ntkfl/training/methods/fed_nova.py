@@ -47,6 +47,8 @@ class EffectiveSteps(ServerRule):
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """FedProx's map at server rate 1: all clients take K steps, so that a_c is the same for all and cancels."""
-    response = blocks.shares(method.weighting) * blocks.response(method.local.pull)
-    return averaging(blocks, response, pull=method.local.pull)
+    """FedProx's map at server rate 1 with (sum_c p_c a_c) p_c / a_c for p_c. Source: the note on further methods, A."""
+    pull = method.local.pull
+    shares, lengths = blocks.shares(method.weighting), blocks.lengths(pull)
+    mean = sum(shares[owned[0]] * lengths[owned[0]] for owned in blocks.clients.members)
+    return averaging(blocks, mean * shares / lengths * blocks.response(pull), pull=pull)

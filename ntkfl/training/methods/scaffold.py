@@ -82,32 +82,33 @@ def _mean_gradient(own: Params, broadcast: Tree, end: Finish) -> Params:
 def linear(method: Method, blocks: Blocks) -> LinearRound:
     """On (r, beta), the control of client c being c_c = -Phi_c^T beta_c, the mean gradient that its steps met.
 
-    With k = K eta_l, p = f_K(H_D) and G = (k - f_K(q))/q on the blocks, the sum of the responses of fewer steps: a step
-    meets the residual that the steps before and the drift e = H beta / N - H_D beta have left, so that
-    beta' = (p r - G e) / k, with option I beta' = r. The controls' own part of the moves adds up to 0 over the clients,
-    and the server moves by (g/N) (p r - G e).
+    With k_c the length of the client's steps, p = f(H_D) and G the response to a drift: a step meets the residual that
+    the steps before and the drift e = H beta / N - H_D beta have left, so that beta' = (p r - G e) / k, with option I
+    beta' = r. The controls' own part of the moves adds up to (mean_c k_c - k) beta over the clients, 0 where all take
+    the same steps, and the server moves by g/N times p r - G e and that.
 
     Source: the note on further methods, A.
     """
     assert isinstance(method.server, Average)
     server_rate, values = method.server.server_rate, blocks.clients.values
-    length, clients = blocks.steps * blocks.eta_local, len(blocks.clients.members)
-    response, later = blocks.response(), sum_of_responses(blocks)
+    members, length = blocks.clients.members, blocks.lengths()
+    clients, mean_length = len(members), np.mean([length[owned[0]] for owned in members])
+    response, later, uneven = blocks.response(), drift_response(blocks), (mean_length - length)[:, None]
     exact = method.local.needs_full_gradient
 
     def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
         (beta,) = memory
         drift = blocks.gram @ beta / clients - blocks.apply(values, beta)
         met = blocks.apply(response, residual) - blocks.apply(later, drift)
-        return server_rate / clients * met, (residual if exact else met / length,)
+        return server_rate / clients * (met + uneven * beta), (residual if exact else met / length[:, None],)
 
     return LinearRound(step, 1)
 
 
-def sum_of_responses(blocks: Blocks) -> np.ndarray:
-    """eta_l sum_{k<K} f_k(q), of the clients' eigenvalues q: what a constant drift has done to the gradients met."""
-    kept, total = np.zeros(len(blocks.gram)), np.zeros(len(blocks.gram))
-    for _ in range(blocks.steps):
-        total += blocks.eta_local * kept
-        kept = (1 - blocks.eta_local * blocks.clients.values) * kept + blocks.eta_local
-    return total
+def drift_response(blocks: Blocks) -> np.ndarray:
+    """Of the clients' eigenvalues q: what a constant drift has done to the gradients met, (n,)."""
+    walked, found = np.zeros(len(blocks.gram)), np.zeros(len(blocks.gram))
+    for size in blocks.local_steps():
+        found = (1 - size * blocks.clients.values) * found + size * walked
+        walked += size
+    return found

@@ -1,0 +1,124 @@
+"""IMA in the kernel regime: the mean of the last models of any linear method, sent out or only evaluated."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.linear_round import LinearRound, Memory, Vectors
+
+
+@dataclass(frozen=True)
+class MovingWindow:
+    """The mean of the last models, as in training; no more models than there are.
+
+    Args:
+        size: how many. start: rounds after which the mean takes the model's place.
+        fed_back: whether it is sent out and what the next round starts from; else it is evaluated only.
+
+    Raises:
+        ValueError: a size below 1, a start below 0.
+    """
+
+    size: int
+    start: int = 0
+    fed_back: bool = True
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"the window is {self.size} models; it must be a positive integer")
+        if self.start < 0:
+            raise ValueError(f"averaging starts after {self.start} rounds; it must be 0 or more")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WindowedRegime(LinearRegime):
+    """A linear method under a moving window. Spectrum, rate and limits are those of rounds with a full window.
+
+    Where the mean is evaluated only, they are the method's own.
+
+    Args: those of `LinearRegime`, `round` being with a full window; and
+        inner: the method's own round. window: of the models that it computes.
+
+    Source: IMA, eq. 5; the note on further methods, A.
+    """
+
+    inner: LinearRound
+    window: MovingWindow
+
+    @classmethod
+    def of(cls, regime: LinearRegime, window: MovingWindow) -> WindowedRegime:
+        """A regime's method under the window."""
+        own = regime.round
+        full = with_full_window(own, window.size, regime.problem.n) if window.fed_back else own
+        fields = {name: getattr(regime, name) for name in ("problem", "setup", "gram", "own_gram", "step_factors")}
+        found = cls(**fields, method=f"{regime.method}+ima", round=full, inner=own, window=window)
+        vars(found)["_clients"] = regime._clients  # where `cached_property` looks first
+        return found
+
+    def _rounds(self, initial: Float[np.ndarray, "n C"]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        plain = replace(self, round=self.inner)  # whose memory is the method's own
+        model, memory, t = (initial, np.zeros_like(initial)), plain._empty(initial), 0
+        models: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=self.window.size)
+        reported = model
+        while True:
+            yield reported
+            residual, memory, move = plain._next(model[0], memory)
+            t += 1
+            model = residual, model[1] + move
+            models.append(model)
+            if t < self.window.start:
+                reported = model
+            else:
+                reported = np.mean([r for r, _ in models], axis=0), np.mean([c for _, c in models], axis=0)
+            if self.window.fed_back:
+                model = reported
+
+
+def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
+    """A round from, and to, the mean of the last `size` models, of which so many are there.
+
+    What is remembered is the method's own memory and u_j, the last models but one each less their mean. Where the
+    method remembers nothing and has the factor l = 1 - nu, z^Q = (l/Q) (1 + z + ... + z^(Q-1)). On the unit circle that
+    has a real l at l = 1 and l = -Q only, so that it is stable for -Q < l < 1.
+
+    Args:
+        own: the method's round. size: Q. n: samples.
+
+    Source: the note on further methods, A; the limit -Q is derived here.
+    """
+    if size == 1:
+        return own
+    each = n if own.length is None else own.length
+    kept, length = own.memory * each, own.memory * each + (size - 1) * n
+
+    def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
+        (packed,) = memory
+        move, inner = own.step(residual, tuple(np.split(packed[:kept], own.memory)) if own.memory else ())
+        others = packed[kept:].reshape(size - 1, n, -1)  # newest first
+        shift = (move + others.sum(axis=0)) / size
+        behind = np.concatenate([move[None], others[:-1]]) - shift
+        return shift, (np.concatenate([*inner, behind.reshape((size - 1) * n, -1)]),)
+
+    def roots(nu: np.ndarray) -> np.ndarray:
+        companion = np.zeros((len(nu), size, size))
+        companion[:, 0, :] = ((1 - nu) / size)[:, None]
+        companion[:, np.arange(1, size), np.arange(size - 1)] = 1
+        return np.linalg.eigvals(companion)
+
+    plain = own.memory == 0 and own.response is not None
+    return replace(
+        own,
+        step=step,
+        memory=1,
+        length=length,
+        response=own.response if plain else None,
+        roots=roots if plain else None,
+        limit=1.0 + size,
+        server=None,
+    )
