@@ -57,7 +57,7 @@ class Fastest:
 
     Args:
         eps: of the first residual. tuned: one for each method and number of local steps that has a stable step.
-        condition: the least condition number that any client-local response can give H, 1 / nu_min(H_D^-1 H).
+        condition: the least condition number that any client-local response can give H, `least_condition`.
         floor: rounds to eps by the best momentum at that condition, worst case; None where H is singular.
         budget: rounds of `Tuned.left`.
     """
@@ -99,9 +99,9 @@ def fastest(
 
     All train on full batches of all clients, on sums of squares, at infinite width from outputs 0. Steps are chosen for
     the smallest rate. Server steps of fedavg, fedprox and fedavgm are the best ones in closed form for the extreme
-    eigenvalues of H P; those of scaffold, and alpha of feddyn, mu of fedprox, are found by a search over one number,
-    which promises no global optimum. Where H is singular its eigenvalues above rounding count, and scaffold and feddyn,
-    whose rates cannot be told from 1 there, are left out.
+    eigenvalues of H P; those of scaffold and cyclic, and alpha of feddyn, mu of fedprox, are found by a search over one
+    number, which promises no global optimum. Where H is singular its eigenvalues above rounding count, and scaffold,
+    feddyn and cyclic, whose rates cannot be told from 1 there, are left out.
 
     Args:
         problem: data. gram: H, (n, n); default that of infinite width. local_steps: the K to try.
@@ -112,8 +112,8 @@ def fastest(
     Raises:
         ValueError: eps outside (0, 1), a budget or a K below 1; as `kernel_regime`.
 
-    Source: the note on further methods, A: the tuned optima, and the lower bound, whose proof is that the signs of the
-    clients' parts of a vector can be chosen so that they share one norm.
+    Source: the note on further methods, A: the tuned optima, and the lower bound. That is for clients who train at the
+    same time; cyclic training is not bound by it.
     """
     if not 0 < eps < 1:
         raise ValueError(f"eps is {eps:g}; it must lie between 0 and 1")
@@ -140,14 +140,21 @@ def fastest(
 
 
 def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
-    """1 / nu_min(H_D^-1 H): below it no symmetric positive P, block-diagonal over the clients, brings kappa(H P).
+    """Below it no symmetric positive P, block-diagonal over the clients, brings kappa(H P).
 
-    inf where H is singular, up to rounding.
+    (M - nu) / ((M - 1) nu), nu the least eigenvalue of H_D^-1 H and M the number of clients, rounded up to an even one;
+    attained for two clients. inf where H is singular, up to rounding.
+
+    Args:
+        problem: data. gram: H, (n, n).
+
+    Source: the note on further methods, A, sharpened: statement fl-ntk/block-conditioning.
     """
     if len(_above_rounding(np.linalg.eigvalsh(gram))) < problem.n:
         return float("inf")
     blocks = np.where(problem.owner[:, None] == problem.owner, gram, 0)
-    return 1 / float(eigh(gram, blocks, eigvals_only=True)[0])
+    least, even = float(eigh(gram, blocks, eigvals_only=True)[0]), problem.n_clients + problem.n_clients % 2
+    return (even - least) / ((even - 1) * least)
 
 
 def _above_rounding(eigenvalues: np.ndarray) -> np.ndarray:
@@ -232,11 +239,12 @@ def _nesterov(at: _Try) -> Iterator[Found]:
         yield at.regime("fedavgm", **chosen), chosen
 
 
-def _scaffold(at: _Try) -> Iterator[Found]:
+def _searched(at: _Try, method: str) -> Iterator[Found]:
+    """With the server rate that a search finds."""
     if at.singular:
         return
-    chosen = {"server_rate": _least(lambda g: at.regime("scaffold", server_rate=g).rate, 1.0)}
-    yield at.regime("scaffold", **chosen), chosen
+    chosen = {"server_rate": _least(lambda g: at.regime(method, server_rate=g).rate, 1.0)}
+    yield at.regime(method, **chosen), chosen
 
 
 def _feddyn(at: _Try) -> Iterator[Found]:
@@ -250,8 +258,9 @@ METHODS: dict[str, Callable[[_Try], Iterator[Found]]] = {
     "fedavg, server rate 1": _plain,
     "fedavg": lambda at: _averaged(at, "fedavg"),
     "fedprox": _fedprox,
-    "scaffold": _scaffold,
+    "scaffold": lambda at: _searched(at, "scaffold"),
     "feddyn": _feddyn,
+    "cyclic": lambda at: _searched(at, "cyclic"),
     "fedavgm": _momentum,
     "fedavgm, nesterov": _nesterov,
 }

@@ -38,7 +38,8 @@ def test_each_row_is_what_its_regime_says(found):
 
 @quietly
 @pytest.mark.parametrize(
-    ("label", "name"), [("fedavg", "server_rate"), ("scaffold", "server_rate"), ("feddyn", "alpha")]
+    ("label", "name"),
+    [("fedavg", "server_rate"), ("scaffold", "server_rate"), ("cyclic", "server_rate"), ("feddyn", "alpha")],
 )
 def test_no_step_of_a_grid_is_faster(found, label, name):
     for one in found.tuned:
@@ -90,11 +91,11 @@ def test_for_two_clients_the_bound_is_that_of_their_smallest_angle():
     nu = np.sort(np.linalg.eigvals(np.linalg.solve(np.where(problem.owner[:, None] == problem.owner, h, 0), h)).real)
     cosine = 1 - nu[0]  # of the smallest principal angle between the clients' tangent spaces
     assert nu[-1] == pytest.approx(1 + cosine, rel=1e-9)
-    assert least_condition(problem, h) == pytest.approx(1 / (1 - cosine), rel=1e-9)
+    assert least_condition(problem, h) == pytest.approx((1 + cosine) / (1 - cosine), rel=1e-9)
 
 
 def test_the_floor_is_below_every_method(found):
-    assert all(one.rounds > found.floor for one in found.tuned)
+    assert all(one.rounds > found.floor for one in found.tuned if one.method != "cyclic")
     assert found.best[0].rounds == min(one.rounds for one in found.tuned)
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["floor"] == found.floor
 
@@ -119,7 +120,7 @@ def test_a_sample_twice_leaves_out_what_has_no_rate_and_counts_what_can_fall():
     same, other = with_first_again(problem.y[0]), with_first_again(-problem.y[0])
     for found in (same, other):
         assert found.floor is None and found.condition == np.inf and found.to_dict()["condition"] is None
-        assert {one.label for one in found.tuned} == set(METHODS) - {"scaffold", "feddyn"}
+        assert {one.label for one in found.tuned} == set(METHODS) - {"scaffold", "feddyn", "cyclic"}
         assert all(one.rate < 1 for one in found.tuned)
     assert all(one.rounds is not None for one in same.tuned)
     assert all(one.rounds is None and one.vectors is None for one in other.tuned)
