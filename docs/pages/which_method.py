@@ -32,7 +32,9 @@
 #   a method.
 #
 # On these clients more local steps help little from $K = 5$ on. What helps is momentum at the server, and it costs no
-# communication.
+# communication. `cyclic` lets the clients train in turn, each on the model that the one before has left: it needs few
+# rounds, but in each of them four clients wait for one another, and the floor, which is for clients who train at once,
+# does not bind it.
 #
 # ## Clients with unlike data
 #
@@ -57,12 +59,12 @@ for panel, partition in zip(panels, ("iid", "dirichlet:0.1"), strict=True):
 panels[0].set_ylabel("rounds to a millionth of the residual")
 ticks = [20, 50, 100, 200, 500, 1000, 2000, 5000]
 panels[0].set_yticks(ticks, ticks)
-panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+legend = panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
 # %% [markdown]
 # Unlike clients cost FedAvg a factor of three, whatever its steps. Methods that remember (momentum, SCAFFOLD, FedDyn)
-# lose little, and SCAFFOLD with many local steps becomes the fastest. Its line is not smooth, since `eta_local` is one
-# of three values.
+# lose little, and of those whose clients train at once SCAFFOLD with many local steps becomes the fastest. Its line is
+# not smooth, since `eta_local` is one of three values.
 #
 # ## One method, at steps of yours
 #
@@ -96,7 +98,9 @@ for method, options in (("fedavg", {}), ("scaffold", {"server_rate": 2.0}), ("fe
 # %% [markdown]
 # ## What this does not say
 #
-# - It is about squared loss, full-batch local steps and all clients in every round.
+# - It is about squared loss, full-batch local steps and all clients in every round. `ntkfl rate` has the exact mean
+#   square where clients or batches are drawn (`--participation`, `--batch-size`), and clients who take steps of
+#   different numbers (`--client-steps`); `ntkfl.convex_regime` has other convex losses.
 # - It is exact at infinite width. A finite network of width $m$ is off by about $m^{-1/2}$, more in late rounds.
 # - It is about the training residual. The fastest method is not the one that generalises best.
 #

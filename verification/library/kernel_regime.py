@@ -12,6 +12,7 @@ from ntkfl.limit.infinite_width import StepLimits
 from verification.library.mutant import LibraryMutant, changed, times
 
 REGIME = "ntkfl.limit.infinite_width:KernelRegime"
+EVERY = "ntkfl.limit.regime:Regime"
 
 
 def _one_step_more(right: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,9 +50,9 @@ MUTANTS = (
     LibraryMutant("1% too large", f"{REGIME}.nu", times(1.01), ("fl-ntk/X.2",)),
     LibraryMutant("in reverse order", f"{REGIME}.spectrum", changed(lambda values: values[::-1]), ("fl-ntk/X.2",)),
     LibraryMutant("0.1% too slow", f"{REGIME}.rate", times(1.001), ("fl-ntk/X.3b",)),
-    LibraryMutant("of the round after", f"{REGIME}.outputs", _a_round_late, ("fl-ntk/X.1",)),
+    LibraryMutant("of the round after", f"{EVERY}.outputs", _a_round_late, ("fl-ntk/X.1",)),
     LibraryMutant(
-        "training points in place of the new ones", f"{REGIME}.predict", _at_the_training_points, ("fl-ntk/X.8",)
+        "training points in place of the new ones", f"{EVERY}.predict", _at_the_training_points, ("fl-ntk/X.8",)
     ),
     LibraryMutant("1% too long", f"{REGIME}.movement", times(1.01), ("fl-ntk/X.8",)),
     LibraryMutant("at a server's step of 1", f"{REGIME}.rounds_to", _at_a_step_of_1, ("fl-ntk/X.6",)),
