@@ -60,15 +60,16 @@ def run(
     Of what differs, the first round and tensor are named. Exit status: 0 all that was not left out is equal, 1
     something differs or failed, 2 bad input, 130 stopped by Ctrl-C (the methods until then were reported).
     """
-    from ntkfl.conformance import conformance
+    from ntkfl.conformance import conformance, methods
     from ntkfl.conformance.page import as_json, as_markdown, method_lines, summary
 
     def show(verdict: "MethodVerdict") -> None:
-        for line in method_lines(verdict, 10):
+        for line in method_lines(verdict, width):
             typer.echo(line)
 
     with ExitStack() as stack:
         with bad_input():
+            width = max(map(len, methods(method)))
             write_json, write_markdown = stack.enter_context(reserved(json_file, markdown, inputs=(str(adapter),)))
         with if_stopped(lambda: "no file is written"), bad_input(ValueError):
             found = conformance(adapter, method, python, limit, show)

@@ -85,7 +85,7 @@ def method_lines(one: MethodVerdict, width: int = 0) -> Iterator[str]:
 def summary(found: Conformance) -> str:
     """One line: how many methods are what."""
     counts = [(outcome, sum(one.outcome is outcome for one in found.methods)) for outcome in Outcome]
-    said = ", ".join(f"{count} {outcome.value}" for outcome, count in counts if count)
+    said = ", ".join(f"{count} {_word(outcome, count)}" for outcome, count in counts if count)
     count = len(found.methods)
     return f"{count} method{'s' if count > 1 else ''}: {said}"
 
@@ -162,9 +162,13 @@ def _where(case: CaseVerdict) -> str:
 def _counted(one: MethodVerdict) -> str:
     counts = one.counts()
     shown = [(outcome, count) for outcome, count in counts.items() if count]
-    said = ", ".join(f"{count} {outcome.value}" for outcome, count in shown)
+    said = ", ".join(f"{count} {_word(outcome, count)}" for outcome, count in shown)
     precisions = sorted({case.precision for case in one.cases if case.precision} - {"float64"})
     return said + (f" ({', '.join(precisions)})" if precisions else "")
+
+
+def _word(outcome: Outcome, count: int) -> str:
+    return "differ" if outcome is Outcome.DIFFERS and count > 1 else outcome.value
 
 
 def _case(content: Mapping[str, Any]) -> CaseVerdict:

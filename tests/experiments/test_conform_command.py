@@ -34,7 +34,7 @@ def faulty(tmp_path):
 def test_the_plain_loop_is_equal_and_the_files_say_so(tmp_path):
     found = invoke("run", PLAIN, "--method", "fedavg", "--json", tmp_path / "c.json", "--markdown", tmp_path / "c.md")
     assert found.exit_code == 0 and found.output.splitlines() == [
-        "fedavg      equal     12 equal",
+        "fedavg  equal     12 equal",
         "",
         "1 method: 1 equal",
     ]
@@ -58,11 +58,11 @@ def test_a_variant_a_failure_and_what_is_left_out_are_said(faulty, tmp_path):
     found = invoke("run", faulty, *words)
     assert found.exit_code == 1
     lines = found.output.splitlines()
-    assert lines[0] == "fedavg      differs   7 equal, 4 differs, 1 failed"
+    assert lines[0] == "fedavg    differs   7 equal, 4 differ, 1 failed"
     assert lines[1].split() == "no-server-rate: the server's rate is not used".split()
     assert lines[2].strip().startswith("first: fedavg/server-rate-quadratics, round 1, w, off by ")
     assert lines[3].strip() == "fedavg/logistic: ValueError: no | labels"
-    assert lines[4] == "scaffold    left out  13 left out" and lines[-1] == "2 methods: 1 differs, 1 left out"
+    assert lines[4] == "scaffold  left out  13 left out" and lines[-1] == "2 methods: 1 differs, 1 left out"
     kept = json.loads((tmp_path / "c.json").read_text())
     (explained,) = kept["methods"][0]["explained"]
     assert explained[0]["name"] == "no-server-rate" and kept["conforms"] is False
