@@ -17,7 +17,8 @@ from ntkfl.limit.linear_round import LinearRound
 from ntkfl.limit.regime import Regime, checked_rounds
 from ntkfl.memory import require
 
-DENSE = 300  # rows of a state map whose radius is that of all its eigenvalues; beyond, only the largest are looked for
+DENSE = 2000  # rows of a state map whose radius is that of all its eigenvalues; beyond, only the largest are looked for
+RESTARTS, BASIS = 100, 80  # of that search, and vectors that it keeps; where eigenvalues crowd it does not converge
 MOST_ROUNDS = 1_000_000  # that are counted one by one
 
 
@@ -91,7 +92,10 @@ class LinearRegime(Regime):
 
         start = np.random.default_rng(0).standard_normal(size)
         try:
-            found = eigs(LinearOperator((size, size), product), k=2, which="LM", v0=start, return_eigenvectors=False)
+            operator = LinearOperator((size, size), product)
+            found = eigs(
+                operator, k=2, ncv=BASIS, which="LM", v0=start, maxiter=RESTARTS, tol=1e-12, return_eigenvectors=False
+            )
         except ArpackError:  # no convergence: where many eigenvalues are nearly as large
             found = self.spectrum
         return float(np.abs(found).max())
