@@ -125,6 +125,7 @@ def of_method(
     """
     from ntkfl.training.engine.linear_rounds import linear_round  # torch, which Algorithm 1 does not need
     from ntkfl.training.methods import module_of
+    from ntkfl.training.methods import options as options_of
     from ntkfl.training.optimizers import SGD
 
     setup, name = regime.setup, module_of(method).NAME
@@ -139,7 +140,20 @@ def of_method(
     blocks = replace(regime.blocks, steps=setup.local_steps, cohort=cohort, client_steps=steps, factors=factors)
     found = linear_round(method, blocks, momentum, options)
     shared = (regime.problem, setup, regime.gram, regime.own_gram)
-    other = LinearRegime(*shared, method=name, round=found, step_factors=factors)
+
+    def at_server_rate(rate: float) -> LinearRegime:
+        changed = {**options, "server_rate": rate}
+        same = {"client_steps": client_steps, "step_factors": step_factors}
+        return of_method(regime, method, changed, momentum, cohort, **same)  # type: ignore[arg-type]
+
+    has_rate = found.server_rate is None and "server_rate" in options_of(method)
+    other = LinearRegime(
+        *shared,
+        method=name,
+        round=found,
+        step_factors=factors,
+        at_server_rate=at_server_rate if has_rate else None,
+    )
     vars(other)["_clients"] = regime.blocks.clients  # where `cached_property` looks first
     return other
 

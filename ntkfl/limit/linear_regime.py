@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +18,7 @@ from ntkfl.limit.regime import Regime, checked_rounds
 from ntkfl.memory import require
 
 DENSE = 2000  # rows of a state map whose radius is that of all its eigenvalues; beyond, only the largest are looked for
+SEARCHED, CLOSE = 800, 1e-9  # rows of a state map whose largest server rate is searched for, and how closely
 RESTARTS, BASIS = 100, 80  # of that search, and vectors that it keeps; where eigenvalues crowd it does not converge
 MOST_ROUNDS = 1_000_000  # that are counted one by one
 
@@ -31,6 +32,7 @@ class LinearRegime(Regime):
 
     Args: those of `Regime`; and
         method: its name. round: one round of it. step_factors: of eta_local in each local step; (): 1 in all.
+        at_server_rate: the same at another server rate, where no formula has its limit and the method has one.
 
     Source: the note on further methods, A.
     """
@@ -38,6 +40,7 @@ class LinearRegime(Regime):
     method: str
     round: LinearRound
     step_factors: tuple[float, ...] = ()
+    at_server_rate: Callable[[float], LinearRegime] | None = None
 
     @cached_property
     def nu(self) -> Float[np.ndarray, " n"] | None:
@@ -102,23 +105,47 @@ class LinearRegime(Regime):
 
     @property
     def stable(self) -> bool:
-        """Whether every residual goes to 0: the spectral radius is below 1."""
+        """Whether every residual goes to 0: the spectral radius is below 1, and not by rounding where H is singular."""
+        if self.unreachable.shape[1]:
+            return False
         if self.nu is not None:
             return bool(self.nu[0] > 0 and self.nu[-1] < self.round.limit)
         return self.rate < 1
 
     @property
     def step_limits(self) -> StepLimits:
-        """The largest stable server rate; the eta_local at which clients contract; NaN where no formula gives one.
+        """The largest stable server rate; the eta_local at which clients contract; NaN where there is none to be found.
 
-        The second is 2 / (max_c |H_cc| + pull): below it every local step of a client alone lowers its residual.
+        Where no formula gives the first, it is a rate below which the rounds are stable and above which they are not,
+        searched for where the state has at most 800 rows. The second is 2 / (max_c |H_cc| + pull): below it every local
+        step of a client alone lowers its residual.
         """
         local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
         if self.nu is None or self.round.server_rate is None:
-            return StepLimits(float("nan"), local)
+            return StepLimits(self._searched_limit, local)
         slowest, fastest = self.nu[0], self.nu[-1]
         rate = self.round.server_rate * self.round.limit / fastest if slowest > 0 else 0.0
         return StepLimits(float(rate), local)
+
+    @cached_property
+    def _searched_limit(self) -> float:
+        """0 where no rate down to 2^-40 is stable, inf where all up to 2^40 are."""
+        if self.at_server_rate is None or self._size > SEARCHED:
+            return float("nan")
+        low, high = 1.0, 1.0
+        while low > 2.0**-40 and not self.at_server_rate(low).stable:
+            low, high = low / 2, low
+        if low <= 2.0**-40:
+            return 0.0
+        while high == low or self.at_server_rate(high).stable:
+            low, high = high, 2 * high
+            if high > 2.0**40:
+                return float("inf")
+        while high - low > CLOSE * low:
+            interruption.check()
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.at_server_rate(middle).stable else (low, middle)
+        return low
 
     @cached_property
     def step_warning(self) -> str | None:

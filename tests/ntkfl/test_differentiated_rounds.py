@@ -107,7 +107,29 @@ def test_without_a_formula_the_engine_trains_a_linearised_network_so(method, opt
     found = regime.outputs(np.arange(13), weights.outputs(problem.x))
     assert np.abs(found - outputs).max() <= 1e-10 * np.abs(outputs).max()
     limits = regime.step_limits
-    assert np.isnan(limits.eta_global) and np.isnan(limits.eta_local)
+    assert np.isnan(limits.eta_local)
+    with_a_rate = method in ("scaffold", "fedavgm", "fl-ntk")
+    assert np.isnan(limits.eta_global) != with_a_rate
+    if with_a_rate:
+        at = [
+            kernel_regime(problem, setup, h, method, {**options, "server_rate": share * limits.eta_global}, momentum)
+            for share in (0.9999, 1.0001)
+        ]
+        assert [np.abs(np.linalg.eigvals(one.state_map)).max() < 1 for one in at] == [True, False]
+
+
+@quietly
+@pytest.mark.parametrize("method", ["scaffold", "cyclic"])
+def test_the_server_rate_that_is_searched_for_is_where_stability_ends(method):
+    problem, setup = ragged((3, 1, 4), seed=1), Setup(eta_local=0.2, local_steps=3)
+    limit = kernel_regime(problem, setup, None, method).step_limits.eta_global
+    radii = []
+    for share in (0.9999, 1.0001):
+        at = kernel_regime(problem, setup, None, method, {"server_rate": share * limit})
+        radii.append(np.abs(np.linalg.eigvals(at.state_map)).max())
+    assert radii[0] < 1 < radii[1]
+    again = ragged((3, 1, 4), seed=1, repeated=True)
+    assert kernel_regime(again, setup, None, method).step_limits.eta_global == 0  # no rate lowers what H does not see
 
 
 def test_momentum_of_the_clients_is_heard():
