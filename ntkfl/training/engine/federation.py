@@ -165,10 +165,14 @@ class Federation:
         return RoundResult(after, clients, np.array(steps), np.array(drift), together)
 
     def _turns(self, clients: list[int]) -> list[list[int]]:
-        """Who trains at the same time; in turn, a client without samples is passed over."""
-        if not self.method.in_turn:
-            return [clients]
-        return [[client] for client in clients if len(self._members[client])] or [clients]
+        """Who trains at the same time.
+
+        Raises:
+            ValueError: nobody has a sample.
+        """
+        if not any(len(self._members[client]) for client in clients):
+            raise ValueError("no client of the cohort has a sample; a round needs one")
+        return [[client] for client in clients] if self.method.in_turn else [clients]
 
     def together(self, params: Params) -> int:
         """How many clients with such parameters are trained together."""
@@ -193,9 +197,8 @@ class Federation:
 
     def _shares(self, clients: list[int]) -> dict[Weighting, np.ndarray]:
         sizes = np.array([len(self._members[c]) for c in clients], float)
-        if not sizes.sum():
-            raise ValueError("no client of the cohort has a sample; a round needs one")
-        return {"size": sizes / sizes.sum(), "uniform": np.full(len(clients), 1 / len(clients))}
+        total = sizes.sum() or 1.0  # a client without samples, alone in its turn, has not moved
+        return {"size": sizes / total, "uniform": np.full(len(clients), 1 / len(clients))}
 
     def _kept(self, state: State, group: list[int], broadcast: Tree) -> Tree:
         """What these clients kept, and the first state of those that take part for the first time; rows as in group."""
