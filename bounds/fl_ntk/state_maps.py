@@ -29,7 +29,7 @@ first, second = sp.MatrixSymbol("E_1", 2 * n, n), sp.MatrixSymbol("E_2", 2 * n, 
 start = sp.MatrixSymbol("r_0", n, 1)
 
 
-def _state_map(now: Any, kept: Any, remembers: Any, remembered: Any) -> sp.MatrixExpr:
+def state_map(now: Any, kept: Any, remembers: Any, remembered: Any) -> sp.MatrixExpr:
     """The map [[now, kept], [remembers, remembered]] of (r, memory)."""
     return (
         first * now * first.T + first * kept * second.T + second * remembers * first.T + second * remembered * second.T
@@ -45,12 +45,12 @@ DRAWN = D + mu * IDENTITY
 OF_DYN = DRAWN**-1 * (IDENTITY - (IDENTITY - eta_local * DRAWN) ** K)
 
 NOTHING = sp.ZeroMatrix(n, n)
-HEAVY_BALL = _state_map((1 + beta) * IDENTITY - SERVER, -beta * IDENTITY, IDENTITY, NOTHING)
-NESTEROV = _state_map((1 + beta) * MAP, -beta * MAP, IDENTITY, NOTHING)
-SCAFFOLD = _state_map(
+HEAVY_BALL = state_map((1 + beta) * IDENTITY - SERVER, -beta * IDENTITY, IDENTITY, NOTHING)
+NESTEROV = state_map((1 + beta) * MAP, -beta * MAP, IDENTITY, NOTHING)
+SCAFFOLD = state_map(
     IDENTITY - eta_global / N * H * RESPONSE, -eta_global * LENGTH / N * H * CONTROL, RESPONSE / LENGTH, CONTROL
 )
-FEDDYN = _state_map(
+FEDDYN = state_map(
     IDENTITY - 2 / N * H * OF_DYN, H / (N * mu) - 2 / N * H * OF_DYN, -mu * OF_DYN, IDENTITY - mu * OF_DYN
 )
 TWICE, ONCE = (first + second) * start, first * start  # the starts (r_0, r_0) and (r_0, 0)

@@ -21,29 +21,45 @@ Options = tuple[tuple[str, Any], ...]
 
 
 def engine_residuals(
-    case: FederatedRun, method: str, options: Mapping[str, Any], momentum: float | None = None
+    case: FederatedRun,
+    method: str,
+    options: Mapping[str, Any],
+    momentum: float | None = None,
+    window: int | None = None,
 ) -> Estimate:
     """y(t) - y, t = 0..T, (n, T+1), under a method with its options on the sum of squares.
 
     Args:
         case: data, network and steps. method: its name. options: of the method.
         momentum: of the clients' steps, begun anew each round; None: plain steps.
+        window: models whose mean IMA sends out; None: the model itself.
     """
-    return _engine_residuals(case, method, tuple(options.items()), momentum)
+    return _engine_residuals(case, method, tuple(options.items()), momentum, window)
 
 
 @lru_cache(maxsize=16)
-def _engine_residuals(case: FederatedRun, method: str, options: Options, momentum: float | None) -> Estimate:
-    from ntkfl.training.engine_trajectory import engine_trajectory  # torch is slow to load
+def _engine_residuals(
+    case: FederatedRun, method: str, options: Options, momentum: float | None, window: int | None
+) -> Estimate:
+    from ntkfl.training.ima import averaged  # torch is slow to load
     from ntkfl.training.methods import build
     from ntkfl.training.objectives import HalfSquares
     from ntkfl.training.optimizers import SGD
+    from ntkfl.training.wide_training import wide_federation
 
-    how: dict[str, Any] = {"method": build(method, HalfSquares("sum"), **dict(options))}
-    how |= {} if momentum is None else {"optimizer": SGD(momentum=momentum)}
+    rule = build(method, HalfSquares("sum"), **dict(options))
+    how = {"method": rule if window is None else averaged(rule, window, 0), "optimizer": SGD(momentum or 0.0)}
+
+    def residuals(weights: Weights) -> np.ndarray:
+        run = wide_federation(case.problem, case.setup, weights, linearised=True, **how)
+        state, found = run.start(), []
+        for _ in range(case.setup.rounds + 1):
+            found.append(run.model.outputs(state.model, run.data.x).numpy() - case.problem.y)
+            state = run.round(state).state
+        return np.stack(found, axis=1)
+
     orders = (case.weights, Weights(case.weights.hidden[::-1], case.weights.signs[::-1]))
-    runs = (engine_trajectory(case.problem, case.setup, w, linearised=True, movements=False, **how) for w in orders)
-    value, other = ((run.outputs - case.problem.y).T for run in runs)
+    value, other = map(residuals, orders)
     rounding = ROUNDINGS * np.finfo(float).eps * float(np.abs(value).max())
     error = ORDER_SAFETY * float(np.abs(value - other).max()) + rounding
     return Estimate(value, np.full(value.shape, error), "two summation orders")
