@@ -48,10 +48,12 @@ def _engine_residuals(
     from ntkfl.training.wide_training import wide_federation
 
     rule = build(method, HalfSquares("sum"), **dict(options))
-    how = {"method": rule if window is None else averaged(rule, window, 0), "optimizer": SGD(momentum or 0.0)}
+    trained = rule if window is None else averaged(rule, window, 0)
 
     def residuals(weights: Weights) -> np.ndarray:
-        run = wide_federation(case.problem, case.setup, weights, linearised=True, **how)
+        run = wide_federation(
+            case.problem, case.setup, weights, linearised=True, method=trained, optimizer=SGD(momentum or 0.0)
+        )
         state, found = run.start(), []
         for _ in range(case.setup.rounds + 1):
             found.append(run.model.outputs(state.model, run.data.x).numpy() - case.problem.y)
