@@ -30,7 +30,11 @@ start = sp.MatrixSymbol("r_0", n, 1)
 
 
 def state_map(now: Any, kept: Any, remembers: Any, remembered: Any) -> sp.MatrixExpr:
-    """The map [[now, kept], [remembers, remembered]] of (r, memory)."""
+    """The map [[now, kept], [remembers, remembered]] of (r, memory).
+
+    Args:
+        now, kept: to r, from r and from the memory. remembers, remembered: to the memory, from the same.
+    """
     return (
         first * now * first.T + first * kept * second.T + second * remembers * first.T + second * remembered * second.T
     )
