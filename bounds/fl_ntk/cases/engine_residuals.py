@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +26,8 @@ def engine_residuals(
     options: Mapping[str, Any],
     momentum: float | None = None,
     window: int | None = None,
+    client_steps: tuple[int, ...] = (),
+    factors: tuple[float, ...] = (),
 ) -> Estimate:
     """y(t) - y, t = 0..T, (n, T+1), under a method with its options on the sum of squares.
 
@@ -33,14 +35,22 @@ def engine_residuals(
         case: data, network and steps. method: its name. options: of the method.
         momentum: of the clients' steps, begun anew each round; None: plain steps.
         window: models whose mean IMA sends out; None: the model itself.
+        client_steps: local steps of each client; (): those of the case. factors: of the size of each local step; (): 1.
     """
-    return _engine_residuals(case, method, tuple(options.items()), momentum, window)
+    return _engine_residuals(case, method, tuple(options.items()), momentum or 0.0, window, client_steps, factors)
 
 
 @lru_cache(maxsize=16)
 def _engine_residuals(
-    case: FederatedRun, method: str, options: Options, momentum: float | None, window: int | None
+    case: FederatedRun,
+    method: str,
+    options: Options,
+    momentum: float,
+    window: int | None,
+    client_steps: tuple[int, ...],
+    factors: tuple[float, ...],
 ) -> Estimate:
+    from ntkfl.training.engine.local_plan import LocalWork
     from ntkfl.training.ima import averaged  # torch is slow to load
     from ntkfl.training.methods import build
     from ntkfl.training.objectives import HalfSquares
@@ -51,9 +61,9 @@ def _engine_residuals(
     trained = rule if window is None else averaged(rule, window, 0)
 
     def residuals(weights: Weights) -> np.ndarray:
-        run = wide_federation(
-            case.problem, case.setup, weights, linearised=True, method=trained, optimizer=SGD(momentum or 0.0)
-        )
+        optimizer, steps = SGD(momentum, factors=factors), client_steps or case.setup.local_steps
+        run = wide_federation(case.problem, case.setup, weights, linearised=True, method=trained, optimizer=optimizer)
+        run = replace(run, work=LocalWork(batch_size=None, steps=steps))
         state, found = run.start(), []
         for _ in range(case.setup.rounds + 1):
             found.append(run.model.outputs(state.model, run.data.x).numpy() - case.problem.y)
