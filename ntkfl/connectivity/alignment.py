@@ -101,7 +101,7 @@ def align_group(
         before = [order.copy() for order in orders]
         for k, rows in enumerate(given):
             moved = [other[order] for other, order in zip(given, orders, strict=True)]
-            orders[k] = _better(_mean_of_others(k, moved), rows, orders[k])
+            orders[k] = _better(mean_of_others(k, moved), rows, orders[k])
         if all(np.array_equal(*pair) for pair in zip(before, orders, strict=True)):
             break
     moved = [rows[order] for rows, order in zip(given, orders, strict=True)]
@@ -109,8 +109,8 @@ def align_group(
         Alignment(
             orders[k],
             permuted(network, orders[k]),
-            squared_distance(_mean_of_others(k, given), given[k]),
-            squared_distance(_mean_of_others(k, moved), moved[k]),
+            squared_distance(mean_of_others(k, given), given[k]),
+            squared_distance(mean_of_others(k, moved), moved[k]),
         )
         for k, network in enumerate(networks)
     ]
@@ -192,7 +192,8 @@ def squared_distance(target: Estimate, rows: Estimate) -> Estimate:
     return Estimate(value, 1.0001 * wide + (change.size + 8) * (EPS * value + TINY), "rounding bound")
 
 
-def _mean_of_others(k: int, rows: Sequence[Estimate]) -> Estimate:
+def mean_of_others(k: int, rows: Sequence[Estimate]) -> Estimate:
+    """The mean of all arrays but the k-th."""
     others = [each for j, each in enumerate(rows) if j != k]
     value, size = (sum(part) / len(others) for part in ([e.value for e in others], [np.abs(e.value) for e in others]))
     error = sum(each.error for each in others) / len(others) + len(rows) * EPS * size

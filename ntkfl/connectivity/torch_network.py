@@ -64,7 +64,8 @@ class TorchNetwork:
 
     def outputs(self, x: Tensor | np.ndarray) -> Float[np.ndarray, ...]:
         """The module's outputs, samples first, float64; an array of inputs takes the type of the first weight."""
-        return self.evaluated(self.state, self.inputs(x)).double().cpu().numpy()
+        with torch.no_grad():
+            return self.evaluated(self.state, self.inputs(x)).double().cpu().numpy()
 
     def inputs(self, x: Tensor | np.ndarray) -> Tensor:
         """The inputs as the module gets them."""
@@ -75,10 +76,9 @@ class TorchNetwork:
         training = {part: part.training for part in self.module.modules()}
         self.module.eval()
         try:
-            with torch.no_grad():
-                found: Tensor = torch.func.functional_call(
-                    self.module, {**self.state, **weights}, (inputs,), tie_weights=False
-                )
+            found: Tensor = torch.func.functional_call(
+                self.module, {**self.state, **weights}, (inputs,), tie_weights=False
+            )
         finally:
             for part, was in training.items():
                 part.training = was

@@ -21,11 +21,17 @@ Orders = list[Int[np.ndarray, " units"]]
 
 
 class Pair(NamedTuple):
-    """Numbers of the first network, and those of the second in their place, with the factors of their axes."""
+    """Numbers of the first network, and those of the second in their place, with the factors of their axes.
+
+    Args:
+        target, given: the two networks' numbers. factors: of the axes.
+        error: of the target's entries.
+    """
 
     target: Float[np.ndarray, ...]
     given: Float[np.ndarray, ...]
     factors: tuple[Factor, ...]
+    error: Float[np.ndarray, ...] | float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,16 +119,23 @@ def _numbers(value: Tensor) -> Float[np.ndarray, ...]:
 
 def _viewed(pair: Pair) -> Pair:
     shape = [factor.size for factor in pair.factors]
-    return Pair(pair.target.reshape(shape), pair.given.reshape(shape), pair.factors)
+    error = np.broadcast_to(pair.error, pair.target.shape)
+    return Pair(pair.target.reshape(shape), pair.given.reshape(shape), pair.factors, error.reshape(shape))
 
 
-def _moved(pair: Pair, orders: Orders, but: int | None = None) -> Float[np.ndarray, ...]:
-    """The second network's numbers, all axes but one along the groups in their orders."""
-    value = pair.given
-    for place, factor in enumerate(pair.factors):
+def along(
+    values: Float[np.ndarray, ...], factors: Sequence[Factor], orders: Orders, but: int | None = None
+) -> Float[np.ndarray, ...]:
+    """The numbers with all their axes along the groups in these orders.
+
+    Args:
+        values, factors: the numbers, and the factors of their axes. orders: of every group.
+        but: an axis that stays as it is.
+    """
+    for place, factor in enumerate(factors):
         if factor.group is not None and place != but:
-            value = value.take(orders[factor.group], axis=place)
-    return value
+            values = values.take(orders[factor.group], axis=place)
+    return values
 
 
 def _gains(pairs: Sequence[Pair], orders: Orders, group: int) -> Float[np.ndarray, "units units"]:
@@ -134,12 +147,20 @@ def _gains(pairs: Sequence[Pair], orders: Orders, group: int) -> Float[np.ndarra
     for pair in pairs:
         for place, factor in enumerate(pair.factors):
             if factor.group == group:
-                rows = (np.moveaxis(part / largest, place, 0) for part in (pair.target, _moved(pair, orders, place)))
+                rows = (
+                    np.moveaxis(part / largest, place, 0)
+                    for part in (pair.target, along(pair.given, pair.factors, orders, place))
+                )
                 one, other = (part.reshape(factor.size, -1) for part in rows)
                 found += one @ other.T
     return found
 
 
-def _cost(pairs: Sequence[Pair], orders: Orders) -> Estimate:
-    costs = [squared_distance(Estimate.exact(pair.target), Estimate.exact(_moved(pair, orders))) for pair in pairs]
+def distance(pairs: Sequence[Pair]) -> Estimate:
+    """The squared distance of all pairs, as they are."""
+    costs = [squared_distance(Estimate(pair.target, pair.error), Estimate.exact(pair.given)) for pair in pairs]
     return sum(costs[1:], costs[0])
+
+
+def _cost(pairs: Sequence[Pair], orders: Orders) -> Estimate:
+    return distance([pair._replace(given=along(pair.given, pair.factors, orders)) for pair in pairs])

@@ -239,7 +239,7 @@ def _embedded(call: Call) -> list[Axis]:
 
 
 ENTRYWISE = (
-    *("lift_fresh", "detach", "alias", "_to_copy", "copy_", "zero_", "fill_"),
+    *("lift_fresh", "_to_copy", "copy_", "zero_", "fill_"),
     *("_prelu_kernel", "hardswish", "hardswish_", "hardtanh_"),
 )
 POOLS = {

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from ntkfl.connectivity.alignment import By
 from ntkfl.connectivity.network import check_shapes
 from ntkfl.connectivity.torch_network import TorchNetwork
-from ntkfl.connectivity.units.matching import Pair, match, permuted, weight_pairs
-from ntkfl.connectivity.units.walk import Read, Units, units_of
+from ntkfl.connectivity.units.matching import Matching, Pair, match, permuted
+from ntkfl.connectivity.units.numbers import unit_numbers
+from ntkfl.connectivity.units.walk import Units
 from ntkfl.estimate import Estimate
-from ntkfl.nearest_name import did_you_mean
-
-By = Literal["weights", "activations"]
-RULES = ("weights", "activations")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +28,8 @@ class TorchAlignment:
         permutations: by the first weight that a group of units has; unit r of `aligned` is unit permutation[r] of the
             network that was given.
         aligned: the moved network; the same function.
-        cost_before, cost_after: the squared distance, as given and as moved, of the weights, or of what layers read (in
-            the arithmetic of the module, whose rounding the error leaves out).
+        cost_before, cost_after: the squared distance, as given and as moved, of the weights, or of the activations or
+            parts of the outputs (in the arithmetic of the module, whose rounding the error leaves out).
         sweeps: how often all groups had their turn, the last time without a change.
         held: weights whose units stay in their places, and why.
     """
@@ -58,44 +56,36 @@ def align_torch(
     Args:
         first, second: of one architecture.
         x: inputs. For weights only their shape counts, and one sample is enough.
-        by: what is compared: weights (running averages too), or activations, the numbers that each layer reads, over
-            the root of the samples.
+        by: what is compared, as in `unit_numbers`: weights, activations, or the units' parts of the outputs.
         starts: how often the turns are taken, in other orders of the layers; the nearest that is found counts. With
             several hidden layers and `by` weights one start ends in a minimum that another one may better by a percent.
 
     Raises:
-        ValueError: networks of different shapes, an unknown rule, no sample, no start, a module that cannot be
-            followed or that has no unit to permute, with the weights and the reason.
-    Source: Ainsworth et al. (2023), Git Re-Basin, sections 3.1 and 3.2.
+        ValueError: networks of different shapes, no start, or as `unit_numbers`.
+        TooLittleMemory: as `unit_numbers`.
+    Source: Ainsworth et al. (2023), Git Re-Basin, sections 3.1 and 3.2; for outputs, the parts in place of activations.
     """
     check_shapes([first, second])
-    if by not in RULES:
-        raise ValueError(f"units are compared by {' or '.join(RULES)}, not by {by!r};{did_you_mean(by, RULES)}")
-    if not len(x):
-        raise ValueError("x has no sample; at least one is needed")
-    (units, read), (_, other) = (_units(network, x) for network in (first, second))
-    if not units.names:
-        why = "; ".join(f"{name}: {reason}" for name, reason in units.held.items())
-        raise ValueError("the network has no units that could be permuted" + (f" ({why})" if why else ""))
-    pairs = weight_pairs(units, first.state, second.state) if by == "weights" else _read_pairs(read, other, len(x))
+    (units, numbers), (_, other) = (unit_numbers(network, x, by) for network in (first, second))
+    pairs = [Pair(one.values, two.values, one.factors) for one, two in zip(numbers, other, strict=True)]
     found = match(pairs, units.sizes, starts)
-    aligned = TorchNetwork(second.module, permuted(second.state, units, found.orders))
-    _check(second, aligned, x)
+    return moved(second, units, found, x)
+
+
+def moved(network: TorchNetwork, units: Units, found: Matching, x: Tensor | np.ndarray) -> TorchAlignment:
+    """The network with its units in the orders that were found.
+
+    Args:
+        network, units: a network and its units. found: an order of each of their groups.
+        x: inputs, at which its function is seen to stay.
+
+    Raises:
+        ValueError: it does not stay.
+    """
+    aligned = TorchNetwork(network.module, permuted(network.state, units, found.orders))
+    _check(network, aligned, x)
     orders = dict(zip(units.names, found.orders, strict=True))
     return TorchAlignment(orders, aligned, found.cost_before, found.cost_after, found.sweeps, units.held)
-
-
-def _units(network: TorchNetwork, x: Any) -> tuple[Units, list[Read]]:
-    weights = {name: value for name, value in network.state.items() if value.is_floating_point()}
-    return units_of(network.evaluated, weights, network.inputs(x), network.tied())
-
-
-def _read_pairs(first: list[Read], second: list[Read], n: int) -> list[Pair]:
-    pairs = []
-    for one, other in zip(first, second, strict=True):
-        target, given = (each.values.double().cpu().numpy() / np.sqrt(n) for each in (one, other))
-        pairs.append(Pair(target, given, one.factors))
-    return [pair for pair in pairs if any(factor.group is not None for factor in pair.factors)]
 
 
 def _check(given: TorchNetwork, aligned: TorchNetwork, x: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import GradientEdge
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -25,10 +26,11 @@ class Factor(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What a layer reads: the values and the factors of all their axes, in order."""
+    """What a layer reads: the values, the factors of all their axes, in order, and where their gradient is found."""
 
     values: Tensor
     factors: tuple[Factor, ...]
+    edge: GradientEdge | None = None
 
 
 @dataclass(frozen=True)
@@ -102,12 +104,13 @@ def units_of(
             {name: _factors(axes, numbers) for name, axes in weighed.items()},
             held,
         ),
-        [Read(value, _factors(map(resolved, axes), numbers)) for value, axes in walk.reads],
+        [Read(value, _factors(map(resolved, axes), numbers), edge) for value, axes, edge in walk.reads],
     )
 
 
 OUTPUT, INPUT = "it is the network's output", "it is the network's input"
 CONSTANTS = ("empty_like", "zeros_like", "ones_like", "full_like")  # of whose arguments only the shape counts
+COPIES = ("detach", "alias", "clone")  # of any tensor, also of one whose axes are not known
 CONSTANT = "it meets a constant, whose entries have places"
 
 
@@ -117,7 +120,7 @@ class _Walk(TorchDispatchMode):
     def __init__(self, weights: Mapping[str, Tensor], x: Any) -> None:
         super().__init__()
         self.followed: Any = WeakTensorKeyDictionary()
-        self.reads: list[tuple[Tensor, list[Axis]]] = []
+        self.reads: list[tuple[Tensor, list[Axis], GradientEdge | None]] = []
         for name, value in weights.items():
             self.followed[value] = Followed([axis(size) for size in value.shape], False, name)
         if isinstance(x, Tensor):
@@ -144,6 +147,9 @@ class _Walk(TorchDispatchMode):
         seeded, name = torch.Tag.nondeterministic_seeded in func.tags, func.overloadpacket.__name__
         if not seeded and (not known or name.startswith("new_") or name in CONSTANTS):
             return result
+        if name in COPIES:
+            self.followed[result] = known[0]
+            return result
         rule = RULES.get(name) or (pointwise if torch.Tag.pointwise in func.tags else None)
         if rule is None or seeded or func._overloadname == "dtype" or not found:
             why = ", which draws random numbers" if seeded else ""
@@ -163,7 +169,9 @@ class _Walk(TorchDispatchMode):
         """Keep the operand that depends on the inputs, where the other does not."""
         moving = [each for each in operands if each in self.followed and self.followed[each].of_input]
         if len(moving) == 1:
-            self.reads.append((moving[0].detach().clone(), self.axes_of(moving[0])))
+            (read,) = moving
+            edge = None if read.grad_fn is None else GradientEdge(read.grad_fn, read.output_nr)
+            self.reads.append((read.detach().clone(), self.axes_of(read), edge))
 
 
 def _arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,9 @@ planes: plane_through plane_losses plane_grid
 quadratic_clients: heterogeneity
 torch_network: TorchNetwork
 units.torch_alignment: align_torch
+units.torch_groups: align_torch_group
+units.numbers: unit_numbers
+units.parts: units_and_parts
 units.walk: units_of Units
 units.matching: match permuted
 """

@@ -1,5 +1,6 @@
 """Modules of any depth aligned: the function stays, no group's order is better, copies are put back."""
 
+from functools import partial
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -10,14 +11,15 @@ from hypothesis import strategies as st
 from test_units import NETWORKS, X, weights_of
 from torch import nn
 
-from ntkfl.connectivity.alignment import align
+from ntkfl.connectivity.alignment import RULES, align
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.torch_network import TorchNetwork
 from ntkfl.connectivity.units.matching import permuted
-from ntkfl.connectivity.units.torch_alignment import RULES, align_torch
+from ntkfl.connectivity.units.torch_alignment import align_torch
 from ntkfl.connectivity.units.walk import units_of
 
 seeds, rules = st.integers(0, 10**6), st.sampled_from(RULES)
+COUPLED_NOWHERE = ("batch norm", "depthwise", "layer norm of images")  # what a layer reads has one group of units
 
 
 def mlp(*sizes, bias=True):
@@ -62,23 +64,34 @@ def test_the_function_of_any_module_stays_and_the_cost_never_rises(seed, by, nam
             assert abs(cost.value - far) <= cost.error + 1e-13 * far
 
 
+def layer_numbers(by, network):
+    """What each linear map reads, or that times the Jacobian of all that comes after it, over the root of n."""
+    linear = [(network.state[f"{k}.weight"], network.state.get(f"{k}.bias")) for k in range(0, len(network.module), 2)]
+
+    def rest(z, at):
+        for weight, bias in linear[at:]:
+            z = nn.functional.linear(torch.relu(z), weight, bias)
+        return z
+
+    values, z = [], torch.tensor(inputs())
+    for at, (weight, bias) in enumerate(linear):
+        a = torch.relu(z) if at else z
+        if by == "outputs" and at:
+            slopes = torch.stack([torch.func.jacrev(lambda row, at=at: rest(row, at))(row) for row in z])
+            values.append((slopes * a[:, None]).ravel())
+        elif by == "activations":
+            values.append(a.ravel())
+        z = nn.functional.linear(a, weight, bias)
+    return torch.cat(values).numpy() / np.sqrt(len(z))
+
+
 @given(seeds, st.sampled_from(RULES), st.booleans())
 @settings(max_examples=25)
 def test_no_other_order_of_one_group_is_nearer(seed, by, bias):
     first, second = networks(mlp(3, 4, 3, 2, bias=bias), seed)
     found = align_torch(first, second, inputs(), by)
 
-    def read(network):
-        values, x = [], torch.tensor(inputs())
-        for part in network.module:
-            if isinstance(part, nn.Linear):
-                values.append(x.numpy() / np.sqrt(len(x)))
-            name = next((n for n, p in network.module.named_modules() if p is part), "")
-            state = {k.removeprefix(f"{name}."): v for k, v in network.state.items() if k.startswith(f"{name}.")}
-            x = torch.func.functional_call(part, state, (x,)).detach()
-        return np.concatenate([value.ravel() for value in values])
-
-    numbers = read if by == "activations" else TorchNetwork.vector
+    numbers = TorchNetwork.vector if by == "weights" else partial(layer_numbers, by)
     units, _ = units_of(second.evaluated, second.state, torch.tensor(inputs()))
     cost = np.sum((numbers(first) - numbers(found.aligned)) ** 2)
     assert abs(cost - found.cost_after.value) <= found.cost_after.error + 1e-12 * cost
@@ -95,7 +108,7 @@ def test_no_other_order_of_one_group_is_nearer(seed, by, bias):
 def test_with_one_hidden_layer_it_is_the_alignment_of_two_layer_networks(seed, units, by):
     first, second = networks(mlp(3, units, 2, bias=False), seed)
     plain = [TwoLayer(net.state["0.weight"].numpy(), net.state["2.weight"].numpy()) for net in (first, second)]
-    expected = align(*plain, by, inputs() if by == "activations" else None)
+    expected = align(*plain, by, None if by == "weights" else inputs())
     if units == 1:
         with pytest.raises(ValueError, match="no units that could be permuted"):
             align_torch(first, second, inputs(), by)
@@ -106,16 +119,16 @@ def test_with_one_hidden_layer_it_is_the_alignment_of_two_layer_networks(seed, u
     np.testing.assert_array_equal(found.aligned.state["2.weight"], expected.aligned.readout)
 
 
-@given(seeds, st.sampled_from(["batch norm", "depthwise", "layer norm of images"]))
-@settings(max_examples=20)
-def test_activations_put_a_permuted_copy_back(seed, name):
+@given(seeds, st.sampled_from(["activations", "outputs"]), st.sampled_from(COUPLED_NOWHERE))
+@settings(max_examples=30)
+def test_a_permuted_copy_is_put_back(seed, by, name):
     module = NETWORKS[name]()
     (first,) = networks(module, seed, 1)
     weights = {key: value for key, value in first.state.items() if value.is_floating_point()}
     units, _ = units_of(first.evaluated, weights, X)
     rng = np.random.default_rng(seed)
     copy = TorchNetwork(module, permuted(first.state, units, [rng.permutation(size) for size in units.sizes]))
-    found = align_torch(first, copy, X, "activations")
+    found = align_torch(first, copy, X, by)
     assert found.cost_after.value <= 1e-20 * (1 + found.cost_before.value)
     np.testing.assert_allclose(found.aligned.outputs(X), first.outputs(X), rtol=1e-9, atol=1e-9)
 
@@ -185,7 +198,9 @@ def test_what_cannot_be_aligned_is_refused():
     first, second = networks(mlp(3, 4, 2), 0)
     with pytest.raises(ValueError, match=r"network 1 has .*weights of shapes"):
         align_torch(first, networks(mlp(3, 5, 2), 0)[0], inputs())
-    with pytest.raises(ValueError, match=r"by weights or activations, not by 'weigths'; Did you mean 'weights'\?"):
+    with pytest.raises(
+        ValueError, match=r"by weights, activations, outputs, not by 'weigths'; Did you mean 'weights'\?"
+    ):
         align_torch(first, second, inputs(), "weigths")
     with pytest.raises(ValueError, match="x has no sample"):
         align_torch(first, second, inputs(n=0))

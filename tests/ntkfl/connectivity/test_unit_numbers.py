@@ -1,0 +1,153 @@
+"""What units are compared by: parts of the outputs sum to them; rescaling and writing in place do not change them."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_torch_alignment import inputs, mlp, networks
+from test_units import NETWORKS, X, weights_of
+from torch import nn
+
+from ntkfl.connectivity.alignment import RULES, unit_rows
+from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.torch_network import TorchNetwork
+from ntkfl.connectivity.units.matching import permuted
+from ntkfl.connectivity.units.numbers import unit_numbers
+from ntkfl.connectivity.units.torch_alignment import align_torch
+from ntkfl.memory import TooLittleMemory
+
+seeds = st.integers(0, 10**6)
+
+
+@given(seeds, st.sampled_from(RULES), st.integers(2, 9))
+@settings(max_examples=30)
+def test_with_one_hidden_layer_they_are_the_rows_of_two_layer_networks(seed, by, units):
+    (net,) = networks(mlp(3, units, 2, bias=False), seed, 1)
+    x = inputs()
+    plain = TwoLayer(net.state["0.weight"].numpy(), net.state["2.weight"].numpy())
+    rows = unit_rows(plain, by, None if by == "weights" else x)
+    _, found = unit_numbers(net, x, by)
+    columns = []
+    for numbers in found:
+        ((place,),) = [[at for at, factor in enumerate(numbers.factors) if factor.group == 0]]
+        columns.append(np.moveaxis(numbers.values, place, 0).reshape(units, -1))
+    assert np.all(np.abs(np.concatenate(columns, 1) - rows.value) <= 2 * rows.error)
+
+
+@given(seeds, st.lists(st.integers(2, 6), min_size=1, max_size=3))
+@settings(max_examples=30)
+def test_in_relu_networks_each_layers_parts_sum_to_the_outputs(seed, widths):
+    (net,) = networks(mlp(3, *widths, 2, bias=False), seed, 1)
+    _, found = unit_numbers(net, inputs(), "outputs")
+    assert len(found) == len(widths)
+    outputs = net.outputs(inputs())
+    for numbers in found:
+        summed = numbers.values.sum(axis=-1).T * np.sqrt(len(outputs))
+        np.testing.assert_allclose(summed, outputs, rtol=1e-9, atol=1e-9 * np.abs(outputs).max())
+
+
+@given(seeds)
+@settings(max_examples=20)
+def test_rescaled_units_have_the_same_parts_and_are_aligned_alike(seed):
+    first, second = networks(mlp(3, 6, 5, 2), seed)
+    rng, state = np.random.default_rng(seed), dict(second.state)
+    for inner, outer in ((0, 2), (2, 4)):
+        scale = torch.tensor(10 ** rng.uniform(-2, 2, len(state[f"{inner}.weight"])))
+        state[f"{inner}.weight"] = state[f"{inner}.weight"] * scale[:, None]
+        state[f"{inner}.bias"] = state[f"{inner}.bias"] * scale
+        state[f"{outer}.weight"] = state[f"{outer}.weight"] / scale
+    rescaled = TorchNetwork(second.module, state)
+    for one, other in zip(*(unit_numbers(net, inputs(), "outputs")[1] for net in (second, rescaled)), strict=True):
+        np.testing.assert_allclose(other.values, one.values, rtol=1e-9, atol=1e-9 * np.abs(one.values).max())
+    plain, found = (align_torch(first, net, inputs(), "outputs") for net in (second, rescaled))
+    np.testing.assert_allclose(float(found.cost_after.value), float(plain.cost_after.value), rtol=1e-9)
+
+
+@given(seeds, st.sampled_from(RULES), st.sampled_from(list(NETWORKS)))
+@settings(max_examples=40)
+def test_permuting_units_permutes_their_numbers_alike(seed, by, name):
+    module = NETWORKS[name]()
+    net = TorchNetwork(module, {**module.state_dict(), **weights_of(module, seed)})
+    units, before = unit_numbers(net, X, by)
+    rng = np.random.default_rng(seed)
+    orders = [rng.permutation(size) for size in units.sizes]
+    _, after = unit_numbers(TorchNetwork(module, permuted(net.state, units, orders)), X, by)
+    for one, other in zip(before, after, strict=True):
+        values = one.values
+        for place, factor in enumerate(one.factors):
+            values = values if factor.group is None else values.take(orders[factor.group], axis=place)
+        np.testing.assert_allclose(other.values, values, rtol=1e-8, atol=1e-8 * np.abs(values).max())
+
+
+class InPlace(nn.Module):
+    """Writes over what it has read, over what a gradient needs, and reads one value twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.stream, self.head = nn.Linear(3, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        z = self.first(x).tanh()
+        z += self.stream(z) * z
+        return self.head(z) + self.head(z).relu_()
+
+
+def test_parts_are_of_what_was_read_before_it_was_written_over_and_each_value_counts_once():
+    (net,) = networks(InPlace(), 4, 1)
+    x = torch.tensor(inputs())
+    _, found = unit_numbers(net, x, "outputs")
+    part = {name: (net.state[f"{name}.weight"], net.state[f"{name}.bias"]) for name in ("first", "stream", "head")}
+
+    def head(z):
+        out = nn.functional.linear(z, *part["head"])
+        return out + out.relu()
+
+    def stream(z):
+        return head(z + nn.functional.linear(z, *part["stream"]) * z)
+
+    before = nn.functional.linear(x, *part["first"]).tanh()
+    after = before + nn.functional.linear(before, *part["stream"]) * before
+    assert len(found) == 2
+    for numbers, function, z in zip(found, (stream, head), (before, after), strict=True):
+        slopes = torch.stack([torch.func.jacrev(function)(row) for row in z])
+        expected = (slopes * z[:, None]).transpose(0, 1).numpy() / np.sqrt(len(x))
+        np.testing.assert_allclose(numbers.values, expected, rtol=1e-10, atol=1e-12)
+
+
+class Ungraded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = mlp(3, 4, 2)
+
+    def forward(self, x):
+        with torch.no_grad():
+            return self.inner(x)
+
+
+def test_outputs_without_a_gradient_and_parts_that_do_not_fit_are_refused(monkeypatch):
+    (net,) = networks(Ungraded(), 0, 1)
+    with pytest.raises(
+        ValueError, match="outputs have no gradient to what its layers read, which is needed to compare"
+    ):
+        unit_numbers(net, inputs(), "outputs")
+    assert unit_numbers(net, inputs(), "activations")[1]
+    (small,) = networks(mlp(3, 4, 2), 0, 1)
+    monkeypatch.setattr("ntkfl.memory.left_for", lambda needed: 1000.0)
+    with pytest.raises(TooLittleMemory, match=r"the parts of the outputs takes .* n up to \d+ or outputs up to \d+"):
+        unit_numbers(small, inputs(), "outputs")
+
+
+def test_units_that_are_no_relus_are_aligned_by_what_they_add_to_the_outputs():
+    module = nn.Sequential(nn.Linear(3, 4), nn.Sigmoid(), nn.Linear(4, 2, bias=False)).double()
+    first, second = networks(module, 2)
+    found = align_torch(first, second, inputs(), "outputs")
+
+    def rows(net):
+        z = torch.sigmoid(nn.functional.linear(torch.tensor(inputs()), net.state["0.weight"], net.state["0.bias"]))
+        return np.stack([np.outer(z[:, r], net.state["2.weight"][:, r]).ravel() for r in range(4)]) / np.sqrt(len(z))
+
+    costs = [np.sum((rows(first) - rows(second)[list(order)]) ** 2) for order in permutations(range(4))]
+    assert float(found.cost_after.value) == pytest.approx(min(costs), rel=1e-12)
