@@ -4,34 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from ntkfl import interruption
-from ntkfl.connectivity.alignment import squared_distance
-from ntkfl.connectivity.units.walk import Factor, Units
+from ntkfl.connectivity.units.pairs import Orders, Pair, along, distance, largest, unit_products, viewed
+from ntkfl.connectivity.units.relaxed import relaxed
+from ntkfl.connectivity.units.walk import Units
 from ntkfl.estimate import Estimate
-
-Orders = list[Int[np.ndarray, " units"]]
-
-
-class Pair(NamedTuple):
-    """Numbers of the first network, and those of the second in their place, with the factors of their axes.
-
-    Args:
-        target, given: the two networks' numbers. factors: of the axes.
-        error: of the target's entries.
-    """
-
-    target: Float[np.ndarray, ...]
-    given: Float[np.ndarray, ...]
-    factors: tuple[Factor, ...]
-    error: Float[np.ndarray, ...] | float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,42 +33,58 @@ def match(pairs: Sequence[Pair], sizes: Sequence[int], starts: int = 1) -> Match
 
     Each turn is an assignment problem: its optimum is taken if it lowers the distance beyond rounding, so that the
     distance falls in every change and there is an end; where a tensor has one group on two axes (a residual stream of
-    square maps), the distance is not linear in the assignment, and the turn may miss a better one. With one group that
-    no tensor has twice, the distance is the smallest there is; otherwise it is a minimum of the turns.
+    square maps), the distance is not linear in the assignment, and the turn may miss a better one. Where no tensor has
+    two groups, or one twice, the distance is the smallest there is, from any start; otherwise it is a minimum of the
+    turns.
 
     Args:
         pairs: what is compared. sizes: of the groups.
-        starts: how often it is done, the first time from the first group to the last, then in other orders of the
-            groups, always the same ones; the nearest that is found counts.
+        starts: from how many orders the turns begin: those given; then what `relaxed` makes of the mean of all orders;
+            then what it makes of the mean of the best so far and of drawn ones, always the same. The nearest that is
+            found counts, of several within rounding the first.
 
     Raises:
         ValueError: no start.
+        TooLittleMemory: as `relaxed`.
     Source: Ainsworth et al. (2023), Git Re-Basin, Algorithm 1, where the groups' order is drawn in every sweep.
     """
     if starts < 1:
         raise ValueError(f"starts is {starts}; at least 1 is needed")
-    pairs = [_viewed(pair) for pair in pairs]
-    found = [_descended(pairs, sizes, np.random.default_rng(start) if start else None) for start in range(starts)]
-    return min(found, key=lambda one: float(one.cost_after.value))
+    pairs = [viewed(pair) for pair in pairs]
+    before = distance(pairs)
+    best = _descended(pairs, [np.arange(size) for size in sizes], before)
+    coupled = any(sum(factor.group is not None for factor in pair.factors) > 1 for pair in pairs)
+    for start in range(1, starts if coupled else 1):
+        if best.cost_after.lo <= 0:
+            break
+        rng = np.random.default_rng(start)
+        drawn = [rng.permutation(size) for size in sizes]
+        orders = relaxed(pairs, sizes, [best.orders, drawn] if start > 1 else [])
+        found = _descended(pairs, orders, before)
+        best = found if found.cost_after.hi < best.cost_after.lo else best
+    return best
 
 
-def _descended(pairs: Sequence[Pair], sizes: Sequence[int], rng: np.random.Generator | None) -> Matching:
-    """One descent; the generator draws the groups' order of each sweep."""
-    orders = [np.arange(size) for size in sizes]
-    before = _cost(pairs, orders)
-    sweeps, changed = 0, True
-    while changed:
-        sweeps, changed = sweeps + 1, False
-        for group in range(len(sizes)) if rng is None else rng.permutation(len(sizes)).tolist():
-            interruption.check()
-            own = [pair for pair in pairs if any(factor.group == group for factor in pair.factors)]
-            if not own:
+def _descended(pairs: Sequence[Pair], orders: Orders, before: Estimate) -> Matching:
+    """The turns, from the first group to the last, beginning with these orders."""
+    having = [
+        [pair for pair in pairs if any(each.group == group for each in pair.factors)] for group in range(len(orders))
+    ]
+    sweeps, due = 0, {group for group, own in enumerate(having) if own}
+    while due or not sweeps:
+        sweeps += 1
+        for group, own in enumerate(having):
+            if group not in due:
                 continue
+            interruption.check()
+            due.discard(group)
             other = [*orders]
             other[group] = linear_sum_assignment(_gains(own, orders, group), maximize=True)[1]
-            if _cost(own, other).hi < _cost(own, orders).lo:
-                orders, changed = other, True
-    return Matching(orders, before, _cost(pairs, orders), sweeps)
+            if distance(own, other).hi < distance(own, orders).lo:
+                orders = other
+                due |= {each.group for pair in own for each in pair.factors if each.group not in (None, group)}
+                due |= {group} if any(sum(each.group == group for each in pair.factors) > 1 for pair in own) else set()
+    return Matching(orders, before, distance(pairs, orders), sweeps)
 
 
 def weight_pairs(units: Units, first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> list[Pair]:
@@ -117,50 +117,13 @@ def _numbers(value: Tensor) -> Float[np.ndarray, ...]:
     return value.detach().double().cpu().numpy()
 
 
-def _viewed(pair: Pair) -> Pair:
-    shape = [factor.size for factor in pair.factors]
-    error = np.broadcast_to(pair.error, pair.target.shape)
-    return Pair(pair.target.reshape(shape), pair.given.reshape(shape), pair.factors, error.reshape(shape))
-
-
-def along(
-    values: Float[np.ndarray, ...], factors: Sequence[Factor], orders: Orders, but: int | None = None
-) -> Float[np.ndarray, ...]:
-    """The numbers with all their axes along the groups in these orders.
-
-    Args:
-        values, factors: the numbers, and the factors of their axes. orders: of every group.
-        but: an axis that stays as it is.
-    """
-    for place, factor in enumerate(factors):
-        if factor.group is not None and place != but:
-            values = values.take(orders[factor.group], axis=place)
-    return values
-
-
 def _gains(pairs: Sequence[Pair], orders: Orders, group: int) -> Float[np.ndarray, "units units"]:
     """Inner products of each unit's numbers in the first network with each unit's in the second."""
-    largest = (
-        max(float(np.abs(part).max()) for pair in pairs for part in pair[:2]) or 1.0
-    )  # so that products are finite
+    scale = largest(pairs) or 1.0  # so that products are finite
     found = np.zeros((len(orders[group]),) * 2)
     for pair in pairs:
         for place, factor in enumerate(pair.factors):
             if factor.group == group:
-                rows = (
-                    np.moveaxis(part / largest, place, 0)
-                    for part in (pair.target, along(pair.given, pair.factors, orders, place))
-                )
-                one, other = (part.reshape(factor.size, -1) for part in rows)
-                found += one @ other.T
+                given = along(pair.given, pair.factors, orders, place)
+                found += unit_products(pair.target / scale, given / scale, place)
     return found
-
-
-def distance(pairs: Sequence[Pair]) -> Estimate:
-    """The squared distance of all pairs, as they are."""
-    costs = [squared_distance(Estimate(pair.target, pair.error), Estimate.exact(pair.given)) for pair in pairs]
-    return sum(costs[1:], costs[0])
-
-
-def _cost(pairs: Sequence[Pair], orders: Orders) -> Estimate:
-    return distance([pair._replace(given=along(pair.given, pair.factors, orders)) for pair in pairs])

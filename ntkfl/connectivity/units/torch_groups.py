@@ -11,9 +11,10 @@ from ntkfl import interruption
 from ntkfl.connectivity.alignment import ROUNDS, By, mean_of_others
 from ntkfl.connectivity.network import check_shapes
 from ntkfl.connectivity.torch_network import TorchNetwork
-from ntkfl.connectivity.units.matching import Matching, Pair, along, distance, match
+from ntkfl.connectivity.units.matching import Matching, match
 from ntkfl.connectivity.units.numbers import Numbers, unit_numbers
-from ntkfl.connectivity.units.torch_alignment import TorchAlignment, align_torch, moved
+from ntkfl.connectivity.units.pairs import Pair, along, distance
+from ntkfl.connectivity.units.torch_alignment import STARTS, TorchAlignment, align_torch, moved
 from ntkfl.estimate import Estimate
 
 
@@ -22,7 +23,7 @@ def align_torch_group(
     x: Tensor | np.ndarray,
     by: By = "weights",
     reference: int | None = None,
-    starts: int = 1,
+    starts: int = STARTS,
 ) -> list[TorchAlignment]:
     """Align all networks to one of them, or all to each other, as `align_group` does for two-layer networks.
 

@@ -30,6 +30,8 @@ units.numbers: unit_numbers
 units.parts: units_and_parts
 units.walk: units_of Units
 units.matching: match permuted
+units.relaxed: relaxed
+units.pairs: Pair distance
 """
 
 

@@ -133,13 +133,14 @@ def test_a_permuted_copy_is_put_back(seed, by, name):
     np.testing.assert_allclose(found.aligned.outputs(X), first.outputs(X), rtol=1e-9, atol=1e-9)
 
 
-@given(seeds, st.integers(2, 4))
-@settings(max_examples=10)
+@given(seeds, st.integers(2, 8))
+@settings(max_examples=15)
 def test_more_starts_are_never_worse_and_always_the_same(seed, starts):
     first, second = networks(mlp(3, 6, 5, 6, 2), seed)
-    costs = [float(align_torch(first, second, inputs(), starts=count).cost_after.value) for count in (1, starts)]
-    assert costs[1] <= costs[0]
-    assert float(align_torch(first, second, inputs(), starts=starts).cost_after.value) == costs[1]
+    one, some, again, more = (align_torch(first, second, inputs(), starts=k) for k in (1, starts, starts, starts + 1))
+    assert some.cost_after.lo <= one.cost_after.hi and more.cost_after.lo <= some.cost_after.hi
+    for name, order in some.permutations.items():
+        np.testing.assert_array_equal(order, again.permutations[name])
 
 
 def test_a_network_is_left_as_it_is_beside_itself_and_ties_are_always_broken_alike():
