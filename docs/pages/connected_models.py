@@ -292,14 +292,16 @@ for said, group in groups.items():
 # !ntkfl barrier a.npz b.npz --data digits --n 400 --loss cross-entropy --align weights
 
 # %% [markdown]
-# Torch modules are aligned layer by layer, in turns until nothing changes. Which weights move together is found by
-# following one evaluation, so that convolutions, norms and residual streams need no list; what cannot be followed is
-# refused, with the weights and the reason.
+# Torch modules are aligned layer by layer, in turns until nothing changes, from several starts of which the best
+# counts. Which weights move together is found by following one evaluation, so that convolutions, norms and residual
+# streams need no list; what cannot be followed is refused, with the weights and the reason. Units are compared by
+# their weights, their activations, or their parts of the outputs: the activation times the outputs' gradient to it.
 
 # %%
 from ntkfl.connectivity.units.torch_alignment import align_torch
+from ntkfl.connectivity.units.torch_groups import align_torch_group
 
-for by in ("weights", "activations"):
+for by in ("weights", "activations", "outputs"):
     found = align_torch(models[0], models[1], x, by)
     units = {name: len(order) for name, order in found.permutations.items()}
 
@@ -308,14 +310,20 @@ for by in ("weights", "activations"):
 
     print(f"by {by:<11} loss barrier {grid_barrier(on_the_aligned_segment).value:.4f}; moved: {units}")
 
+aligned = [each.aligned for each in align_torch_group(models, x)]
+print(f"all three by weights: group barrier {evaluated_group_barrier(loss, models):.4f}", end=" -> ")
+print(f"{evaluated_group_barrier(loss, aligned):.4f}")
+
 # %% [markdown]
 # Most of the barrier is gone, not all: with several layers the turns end in a minimum that need not be the best, and a
-# grid bounds a barrier from below only. Batch norm's running averages move with their channels, but the mean of two
+# grid bounds a barrier from below only. By outputs less of it is gone here: units that add the same to the outputs may
+# read their inputs otherwise. Rescaling units does not change that rule, as it does the others. Batch norm's running averages move with their channels, but the mean of two
 # networks has not the averages of its own activations: take them anew before you judge it.
 #
 # In short, where a group is not connected:
 #
-# * Models that are trained already: align them to one of them, or all to each other (`align_group`), and measure again.
+# * Models that are trained already: align them to one of them, or all to each other (`align_group`, `align_torch_group`), and
+#   measure again.
 # * Models that are yet to be trained: give them one start, or connect them to an anchor.
 # * Clients of a round begin at one network and stay near it. The nearest order of their units is the order they have,
 #   so that `ntkfl train fedavg-aligned`, which aligns them before they are averaged, is FedAvg until steps are very

@@ -1,15 +1,16 @@
 """Orders of all groups at once: the inner product of two networks raised over means of orders, then rounded.
 
 The turns of `matching` move one group while the others stay, and end in a minimum of that. Here orders are doubly
-stochastic matrices, all of which move together by the method of Frank and Wolfe.
+stochastic matrices, all of which move together by the method of Frank and Wolfe. Where no tensor has more than two axes
+of units the inner product is quadratic and each step the best; elsewhere its slope is taken to be linear on the way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.optimize import linear_sum_assignment
 
 from ntkfl import interruption
@@ -34,35 +35,49 @@ def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders]
     Source: Vogelstein et al. (2015), Fast Approximate Quadratic Programming for Graph Matching; for weights, Crisostomi
         et al. (2024), C2M3, section 3.
     """
-    require("the orders as matrices", lambda units: 40 * len(sizes) * units**2, units=max(sizes))
+    require("the orders as matrices", lambda units: 56 * len(sizes) * units**2, units=max(sizes))
     scale = largest(pairs) or 1.0  # so that products are finite
     pairs = [pair._replace(target=pair.target / scale, given=pair.given / scale) for pair in pairs]
     means = [np.full((size, size), 1 / size) for size in sizes]
     if begin:
         means = [np.mean([np.eye(len(order))[order] for order in each], axis=0) for each in zip(*begin, strict=True)]
-    degree = max(sum(factor.group is not None for factor in pair.factors) for pair in pairs)
+    bilinear = all(sum(factor.group is not None for factor in pair.factors) <= 2 for pair in pairs)
+    slopes = _slopes(pairs, means, _mixed)
     for _ in range(STEPS):
         interruption.check()
-        now, slopes = _gain_and_slopes(pairs, means)
         orders = [_best(slope) for slope in slopes]
+        there = _slopes(pairs, orders, along)
         best = [np.eye(len(order))[order] for order in orders]
-        rise = sum(float(np.sum(slope * (to - at))) for slope, to, at in zip(slopes, best, means, strict=True))
-        if rise <= GAP * abs(now):
+        rise, later = (_product(each, best) - _product(each, means) for each in (slopes, there))
+        if rise <= GAP * abs(_product(slopes, means)):
             break
-        there = sum(float(np.sum(pair.target * along(pair.given, pair.factors, orders))) for pair in pairs)
-        step = _step(pairs, (means, best), (now, there), rise, degree)
-        means = [(1 - step) * at + step * to for at, to in zip(means, best, strict=True)]
+        step = 1.0 if later >= 0 else rise / (rise - later)
+        means = _between(means, best, step)
+        slopes = _between(slopes, there, step) if bilinear else _slopes(pairs, means, _mixed)
     return [_best(mean) for mean in means]
 
 
-def _best(gains: Float[np.ndarray, "units units"]) -> np.ndarray:
+def _best(gains: Float[np.ndarray, "units units"]) -> Int[np.ndarray, " units"]:
     found: np.ndarray = linear_sum_assignment(gains, maximize=True)[1]
     return found
 
 
-def _mixed(
-    values: Float[np.ndarray, ...], factors: Sequence[Factor], means: Means, but: int | None = None
-) -> Float[np.ndarray, ...]:
+def _slopes(pairs: Sequence[Pair], at: Sequence[np.ndarray], applied: Callable[..., np.ndarray]) -> Means:
+    """The derivative of the inner product to each group's matrix.
+
+    Args:
+        pairs: what is compared. at: of each group a matrix, or an order.
+        applied: what applies them to all axes but one.
+    """
+    slopes = [np.zeros((len(each), len(each))) for each in at]
+    for pair in pairs:
+        for place, factor in enumerate(pair.factors):
+            if factor.group is not None:
+                slopes[factor.group] += unit_products(pair.target, applied(pair.given, pair.factors, at, place), place)
+    return slopes
+
+
+def _mixed(values: Float[np.ndarray, ...], factors: Sequence[Factor], means: Means, but: int) -> Float[np.ndarray, ...]:
     """The numbers with the mean of orders applied to all axes but one."""
     for place, factor in enumerate(factors):
         if factor.group is not None and place != but:
@@ -70,37 +85,9 @@ def _mixed(
     return values
 
 
-def _gain(pairs: Sequence[Pair], means: Means) -> float:
-    return sum(float(np.sum(pair.target * _mixed(pair.given, pair.factors, means))) for pair in pairs)
+def _product(slopes: Means, means: Means) -> float:
+    return sum(float(np.vdot(slope, mean)) for slope, mean in zip(slopes, means, strict=True))
 
 
-def _gain_and_slopes(pairs: Sequence[Pair], means: Means) -> tuple[float, Means]:
-    """The inner product, and its derivative to each group's matrix."""
-    gain, slopes = 0.0, [np.zeros_like(mean) for mean in means]
-    for pair in pairs:
-        moved = [(place, each.group) for place, each in enumerate(pair.factors) if each.group is not None]
-        for place, group in moved:
-            own = unit_products(pair.target, _mixed(pair.given, pair.factors, means, place), place)
-            slopes[group] += own
-            gain += float(np.sum(own * means[group])) / len(moved)
-    return gain, slopes
-
-
-def _step(
-    pairs: Sequence[Pair], ends: tuple[Means, Means], gains: tuple[float, float], rise: float, degree: int
-) -> float:
-    """Where on the way from one end to the other the inner product, a polynomial, is largest.
-
-    Args:
-        pairs: what is compared. ends: of the way. gains: there.
-        rise: the slope at the first. degree: of the polynomial, at most.
-    """
-    if degree < 2:
-        return 1.0
-    at = np.arange(1, degree) / (degree - 1)
-    ways = [[(1 - t) * one + t * other for one, other in zip(*ends, strict=True)] for t in at[:-1]]
-    bends = np.array([*(_gain(pairs, way) for way in ways), gains[1]]) - gains[0] - rise * at
-    curve = np.polynomial.Polynomial([0, rise, *np.linalg.solve(at[:, None] ** np.arange(2, degree + 1), bends)])
-    turns = np.asarray(curve.deriv().roots(), complex)
-    inside = turns.real[(abs(turns.imag) < 1e-9) & (turns.real > 0) & (turns.real < 1)].tolist()
-    return max([1.0, *inside], key=curve)
+def _between(one: Means, other: Means, step: float) -> Means:
+    return [(1 - step) * each + step * to for each, to in zip(one, other, strict=True)]

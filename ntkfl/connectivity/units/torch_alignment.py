@@ -20,7 +20,7 @@ from ntkfl.connectivity.units.pairs import Pair
 from ntkfl.connectivity.units.walk import Units
 from ntkfl.estimate import Estimate
 
-STARTS = 6  # with which of 355 runs of git-re-basin, on three hidden layers, 6 came nearer; with one 133 did
+STARTS = 6  # on 38 pairs of MLPs with three hidden layers 8 of 356 runs of git-re-basin came nearer, 133 than with one
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +61,8 @@ def align_torch(
         x: inputs. For weights only their shape counts, and one sample is enough.
         by: what is compared, as in `unit_numbers`: weights, activations, or the units' parts of the outputs.
         starts: from how many orders of the units the turns begin, as in `match`; the nearest that is found counts.
-            With several hidden layers and `by` weights each ends in a minimum of its own, some percent apart. The first
-            alone takes about a fifth of the time of six.
+            With several hidden layers and `by` weights each ends in a minimum of its own, some percent apart. On three
+            of 1024 units the first takes 7 seconds on one core, six take 50.
 
     Raises:
         ValueError: networks of different shapes, no start, or as `unit_numbers`.
