@@ -317,13 +317,14 @@ print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 # %% [markdown]
 # Most of the barrier is gone, not all: with several layers the turns end in a minimum that need not be the best, and a
 # grid bounds a barrier from below only. By outputs less of it is gone here: units that add the same to the outputs may
-# read their inputs otherwise. Rescaling units does not change that rule, as it does the others. Batch norm's running averages move with their channels, but the mean of two
-# networks has not the averages of its own activations: take them anew before you judge it.
+# read their inputs otherwise. (It is the one rule that rescaling units does not change.) Batch norm's running averages
+# move with their channels, but the mean of two networks has not the averages of its own activations: take them anew
+# before you judge it.
 #
 # In short, where a group is not connected:
 #
-# * Models that are trained already: align them to one of them, or all to each other (`align_group`, `align_torch_group`), and
-#   measure again.
+# * Models that are trained already: align them to one of them, or all to each other (`align_group`, and for modules
+#   `align_torch_group`), and measure again.
 # * Models that are yet to be trained: give them one start, or connect them to an anchor.
 # * Clients of a round begin at one network and stay near it. The nearest order of their units is the order they have,
 #   so that `ntkfl train fedavg-aligned`, which aligns them before they are averaged, is FedAvg until steps are very
