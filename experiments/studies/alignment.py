@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 INDEPENDENT, CONNECTED, ONE_START = "independent", "connected", "one-start"
 FEDAVG, FEDGUCCI = "fedavg", "fedgucci"
+KINDS = (INDEPENDENT, CONNECTED, ONE_START, FEDAVG, FEDGUCCI)
 IMAGES, SEEN, ROUND, BETA = (
     500,
     200,
@@ -108,8 +109,8 @@ def measure(point: Point) -> Measured:
 
 
 def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
-    """The powers of the width that the conjecture is about, and who has the lower barriers."""
-    found = []
+    """The powers of the width that the conjecture is about, who has the lower barriers, and what training does."""
+    cells, found = cells.reindex(models=list(KINDS)), []  # a run of some of them has no cells of the others
     for data in map(str, cells.data.to_numpy()):
         for passes in cells.passes.to_numpy():
             at = cells.sel(data=data, passes=passes, models=INDEPENDENT)
@@ -124,7 +125,8 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
         ("both together beat weight matching", GUCCI, CONNECTED, "by_weights", INDEPENDENT, "by_weights"),
         ("FedGuCci's clients have a lower one than FedAvg's aligned", GUCCI, FEDGUCCI, "barrier", FEDAVG, "by_weights"),
     )
-    return (*found, *(_lower(cells, claim, source, each[:2], each[2:]) for claim, source, *each in pairs))
+    lower = (_lower(cells, claim, source, each[:2], each[2:]) for claim, source, *each in pairs)
+    return (*found, *lower, _longer(cells))
 
 
 def _falls(cells: xarray.Dataset, name: str, where: str) -> Answer:
@@ -151,10 +153,38 @@ def _errors(cells: xarray.Dataset, name: str) -> xarray.DataArray:
 
 
 def _lower(cells: xarray.Dataset, claim: str, source: str, one: Sequence[str], other: Sequence[str]) -> Answer:
-    """Whether the mean difference of cells that have both, (models, quantity), is below 0, by Student's interval."""
-    (left, unsure), (right, less_sure) = (
-        (at[name].to_numpy(), errors(at, name)) for kind, name in (one, other) for at in (cells.sel(models=kind),)
+    """Whether cells of the one, (models, quantity), are lower than those of the other."""
+    at = [(cells.sel(models=kind), name) for kind, name in (one, other)]
+    return _difference(claim, source, *((each[name].to_numpy(), errors(each, name)) for each, name in at))
+
+
+def _longer(cells: xarray.Dataset) -> Answer:
+    """Whether the barrier that weight matching leaves falls in training: longest against shortest, start by start."""
+    passes = [int(each) for each in cells.passes.to_numpy()]
+    short, long = min(passes), max(passes)
+    claim = f"weight matching leaves a lower one after {long} passes than after {short}, independent models"
+    if short == long:
+        claim = "weight matching leaves a lower one after longer training, independent models"
+        return untested(claim, GIT, None, f"all cells are of {long} passes; two lengths of training are needed")
+    first, last = (cells.sel(models=INDEPENDENT, passes=each) for each in (short, long))
+    change = (last["by_weights"] - first["by_weights"]).mean(
+        [name for name in first["by_weights"].dims if name != "width"]
     )
+    rising = [str(width) for width in change.width.to_numpy()[change.to_numpy() > 0]]
+    note = f"on average higher at width {', '.join(rising)}" if rising else ""
+    sides = ((each["by_weights"].to_numpy(), errors(each, "by_weights")) for each in (last, first))
+    return _difference(claim, GIT, *sides, note=note)
+
+
+def _difference(
+    claim: str, source: str, one: Sequence[np.ndarray], other: Sequence[np.ndarray], *, note: str = ""
+) -> Answer:
+    """Whether the mean difference of cells that have both is below 0, by Student's interval.
+
+    Args:
+        claim: in words. source: of it. one, other: values and their errors, cell by cell. note: beside the answer.
+    """
+    (left, unsure), (right, less_sure) = one, other
     there = ~np.isnan(left - right)
     change, error = (left - right)[there], (unsure + less_sure)[there]
     claim = f"{claim}: mean difference of the barriers, in nats"
@@ -163,7 +193,7 @@ def _lower(cells: xarray.Dataset, claim: str, source: str, one: Sequence[str], o
     half = stats.t.ppf((1 + LEVEL) / 2, len(change) - 1) * change.std(ddof=1) / np.sqrt(len(change)) + error.mean()
     said = f"of {len(change)} pairs of cells lower in {np.sum(change < -error)}, higher in {np.sum(change > error)}"
     measured = Estimate(change.mean(), half, f"Student's {LEVEL:.0%} interval", Rigour.SAMPLED)
-    return _below_zero(claim, source, lambda: measured, said)
+    return _below_zero(claim, source, lambda: measured, joined(said, note))
 
 
 def _below_zero(claim: str, source: str, measured: Callable[[], Estimate], note: str = "") -> Answer:
@@ -176,7 +206,7 @@ def _below_zero(claim: str, source: str, measured: Callable[[], Estimate], note:
 
 def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
     """Barriers against the width after the longest training: alone, and as clients, before and after alignment."""
-    longest = cells.passes.max()
+    longest, there = cells.passes.max(), set(map(str, cells.models.to_numpy()))
     widths = [float(width) for width in cells.width.to_numpy()]
 
     def panel(data: str, title: str, kinds: tuple[str, ...], names: tuple[str, ...]) -> Panel:
@@ -188,6 +218,7 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
                 *mean(along(cells[name].sel(data=data, passes=longest, models=kind), "width")),
             )
             for kind in kinds
+            if kind in there
             for name in names
         ]
         return Panel(
@@ -201,6 +232,7 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
             panel(data, "trained alone", (INDEPENDENT, CONNECTED), tuple(AFTER)),
             panel(data, "from one start", (ONE_START, FEDAVG, FEDGUCCI), ("barrier", "by_weights")),
         )
+        if each.series
     ]
     return (
         Chart(
@@ -227,7 +259,7 @@ STUDY = Study(
     source="Entezari et al. 2022, Conjecture 1; Ainsworth et al. 2023, Git Re-Basin; FedGuCci",
     axes=(
         Axis("data", ("digits", "fashion-mnist"), "images"),
-        Axis("models", (INDEPENDENT, CONNECTED, ONE_START, FEDAVG, FEDGUCCI), "how the two models were trained"),
+        Axis("models", KINDS, "how the two models were trained"),
         Axis("passes", (4, 20), "passes over the training images", least=ROUND),
         Axis("width", (16, 64, 256, 1024, 4096), "hidden units h", option="widths", least=1),
         Axis(SEED, tuple(range(4)), "of images, starts and orders", option="seeds"),

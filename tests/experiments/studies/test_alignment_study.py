@@ -56,10 +56,11 @@ def test_the_other_kinds_differ_from_it_and_are_the_same_when_repeated(kind):
     assert np.array_equal(second.vector(), repeated[1].vector()) and len(y) == len(x) == 200
 
 
-def cell(at, lower=0.2, power=-0.5):
+def cell(at, lower=0.2, power=-0.5, training=-0.2):
     rng = np.random.default_rng([at["width"], at["seed"], len(at["models"]), len(at["data"]), at["passes"]])
     scale = (
         at["width"] ** power
+        * at["passes"] ** training
         * rng.uniform(0.9, 1.1)
         * {INDEPENDENT: 1.0, CONNECTED: 0.5 * lower}.get(at["models"], 0.01)
     )
@@ -69,15 +70,47 @@ def cell(at, lower=0.2, power=-0.5):
 
 def test_planted_barriers_are_told_apart():
     answers = STUDY.summarise(planted(STUDY, cell, seed=range(6)))
-    fallen, lower = answers[:8], answers[8:]
+    fallen, lower, longer = answers[:8], answers[8:-1], answers[-1]
     assert {answer.outcome for answer in fallen} == {Outcome.HOLDS}
     assert all(abs(answer.measured.value + 0.5) < 0.1 for answer in fallen)
     wrong = [number for number, answer in enumerate(lower) if answer.outcome is Outcome.VIOLATED]
     assert wrong == [1, 4, 7] and [answer.outcome for answer in lower].count(Outcome.HOLDS) == 5
-    rising = STUDY.summarise(planted(STUDY, lambda at: cell(at, 1.5, 0.3), seed=range(6)))
+    assert longer.outcome is Outcome.HOLDS and "after 20 passes than after 4" in longer.claim
+    assert longer.note == "of 60 pairs of cells lower in 60, higher in 0"
+    rising = STUDY.summarise(planted(STUDY, lambda at: cell(at, 1.5, 0.3, 0.2), seed=range(6)))
     assert {answer.outcome for answer in rising[:8]} == {Outcome.VIOLATED}
     assert [answer.outcome for answer in rising[8:11]] == [Outcome.VIOLATED, Outcome.HOLDS, Outcome.VIOLATED]
     assert "of 120 pairs of cells lower in 0, higher in 120" in rising[8].note
+    assert (
+        rising[-1].outcome is Outcome.VIOLATED and "higher in 60; on average higher at width 16, 64" in rising[-1].note
+    )
+
+
+def test_the_change_with_training_is_that_of_the_same_starts_and_says_at_which_widths_it_rises():
+    def crossing(at):
+        return cell(at, training=0.2 if at["width"] == 16 else -0.2)
+
+    cells = planted(STUDY, crossing, seed=range(6), passes=(4, 12, 20))
+    answer = STUDY.summarise(cells)[-1]
+    by_weights = cells.by_weights.sel(models=INDEPENDENT)
+    change = (by_weights.sel(passes=20) - by_weights.sel(passes=4)).to_numpy().ravel()
+    assert float(answer.measured.value) == pytest.approx(change.mean(), rel=1e-12)
+    assert answer.note.endswith("on average higher at width 16")
+    one = STUDY.summarise(planted(STUDY, cell, seed=range(6), passes=(20,)))[-1]
+    assert one.outcome is Outcome.UNTESTED and "two lengths of training are needed" in one.note
+
+
+def test_a_run_of_some_kinds_of_models_is_answered_and_drawn():
+    cells = planted(STUDY, cell, seed=range(6), models=(INDEPENDENT, CONNECTED))
+    every = STUDY.summarise(planted(STUDY, cell, seed=range(6)))
+    for answer, full in zip(STUDY.summarise(cells), every, strict=True):
+        known = not any(kind in full.claim for kind in ("one start", "FedGuCci's clients"))
+        assert answer.outcome is (full.outcome if known else Outcome.UNTESTED)
+    (chart,) = STUDY.charts(cells)
+    assert [panel.title for panel in chart.panels] == ["digits: trained alone", "fashion-mnist: trained alone"]
+    assert all(len(panel.series) == 6 for panel in chart.panels)
+    clients = planted(STUDY, cell, seed=range(6), models=(FEDAVG, FEDGUCCI))
+    assert [answer.outcome for answer in STUDY.summarise(clients)[:-2]] == [Outcome.UNTESTED] * 15
 
 
 def test_barriers_that_cannot_be_told_from_zero_have_no_power():
