@@ -34,7 +34,7 @@ def unit_numbers(network: TorchNetwork, x: Tensor | np.ndarray, by: By = "weight
 
     Raises:
         ValueError: an unknown rule, no sample, a module that cannot be followed or that has no unit to permute, with
-            the weights and the reason; for outputs, a network without gradients.
+            the weights and the reason; activations or parts that are not finite; for outputs, no gradient.
         TooLittleMemory: for outputs, parts that do not fit.
     """
     if by not in RULES:
@@ -52,7 +52,15 @@ def unit_numbers(network: TorchNetwork, x: Tensor | np.ndarray, by: By = "weight
         raise ValueError("the network has no units that could be permuted" + (f" ({why})" if why else ""))
     if by == "weights":
         return units, [_viewed(weights[name], factors, 1) for name, factors in units.factors.items()]
-    return units, [_viewed(*each[:2], len(x)) for each in read if _moves(each)]
+    found = [_viewed(*each[:2], len(x)) for each in read if _moves(each)]
+    for number, each in enumerate(found):
+        if not np.isfinite(each.values).all():
+            what = "activations" if by == "activations" else "parts of the outputs"
+            raise ValueError(
+                f"of {len(found)} layers that read units' values number {number}, counted from 0, has {what} that are "
+                "not finite; all must be: take other inputs, or compare by weights"
+            )
+    return units, found
 
 
 def _moves(read: Read) -> bool:

@@ -140,6 +140,31 @@ def test_outputs_without_a_gradient_and_parts_that_do_not_fit_are_refused(monkey
         unit_numbers(small, inputs(), "outputs")
 
 
+class Roots(nn.Module):
+    """Whose slope is that of the root at 0, or whose values are logarithms of negative numbers."""
+
+    def __init__(self, off):
+        super().__init__()
+        self.inner, self.head, self.off = nn.Linear(3, 4), nn.Linear(4, 2), off
+
+    def forward(self, x):
+        z = self.inner(x)
+        return self.head((0 * z).sqrt() if self.off else z.log())
+
+
+def test_numbers_that_are_not_finite_are_refused():
+    (net,) = networks(nn.Sequential(nn.Linear(3, 3), nn.Tanh(), Roots(off=True)), 0, 1)
+    assert unit_numbers(net, inputs(), "activations")[1]
+    with pytest.raises(ValueError, match=r"of 2 layers .* number 0, counted from 0, has parts of the outputs that"):
+        unit_numbers(net, inputs(), "outputs")
+    (net,) = networks(Roots(off=False), 0, 1)
+    with pytest.raises(
+        ValueError, match=r"of 1 layers .* number 0, counted from 0, has activations that are not finite"
+    ):
+        unit_numbers(net, inputs(), "activations")
+    assert unit_numbers(net, inputs())[1]
+
+
 def test_units_that_are_no_relus_are_aligned_by_what_they_add_to_the_outputs():
     module = nn.Sequential(nn.Linear(3, 4), nn.Sigmoid(), nn.Linear(4, 2, bias=False)).double()
     first, second = networks(module, 2)
