@@ -77,7 +77,8 @@ class WatchedLocal(LocalRule):
 
     def finish(self, client: Tree, broadcast: Tree, end: Finish) -> tuple[Tree, Tree]:
         uploads, kept = self.rule.finish(client, broadcast, end)
-        return uploads, kept | {WATCHED: client[WATCHED]}
+        sent = {} if "difference" in uploads else {WATCHED: end.difference}  # FedNova sends a direction instead
+        return uploads | sent, kept | {WATCHED: client[WATCHED]}
 
 
 class WatchedServer(ServerRule):
@@ -97,11 +98,12 @@ class WatchedServer(ServerRule):
         return self.rule.broadcast(_unwatched(state), number)
 
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
-        return self.rule.step(_unwatched(state), means, now) | {WATCHED: means["difference"]}
+        mean = means["difference"] if WATCHED not in means else means[WATCHED]
+        return self.rule.step(_unwatched(state), _unwatched(means), now) | {WATCHED: mean}
 
 
-def _unwatched(state: Tree) -> Tree:
-    return {name: part for name, part in state.items() if name != WATCHED}
+def _unwatched(tree: Tree) -> Tree:
+    return {name: part for name, part in tree.items() if name != WATCHED}
 
 
 def longest_row(matrix: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.training.engine.watched_clients import WatchedLocal, WatchedServer, watched
 from ntkfl.training.engine_trajectory import engine_trajectory
 from ntkfl.training.method import LocalRule, ServerRule
-from ntkfl.training.methods import fl_ntk, scaffold
+from ntkfl.training.methods import fed_nova, fl_ntk, scaffold
 from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.wide_training import wide_federation
@@ -115,10 +115,13 @@ def test_a_client_alone_and_together_is_the_same(monkeypatch):
         assert_same(engine_trajectory(problem, setup), together, 1e-13)
 
 
-def test_watching_changes_nothing_and_sees_what_the_method_keeps():
+@pytest.mark.parametrize("rule", [scaffold, fed_nova], ids=lambda rule: rule.NAME)  # the latter sends no differences
+def test_watching_changes_nothing_and_sees_what_the_method_keeps(rule):
     problem, setup = ragged((2, 4, 1), 3, 1), Setup(width=40, local_steps=3, rounds=4, eta_local=0.2)
     weights = draw(40, 3, 0)
-    method = scaffold.method(HalfSquares("sum"))
+    method = rule.method(HalfSquares("sum"))
+    sizes = np.bincount(problem.owner)
+    shares = torch.as_tensor(sizes / sizes.sum() if method.weighting == "size" else np.full(3, 1 / 3))
     plain = wide_federation(problem, setup, weights, method=method)
     seen = replace(plain, method=watched(method, 3, 4, "moved"))
     one, other = plain.start(), seen.start()
@@ -128,7 +131,7 @@ def test_watching_changes_nothing_and_sees_what_the_method_keeps():
         assert torch.equal(one.model["moved"], other.model["moved"])
         longest = torch.linalg.vector_norm(result.ends["moved"], dim=2).max(dim=1).values
         assert torch.allclose(other.clients["rule"]["watched"]["longest"][:, -1], longest, atol=0, rtol=1e-14)
-        mean = result.ends["moved"].mean(dim=0) - previous.model["moved"]
+        mean = torch.tensordot(shares, result.ends["moved"], dims=1) - previous.model["moved"]
         assert torch.allclose(other.server["watched"]["moved"], mean, atol=1e-14)
 
 
