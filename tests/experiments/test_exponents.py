@@ -44,7 +44,8 @@ def test_the_gram_has_its_exponent_and_coefficient(lines):
 
 
 def test_the_ladders_are_named(lines):
-    assert sorted(lines[-2:]) == [
+    assert sorted(lines[-3:]) == [
+        "sphere, n=16, d=8, every method: 33 networks of widths 256 to 8192",
         "sphere, n=6, d=4, at initialisation: 12 networks of widths 256 to 16384",
         "sphere, n=6, d=4: 21 networks of widths 256 to 16384",
     ]

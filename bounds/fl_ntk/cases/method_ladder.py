@@ -1,0 +1,158 @@
+"""Case: networks over widths, each trained by the engine under every method that has an exact linear limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.ladders.rungs import SPACING
+from bounds.ladders.width_ladder import LadderDraw, WidthLadder, ladder_draws
+from bounds.options import Options
+from ntkfl import data, interruption, kernel_regime
+from ntkfl.problem import Problem, Setup, Weights
+
+PULL, SERVER_MOMENTUM, CLIENT_MOMENTUM, CONNECTED = 1.0, 0.6, 0.5, 1.0
+RATE = 1.2  # of the server, where the method has one
+RUNGS = {round(2 ** (8 + half / 2)): 5 for half in range(11)}  # networks at each width
+WIDTHS = "widths 2^8..2^13"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with its options, as in training, and the momentum of the clients' steps."""
+
+    method: str
+    options: Mapping[str, Any]
+    momentum: float = 0.0
+
+
+def variants(rate: float = 1.0) -> dict[str, Variant]:
+    """Every method that is linear in the weights, by a name that a command line takes; `rate`: of the server."""
+    served = {"server_rate": rate}
+    pushed = served | {"momentum": SERVER_MOMENTUM}
+    return {
+        "fl-ntk": Variant("fl-ntk", served),
+        "fedavg": Variant("fedavg", served),
+        "fedavg-momentum": Variant("fedavg", served, CLIENT_MOMENTUM),
+        "fedprox": Variant("fedprox", served | {"mu": PULL}),
+        "fednova": Variant("fednova", {"mu": PULL / 2}),
+        "scaffold": Variant("scaffold", served),
+        "scaffold-1": Variant("scaffold", served | {"option": "I"}),
+        "feddyn": Variant("feddyn", {"alpha": PULL}),
+        "fedavgm": Variant("fedavgm", pushed),
+        "fedavgm-nesterov": Variant("fedavgm", pushed | {"nesterov": True}),
+        "fedgucci": Variant("fedgucci", {"alpha": "gauss2", "beta": CONNECTED}),
+        "fedgucci-half": Variant("fedgucci", {"alpha": "half", "beta": CONNECTED}),
+    }
+
+
+COVERED = {"fl-ntk": "fl-ntk/W-outputs", "fedgucci-half": "the integral over alpha by one point in place of two"}
+METHODS = tuple(name for name in variants() if name not in COVERED)
+
+
+def residuals(problem: Problem, setup: Setup, weights: Weights, variant: Variant) -> np.ndarray:
+    """y - y_m(t), t = 0..T, (T+1, n), of the network that the engine trains from these weights."""
+    from ntkfl.training.methods import build  # torch is slow to load
+    from ntkfl.training.objectives import HalfSquares
+    from ntkfl.training.optimizers import SGD
+    from ntkfl.training.wide_training import wide_federation
+
+    method, optimizer = build(variant.method, HalfSquares("sum"), **variant.options), SGD(variant.momentum)
+    run = wide_federation(problem, setup, weights, method=method, optimizer=optimizer)
+    state, found = run.start(), np.empty((setup.rounds + 1, problem.n))
+    for t in range(setup.rounds + 1):
+        interruption.check()
+        found[t] = problem.y - run.model.outputs(state.model, run.data.x).numpy()
+        state = run.round(state).state if t < setup.rounds else state
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class MethodLadder(WidthLadder):
+    """A ladder of widths whose networks are trained by the engine, under each of METHODS from the same start.
+
+    Every run starts from the residual r_0. `setup.eta_global` is the server rate of the methods that have one.
+    """
+
+    @cached_property
+    def residuals(self) -> dict[str, list[np.ndarray]]:
+        """By method: for each width y - y_m(t) of its networks, (networks, T+1, n)."""
+        chosen, steps = variants(self.setup.eta_global), replace(self.setup, eta_global=1.0)
+        return {
+            name: [
+                np.array([residuals(run.problem, steps, run.weights, chosen[name]) for run in row]) for row in self.runs
+            ]
+            for name in METHODS
+        }
+
+    @cached_property
+    def limits(self) -> dict[str, np.ndarray]:
+        """By method: r_inf(t) at infinite width, (T+1, n), by `kernel_regime`."""
+        chosen, steps = variants(self.setup.eta_global), replace(self.setup, eta_global=1.0)
+        found = {}
+        for name in METHODS:
+            one = chosen[name]
+            regime = kernel_regime(self.problem, steps, None, one.method, one.options, one.momentum)
+            found[name] = regime.residual(np.arange(self.setup.rounds + 1))
+        return found
+
+    def samples(self, name: str) -> list[np.ndarray]:
+        """max_t |y_m(t) - y_inf(t)| / |r_0| of every network under this method, (networks,) for each width."""
+        scale = np.linalg.norm(self.problem.y)
+        return [np.linalg.norm(row - self.limits[name], axis=2).max(axis=1) / scale for row in self.residuals[name]]
+
+    @property
+    def rounding(self) -> float:
+        """Of an entry of y - y_m(t) at the largest width, generously: that of sums over neurons, in every step."""
+        steps = self.setup.rounds * self.setup.local_steps * self.widths[-1] ** 1.5 * np.finfo(float).eps
+        longest = float(np.linalg.norm(self.problem.x, axis=1).max())
+        return steps * (self.setup.sigma * np.sqrt(self.problem.d) * longest + float(np.abs(self.problem.y).max()))
+
+    def prepare(self) -> None:
+        """Train the networks now."""
+        _ = self.residuals
+
+    def plain(self) -> MethodLadder:
+        """Itself: the engine's float64 is all there is."""
+        return self
+
+
+@dataclass(frozen=True)
+class MethodDraw(LadderDraw):
+    """One ladder; its seeds start at the run's seed."""
+
+    def case(self, seed: int) -> MethodLadder:
+        """The ladder whose first seed is this one; on sixteen points of two clients unless the user has data."""
+        problem = _points(16, 8, seed) if self.base is None else self.base.problem(seed)
+        return MethodLadder(problem, self.setup, self.widths, self.counts, seed)
+
+    def strategy(self) -> SearchStrategy[MethodLadder]:
+        """The ladder on other points, from one local step of eta_local .1 to three of .5."""
+
+        def ladder(n: int, d: int, seed: int, local_steps: int, eta_local: float) -> MethodLadder:
+            setup = replace(self.setup, local_steps=local_steps, eta_local=eta_local)
+            return MethodLadder(_points(n, d, seed), setup, self.widths, self.counts, seed * SPACING)
+
+        return st.builds(
+            ladder, st.integers(12, 16), st.integers(8, 12), st.integers(0, 99), st.integers(1, 3), st.floats(0.1, 0.5)
+        )
+
+
+def _points(n: int, d: int, seed: int) -> Problem:
+    """Points on the sphere, three in eight of them on the first of two clients."""
+    whole = data.sphere(n, d, seed=seed, clients=1, labels="uniform")
+    return Problem(whole.x, whole.y, (np.arange(n) >= 3 * n // 8).astype(int), name=f"sphere, n={n}, d={d}, N=2")
+
+
+def method_draws(options: Options) -> tuple[MethodDraw, ...]:
+    """Two local steps and four rounds on sixteen points, or on the user's data."""
+    (of_runs,) = ladder_draws(options, eta_local=0.4, local_steps=2, rounds=4, eta_global=RATE)
+    name = "sphere, n=16, d=8" if of_runs.base is None else of_runs.base.name
+    rungs, counts = tuple(RUNGS), tuple(RUNGS.values())
+    return (MethodDraw(f"{name}, every method, {WIDTHS}", of_runs.base, of_runs.setup, rungs, counts),)

@@ -1,0 +1,123 @@
+"""Wide networks under a method stay near that method's exact limit, and near no other method's."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.fl_ntk.cases.method_ladder import CONNECTED, PULL, SERVER_MOMENTUM, MethodLadder, method_draws
+from bounds.fl_ntk.state_maps import AFTER, CONTROL, SERVER, beta, first, mu, second, shares, start
+from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, D, H
+from bounds.fl_ntk.x_14 import OF_PROX
+from bounds.mutants import index_shifted, power, replaced
+from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
+from bounds.symbols import K, N, T, eta_global, eta_local, m, n
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+
+connected = sp.Symbol("beta_seg", positive=True)
+ones = sp.MatrixSymbol("e", n, 1)
+
+PLAIN = IDENTITY - SERVER
+PROX = IDENTITY - eta_global * H * shares * OF_PROX
+STEEPER = 1 + connected / 3  # E alpha^2 = 1/3, E alpha = 1/2
+SEGMENT = (1 + connected / 2) / STEEPER * D**-1 * (IDENTITY - (IDENTITY - eta_local * STEEPER * D) ** K)
+GUCCI = IDENTITY - H * shares * SEGMENT
+heavy_ball, nesterov, scaffold, feddyn = AFTER
+RESIDUAL = {
+    "fedavg": PLAIN**T * start,
+    "fedprox": PROX**T * start,
+    "fedavgm": heavy_ball,
+    "fedavgm-nesterov": nesterov,
+    "scaffold": scaffold,
+    "feddyn": feddyn,
+    "fedgucci": GUCCI**T * start,
+}
+REACH = 2 * sp.sqrt(sp.Trace(start * start.T) / m) * ones  # 2 |r_0| m^(-1/2) in every entry
+
+
+def _constants(ladder: MethodLadder) -> dict:
+    """The symbols of the maps at infinite width, and the width of the widest networks."""
+    problem, setup, owner = ladder.problem, ladder.setup, ladder.problem.owner
+    h, size = gram.infinite_estimate(problem.x), problem.n
+    return {
+        H: h,
+        D: h * (owner[:, None] == owner),
+        shares: np.diag(np.bincount(owner)[owner] / size),
+        start: -problem.y[:, None],
+        ones: np.ones((size, 1)),
+        first: np.eye(2 * size)[:, :size],
+        second: np.eye(2 * size)[:, size:],
+        eta_local: setup.eta_local,
+        eta_global: setup.eta_global,
+        beta: SERVER_MOMENTUM,
+        mu: PULL,
+        connected: CONNECTED,
+        N: problem.n_clients,
+        K: setup.local_steps,
+        T: setup.rounds,
+        m: ladder.widths[-1],
+    }
+
+
+def _measure(ladder: MethodLadder) -> tuple[Estimate, ...]:
+    """y_m(T) - y, (networks, n), of the widest networks under each method; then the same with the other sign."""
+    parts = []
+    for name in RESIDUAL:
+        value = -ladder.residuals[name][-1][:, -1]
+        error = ladder.rounding * np.ones_like(value)
+        parts.append(Estimate(value, error, "rounding bound"))
+    return (*parts, *(-part for part in parts))
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/method-limits",
+        title="A wide network under a method stays within 2 |r_0| m^(-1/2) of that method's exact limit",
+        kind=Kind.UPPER,
+        source=Source(
+            BEYOND,
+            "note on theorems beyond the papers, section A",
+            note="entry by entry at the ladder's largest width. The order is that of fl-ntk/method-widths; the "
+            "constant 2 is an observation (.4 to .8 is seen on data of six seeds), not a theorem. FedGuCci has one "
+            "anchor, and Gauss's two nodes in place of the integral over alpha, which in the limit is the same",
+        ),
+        forms={
+            Form.REPAIRED: Claim(
+                (*(known + REACH for known in RESIDUAL.values()), *(REACH - known for known in RESIDUAL.values())),
+                note="above and below: " + ", ".join(RESIDUAL),
+            )
+        },
+        constants=_constants,
+        measure=_measure,
+        symbols=MAP_SYMBOLS
+        | {
+            H: "Gram matrix at infinite width",
+            shares: "n_c/n of each sample's client, on the diagonal",
+            beta: "momentum of the server",
+            mu: "FedProx's and FedDyn's pull",
+            connected: "weight of FedGuCci's connectivity loss",
+            first: "takes r to the state (r, 0)",
+            second: "takes what is remembered to the state (0, memory)",
+            start: "y(0) - y",
+            ones: "the column of ones",
+        },
+        says_left="y(T) - y, and its negative, of the networks of the largest width, trained by the engine under each "
+        "method",
+        draws=method_draws,
+        mutants=(
+            power(m, 2),
+            power(eta_local, 2),
+            index_shifted(T, 1),
+            replaced(beta, 0, "no momentum", Change.FACTOR),
+            replaced(mu, 2 * mu, "twice the pull", Change.CONSTANT),
+            replaced(CONTROL, IDENTITY, "controls that keep what they were", Change.FACTOR),
+            replaced(scaffold, PLAIN**T * start, "FedAvg's map for SCAFFOLD"),
+            replaced(feddyn, PROX**T * start, "FedProx's map for FedDyn"),
+            replaced(heavy_ball, nesterov, "Nesterov's map for the heavy ball"),
+            replaced(connected, 0, "no connectivity loss", Change.FACTOR),
+            replaced(shares, IDENTITY / N, "clients of equal weight", Change.FACTOR),
+        ),
+        uses=("fl-ntk/method-widths", "fl-ntk/state-maps", "fl-ntk/X.14"),
+    ),
+)

@@ -1,0 +1,28 @@
+"""Finite networks under every linear method: they approach its exact limit at infinite width as m^(-1/2)."""
+
+from __future__ import annotations
+
+from bounds.fl_ntk.cases.method_ladder import METHODS, method_draws
+from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
+from bounds.statement import BEYOND, Source
+
+STATEMENTS = (
+    width_rate(
+        "fl-ntk/method-widths",
+        "Networks approach the exact limit of every linear method as m^(-1/2)",
+        tuple(Quantity(f"|y_m - y_inf| under {name}", HALF, statistic(name), biased=False) for name in METHODS),
+        source=Source(
+            BEYOND,
+            "note on theorems beyond the papers, section A",
+            note="section 7 of the ledger has -1/2 for FL-NTK's algorithm, fl-ntk/W-outputs: H(0) - H_inf is of that "
+            "order, and so is the mean change of the outputs by neurons that cross kinks. A state map of another "
+            "method passes both on. Eleven widths tell the bias by the two smallest being dropped; a next-order term "
+            "beside it would fit noise only",
+        ),
+        note="exponents of max_t |y_m(t) - y_inf(t)| / |r_0|: " + ", ".join(METHODS),
+        says_left="log-log slopes over widths 2^8..2^13 of the RMS over networks of max_t |y_m(t) - y_inf(t)| / |r_0|, "
+        "networks trained by the engine, all from the residual r_0",
+        draws=method_draws,
+        uses=("fl-ntk/W-outputs", "fl-ntk/state-maps", "fl-ntk/X.14"),
+    ),
+)

@@ -1,0 +1,115 @@
+"""Networks under every method over widths: trained as plain loops train them, held against the right limit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bounds.fl_ntk import method_limits
+from bounds.fl_ntk.cases.method_ladder import COVERED, METHODS, PULL, SERVER_MOMENTUM, method_draws, variants
+from bounds.formula import evaluate
+from bounds.options import Options
+from ntkfl import kernel_regime
+from ntkfl.training.methods import catalogue
+
+(DRAW,) = method_draws(Options())
+
+
+@pytest.fixture(scope="module")
+def ladder():
+    return replace(DRAW, widths=(64, 128), counts=(2, 1)).case(3)
+
+
+def plain(run, update):
+    """y - y_m(t) of rounds written out: `update` takes (weights, clients' gradients, memory), and returns the next."""
+    x, y, signs = run.problem.x, run.problem.y, run.weights.signs / np.sqrt(run.setup.width)
+
+    def gradient(own, w):
+        z = x[own] @ w.T
+        return ((z >= 0) * (np.maximum(z, 0) @ signs - y[own])[:, None] * signs).T @ x[own]
+
+    w, memory, found = run.weights.hidden, None, []
+    for _ in range(run.setup.rounds + 1):
+        found.append(y - np.maximum(x @ w.T, 0) @ signs)
+        w, memory = update(w, [lambda v, own=own: gradient(own, v) for own in run.problem.clients()], memory)
+    return np.array(found)
+
+
+def test_heavy_ball_and_feddyn_are_their_plain_loops(ladder):
+    run = ladder.runs[0][1]
+    steps, eta, rate = run.setup.local_steps, run.setup.eta_local, run.setup.eta_global
+    sizes = np.bincount(run.problem.owner) / run.problem.n
+
+    def heavy_ball(w, clients, velocity):
+        mean = 0
+        for share, gradient in zip(sizes, clients, strict=True):
+            v = w
+            for _ in range(steps):
+                v = v - eta * gradient(v)
+            mean = mean + share * (v - w)
+        velocity = mean + SERVER_MOMENTUM * (0 if velocity is None else velocity)
+        return w + rate * velocity, velocity
+
+    def feddyn(w, clients, memory):
+        duals, mean_dual = memory or ([0.0] * len(clients), 0.0)
+        ends, after = [], []
+        for gradient, dual in zip(clients, duals, strict=True):
+            v = w
+            for _ in range(steps):
+                v = v - eta * (gradient(v) - dual + PULL * (v - w))
+            ends.append(v)
+            after.append(dual - PULL * (v - w))
+        mean = np.mean(ends, axis=0)
+        mean_dual = mean_dual - PULL * (mean - w)
+        return mean - mean_dual / PULL, (after, mean_dual)
+
+    for name, update in (("fedavgm", heavy_ball), ("feddyn", feddyn)):
+        assert np.abs(ladder.residuals[name][0][1] - plain(run, update)).max() <= 1e-12, name
+
+
+def test_samples_are_distances_from_the_regime_of_the_same_method(ladder):
+    rounds = np.arange(ladder.setup.rounds + 1)
+    for name, one in ((name, variants(ladder.setup.eta_global)[name]) for name in METHODS):
+        for row, found, runs in zip(ladder.residuals[name], ladder.samples(name), ladder.runs, strict=True):
+            for residual, sample, run in zip(row, found, runs, strict=True):
+                outputs = run.problem.y - residual
+                steps = replace(run.setup, eta_global=1.0)
+                regime = kernel_regime(run.problem, steps, None, one.method, one.options, one.momentum)
+                off = np.linalg.norm(outputs - regime.outputs(rounds, outputs[0]), axis=1).max()
+                assert sample == pytest.approx(off / np.linalg.norm(residual[0]), rel=1e-9)
+
+
+def test_the_formulas_are_the_library_s_limits(ladder):
+    constants = method_limits._constants(ladder)
+    for name, formula in method_limits.RESIDUAL.items():
+        found = evaluate(formula, constants)
+        assert np.abs(found.value + ladder.limits[name][-1]).max() <= 1e-13 + found.error.max(), name
+
+
+def test_every_method_with_a_linear_limit_is_there_and_each_is_another():
+    linear = {name for name, module in catalogue().items() if not hasattr(module, "NOT_LINEAR")}
+    assert {one.method for one in variants().values()} == linear
+    assert {*METHODS, *COVERED} == set(variants())
+    ladder = DRAW.case(0)
+    ends = np.array([limit[-1] for limit in ladder.limits.values()])
+    for k, end in enumerate(ends):
+        assert np.abs(np.delete(ends, k, axis=0) - end).max(axis=1).min() > 1e-4
+
+
+def test_rounding_is_bounded(ladder):
+    """The same networks with their neurons in the other order."""
+    from bounds.fl_ntk.cases.method_ladder import residuals
+    from ntkfl.problem import Weights
+
+    run, steps = ladder.runs[1][0], replace(ladder.setup, eta_global=1.0, width=128)
+    weights = Weights(run.weights.hidden[::-1], run.weights.signs[::-1])
+    other = residuals(run.problem, steps, weights, variants(ladder.setup.eta_global)["scaffold"])
+    off = np.abs(other - ladder.residuals["scaffold"][1][0]).max()
+    assert off <= ladder.rounding < 1e-9
+
+
+def test_a_second_opinion_has_other_networks_and_a_drawn_ladder_trains():
+    small = replace(DRAW, widths=(64,), counts=(1,)).case(0)
+    fresh = small.fresh()
+    assert not np.isclose(small.runs[0][0].weights.hidden, fresh.runs[0][0].weights.hidden).any()
+    assert [len(row) for row in fresh.residuals["fedprox"]] == [1]
