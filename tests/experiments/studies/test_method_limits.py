@@ -1,0 +1,108 @@
+"""Method limits: a cell against a plain loop; planted powers are recovered, a wrong one violated."""
+
+import numpy as np
+import pytest
+from planted import planted
+
+from bounds.fl_ntk.cases.method_ladder import PULL, variants
+from bounds.statement import Outcome
+from experiments.studies import method_limits
+from experiments.studies.method_limits import METHODS, QUANTITIES, RATE, SETUP, STUDY, limit, measure, problem
+from ntkfl import gram
+from ntkfl.initialisation import draw
+
+WIDTH, SEED = 64, 3
+
+
+def test_a_cell_is_what_a_plain_loop_finds():
+    """FedProx: the clients' proximal steps on the network, and the same steps on coefficients for the limit."""
+    found = measure({"method": "fedprox", "width": WIDTH, "seed": SEED})
+    entropy = np.random.SeedSequence((SEED, WIDTH, *b"fedprox")).generate_state(1, np.uint64)[0] >> 1
+    weights = draw(WIDTH, problem().d, int(entropy))
+    x, r0, signs, h = problem().x, problem().y, weights.signs / np.sqrt(WIDTH), gram.infinite(problem().x)
+    start = np.maximum(x @ weights.hidden.T, 0) @ signs
+    y, u, c, eta = start + r0, weights.hidden.copy(), np.zeros(len(x)), SETUP.eta_local
+    furthest = 0.0
+    for t in range(SETUP.rounds + 1):
+        off = np.maximum(x @ u.T, 0) @ signs - start - h @ c
+        furthest = max(furthest, np.linalg.norm(off) / np.linalg.norm(r0))
+        if t == SETUP.rounds:
+            break
+        move, turn = np.zeros_like(u), np.zeros_like(c)
+        for own in problem().clients():
+            local, mine = u.copy(), np.zeros(len(own))
+            for _ in range(SETUP.local_steps):
+                z = x[own] @ local.T
+                left = y[own] - np.maximum(z, 0) @ signs
+                local = local + eta * (((z >= 0) * left[:, None] * signs).T @ x[own] - PULL * (local - u))
+                limit_left = r0[own] - h[own] @ c - h[np.ix_(own, own)] @ mine
+                mine = mine + eta * (limit_left - PULL * mine)
+            move += len(own) / len(x) * (local - u)
+            turn[own] = len(own) / len(x) * mine
+        u, c = u + RATE * move, c + RATE * turn
+    assert found["outputs"] == pytest.approx(furthest, rel=1e-9)
+    points = np.random.default_rng(1).normal(size=(method_limits.TEST_POINTS, problem().d))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    after, before = (np.maximum(points @ w.T, 0) @ signs for w in (u, weights.hidden))
+    off = after - before - gram.infinite(points, x) @ c
+    assert found["prediction"] == pytest.approx(np.sqrt((off**2).mean()), rel=1e-9)
+
+
+def test_the_steps_are_stable_under_every_method_and_no_two_limits_are_one():
+    ends = np.array([limit(method).outputs(SETUP.rounds) for method in METHODS])
+    for method, end in zip(METHODS, ends, strict=True):
+        assert limit(method).step_warning is None and limit(method).rate < 0.98, method
+        apart = np.linalg.norm(ends - end, axis=1) / np.linalg.norm(problem().y)
+        assert np.sum(apart < 1e-4) == 1, method  # itself
+
+
+def test_no_two_cells_share_neurons(monkeypatch):
+    seeds = []
+
+    def watched(width, d, seed):
+        seeds.append(seed)
+        raise InterruptedError
+
+    monkeypatch.setattr(method_limits, "draw", watched)
+    points = [(m, w, s) for m in METHODS for w in (64, 128) for s in range(3)]
+    for method, width, seed in points:
+        with pytest.raises(InterruptedError):
+            measure({"method": method, "width": width, "seed": seed})
+    assert len(set(seeds)) == len(points)
+
+
+def cell(point, powers=None):
+    """A network whose distances have the powers of theory, with noise of a fifth.
+
+    Of 960 such answers one is violated by chance; of these 24, none.
+    """
+    rng = np.random.default_rng([1, point["width"], point["seed"], *point["method"].encode()])
+    power = (powers or {}).get(point["method"], -0.5)
+    return {name: 0.6 * point["width"] ** power * rng.lognormal(sigma=0.2) for name in QUANTITIES}
+
+
+def test_planted_powers_hold_and_a_wrong_one_is_violated():
+    answers = STUDY.summarise(planted(STUDY, cell))
+    assert len(answers) == 2 * len(METHODS) and {answer.outcome for answer in answers} == {Outcome.HOLDS}
+    wrong = STUDY.summarise(planted(STUDY, lambda point: cell(point, {"scaffold": 0.0, "feddyn": -0.75})))
+    violated = {answer.claim.rsplit(" ", 1)[1] for answer in wrong if answer.outcome is Outcome.VIOLATED}
+    assert violated == {"scaffold", "feddyn"}
+    flat = [answer.measured.value for answer in wrong if answer.claim.endswith("under scaffold")]
+    assert flat == pytest.approx([0.0, 0.0], abs=0.1)
+
+
+def test_missing_cells_and_fewer_methods():
+    gone = {(512, seed) for seed in range(5)} | {(1024, seed) for seed in range(10)}
+    methods = ("fedavg", "feddyn")
+    cells = planted(STUDY, lambda p: None if (p["width"], p["seed"]) in gone else cell(p), method=methods)
+    answers = STUDY.summarise(cells)
+    assert len(answers) == 4 and {answer.outcome for answer in answers} == {Outcome.HOLDS}
+    runs, exponents = STUDY.charts(cells)
+    assert [one.name for one in runs.panels[0].series] == ["fedavg", "feddyn", "m^(-1/2)"]
+    assert exponents.panels[0].x.names == ("fedavg", "feddyn")
+    few = STUDY.summarise(planted(STUDY, cell, width=(64, 128, 256)))
+    assert {answer.outcome for answer in few} == {Outcome.UNTESTED}
+
+
+def test_the_methods_are_those_of_the_statement():
+    assert METHODS == tuple(variants()) and STUDY.axes[0].values == METHODS
