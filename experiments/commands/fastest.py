@@ -2,6 +2,7 @@
 
 import json
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from experiments.console.output_files import reserved
 if TYPE_CHECKING:
     from bounds.options import Options
     from ntkfl.fastest_method import Fastest, Tuned
+    from ntkfl.fastest_trained import Trained
 
 SAMPLES = 50  # of a built-in data set
 PICTURES = (".png", ".svg")
@@ -29,6 +31,10 @@ def fastest(
     budget: Annotated[
         int | None, typer.Option(help="compare what is left of the residual after so many rounds")
     ] = None,
+    train: Annotated[
+        int | None,
+        typer.Option(min=1, help="train a network of this width under each method's best entry, and count rounds"),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write everything as JSON")] = None,
     plot: Annotated[Path | None, typer.Option(help="a picture of rounds against local steps, .png or .svg")] = None,
 ) -> None:
@@ -36,8 +42,9 @@ def fastest(
 
     Default: digits, n = 50, 4 clients. Each method takes full-batch local steps on sums of squares; its server step,
     momentum, mu or alpha and eta_local are chosen for the smallest rate. The floor is the least condition number that
-    any client-local method can reach on this data, with the best momentum at the server. Stopped by Ctrl-C, nothing
-    is kept.
+    any client-local method can reach on this data, with the best momentum at the server. With --train the ranking is
+    tried: one two-layer network, from --seed, is trained by the engine under the best entry of each method. Stopped by
+    Ctrl-C, no file is written.
     """
     with ExitStack() as stack:
         with bad_input():
@@ -63,10 +70,22 @@ def fastest(
                 progress=lambda label: typer.echo(f"tuning {label}", err=True),
             )
         _print(found, counts, setting(problem, options.setup(seed=options.seed)))
+        rows: tuple[Trained, ...] = ()
+        if train is not None:
+            from ntkfl.fastest_trained import train_fastest
+
+            with if_stopped(lambda: "the table of exact rounds is whole; the networks' is not made"), bad_input():
+                rows = train_fastest(
+                    problem, found, train, options.seed, lambda label: typer.echo(f"training {label}", err=True)
+                )
+            _print_trained(found, rows, train)
         if draw and plot is not None:
             draw(_picture(found, counts, plot))
         if write:
-            write(json.dumps(found.to_dict(), indent=1, allow_nan=False) + "\n")
+            written = found.to_dict() | (
+                {} if train is None else {"width": train, "trained": [asdict(row) for row in rows]}
+            )
+            write(json.dumps(written, indent=1, allow_nan=False) + "\n")
 
 
 def _counts(typed: str) -> tuple[int, ...]:
@@ -103,6 +122,29 @@ def _print(found: "Fastest", counts: tuple[int, ...], said: str) -> None:
             f"\nfloor: no method whose clients use their own data only brings the condition number below "
             f"{found.condition:.4g};\n  the best momentum at the server then takes some {found.floor} rounds"
         )
+
+
+def _print_trained(found: "Fastest", rows: "tuple[Trained, ...]", width: int) -> None:
+    """Rounds predicted for this network's start beside those of the network, and where the two orders part."""
+    from rich.table import Table
+
+    from experiments.console.tables import as_lines
+    from ntkfl.fastest_trained import PATIENCE, partings
+
+    typer.echo(f"\na network of width {width}: rounds until {found.eps:g} of its first residual is left\n")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for name in ("method", "infinite width", "H(0) kept", "trained", "farthest off"):
+        table.add_column(name, justify="left" if name == "method" else "right")
+    for row in rows:
+        trained = _shown(row.trained) if row.trained is not None else f"not in {PATIENCE * row.predicted}"
+        table.add_row(row.label, str(row.predicted), _shown(row.linearised), trained, f"{row.off:.2g}")
+    typer.echo(as_lines(table))
+    typer.echo("\nfarthest off: the largest distance of its outputs from those at infinite width, over |r(0)|")
+    pairs = partings(rows)
+    for first, other in pairs:
+        typer.echo(f"parted: {first.label} before {other.label} is predicted, the network has it the other way round")
+    if not pairs:
+        typer.echo("the network ranks the methods as predicted")
 
 
 def _shown(count: int | None) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import asdict
 
 import pytest
 from typer.testing import CliRunner
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 from experiments.command_line import app
 from ntkfl import data, kernel_regime
 from ntkfl.fastest_method import fastest
+from ntkfl.fastest_trained import partings, train_fastest
 from ntkfl.problem import Setup
 
 SMALL = ("--n", 12, "--clients", 3)
@@ -36,6 +38,22 @@ def test_the_table_and_the_file_are_what_python_gives(tmp_path):
     assert f"takes some {found.floor} rounds" in result.stdout
 
 
+def test_a_network_is_trained_beside_the_table(tmp_path):
+    file = tmp_path / "a.json"
+    result = run("fastest", *SMALL, "--steps", 2, "--eps", 0.01, "--seed", 0, "--train", 200, "--json", file)
+    assert result.exit_code == 0, result.output
+    found = fastest(small(), local_steps=(2,), eps=0.01)
+    rows = train_fastest(small(), found, 200, 0)
+    content = json.loads(file.read_text())
+    assert content["width"] == 200 and content["trained"] == [asdict(row) for row in rows]
+    below = result.stdout.split("a network of width 200")[1]
+    for row in rows:
+        counts = f"{row.predicted} +{row.linearised} +{row.trained} +{row.off:.2g}"
+        assert re.search(rf"^{re.escape(row.label)} +{counts} *$", below, re.MULTILINE), row
+    told = [line for line in below.splitlines() if line.startswith("parted: ")]
+    assert len(told) == len(partings(rows)) and ("as predicted" in below) == (not told)
+
+
 def test_the_rate_of_a_method_is_that_of_its_regime():
     words = ("rate", "--method", "fedprox", "--option", "mu=0.3", *SMALL, "--local-steps", 4, "--eta-local", 0.2)
     result = run(*words)
@@ -51,6 +69,7 @@ def test_the_rate_of_a_method_is_that_of_its_regime():
         (("fastest", "--steps", "1,x"), "--steps is '1,x'; it must be whole numbers, such as 1,5,20"),
         (("fastest", "--steps", "0"), r"local_steps are \[0\]; there must be some, each at least 1"),
         (("fastest", "--width", "64"), "--width is not for this command"),
+        (("fastest", "--train", "0"), "Invalid value for .--train.: Input should be greater than or equal to 1"),
         (("fastest", "--plot", "a.pdf"), "a.pdf has the suffix '.pdf'; pictures are .png or .svg"),
         (("fastest", "--eps", "2"), "eps is 2; it must lie between 0 and 1"),
         (("rate", "--method", "fedadam"), "fedadam has no exact linear limit: its server divides by roots"),

@@ -1,0 +1,133 @@
+"""The ranking of tuned methods on a network of finite width: each trained by the engine, its rounds counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from ntkfl import interruption
+from ntkfl.exact_dynamics import of_method
+from ntkfl.fastest_method import MOST_ROUNDS, Fastest, Tuned
+from ntkfl.gram import finite
+from ntkfl.initialisation import draw
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.memory import require
+from ntkfl.problem import Problem, Setup, Weights
+
+PATIENCE = 3  # times the predicted rounds, after which a network is given up
+DIVERGED = 1e6  # times the first residual, from where it is given up too
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A tuned method on one network.
+
+    Args:
+        label: as of `Tuned`. predicted: rounds until the residual is eps times the network's first one, at infinite
+            width. linearised: the same in the kernel regime of this network's H(0); None where that does not get there.
+        trained: the same of the network; None where three times `predicted` are not enough, or it diverges.
+        off: max_t |y_m(t) - y_inf(t)| / |r(0)| over the rounds that were run, until it diverged if it did.
+    """
+
+    label: str
+    predicted: int
+    linearised: int | None
+    trained: int | None
+    off: float
+
+
+def train_fastest(
+    problem: Problem,
+    found: Fastest,
+    width: int,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda label: None,
+) -> tuple[Trained, ...]:
+    """Train a two-layer network under the best tuned entry of each method, and count its rounds.
+
+    All start from the same network, whose outputs at the start the prediction is given. Entries that are not predicted
+    to reach eps are left out; the others come in the order of `found.best`.
+
+    Args:
+        problem: the data that were compared on. found: by `fastest`. width: hidden neurons. seed: of the network.
+        progress: told the method that begins.
+
+    Raises:
+        ValueError: a width below 1; labels of several outputs, which the network does not have; as `kernel_regime`.
+        TooLittleMemory: the clients' networks do not fit.
+    """
+    if width < 1:
+        raise ValueError(f"the width is {width}; it must be at least 1")
+    if problem.y.ndim > 1:
+        raise ValueError(f"the labels have shape {problem.y.shape}; the network has one output, so give one label each")
+    require("training", lambda width: _bytes(problem, width), width=width)
+    weights = draw(width, problem.d, seed)
+    limits = algorithm1_limit(problem, Setup())
+    frozen = algorithm1_limit(problem, Setup(), finite(problem.x, weights.hidden))
+    rows = []
+    for one in found.best:
+        steps = Setup(eta_local=one.eta_local, local_steps=one.local_steps)
+        regime, own = (of_method(base.at(steps), one.method, one.options) for base in (limits, frozen))
+        predicted, linearised = (_rounds(each, found.eps, weights.outputs(problem.x)) for each in (regime, own))
+        if predicted is not None:
+            progress(one.label)
+            counted, off = _trained(problem, weights, one, regime, PATIENCE * predicted, found.eps)
+            rows.append(Trained(one.label, predicted, linearised, counted, off))
+    return tuple(rows)
+
+
+def partings(rows: Sequence[Trained]) -> tuple[tuple[Trained, Trained], ...]:
+    """The pairs of which the first needs fewer rounds as predicted, and more, or for ever, as trained."""
+    never = float("inf")
+    ordered = sorted(rows, key=lambda row: row.predicted)
+    return tuple(
+        (first, other)
+        for first, other in combinations(ordered, 2)
+        if first.predicted < other.predicted
+        and (never if first.trained is None else first.trained) > (never if other.trained is None else other.trained)
+    )
+
+
+def _rounds(regime: LinearRegime, eps: float, start: np.ndarray) -> int | None:
+    with suppress(ValueError):  # it never falls so far, or needs too many rounds
+        return regime.rounds_to(eps, start, at_most=MOST_ROUNDS)
+    return None
+
+
+def _trained(
+    problem: Problem, weights: Weights, one: Tuned, regime: LinearRegime, most: int, eps: float
+) -> tuple[int | None, float]:
+    """Rounds of the network to eps, at most so many, and how far off the regime it is meanwhile."""
+    from ntkfl.training.methods import build  # torch is slow to load
+    from ntkfl.training.objectives import HalfSquares
+    from ntkfl.training.wide_training import wide_federation
+
+    run = wide_federation(problem, regime.setup, weights, method=build(one.method, HalfSquares("sum"), **one.options))
+    state, found = run.start(), []
+    share = float("inf")
+    with suppress(FloatingPointError):  # steps that are stable at infinite width may not be here
+        while True:
+            interruption.check()
+            found.append(problem.y - run.model.outputs(state.model, run.data.x).numpy())
+            with np.errstate(over="ignore", invalid="ignore"):
+                share = float(np.linalg.norm(found[-1]) / np.linalg.norm(found[0]))
+            if not share < DIVERGED:
+                found.pop()
+                break
+            if share <= eps or len(found) > most:
+                break
+            state = run.round(state).state
+    known = regime.residual(np.arange(len(found)), problem.y - found[0])
+    off = np.linalg.norm(found - known, axis=1).max() / np.linalg.norm(found[0])
+    return len(found) - 1 if share <= eps else None, float(off)
+
+
+def _bytes(problem: Problem, width: int) -> float:
+    """The clients' networks with gradients, corrections and what a step makes of them; their pre-activations."""
+    padded = problem.n_clients * int(np.bincount(problem.owner).max())
+    return 8 * width * (problem.d * (12 + 10 * problem.n_clients) + 6 * padded)

@@ -1,0 +1,130 @@
+"""The ranking on a network: rounds are those of plain loops, predictions those of the regimes, orders compared."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ntkfl import data, fastest_trained, gram, kernel_regime
+from ntkfl.exact_dynamics import of_method
+from ntkfl.fastest_method import Fastest, Tuned, fastest
+from ntkfl.fastest_trained import Trained, partings, train_fastest
+from ntkfl.initialisation import draw
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.memory import TooLittleMemory
+from ntkfl.problem import Setup
+from ntkfl.training.engine.federation import Federation
+
+EPS, WIDTH, SEED = 1e-2, 300, 4
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return data.sphere(10, 8, seed=1, clients=3, labels="uniform")
+
+
+@pytest.fixture(scope="module")
+def found(problem):
+    return fastest(problem, local_steps=(1, 3), eps=EPS)
+
+
+@pytest.fixture(scope="module")
+def rows(problem, found):
+    return {row.label: row for row in train_fastest(problem, found, WIDTH, SEED)}
+
+
+def plain_rounds(problem, one):
+    """Server momentum (0: FedAvg) with weights n_c/n, written out."""
+    weights = draw(WIDTH, problem.d, SEED)
+    x, y, signs, u, velocity = problem.x, problem.y, weights.signs / np.sqrt(WIDTH), weights.hidden, 0.0
+    first = np.linalg.norm(y - np.maximum(x @ u.T, 0) @ signs)
+    for t in range(1000):
+        if np.linalg.norm(y - np.maximum(x @ u.T, 0) @ signs) <= EPS * first:
+            return t
+        mean = 0.0
+        for own in problem.clients():
+            w = u
+            for _ in range(one.local_steps):
+                z = x[own] @ w.T
+                off = np.maximum(z, 0) @ signs - y[own]
+                w = w - one.eta_local * ((z >= 0) * off[:, None] * signs).T @ x[own]
+            mean = mean + len(own) / problem.n * (w - u)
+        velocity = mean + one.options.get("momentum", 0.0) * velocity
+        u = u + one.options["server_rate"] * velocity
+    return None
+
+
+def test_rounds_are_those_of_plain_loops_and_of_the_regimes(problem, found, rows):
+    assert [one.label for one in found.best] == list(rows)
+    start = draw(WIDTH, problem.d, SEED).outputs(problem.x)
+    own = gram.finite(problem.x, draw(WIDTH, problem.d, SEED).hidden)
+    for one in found.best:
+        steps = Setup(eta_local=one.eta_local, local_steps=one.local_steps)
+        for h, seen in ((None, rows[one.label].predicted), (own, rows[one.label].linearised)):
+            assert seen == kernel_regime(problem, steps, h, one.method, one.options).rounds_to(EPS, start)
+        if one.label in ("fedavg", "fedavg, server rate 1", "fedavgm"):
+            assert rows[one.label].trained == plain_rounds(problem, one)
+
+
+def test_a_wide_network_takes_the_predicted_rounds(problem, found):
+    near, wide = (train_fastest(problem, found, width, SEED) for width in (WIDTH, 2**14))
+    for one, other in zip(near, wide, strict=True):
+        assert other.trained is not None and abs(other.trained - other.predicted) <= 0.1 * other.predicted + 1, one
+        assert 0 < other.off < one.off
+
+
+def edge(problem):
+    """FedAvg with a server rate a fiftieth below its limit at infinite width."""
+    limits = of_method(algorithm1_limit(problem, Setup(eta_local=0.3, local_steps=2)), "fedavg", {}).step_limits
+    tuned = Tuned("edge", "fedavg", {"server_rate": 0.98 * limits.eta_global}, 2, 0.3, 0.9, 1, 2)
+    return Fastest(EPS, (tuned,), 1.0, 1)
+
+
+def test_steps_that_a_small_network_does_not_bear_are_given_up(problem):
+    """Its H(0) has a larger eigenvalue than H_inf: linearised it diverges, and trained it does not arrive."""
+    (row,) = train_fastest(problem, edge(problem), 10, seed=3)
+    assert row.predicted < 100 and row.linearised is None and row.trained is None and row.off > 0.5
+
+
+def test_near_the_limit_a_network_may_be_faster_than_its_own_linearisation(problem):
+    """The largest eigenvalue of H(0) P is beyond the limit, and that of H(t) P falls below it as the network trains."""
+    (row,) = train_fastest(problem, edge(problem), 30, seed=1)
+    assert row.linearised is None and row.trained is not None and row.trained < row.predicted / 3
+
+
+def test_an_overflow_is_no_arrival(problem, monkeypatch):
+    def overflows(self, state):
+        raise FloatingPointError("round 0: the weights are no longer finite")
+
+    def blows_up(self, state):
+        moved = {name: w + 1e160 for name, w in state.model.items()}  # finite weights, whose outputs squared are not
+        return SimpleNamespace(state=replace(state, server=state.server | {"model": moved}))
+
+    for after in (overflows, blows_up):
+        monkeypatch.setattr(Federation, "round", after)
+        (row,) = train_fastest(problem, edge(problem), 30)
+        assert row.trained is None and row.off == 0, after
+
+
+def test_what_is_not_predicted_to_arrive_is_left_out(problem, monkeypatch):
+    monkeypatch.setattr(fastest_trained, "MOST_ROUNDS", 3)
+    assert train_fastest(problem, Fastest(EPS, (Tuned("a", "fedavg", {}, 1, 0.1, 0.9, 1, 2),), 1.0, 1), 30) == ()
+
+
+def test_orders_part_where_the_network_turns_a_pair_round():
+    a, b, c, d = (Trained(*row, 0.1) for row in (("a", 5, 5, 9), ("b", 7, 7, 7), ("c", 7, 7, None), ("d", 8, 8, 9)))
+    assert partings((a, b)) == partings((b, a)) == ((a, b),)
+    assert partings((b, c)) == ()  # a tie is no order
+    assert partings((c, d)) == ((c, d),) and partings((a, d)) == ()
+    assert partings((d, c, b, a)) == ((a, b), (c, d)) and partings(()) == ()
+
+
+def test_bad_input_is_refused(problem, found):
+    with pytest.raises(ValueError, match="the width is 0; it must be at least 1"):
+        train_fastest(problem, found, 0)
+    both = replace(problem, y=np.stack([problem.y, problem.y], axis=1))
+    with pytest.raises(ValueError, match=r"labels have shape \(10, 2\); the network has one output"):
+        train_fastest(both, found, 10)
+    with pytest.raises(TooLittleMemory, match="width up to"):
+        train_fastest(problem, found, 10**12)
