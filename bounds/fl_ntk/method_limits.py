@@ -78,8 +78,9 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "note on theorems beyond the papers, section A",
-            note="entry by entry at the ladder's largest width. The order is that of fl-ntk/method-widths; the "
-            "constant 2 is an observation (.4 to .8 is seen on data of six seeds), not a theorem. FedGuCci has one "
+            note="entry by entry at the ladder's largest width, at which the limits of any two of these methods are "
+            "further apart. The order is that of fl-ntk/method-widths; the constant 2 is an observation (.4 to .8 is "
+            "seen on data of six seeds), not a theorem. FedGuCci has one "
             "anchor, and Gauss's two nodes in place of the integral over alpha, which in the limit is the same",
         ),
         forms={

@@ -113,3 +113,12 @@ def test_a_second_opinion_has_other_networks_and_a_drawn_ladder_trains():
     fresh = small.fresh()
     assert not np.isclose(small.runs[0][0].weights.hidden, fresh.runs[0][0].weights.hidden).any()
     assert [len(row) for row in fresh.residuals["fedprox"]] == [1]
+
+
+def test_the_limits_are_further_apart_than_the_statement_reaches():
+    """Otherwise another method's map would pass."""
+    ladder = DRAW.case(0)
+    reach = 2 * np.linalg.norm(ladder.problem.y) / np.sqrt(ladder.widths[-1])
+    ends = np.array([ladder.limits[name][-1] for name in method_limits.RESIDUAL])
+    apart = np.abs(ends[:, None] - ends).max(axis=2) + np.diag([np.inf] * len(ends))
+    assert apart.min() > 1.2 * reach

@@ -17,7 +17,7 @@ from bounds.options import Options
 from ntkfl import data, interruption, kernel_regime
 from ntkfl.problem import Problem, Setup, Weights
 
-PULL, SERVER_MOMENTUM, CLIENT_MOMENTUM, CONNECTED = 1.0, 0.6, 0.5, 1.0
+PULL, SERVER_MOMENTUM, CLIENT_MOMENTUM, CONNECTED = 0.8, 0.6, 0.5, 1.5
 RATE = 1.2  # of the server, where the method has one
 RUNGS = {round(2 ** (8 + half / 2)): 5 for half in range(11)}  # networks at each width
 WIDTHS = "widths 2^8..2^13"
