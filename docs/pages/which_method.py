@@ -101,7 +101,11 @@ for method, options in (("fedavg", {}), ("scaffold", {"server_rate": 2.0}), ("fe
 # - It is about squared loss, full-batch local steps and all clients in every round. `ntkfl rate` has the exact mean
 #   square where clients or batches are drawn (`--participation`, `--batch-size`), and clients who take steps of
 #   different numbers (`--client-steps`); `ntkfl.convex_regime` has other convex losses.
-# - It is exact at infinite width. A finite network of width $m$ is off by about $m^{-1/2}$, more in late rounds.
+# - It is exact at infinite width. A finite network of width $m$ is off by about $m^{-1/2}$ under every method, more in
+#   late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train 16384` trains a network of that width
+#   under the best entry of each method, and says which pairs it ranks the other way round. Steps that are tuned to the
+#   edge of stability, FedAvg's server step and the heavy ball's, take fewer rounds than predicted, since the largest
+#   eigenvalue of a network's kernel falls while it trains; methods a few rounds apart may change places by it.
 # - It is about the training residual. The fastest method is not the one that generalises best.
 #
 # Where to go next: [will this network converge](will_it_converge.ipynb), or [train federated

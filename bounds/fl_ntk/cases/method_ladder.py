@@ -57,7 +57,11 @@ METHODS = tuple(name for name in variants() if name not in COVERED)
 
 
 def residuals(problem: Problem, setup: Setup, weights: Weights, variant: Variant) -> np.ndarray:
-    """y - y_m(t), t = 0..T, (T+1, n), of the network that the engine trains from these weights."""
+    """y - y_m(t), t = 0..T, (T+1, n), of a network that the engine trains.
+
+    Args:
+        problem: data. setup: local steps, eta_local and rounds. weights: at the start. variant: the method.
+    """
     from ntkfl.training.methods import build  # torch is slow to load
     from ntkfl.training.objectives import HalfSquares
     from ntkfl.training.optimizers import SGD
