@@ -9,7 +9,6 @@ from itertools import combinations
 
 import numpy as np
 
-from ntkfl import interruption
 from ntkfl.exact_dynamics import of_method
 from ntkfl.fastest_method import MOST_ROUNDS, Fastest, Tuned
 from ntkfl.gram import finite
@@ -108,11 +107,9 @@ def _trained(
     from ntkfl.training.wide_training import wide_federation
 
     run = wide_federation(problem, regime.setup, weights, method=build(one.method, HalfSquares("sum"), **one.options))
-    state, found = run.start(), []
-    share = float("inf")
+    found, share = [], float("inf")
     with suppress(FloatingPointError):  # steps that are stable at infinite width may not be here
-        while True:
-            interruption.check()
+        for state in run.states():
             found.append(problem.y - run.model.outputs(state.model, run.data.x).numpy())
             with np.errstate(over="ignore", invalid="ignore"):
                 share = float(np.linalg.norm(found[-1]) / np.linalg.norm(found[0]))
@@ -121,7 +118,6 @@ def _trained(
                 break
             if share <= eps or len(found) > most:
                 break
-            state = run.round(state).state
     known = regime.residual(np.arange(len(found)), problem.y - found[0])
     off = np.linalg.norm(found - known, axis=1).max() / np.linalg.norm(found[0])
     return len(found) - 1 if share <= eps else None, float(off)

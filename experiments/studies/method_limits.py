@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quant
 from ntkfl import data, kernel_regime
 from ntkfl.exact_dynamics import LinearRegime
 from ntkfl.initialisation import draw
-from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.problem import Problem, Setup
 
 if TYPE_CHECKING:
     import xarray
@@ -57,29 +58,31 @@ def limit(method: str) -> LinearRegime:
 
 def measure(point: Point) -> Measured:
     """How far the outputs of one trained network, at any round, and its predictions, at the last, are off the limit."""
-    from ntkfl.training.engine_trajectory import engine_trajectory  # torch is slow to load
+    import torch  # slow to load
+
     from ntkfl.training.methods import build
     from ntkfl.training.objectives import HalfSquares
     from ntkfl.training.optimizers import SGD
+    from ntkfl.training.wide_training import wide_federation
 
     name, width = str(point["method"]), int(point["width"])
     entropy = (int(point[SEED]), width, *name.encode())
     weights = draw(width, FEATURES, int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
     one, start = variants(RATE)[name], weights.outputs(problem().x)
-    run = engine_trajectory(
+    run = wide_federation(
         replace(problem(), y=start + problem().y),
         replace(SETUP, width=width),
         weights,
         method=build(one.method, HalfSquares("sum"), **one.options),
         optimizer=SGD(one.momentum),
-        keep=[SETUP.rounds],
-        movements=False,
     )
+    models = [state.model for state in islice(run.states(), SETUP.rounds + 1)]
+    outputs = np.array([run.model.outputs(model, run.data.x).numpy() for model in models])
     moved = limit(name).outputs(np.arange(SETUP.rounds + 1))  # of r_0, from 0
     x = np.random.default_rng(1).normal(size=(TEST_POINTS, FEATURES))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
-    trained = Weights(run.weights[SETUP.rounds], weights.signs).outputs(x) - weights.outputs(x)
-    off = np.linalg.norm(run.outputs - start - moved, axis=1).max() / np.linalg.norm(problem().y)
+    trained = run.model.outputs(models[-1], torch.tensor(x)).numpy() - weights.outputs(x)
+    off = np.linalg.norm(outputs - start - moved, axis=1).max() / np.linalg.norm(problem().y)
     return {
         "outputs": float(off),
         "prediction": float(np.sqrt(((trained - limit(name).predict(x, SETUP.rounds)) ** 2).mean())),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -64,10 +65,8 @@ def _engine_residuals(
         optimizer, steps = SGD(momentum, factors=factors), client_steps or case.setup.local_steps
         run = wide_federation(case.problem, case.setup, weights, linearised=True, method=trained, optimizer=optimizer)
         run = replace(run, work=LocalWork(batch_size=None, steps=steps))
-        state, found = run.start(), []
-        for _ in range(case.setup.rounds + 1):
-            found.append(run.model.outputs(state.model, run.data.x).numpy() - case.problem.y)
-            state = run.round(state).state
+        states = islice(run.states(), case.setup.rounds + 1)
+        found = [run.model.outputs(state.model, run.data.x).numpy() - case.problem.y for state in states]
         return np.stack(found, axis=1)
 
     orders = (case.weights, Weights(case.weights.hidden[::-1], case.weights.signs[::-1]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis.strategies import SearchStrategy
 from bounds.ladders.rungs import SPACING
 from bounds.ladders.width_ladder import LadderDraw, WidthLadder, ladder_draws
 from bounds.options import Options
-from ntkfl import data, interruption, kernel_regime
+from ntkfl import data, kernel_regime
 from ntkfl.problem import Problem, Setup, Weights
 
 PULL, SERVER_MOMENTUM, CLIENT_MOMENTUM, CONNECTED = 0.8, 0.6, 0.5, 1.5
@@ -45,6 +46,7 @@ def variants(rate: float = 1.0) -> dict[str, Variant]:
         "scaffold": Variant("scaffold", served),
         "scaffold-1": Variant("scaffold", served | {"option": "I"}),
         "feddyn": Variant("feddyn", {"alpha": PULL}),
+        "cyclic": Variant("cyclic", served),
         "fedavgm": Variant("fedavgm", pushed),
         "fedavgm-nesterov": Variant("fedavgm", pushed | {"nesterov": True}),
         "fedgucci": Variant("fedgucci", {"alpha": "gauss2", "beta": CONNECTED}),
@@ -69,12 +71,8 @@ def residuals(problem: Problem, setup: Setup, weights: Weights, variant: Variant
 
     method, optimizer = build(variant.method, HalfSquares("sum"), **variant.options), SGD(variant.momentum)
     run = wide_federation(problem, setup, weights, method=method, optimizer=optimizer)
-    state, found = run.start(), np.empty((setup.rounds + 1, problem.n))
-    for t in range(setup.rounds + 1):
-        interruption.check()
-        found[t] = problem.y - run.model.outputs(state.model, run.data.x).numpy()
-        state = run.round(state).state if t < setup.rounds else state
-    return found
+    states = islice(run.states(), setup.rounds + 1)
+    return np.array([problem.y - run.model.outputs(state.model, run.data.x).numpy() for state in states])
 
 
 @dataclass(frozen=True, eq=False)

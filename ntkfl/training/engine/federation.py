@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ntkfl import interruption
 from ntkfl.training.engine.clients_at_once import clients_at_once
 from ntkfl.training.engine.local_plan import LocalPlan, LocalWork, cohort, local_plan
 from ntkfl.training.engine.local_training import LocalTraining
@@ -118,6 +120,18 @@ class Federation:
         seen = torch.zeros(self.data.clients, dtype=torch.bool)
         server = self.method.server
         return State(0, server.prepared(server.initial(params), self.model, self.data), {}, seen)
+
+    def states(self, params: Params | None = None) -> Iterator[State]:
+        """The states after 0, 1, 2, ... rounds, without end; `params` as in `start`.
+
+        Raises:
+            FloatingPointError: as `round`.
+        """
+        state = self.start(params)
+        while True:
+            interruption.check()
+            yield state
+            state = self.round(state).state
 
     def round(self, state: State, keep_ends: bool = False) -> RoundResult:
         """One round.
