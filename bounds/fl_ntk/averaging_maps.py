@@ -5,34 +5,26 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.cases.measured_regime import EPS
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.cases.engine_residuals import MethodsDraw, engine_residuals
+from bounds.fl_ntk.cases.method_training import MethodsDraw, Training, engine_residuals, final_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.state_maps import (
     MAP,
     NOTHING,
-    OF_DYN,
-    ROUNDINGS,
     first,
-    mu,
     second,
-    shares,
     start,
     state_map,
 )
 from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, RESPONSE, H, map_constants
+from bounds.fl_ntk.x_14 import OF_PROX, PULL, mu, shares
 from bounds.mutants import index_shifted, power, replaced, scaled
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import T, eta_global, eta_local, n
-from ntkfl.estimate import Estimate
-from ntkfl.problem import Setup
-
-PULL, WINDOW = 0.7, 2
 
 earlier = sp.MatrixSymbol("L", n, n)
 
-FEDPROX = IDENTITY - eta_global * H * shares * OF_DYN
+FEDPROX = IDENTITY - eta_global * H * shares * OF_PROX
 TURNS = IDENTITY + eta_global * RESPONSE * earlier
 CYCLIC = IDENTITY - eta_global * H * TURNS**-1 * RESPONSE
 HALVES = state_map(MAP / 2, MAP / 2, IDENTITY, NOTHING)  # of the last two models, of which the mean is sent out
@@ -43,41 +35,22 @@ AFTER = (
 )
 
 
-def _rounds(case: FederatedRun) -> tuple[tuple[str, dict, int | None], ...]:
-    """Method, options and window of each part."""
+def _trainings(case: FederatedRun) -> tuple[Training, ...]:
     rate = {"server_rate": case.setup.eta_global}
-    return ("fedprox", rate | {"mu": PULL}, None), ("cyclic", rate, None), ("fedavg", rate, WINDOW)
+    return Training("fedprox", rate | {"mu": PULL}), Training("cyclic", rate), Training("fedavg", rate, window=2)
 
 
 def _constants(case: FederatedRun) -> dict:
     size, owner = case.problem.n, case.problem.owner
-    method, options, _ = _rounds(case)[0]
     return map_constants(case) | {
         shares: np.diag(np.bincount(owner)[owner] / size),
         earlier: case.initial_gram * (owner[:, None] > owner),
         mu: PULL,
         first: np.eye(2 * size)[:, :size],
         second: np.eye(2 * size)[:, size:],
-        start: engine_residuals(case, method, options)[:, :1],
+        start: engine_residuals(case, _trainings(case)[0])[:, :1],
         T: case.setup.rounds,
     }
-
-
-def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
-    from ntkfl import kernel_regime  # torch is slow to load
-    from ntkfl.exact_dynamics import MovingWindow
-
-    setup, h = case.setup, case.initial_gram
-    alone = Setup(eta_local=setup.eta_local, local_steps=setup.local_steps)
-    outputs = case.weights.outputs(case.problem.x)
-    trained, known = [], []
-    for method, options, window in _rounds(case):
-        trained.append(engine_residuals(case, method, options, window=window)[:, setup.rounds])
-        ima = None if window is None else MovingWindow(window)
-        value = -kernel_regime(case.problem, alone, h.value, method, options, ima=ima).residual(setup.rounds, outputs)
-        error = ROUNDINGS * EPS * case.problem.n * (1 + float(np.abs(value).max())) + float(h.error.max())
-        known.append(Estimate(value, np.full(value.shape, error), "rounding, generous"))
-    return (*trained, *known)
 
 
 STATEMENTS = (
@@ -95,7 +68,7 @@ STATEMENTS = (
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
         forms={Form.REPAIRED: Claim(AFTER * 2, note="FedProx, cyclic, IMA")},
         constants=_constants,
-        measure=_measure,
+        measure=lambda case: final_residuals(case, _trainings(case)),
         symbols=MAP_SYMBOLS
         | {
             shares: "n_c/n of each sample's client, on the diagonal",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
+from bounds.fl_ntk.averaging_maps import FEDPROX
 from bounds.fl_ntk.cases.method_ladder import CONNECTED, PULL, SERVER_MOMENTUM, MethodLadder, method_draws
-from bounds.fl_ntk.state_maps import AFTER, CONTROL, SERVER, beta, first, mu, second, shares, start
+from bounds.fl_ntk.state_maps import AFTER, CONTROL, MAP, beta, first, mu, second, shares, start
 from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, D, H
-from bounds.fl_ntk.x_14 import OF_PROX
 from bounds.mutants import index_shifted, power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, m, n
@@ -18,15 +18,13 @@ from ntkfl.estimate import Estimate
 connected = sp.Symbol("beta_seg", positive=True)
 ones = sp.MatrixSymbol("e", n, 1)
 
-PLAIN = IDENTITY - SERVER
-PROX = IDENTITY - eta_global * H * shares * OF_PROX
 STEEPER = 1 + connected / 3  # E alpha^2 = 1/3, E alpha = 1/2
 SEGMENT = (1 + connected / 2) / STEEPER * D**-1 * (IDENTITY - (IDENTITY - eta_local * STEEPER * D) ** K)
 GUCCI = IDENTITY - H * shares * SEGMENT
 heavy_ball, nesterov, scaffold, feddyn = AFTER
 RESIDUAL = {
-    "fedavg": PLAIN**T * start,
-    "fedprox": PROX**T * start,
+    "fedavg": MAP**T * start,
+    "fedprox": FEDPROX**T * start,
     "fedavgm": heavy_ball,
     "fedavgm-nesterov": nesterov,
     "scaffold": scaffold,
@@ -113,8 +111,8 @@ STATEMENTS = (
             replaced(beta, 0, "no momentum", Change.FACTOR),
             replaced(mu, 2 * mu, "twice the pull", Change.CONSTANT),
             replaced(CONTROL, IDENTITY, "controls that keep what they were", Change.FACTOR),
-            replaced(scaffold, PLAIN**T * start, "FedAvg's map for SCAFFOLD"),
-            replaced(feddyn, PROX**T * start, "FedProx's map for FedDyn"),
+            replaced(scaffold, MAP**T * start, "FedAvg's map for SCAFFOLD"),
+            replaced(feddyn, FEDPROX**T * start, "FedProx's map for FedDyn"),
             replaced(heavy_ball, nesterov, "Nesterov's map for the heavy ball"),
             replaced(connected, 0, "no connectivity loss", Change.FACTOR),
             replaced(shares, IDENTITY / N, "clients of equal weight", Change.FACTOR),

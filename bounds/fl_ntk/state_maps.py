@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
-from bounds.cases.measured_regime import EPS
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.cases.engine_residuals import MethodsDraw, engine_residuals
+from bounds.fl_ntk.cases.method_training import MethodsDraw, Training, engine_residuals, final_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
+from bounds.fl_ntk.x_14 import MOMENTUM, OF_PROX, PULL, beta, mu, shares
 from bounds.mutants import index_shifted, power, replaced, scaled
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, n
-from ntkfl.estimate import Estimate
-from ntkfl.limit.algorithm1_limit import algorithm1_limit
-from ntkfl.problem import Setup
 
-BETA, PULL = 0.6, 0.7
-ROUNDINGS = 256  # of the residual, T rounds by the library
-
-beta, mu = sp.symbols("beta mu", positive=True)
-shares = sp.MatrixSymbol("S", n, n)
 first, second = sp.MatrixSymbol("E_1", 2 * n, n), sp.MatrixSymbol("E_2", 2 * n, n)
 start = sp.MatrixSymbol("r_0", n, 1)
 
@@ -45,8 +36,6 @@ MAP = IDENTITY - SERVER  # M
 LENGTH = eta_local * K
 LATER = D**-1 * (LENGTH * IDENTITY - RESPONSE)  # sum of the responses of fewer steps
 CONTROL = IDENTITY - (RESPONSE + LATER * H / N) / LENGTH
-DRAWN = D + mu * IDENTITY
-OF_DYN = DRAWN**-1 * (IDENTITY - (IDENTITY - eta_local * DRAWN) ** K)
 
 NOTHING = sp.ZeroMatrix(n, n)
 HEAVY_BALL = state_map((1 + beta) * IDENTITY - SERVER, -beta * IDENTITY, IDENTITY, NOTHING)
@@ -55,7 +44,7 @@ SCAFFOLD = state_map(
     IDENTITY - eta_global / N * H * RESPONSE, -eta_global * LENGTH / N * H * CONTROL, RESPONSE / LENGTH, CONTROL
 )
 FEDDYN = state_map(
-    IDENTITY - 2 / N * H * OF_DYN, H / (N * mu) - 2 / N * H * OF_DYN, -mu * OF_DYN, IDENTITY - mu * OF_DYN
+    IDENTITY - 2 / N * H * OF_PROX, H / (N * mu) - 2 / N * H * OF_PROX, -mu * OF_PROX, IDENTITY - mu * OF_PROX
 )
 TWICE, ONCE = (first + second) * start, first * start  # the starts (r_0, r_0) and (r_0, 0)
 SEEN = (1 + beta) * first.T - beta * second.T  # the point that Nesterov's step extrapolates to
@@ -67,47 +56,28 @@ AFTER = (
 )
 
 
-def _methods(case: FederatedRun) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+def _trainings(case: FederatedRun) -> tuple[Training, ...]:
     rate = {"server_rate": case.setup.eta_global}
     return (
-        ("fedavgm", rate | {"momentum": BETA}),
-        ("fedavgm", rate | {"momentum": BETA, "nesterov": True}),
-        ("scaffold", rate),
-        ("feddyn", {"alpha": PULL}),
+        Training("fedavgm", rate | {"momentum": MOMENTUM}),
+        Training("fedavgm", rate | {"momentum": MOMENTUM, "nesterov": True}),
+        Training("scaffold", rate),
+        Training("feddyn", {"alpha": PULL}),
     )
 
 
 def _constants(case: FederatedRun) -> dict:
     size = case.problem.n
     sizes = np.bincount(case.problem.owner)[case.problem.owner]
-    method, options = _methods(case)[0]
     return map_constants(case) | {
         shares: np.diag(sizes / size),
-        beta: BETA,
+        beta: MOMENTUM,
         mu: PULL,
         first: np.eye(2 * size)[:, :size],
         second: np.eye(2 * size)[:, size:],
-        start: engine_residuals(case, method, options)[:, :1],
+        start: engine_residuals(case, _trainings(case)[0])[:, :1],
         T: case.setup.rounds,
     }
-
-
-def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
-    from ntkfl.exact_dynamics import of_method  # torch is slow to load
-
-    rounds, setup = case.setup.rounds, case.setup
-    alone = Setup(eta_local=setup.eta_local, local_steps=setup.local_steps)
-    base = algorithm1_limit(case.problem, alone, case.initial_gram.value)
-    outputs = case.weights.outputs(case.problem.x)
-    trained, known = [], []
-    for method, options in _methods(case):
-        trained.append(engine_residuals(case, method, options)[:, rounds])
-        value = -of_method(base, method, options).residual(rounds, outputs)
-        error = ROUNDINGS * EPS * case.problem.n * (1 + float(np.abs(value).max())) + float(
-            case.initial_gram.error.max()
-        )
-        known.append(Estimate(value, np.full(value.shape, error), "rounding, generous"))
-    return (*trained, *known)
 
 
 STATEMENTS = (
@@ -126,7 +96,7 @@ STATEMENTS = (
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
         forms={Form.REPAIRED: Claim(AFTER * 2, note="heavy ball, Nesterov, SCAFFOLD, FedDyn")},
         constants=_constants,
-        measure=_measure,
+        measure=lambda case: final_residuals(case, _trainings(case)),
         symbols=MAP_SYMBOLS
         | {
             shares: "n_c/n of each sample's client, on the diagonal",

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.cases.engine_residuals import MethodsDraw, engine_residuals
+from bounds.fl_ntk.cases.method_training import MethodsDraw, Training, engine_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
 from bounds.mutants import power, replaced, scaled, sign_flipped
@@ -31,9 +31,9 @@ def _residuals(case: FederatedRun) -> tuple[Estimate, ...]:
     """y(t) - y, (n, T+1), of FedProx, of FedAvg with local momentum, and of SCAFFOLD, by the training engine."""
     rate = {"server_rate": case.setup.eta_global}
     return (
-        engine_residuals(case, "fedprox", {"mu": PULL} | rate),
-        engine_residuals(case, "fedavg", rate, MOMENTUM),
-        engine_residuals(case, "scaffold", rate),
+        engine_residuals(case, Training("fedprox", {"mu": PULL} | rate)),
+        engine_residuals(case, Training("fedavg", rate, MOMENTUM)),
+        engine_residuals(case, Training("scaffold", rate)),
     )
 
 

@@ -19,7 +19,7 @@ from experiments.studies.answers import along, exponent, samples
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.running.spread import BARS, root_mean_square
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
-from ntkfl import data, kernel_regime
+from ntkfl import data
 from ntkfl.exact_dynamics import LinearRegime
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
@@ -50,8 +50,7 @@ def problem() -> Problem:
 @cache
 def limit(method: str) -> LinearRegime:
     """The exact limit of a method on these data, from outputs 0; its labels are r_0."""
-    one = variants(RATE)[method]
-    found = kernel_regime(problem(), SETUP, None, one.method, one.options, one.momentum)
+    found = variants(RATE)[method].regime(problem(), SETUP)
     assert isinstance(found, LinearRegime), "every variant has options"
     return found
 
@@ -60,22 +59,11 @@ def measure(point: Point) -> Measured:
     """How far the outputs of one trained network, at any round, and its predictions, at the last, are off the limit."""
     import torch  # slow to load
 
-    from ntkfl.training.methods import build
-    from ntkfl.training.objectives import HalfSquares
-    from ntkfl.training.optimizers import SGD
-    from ntkfl.training.wide_training import wide_federation
-
     name, width = str(point["method"]), int(point["width"])
     entropy = (int(point[SEED]), width, *name.encode())
     weights = draw(width, FEATURES, int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
     one, start = variants(RATE)[name], weights.outputs(problem().x)
-    run = wide_federation(
-        replace(problem(), y=start + problem().y),
-        replace(SETUP, width=width),
-        weights,
-        method=build(one.method, HalfSquares("sum"), **one.options),
-        optimizer=SGD(one.momentum),
-    )
+    run = one.federation(replace(problem(), y=start + problem().y), replace(SETUP, width=width), weights)
     models = [state.model for state in islice(run.states(), SETUP.rounds + 1)]
     outputs = np.array([run.model.outputs(model, run.data.x).numpy() for model in models])
     moved = limit(name).outputs(np.arange(SETUP.rounds + 1))  # of r_0, from 0

@@ -98,12 +98,11 @@ def test_every_method_with_a_linear_limit_is_there_and_each_is_another():
 
 def test_rounding_is_bounded(ladder):
     """The same networks with their neurons in the other order."""
-    from bounds.fl_ntk.cases.method_ladder import residuals
     from ntkfl.problem import Weights
 
     run, steps = ladder.runs[1][0], replace(ladder.setup, eta_global=1.0, width=128)
     weights = Weights(run.weights.hidden[::-1], run.weights.signs[::-1])
-    other = residuals(run.problem, steps, weights, variants(ladder.setup.eta_global)["scaffold"])
+    other = variants(ladder.setup.eta_global)["scaffold"].residuals(run.problem, steps, weights)
     off = np.abs(other - ladder.residuals["scaffold"][1][0]).max()
     assert off <= ladder.rounding < 1e-9
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
-from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.fl_ntk.cases.method_training import Training
 from bounds.ladders.rungs import SPACING
 from bounds.ladders.width_ladder import LadderDraw, WidthLadder, ladder_draws
 from bounds.options import Options
-from ntkfl import data, kernel_regime
-from ntkfl.problem import Problem, Setup, Weights
+from ntkfl import data
+from ntkfl.problem import Problem
 
 PULL, SERVER_MOMENTUM, CLIENT_MOMENTUM, CONNECTED = 0.8, 0.6, 0.5, 1.5
 RATE = 1.2  # of the server, where the method has one
@@ -24,55 +22,29 @@ RUNGS = {round(2 ** (8 + half / 2)): 5 for half in range(11)}  # networks at eac
 WIDTHS = "widths 2^8..2^13"
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A method with its options, as in training, and the momentum of the clients' steps."""
-
-    method: str
-    options: Mapping[str, Any]
-    momentum: float = 0.0
-
-
-def variants(rate: float = 1.0) -> dict[str, Variant]:
+def variants(rate: float = 1.0) -> dict[str, Training]:
     """Every method that is linear in the weights, by a name that a command line takes; `rate`: of the server."""
     served = {"server_rate": rate}
     pushed = served | {"momentum": SERVER_MOMENTUM}
     return {
-        "fl-ntk": Variant("fl-ntk", served),
-        "fedavg": Variant("fedavg", served),
-        "fedavg-momentum": Variant("fedavg", served, CLIENT_MOMENTUM),
-        "fedprox": Variant("fedprox", served | {"mu": PULL}),
-        "fednova": Variant("fednova", {"mu": PULL / 2}),
-        "scaffold": Variant("scaffold", served),
-        "scaffold-1": Variant("scaffold", served | {"option": "I"}),
-        "feddyn": Variant("feddyn", {"alpha": PULL}),
-        "cyclic": Variant("cyclic", served),
-        "fedavgm": Variant("fedavgm", pushed),
-        "fedavgm-nesterov": Variant("fedavgm", pushed | {"nesterov": True}),
-        "fedgucci": Variant("fedgucci", {"alpha": "gauss2", "beta": CONNECTED}),
-        "fedgucci-half": Variant("fedgucci", {"alpha": "half", "beta": CONNECTED}),
+        "fl-ntk": Training("fl-ntk", served),
+        "fedavg": Training("fedavg", served),
+        "fedavg-momentum": Training("fedavg", served, CLIENT_MOMENTUM),
+        "fedprox": Training("fedprox", served | {"mu": PULL}),
+        "fednova": Training("fednova", {"mu": PULL / 2}),
+        "scaffold": Training("scaffold", served),
+        "scaffold-1": Training("scaffold", served | {"option": "I"}),
+        "feddyn": Training("feddyn", {"alpha": PULL}),
+        "cyclic": Training("cyclic", served),
+        "fedavgm": Training("fedavgm", pushed),
+        "fedavgm-nesterov": Training("fedavgm", pushed | {"nesterov": True}),
+        "fedgucci": Training("fedgucci", {"alpha": "gauss2", "beta": CONNECTED}),
+        "fedgucci-half": Training("fedgucci", {"alpha": "half", "beta": CONNECTED}),
     }
 
 
 COVERED = {"fl-ntk": "fl-ntk/W-outputs", "fedgucci-half": "the integral over alpha by one point in place of two"}
 METHODS = tuple(name for name in variants() if name not in COVERED)
-
-
-def residuals(problem: Problem, setup: Setup, weights: Weights, variant: Variant) -> np.ndarray:
-    """y - y_m(t), t = 0..T, (T+1, n), of a network that the engine trains.
-
-    Args:
-        problem: data. setup: local steps, eta_local and rounds. weights: at the start. variant: the method.
-    """
-    from ntkfl.training.methods import build  # torch is slow to load
-    from ntkfl.training.objectives import HalfSquares
-    from ntkfl.training.optimizers import SGD
-    from ntkfl.training.wide_training import wide_federation
-
-    method, optimizer = build(variant.method, HalfSquares("sum"), **variant.options), SGD(variant.momentum)
-    run = wide_federation(problem, setup, weights, method=method, optimizer=optimizer)
-    states = islice(run.states(), setup.rounds + 1)
-    return np.array([problem.y - run.model.outputs(state.model, run.data.x).numpy() for state in states])
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +60,7 @@ class MethodLadder(WidthLadder):
         chosen, steps = variants(self.setup.eta_global), replace(self.setup, eta_global=1.0)
         return {
             name: [
-                np.array([residuals(run.problem, steps, run.weights, chosen[name]) for run in row]) for row in self.runs
+                np.array([chosen[name].residuals(run.problem, steps, run.weights) for run in row]) for row in self.runs
             ]
             for name in METHODS
         }
@@ -99,8 +71,7 @@ class MethodLadder(WidthLadder):
         chosen, steps = variants(self.setup.eta_global), replace(self.setup, eta_global=1.0)
         found = {}
         for name in METHODS:
-            one = chosen[name]
-            regime = kernel_regime(self.problem, steps, None, one.method, one.options, one.momentum)
+            regime = chosen[name].regime(self.problem, steps)
             found[name] = regime.residual(np.arange(self.setup.rounds + 1))
         return found
 

@@ -1,0 +1,143 @@
+"""Training under any method: by the engine, on networks or linearised ones, and in its kernel regime."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis.strategies import SearchStrategy
+from numpy.typing import ArrayLike
+
+from bounds.federated_run import ORDER_SAFETY, FederatedRun, federated_run, federated_runs
+from ntkfl import data
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Setup, Weights
+
+if TYPE_CHECKING:
+    from ntkfl.exact_dynamics import KernelRegime, LinearRegime
+    from ntkfl.training.engine.federation import Federation
+
+ROUNDINGS = 256  # of the outputs: between two orders of few neurons chance may hide some
+
+
+@dataclass(frozen=True)
+class Training:
+    """A method on the sum of squares, and how its clients step.
+
+    Args:
+        method: its name. options: of the method, as in training.
+        momentum, client_steps, step_factors: of the clients, as `kernel_regime` takes them; (): as the setup says.
+        window: models whose mean IMA sends out; None: the model itself.
+    """
+
+    method: str
+    options: Mapping[str, Any]
+    momentum: float = 0.0
+    client_steps: tuple[int, ...] = ()
+    step_factors: tuple[float, ...] = ()
+    window: int | None = None
+
+    def __hash__(self) -> int:
+        return hash(
+            (self.method, *self.options.items(), self.momentum, self.client_steps, self.step_factors, self.window)
+        )
+
+    def federation(self, problem: Problem, setup: Setup, weights: Weights, *, linearised: bool = False) -> Federation:
+        """The engine's rounds.
+
+        Args:
+            problem: data. setup: local steps and eta_local. weights: at the start. linearised: patterns frozen there.
+        """
+        from ntkfl.training.engine.local_plan import LocalWork  # torch is slow to load
+        from ntkfl.training.ima import averaged
+        from ntkfl.training.methods import build
+        from ntkfl.training.objectives import HalfSquares
+        from ntkfl.training.optimizers import SGD
+        from ntkfl.training.wide_training import wide_federation
+
+        method = build(self.method, HalfSquares("sum"), **self.options)
+        method = method if self.window is None else averaged(method, self.window, 0)
+        optimizer = SGD(self.momentum, factors=self.step_factors)
+        run = wide_federation(problem, setup, weights, method=method, linearised=linearised, optimizer=optimizer)
+        return replace(run, work=LocalWork(batch_size=None, steps=self.client_steps or setup.local_steps))
+
+    def residuals(self, problem: Problem, setup: Setup, weights: Weights, *, linearised: bool = False) -> np.ndarray:
+        """y - y_m(t), t = 0..T, (T+1, n), of a network that the engine trains; arguments as in `federation`.
+
+        Args:
+            problem, setup, weights, linearised: as in `federation`.
+        """
+        run = self.federation(problem, setup, weights, linearised=linearised)
+        states = islice(run.states(), setup.rounds + 1)
+        return np.array([problem.y - run.model.outputs(state.model, run.data.x).numpy() for state in states])
+
+    def regime(self, problem: Problem, setup: Setup, gram: ArrayLike | None = None) -> KernelRegime | LinearRegime:
+        """The kernel regime, which warns of nothing.
+
+        Args:
+            problem: data. setup: local steps and eta_local. gram: H, (n, n); default: H_inf.
+        """
+        from ntkfl.exact_dynamics import MovingWindow, UnstableSteps, kernel_regime
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnstableSteps)
+            return kernel_regime(
+                problem,
+                setup,
+                gram,
+                self.method,
+                self.options,
+                self.momentum,
+                client_steps=self.client_steps or None,
+                step_factors=self.step_factors,
+                ima=None if self.window is None else MovingWindow(self.window),
+            )
+
+
+@lru_cache(maxsize=16)
+def engine_residuals(case: FederatedRun, training: Training) -> Estimate:
+    """y(t) - y, t = 0..T, (n, T+1), of the case's network, linearised and trained by the engine."""
+    orders = (case.weights, Weights(case.weights.hidden[::-1], case.weights.signs[::-1]))
+    value, other = (-training.residuals(case.problem, case.setup, w, linearised=True).T for w in orders)
+    rounding = ROUNDINGS * np.finfo(float).eps * float(np.abs(value).max())
+    error = ORDER_SAFETY * float(np.abs(value - other).max()) + rounding
+    return Estimate(value, np.full(value.shape, error), "two summation orders")
+
+
+def final_residuals(case: FederatedRun, trainings: Sequence[Training]) -> tuple[Estimate, ...]:
+    """y(T) - y under each: of the linearised network trained by the engine, then of the library's kernel regime."""
+    setup, h = case.setup, case.initial_gram
+    alone = Setup(eta_local=setup.eta_local, local_steps=setup.local_steps)
+    outputs = case.weights.outputs(case.problem.x)
+    known = []
+    for training in trainings:
+        value = -training.regime(case.problem, alone, h.value).residual(setup.rounds, outputs)
+        rounding = ROUNDINGS * np.finfo(float).eps * case.problem.n * (1 + float(np.abs(value).max()))
+        error = np.full(value.shape, rounding + float(h.error.max()))
+        known.append(Estimate(value, error, "rounding, generous"))
+    return (*(engine_residuals(case, training)[:, setup.rounds] for training in trainings), *known)
+
+
+@dataclass(frozen=True)
+class MethodsDraw:
+    """Eight points on the sphere, three on one client and five on the other, 256 neurons, two local steps."""
+
+    trials: int = 6
+    required: int = 5
+    name: str = "sphere, n=8, N=2, other methods"
+
+    def case(self, seed: int) -> FederatedRun:
+        """The run of one seed."""
+        whole = data.sphere(8, 8, seed=seed, clients=1, labels="uniform")
+        problem = Problem(whole.x, whole.y, (np.arange(8) < 3).astype(int), name=whole.name)
+        setup = Setup(width=256, eta_local=0.2, eta_global=1.2, local_steps=2, rounds=5, seed=seed)
+        return federated_run(problem, setup)
+
+    def strategy(self) -> SearchStrategy[FederatedRun]:
+        """Small runs of two local steps on any data, network and steps."""
+        return federated_runs(n=(1, 4), width=(4, 64), local_steps=(2, 2), rounds=(3, 5))
