@@ -43,11 +43,17 @@ class LinearRegime(Regime):
     at_server_rate: Callable[[float], LinearRegime] | None = None
 
     @cached_property
+    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues of H, ascending, and its eigenvectors."""
+        values, vectors = np.linalg.eigh(self.gram)
+        return values, vectors
+
+    @cached_property
     def nu(self) -> Float[np.ndarray, " n"] | None:
         """Eigenvalues of H u(H_D), ascending, where they decide the spectrum, else None. Source: ledger X.2."""
         if self.round.response is None:
             return None
-        values, basis = np.linalg.eigh(self.gram)
+        values, basis = self._eigen
         root = basis * np.sqrt(np.maximum(values, 0))
         product = root.T @ self._clients.apply(self.round.response, root)
         return np.linalg.eigvalsh((product + product.T) / 2)
@@ -132,19 +138,21 @@ class LinearRegime(Regime):
         """0 where no rate down to 2^-40 is stable, inf where all up to 2^40 are."""
         if self.at_server_rate is None or self._size > SEARCHED:
             return float("nan")
+        if self.unreachable.shape[1]:
+            return 0.0
         low, high = 1.0, 1.0
-        while low > 2.0**-40 and not self.at_server_rate(low).stable:
+        while low > 2.0**-40 and self.at_server_rate(low).rate >= 1:
             low, high = low / 2, low
         if low <= 2.0**-40:
             return 0.0
-        while high == low or self.at_server_rate(high).stable:
+        while high == low or self.at_server_rate(high).rate < 1:
             low, high = high, 2 * high
             if high > 2.0**40:
                 return float("inf")
         while high - low > CLOSE * low:
             interruption.check()
             middle = (low + high) / 2
-            low, high = (middle, high) if self.at_server_rate(middle).stable else (low, middle)
+            low, high = (middle, high) if self.at_server_rate(middle).rate < 1 else (low, middle)
         return low
 
     @cached_property
@@ -198,7 +206,7 @@ class LinearRegime(Regime):
     @cached_property
     def unreachable(self) -> Float[np.ndarray, "n k"]:
         """Directions of the outputs that no weights change: eigenvectors of H whose eigenvalues are rounding."""
-        values, vectors = np.linalg.eigh(self.gram)
+        values, vectors = self._eigen
         return vectors[:, values <= len(values) * np.finfo(float).eps * values[-1]]
 
     def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
