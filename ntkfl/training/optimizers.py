@@ -70,10 +70,7 @@ class SGD(Optimizer):
 
     def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
         gradient = _prepared(params, gradient, self.weight_decay, self.clip)
-        if self.factors:
-            self._scaled_step(params, gradient, state, rate, active)
-            return
-        if active is None:
+        if active is None and not self.factors:
             values, directions = list(params.values()), [gradient[name] for name in params]
             if self.momentum:
                 velocities = [state["velocity"][name] for name in params]
@@ -88,20 +85,16 @@ class SGD(Optimizer):
                 velocity = state["velocity"][name]
                 _assign(velocity, self.momentum * velocity + direction, active)
                 direction = velocity
-            _assign(value, value - rate * direction, active)
+            _assign(value, value - self._size(value, state, rate) * direction, active)
+        if self.factors:
+            _assign(state["taken"], state["taken"] + 1, active)
 
-    def _scaled_step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
-        taken = state["taken"]
-        for name, value in params.items():
-            direction = gradient[name]
-            if self.momentum:
-                velocity = state["velocity"][name]
-                _assign(velocity, self.momentum * velocity + direction, active)
-                direction = velocity
-            factors = torch.tensor(self.factors, dtype=value.dtype, device=value.device)
-            factor = factors[taken.clamp(max=len(factors) - 1)]
-            _assign(value, value - rate * one_a_row(factor, value) * direction, active)
-        _assign(taken, taken + 1, active)
+    def _size(self, value: Tensor, state: Tree, rate: float) -> Tensor | float:
+        """Of the step that comes, a number or one a row of `value`."""
+        if not self.factors:
+            return rate
+        factors = torch.tensor(self.factors, dtype=value.dtype, device=value.device)
+        return rate * one_a_row(factors[state["taken"].clamp(max=len(factors) - 1)], value)
 
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
         m = self.momentum
