@@ -17,6 +17,7 @@ from ntkfl.limit.infinite_width import KernelRegime, StepLimits
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.moving_window import MovingWindow, WindowedRegime
 from ntkfl.limit.random_regime import RandomRegime, random_regime
+from ntkfl.limit.regime import Kernel
 from ntkfl.problem import Problem, Setup
 
 __all__ = [
@@ -38,7 +39,7 @@ __all__ = [
 
 @overload
 def kernel_regime(
-    problem: Problem, setup: Setup, gram: ArrayLike | None = None, method: Literal["fl-ntk"] = "fl-ntk"
+    problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None, method: Literal["fl-ntk"] = "fl-ntk"
 ) -> KernelRegime: ...
 
 
@@ -46,7 +47,7 @@ def kernel_regime(
 def kernel_regime(
     problem: Problem,
     setup: Setup,
-    gram: ArrayLike | None = None,
+    gram: ArrayLike | Kernel | None = None,
     method: str = "fl-ntk",
     options: Mapping[str, Any] | None = None,
     momentum: float = 0.0,
@@ -60,7 +61,7 @@ def kernel_regime(
 def kernel_regime(
     problem: Problem,
     setup: Setup,
-    gram: ArrayLike | None = None,
+    gram: ArrayLike | Kernel | None = None,
     method: str = "fl-ntk",
     options: Mapping[str, Any] | None = None,
     momentum: float = 0.0,
@@ -77,7 +78,8 @@ def kernel_regime(
     Args:
         problem: data; labels may have several outputs. setup: eta_local, local_steps and rounds are used; eta_global by
             Algorithm 1 (fl-ntk) only, others have a server_rate among their options.
-        gram: H, (n, n), e.g. a finite network's H(0) or a deep kernel. Default: `ntkfl.gram.infinite(problem.x)`.
+        gram: H, (n, n), such as a finite network's H(0), or a kernel (x, z) -> (n, p), such as `ntkfl.gram.deep`, of
+            which H is taken and predictions at other points too. Default: `ntkfl.gram.infinite`.
         method: its name, or a file of yours. options: of the method, as in training.
         momentum: of the clients' steps, begun anew in each round, as in training.
         client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
@@ -139,7 +141,7 @@ def of_method(
     factors = SGD(factors=tuple(step_factors or ())).factors  # which says what they may be
     blocks = replace(regime.blocks, steps=setup.local_steps, cohort=cohort, client_steps=steps, factors=factors)
     found = linear_round(method, blocks, momentum, options)
-    shared = (regime.problem, setup, regime.gram, regime.own_gram)
+    shared = (regime.problem, setup, regime.gram, regime.kernel)
 
     def at_server_rate(rate: float) -> LinearRegime:
         changed = {**options, "server_rate": rate}
@@ -179,7 +181,7 @@ def _one_a_client(steps: Sequence[int], clients: int) -> tuple[int, ...]:
 def random_rounds(
     problem: Problem,
     setup: Setup,
-    gram: ArrayLike | None = None,
+    gram: ArrayLike | Kernel | None = None,
     method: str = "fedavg",
     options: Mapping[str, Any] | None = None,
     *,
@@ -220,7 +222,7 @@ def random_rounds(
 
 
 def convex_regime(
-    problem: Problem, setup: Setup, gram: ArrayLike | None = None, loss: str | ConvexLoss = "logistic"
+    problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None, loss: str | ConvexLoss = "logistic"
 ) -> ConvexRegime:
     """Algorithm 1 on the sum of a convex loss at infinite width, or in the kernel regime of any other Gram matrix.
 
@@ -245,7 +247,7 @@ def convex_regime(
             f"{found.accepts}"
         )
     base = algorithm1_limit(problem, setup, gram)
-    regime = ConvexRegime(problem, setup, base.gram, base.own_gram, loss=found)
+    regime = ConvexRegime(problem, setup, base.gram, base.kernel, loss=found)
     if regime.step_warning:
         warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
     return regime

@@ -36,13 +36,13 @@ class MeasuredRegime:
     @cached_property
     def regime(self) -> KernelRegime:
         """The regime itself."""
-        return KernelRegime(self.problem, self.setup, self.gram, own_gram=True)
+        return KernelRegime(self.problem, self.setup, self.gram, kernel=None)
 
     @cached_property
     def _reversed(self) -> KernelRegime:
         p = self.problem
         other = Problem(p.x[::-1], p.y[::-1], p.owner[::-1], name=p.name)
-        return KernelRegime(other, self.setup, np.ascontiguousarray(self.gram[::-1, ::-1]), own_gram=True)
+        return KernelRegime(other, self.setup, np.ascontiguousarray(self.gram[::-1, ::-1]), kernel=None)
 
     def of(
         self, quantity: Callable[[KernelRegime, slice], Any], samples: tuple[int, ...] = (), size: float = 0.0

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ntkfl.gram import infinite
 from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.limit.regime import Kernel
 from ntkfl.memory import require
 from ntkfl.problem import Problem, Setup
 
@@ -21,19 +22,22 @@ class UnstableSteps(UserWarning):
     """Steps beyond the stability limit, with the limits."""
 
 
-def algorithm1_limit(problem: Problem, setup: Setup, gram: ArrayLike | None = None) -> KernelRegime:
+def algorithm1_limit(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None) -> KernelRegime:
     """The exact dynamics of Algorithm 1, as `ntkfl.kernel_regime` gives and checks them; it warns of nothing.
 
     Args:
-        problem: data. setup: eta_local, eta_global, local_steps and rounds. gram: H, (n, n); default: H_inf.
+        problem: data. setup: eta_local, eta_global, local_steps and rounds. gram: H, (n, n), or its kernel; default:
+            H_inf.
     """
     require("the kernel regime", lambda n: 8 * MATRICES * n * n, n=problem.n)
     if gram is None:
         return KernelRegime(problem, setup, infinite(problem.x))
-    return KernelRegime(problem, setup, _checked_gram(gram, problem.n), own_gram=True)
+    if callable(gram):
+        return KernelRegime(problem, setup, _checked_gram(gram(problem.x, None), problem.n), gram)
+    return KernelRegime(problem, setup, _checked_gram(gram, problem.n), kernel=None)
 
 
-def warn_if_unstable(problem: Problem, setup: Setup, gram: ArrayLike | None = None) -> str | None:
+def warn_if_unstable(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None) -> str | None:
     """Warn the caller's caller when the steps pass the stability limit at infinite width (or of `gram`).
 
     Args:

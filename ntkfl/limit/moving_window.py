@@ -56,7 +56,7 @@ class WindowedRegime(LinearRegime):
         """A regime's method under the window."""
         own = regime.round
         full = with_full_window(own, window.size, regime.problem.n) if window.fed_back else own
-        fields = {name: getattr(regime, name) for name in ("problem", "setup", "gram", "own_gram", "step_factors")}
+        fields = {name: getattr(regime, name) for name in ("problem", "setup", "gram", "kernel", "step_factors")}
         found = cls(**fields, method=f"{regime.method}+ima", round=full, inner=own, window=window)
         vars(found)["_clients"] = regime._clients  # where `cached_property` looks first
         return found

@@ -265,4 +265,4 @@ def random_regime(mean: LinearRegime, blocks: Blocks, weighting: str, batch: int
             "and fl-ntk"
         )
     noise = Noise(blocks, blocks.weights(weighting), round_.pull, batch)
-    return RandomRegime(mean.problem, mean.setup, mean.gram, mean.own_gram, mean=mean, noise=noise)
+    return RandomRegime(mean.problem, mean.setup, mean.gram, mean.kernel, mean=mean, noise=noise)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +16,8 @@ from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.round_modes import EXACT_INTEGERS, ClientModes
 from ntkfl.problem import Problem, Setup
 
+Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]  # (p, d) and (n, d) -> (p, n); None: with itself
+
 
 @dataclass(frozen=True, eq=False)
 class Regime(ABC):
@@ -23,13 +26,14 @@ class Regime(ABC):
     Args:
         problem: data; y (n,) or (n, C). setup: the steps.
         gram: H, (n, n), symmetric and positive semi-definite.
-        own_gram: whether H was the user's, so that kernel values at other points must come from the user too.
+        kernel: that H is of, (x, z) -> (p, n); None: H was given as a matrix, so that kernel values at other points
+            must be given too.
     """
 
     problem: Problem
     setup: Setup
     gram: Float[np.ndarray, "n n"]
-    own_gram: bool = False
+    kernel: Kernel | None = infinite
 
     @property
     @abstractmethod
@@ -79,8 +83,8 @@ class Regime(ABC):
         Args:
             x: points, (n', d). rounds: as in `outputs`. initial_outputs: y(0), 0 unless given.
             initial_prediction: f(x, 0), (n'[, C]), 0 unless given.
-            cross_gram: h, the kernel between x and the training points, (n', n). Default: the infinite-width kernel;
-                needed where the Gram matrix is the user's own (x is then not used and may be None).
+            cross_gram: h, the kernel between x and the training points, (n', n). Default: by the regime's kernel;
+                needed where the Gram matrix was given as a matrix (x is then not used and may be None).
 
         Raises:
             ValueError: as `outputs`; a cross_gram that is missing or of the wrong shape.
@@ -88,12 +92,12 @@ class Regime(ABC):
         """
         t = checked_rounds(rounds)
         if cross_gram is None:
-            if self.own_gram or x is None:
+            if self.kernel is None or x is None:
                 raise ValueError(
                     "cross_gram is missing: with x absent or a Gram matrix of your own, give the kernel's "
                     f"values between the new and the training points, shape (n', {self.problem.n})"
                 )
-            cross_gram = infinite(np.asarray(x, float), self.problem.x)
+            cross_gram = self.kernel(np.asarray(x, float), self.problem.x)
         h = np.asarray(cross_gram, float)
         if h.ndim != 2 or h.shape[1] != self.problem.n:
             raise ValueError(f"cross_gram has shape {h.shape}; it must be (n', {self.problem.n})")

@@ -423,7 +423,7 @@ def test_a_gram_matrix_off_by_rounding_is_taken():
         (lambda r: r.outputs(1, np.full(3, np.nan)), r"initial_outputs contains NaN or infinity"),
         (lambda r: r.predict(np.eye(3), 1, initial_prediction=np.ones(2)), r"initial_prediction has shape \(2,\)"),
         (lambda r: r.predict(None, 1), r"cross_gram is missing"),
-        (lambda r: replace(r, own_gram=True).predict(np.eye(3), 1), r"cross_gram is missing.*shape \(n', 3\)"),
+        (lambda r: replace(r, kernel=None).predict(np.eye(3), 1), r"cross_gram is missing.*shape \(n', 3\)"),
         (lambda r: r.predict(None, 1, cross_gram=np.ones((3, 2))), r"cross_gram has shape \(3, 2\); it must be"),
         (lambda r: r.rounds_to(0), r"eps is 0; it must be positive"),
         (lambda r: r.rounds_to(float("nan")), r"eps is nan; it must be positive"),
