@@ -5,7 +5,8 @@ A client whose step is padding keeps parameters, moments and counters exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -47,18 +48,22 @@ class SGD(Optimizer):
         clip: the largest Euclidean norm of a client's gradient; longer ones are shortened. None: no limit.
         factors: by which the rate of the first, second, ... step is multiplied, the last one for all that follow; ():
             none. They begin anew where the state does.
+        of: by which the steps of parameters are multiplied, by name; 1 for those that are not named.
     """
 
     momentum: float = 0.0
     weight_decay: float = 0.0
     clip: float | None = None
     factors: tuple[float, ...] = ()
+    of: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.momentum < 1:
             raise ValueError(f"momentum is {self.momentum:g}; it must lie in [0, 1)")
         if any(not 0 < factor < float("inf") for factor in self.factors):
             raise ValueError(f"the factors of the steps are {self.factors}; each must be positive and finite")
+        if any(not 0 < factor < float("inf") for factor in self.of.values()):
+            raise ValueError(f"the factors of parameters are {dict(self.of)}; each must be positive and finite")
         _check_decay_and_clip(self.weight_decay, self.clip)
 
     def initial(self, params: Params) -> Tree:
@@ -70,6 +75,8 @@ class SGD(Optimizer):
 
     def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
         gradient = _prepared(params, gradient, self.weight_decay, self.clip)
+        if self.of:
+            gradient = {name: self.of.get(name, 1.0) * value for name, value in gradient.items()}
         if active is None and not self.factors:
             values, directions = list(params.values()), [gradient[name] for name in params]
             if self.momentum:

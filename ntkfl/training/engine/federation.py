@@ -75,7 +75,8 @@ class Federation:
 
     Raises:
         ValueError: what the method needs is missing: classes, a model with a head of its own, sgd; steps of another
-            number of clients; factors of steps with keep_optimizer.
+            number of clients; factors of steps with keep_optimizer; rates of parameters where gradients are read off
+            displacements.
     """
 
     model: Model
@@ -98,6 +99,11 @@ class Federation:
             raise ValueError(
                 f"{self.method.name} reads mean gradients off the clients' displacements, which sgd allows and "
                 f"{type(self.optimizer).__name__} does not: take sgd, or an option of the method that does without"
+            )
+        if "sgd" in self.method.needs and isinstance(self.optimizer, SGD) and self.optimizer.of:
+            raise ValueError(
+                f"{self.method.name} reads mean gradients off the clients' displacements, which parameters with "
+                "steps of their own do not allow: leave `of` of sgd out"
             )
         if isinstance(self.work.steps, tuple) and len(self.work.steps) != self.data.clients:
             raise ValueError(f"steps names {len(self.work.steps)} clients; there are {self.data.clients}")
