@@ -1,8 +1,9 @@
-"""Algorithm 1, or another method, on the wide network by the training engine: the trajectory the simulator returns."""
+"""Algorithm 1, or another method, by the training engine: the trajectory the simulator returns, of any network."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -10,17 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ntkfl import interruption
 from ntkfl.algorithm1.simulation import checked_weights, keep_rounds
 from ntkfl.limit.algorithm1_limit import warn_if_unstable
 from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.training.displaced_network import MOVED
 from ntkfl.training.engine.devices import provenance_on, torch_device
-from ntkfl.training.engine.federation import State
+from ntkfl.training.engine.federation import Federation, State
 from ntkfl.training.engine.watched_clients import WATCHED, longest_row, watched
+from ntkfl.training.linearised_network import linearised as linearised_network
 from ntkfl.training.method import Method
+from ntkfl.training.model import Model
 from ntkfl.training.optimizers import Optimizer
-from ntkfl.training.tree import Tree
-from ntkfl.training.wide_training import wide_federation
+from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.wide_training import network_federation, wide_federation
 from ntkfl.trajectory import Trajectory
 
 
@@ -52,60 +56,146 @@ def engine_trajectory(
     limit = warn_if_unstable(problem, setup) if method is None else None
     how: dict[str, Any] = {"method": method, "linearised": linearised, "optimizer": optimizer}
     federation = wide_federation(problem, setup, weights, device=place, **how)
-    widest, rows = int(np.bincount(problem.owner).max()), MOVED if movements else None
-    federation = replace(federation, method=watched(federation.method, setup.local_steps, widest, rows))
-    x = federation.data.x
-    before = x @ torch.as_tensor(np.array(weights.hidden), device=place).T if movements else None
-    records = _Records(problem, setup.local_steps, x, before, linearised)
-    kept, state = {}, federation.start()
+    records = _NeuronRecords(problem, setup, federation, weights, linearised) if movements else _Records(problem, setup)
+
+    def kept(model: Params) -> np.ndarray:
+        return weights.hidden + model[MOVED].cpu().numpy()
+
+    return _recorded(federation, records, keep=kept_rounds, kept=kept, limit=limit)
+
+
+def network_trajectory(
+    problem: Problem,
+    setup: Setup,
+    network: Model,
+    params: Params | None = None,
+    *,
+    device: str = "cpu",
+    method: Method | None = None,
+    keep: Iterable[int] = (),
+    linearised: bool = False,
+    optimizer: Optimizer | None = None,
+) -> Trajectory:
+    """The same for any network, all of whose parameters are trained; movements of single neurons are not recorded.
+
+    Args:
+        problem: data; labels (n,) or (n, C) as the network's outputs. setup: of it width and sigma are not used.
+        network: its parameters in float64, on the device. params: to start from; default: the network's own at
+            `setup.seed`.
+        device, method, optimizer: as `engine_trajectory`.
+        keep: rounds whose parameters are kept, by name. linearised: train f(theta_0, x) + J(theta_0, x) D.
+
+    Raises:
+        ValueError: outputs of another shape than the labels; as `engine_trajectory`; a method whose clients train in
+            turn.
+        FloatingPointError: the run overflowed; the message names the round.
+    """
+    kept_rounds, place = keep_rounds(keep, setup.rounds), torch_device(device)
+    start = network.initial(setup.seed) if params is None else params
+    trained = linearised_network(network, start) if linearised else network
+    federation = network_federation(problem, setup, trained, device=place, method=method, optimizer=optimizer)
+    first = trained.initial(0) if linearised else start
+    shape = tuple(trained.outputs(first, federation.data.x).shape)
+    if shape != problem.y.shape:
+        raise ValueError(
+            f"the network {network.name} has outputs of shape {shape} on these data; the labels have {problem.y.shape}"
+        )
+
+    def kept(model: Params) -> dict[str, np.ndarray]:
+        whole = tree_map(torch.add, start, model) if linearised else model
+        return {name: value.detach().cpu().numpy().copy() for name, value in whole.items()}
+
+    return _recorded(federation, _Records(problem, setup, first), start=first, keep=kept_rounds, kept=kept)
+
+
+def _recorded(
+    federation: Federation,
+    records: _Records,
+    *,
+    keep: np.ndarray,
+    kept: Callable[[Params], Any],
+    start: Params | None = None,
+    limit: str | None = None,
+) -> Trajectory:
+    """The run of a federation, round by round, from `start`; `limit`: the sentence of `warn_if_unstable`."""
+    problem, setup, x = records.problem, records.setup, federation.data.x
+    widest = int(np.bincount(problem.owner).max())
+    method = watched(federation.method, setup.local_steps, widest, records.rows, problem.y.shape[1:])
+    run = replace(federation, method=method)
+    found, state = {}, run.start(start)
     try:
         for t in range(setup.rounds + 1):
-            records.add_round(federation.model.outputs(state.model, x), state.model[MOVED])
-            if t in kept_rounds:
-                kept[t] = weights.hidden + state.model[MOVED].cpu().numpy()
+            interruption.check()
+            records.add_round(run.model.outputs(state.model, x), state.model)
+            if t in keep:
+                found[t] = kept(state.model)
             if t < setup.rounds:
-                state = federation.round(state).state
+                state = run.round(state).state
                 records.add_clients(state)
     except FloatingPointError as error:
         raise FloatingPointError(f"the run overflowed, {error}: {limit or 'the steps are too large'}") from None
-    return records.trajectory(kept, provenance_on(place, weights=setup.seed))
+    return records.trajectory(found, provenance_on(x.device, weights=setup.seed))
 
 
 class _Records:
     """The fields of a trajectory, round by round."""
 
-    def __init__(self, problem: Problem, local_steps: int, x: Tensor, before: Tensor | None, frozen: bool) -> None:
-        """before: pre-activations at the start, None where no movements are recorded. frozen: patterns stay theirs."""
-        self.problem, self.local_steps, self.x, self.before, self.frozen = problem, local_steps, x, before, frozen
-        self.members = problem.clients()
-        moves = () if before is None else ("movement", "total_movement", "flips", "local_movement", "step")
-        self.fields: dict[str, list[Any]] = {name: [] for name in ("outputs", "local_outputs", *moves)}
+    rows: str | None = None  # the matrix whose rows' movements the clients record
 
-    def add_round(self, outputs: Tensor, moved: Tensor) -> None:
+    def __init__(self, problem: Problem, setup: Setup, start: Params | None = None) -> None:
+        """start: the parameters that the total movement is from; None: it is not recorded."""
+        self.problem, self.setup, self.start = problem, setup, start
+        self.members = problem.clients()
+        self.fields: dict[str, list[Any]] = {"outputs": [], "local_outputs": []}
+        if start is not None:
+            self.fields["total_movement"] = []
+
+    def add_round(self, outputs: Tensor, model: Params) -> None:
         """The global model of a round: its outputs, and how far its weights have moved."""
         if not torch.isfinite(outputs).all():
             raise FloatingPointError(f"round {len(self.fields['outputs'])}: an output is no longer finite")
         self.fields["outputs"].append(outputs.cpu().numpy())
-        if self.before is not None:
-            self.fields["movement"].append(longest_row(moved).item())
-            self.fields["total_movement"].append(moved.norm().item())
-            after = self.before if self.frozen else self.before + self.x @ moved.T
-            self.fields["flips"].append(((after >= 0) != (self.before >= 0)).double().mean().item())
+        if self.start is not None:
+            moved = [value - self.start[name] for name, value in model.items()]
+            self.fields["total_movement"].append(math.hypot(*(part.norm().item() for part in moved)))
 
     def add_clients(self, state: State) -> None:
         """The clients of the round that led to this state, and the step that the server took."""
         seen: Tree = state.clients["rule"][WATCHED]
-        local = np.tile(self.fields["outputs"][-1], (self.local_steps + 1, 1))
+        before = self.fields["outputs"][-1]
+        local = np.repeat(before[None], self.setup.local_steps + 1, axis=0)
         for row, members in zip(seen["outputs"].numpy(), self.members, strict=True):
             local[1:, members] = row[:, : len(members)]
         self.fields["local_outputs"].append(local)
-        if self.before is not None:
-            longest = seen["longest"].numpy().max(axis=0)
-            self.fields["local_movement"].append(np.append(self.fields["movement"][-1], longest))
-            self.fields["step"].append(longest_row(state.server[WATCHED][MOVED]).item())
 
-    def trajectory(self, kept: dict[int, np.ndarray], origin: dict[str, Any]) -> Trajectory:
+    def trajectory(self, kept: dict[int, Any], origin: dict[str, Any]) -> Trajectory:
         """All of it."""
         values = {name: np.array(rows) for name, rows in self.fields.items()}
         y, n_clients = self.problem.y, self.problem.n_clients
         return Trajectory(y=y, n_clients=n_clients, weights=kept, provenance=origin, **values)
+
+
+class _NeuronRecords(_Records):
+    """Besides, how far each neuron of FL-NTK's network moves, and what it switches."""
+
+    rows = MOVED
+
+    def __init__(self, problem: Problem, setup: Setup, run: Federation, weights: Weights, frozen: bool) -> None:
+        """run: of the network with these weights. frozen: patterns stay theirs."""
+        super().__init__(problem, setup, run.model.initial(0))
+        self.x, self.frozen = run.data.x, frozen
+        self.before = self.x @ torch.as_tensor(np.array(weights.hidden), device=self.x.device).T
+        self.fields |= {name: [] for name in ("movement", "flips", "local_movement", "step")}
+
+    def add_round(self, outputs: Tensor, model: Params) -> None:
+        super().add_round(outputs, model)
+        moved = model[MOVED]
+        self.fields["movement"].append(longest_row(moved).item())
+        after = self.before if self.frozen else self.before + self.x @ moved.T
+        self.fields["flips"].append(((after >= 0) != (self.before >= 0)).double().mean().item())
+
+    def add_clients(self, state: State) -> None:
+        super().add_clients(state)
+        longest = state.clients["rule"][WATCHED]["longest"].numpy().max(axis=0)
+        self.fields["local_movement"].append(np.append(self.fields["movement"][-1], longest))
+        self.fields["step"].append(longest_row(state.server[WATCHED][MOVED]).item())

@@ -1,6 +1,8 @@
-"""FL-NTK's wide network as a federation of the engine, and its clients as networks whose barriers are exact."""
+"""Networks as federations of the engine that trains as Algorithm 1 does: FL-NTK's wide network, and any other."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Method
 from ntkfl.training.methods import fl_ntk
+from ntkfl.training.model import Model
 from ntkfl.training.optimizers import SGD, Optimizer
 from ntkfl.training.schedules import Exponential
 from ntkfl.training.tree import Params
@@ -31,18 +34,46 @@ def wide_federation(
     participation: float = 1.0,
     optimizer: Optimizer | None = None,
 ) -> Federation:
-    """Rounds of `setup.local_steps` full-batch steps on the network with these initial weights, in float64.
+    """`network_federation` of FL-NTK's network with these initial weights.
 
     Args:
-        problem: data. setup: local steps, step sizes and rounds. weights: hidden (m, d) and signs (m,). device:
-            torch's.
+        problem, setup, method, participation, optimizer: as there. weights: hidden (m, d) and signs (m,). device:
+            torch's. linearised: patterns frozen at the start.
+    """
+    run = network_federation(
+        problem,
+        setup,
+        displaced_network(weights, device, linearised=linearised),
+        device=device,
+        method=method,
+        participation=participation,
+        optimizer=optimizer,
+    )
+    return replace(run, at_once=max(1, min(problem.n_clients, AT_ONCE // weights.hidden.size)))
+
+
+def network_federation(
+    problem: Problem,
+    setup: Setup,
+    network: Model,
+    *,
+    device: torch.device | str = "cpu",
+    method: Method | None = None,
+    participation: float = 1.0,
+    optimizer: Optimizer | None = None,
+) -> Federation:
+    """Rounds of `setup.local_steps` full-batch steps on any network, in float64.
+
+    Args:
+        problem: data. setup: local steps, step sizes, rounds, and the seed of the initial weights.
+        network: whose parameters are on the device, in float64. device: torch's.
         method: default: Algorithm 1 of FL-NTK. Another one has its own server, so `setup.eta_global` is not used; its
             objective is one for real labels, as Algorithm 1's `HalfSquares("sum")`.
-        linearised: patterns frozen at the start. participation: share of the clients in each round.
+        participation: share of the clients in each round.
         optimizer: of the clients, begun anew each round; default: plain gradient descent.
     """
     return Federation(
-        displaced_network(weights, device, linearised=linearised),
+        network,
         FederatedData.from_problem(problem).to(device, torch.float64),
         method or fl_ntk.method(server_rate=setup.eta_global),
         Exponential(setup.eta_local),
@@ -50,7 +81,6 @@ def wide_federation(
         work=LocalWork(batch_size=None, steps=setup.local_steps),
         participation=participation,
         seed=setup.seed,
-        at_once=max(1, min(problem.n_clients, AT_ONCE // weights.hidden.size)),
     )
 
 

@@ -11,41 +11,46 @@ from torch.nn.functional import pad
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Batch, Finish, LocalRule, Method, Relocation, Round, ServerRule, Step
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params, Tree
+from ntkfl.training.tree import Params, Tree, one_a_row
 
 WATCHED = "watched"  # the records' place beside what the method's own rule keeps; outputs, longest, taken
 
 
-def watched(method: Method, local_steps: int, widest: int, rows: str | None = None) -> Method:
+def watched(
+    method: Method, local_steps: int, widest: int, rows: str | None = None, outputs: tuple[int, ...] = ()
+) -> Method:
     """The same method; every client keeps records of its round under WATCHED, the server the clients' mean move.
 
-    A client's records are "outputs" (local_steps, widest), f on its own samples after each step, and, where `rows`
+    A client's records are "outputs" (local_steps, widest[, C]), f on its own samples after each step, and, where `rows`
     names a matrix of parameters, "longest" (local_steps,), the largest norm of its rows then. The server's state has
     under WATCHED the mean of the clients' differences.
 
     Args:
         method: to watch. local_steps: of a round. rows: name of the matrix, or None.
         widest: samples of the largest client. Steps are full-batch, so that the samples are in their own order.
+        outputs: (C,) of a network with several outputs, () of one.
 
     Raises:
         ValueError: a method whose clients train in turn.
     """
     if method.in_turn:
         raise ValueError(f"{method.name} makes a model for every client in turn; what is watched is one mean a round")
-    local = WatchedLocal(method.local, local_steps, widest, rows)
+    local = WatchedLocal(method.local, local_steps, widest, rows, outputs)
     return replace(method, local=local, server=WatchedServer(method.server))
 
 
 class WatchedLocal(LocalRule):
     """A local rule, and a record of each step."""
 
-    def __init__(self, rule: LocalRule, local_steps: int, widest: int, rows: str | None) -> None:
-        self.rule, self.local_steps, self.widest, self.rows = rule, local_steps, widest, rows
+    def __init__(
+        self, rule: LocalRule, local_steps: int, widest: int, rows: str | None, outputs: tuple[int, ...] = ()
+    ) -> None:
+        self.rule, self.local_steps, self.widest, self.rows, self.outputs = rule, local_steps, widest, rows, outputs
         self.needs_full_gradient, self.pull = rule.needs_full_gradient, rule.pull
 
     def initial(self, model: Model, broadcast: Tree) -> Tree:
         some = next(iter(broadcast["model"].values()))
-        records = {"outputs": some.new_zeros(self.local_steps, self.widest), "taken": some.new_zeros(())}
+        records = {"outputs": some.new_zeros(self.local_steps, self.widest, *self.outputs), "taken": some.new_zeros(())}
         if self.rows is not None:
             records["longest"] = some.new_zeros(self.local_steps)
         return self.rule.initial(model, broadcast) | {WATCHED: records}
@@ -65,9 +70,8 @@ class WatchedLocal(LocalRule):
         records = step.client[WATCHED]
         here = torch.arange(self.local_steps, device=batch.real.device) == records["taken"]
         outputs = model.outputs(params, batch.x)
-        seen = {
-            "outputs": torch.where(here[:, None], pad(outputs, (0, self.widest - len(outputs))), records["outputs"])
-        }
+        padded = pad(outputs, (0, 0) * len(self.outputs) + (0, self.widest - len(outputs)))  # the last axis first
+        seen = {"outputs": torch.where(one_a_row(here, records["outputs"]), padded, records["outputs"])}
         if self.rows is not None:
             seen["longest"] = torch.where(here, longest_row(params[self.rows]), records["longest"])
         return params, client | {WATCHED: seen | {"taken": records["taken"] + 1}}

@@ -1,0 +1,42 @@
+"""A network linearised in its parameters: what trains exactly as the kernel regime of its own kernel says."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.func import jvp
+
+from ntkfl.training.model import Model
+from ntkfl.training.tree import Params, tree_map
+
+
+def linearised(network: Model, params: Params) -> Model:
+    """f(theta_0, x) + J(theta_0, x) D as a network of its own, whose parameters D start at 0 whatever the seed.
+
+    Args:
+        network: any, differentiable at theta_0. params: theta_0.
+    """
+    _load_forward_mode()
+
+    def outputs(moved: Params, x: Tensor) -> Tensor:
+        value, change, *_ = jvp(lambda theta: network.outputs(theta, x), (params,), (moved,))
+        return value + change
+
+    return Model(
+        f"{network.name}, linearised",
+        lambda seed: tree_map(torch.zeros_like, params),
+        outputs,
+        lambda moved, z: z,
+    )
+
+
+@cache
+def _load_forward_mode() -> None:
+    """PyTorch's first forward derivative in a process loads a module that warns of its own use of torch.jit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        one = torch.ones(())
+        jvp(torch.sin, (one,), (one,))
