@@ -1,0 +1,216 @@
+"""Networks of any depth whose kernel has a limit: fully connected and convolutional, in NTK parametrisation or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from ntkfl import gram
+from ntkfl.nearest_name import did_you_mean
+from ntkfl.training.model import Model
+from ntkfl.training.models.request import Request
+from ntkfl.training.parameter_memory import require_parameters
+from ntkfl.training.tree import Params
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "erf": torch.erf,
+    "gelu": functional.gelu,
+}
+HE = {"relu": 2.0}  # second moment that a layer after another is scaled up by; 1 for the others
+WIDTH, SIDE = 512, 3  # of a network where none is named; of a convolution's window
+READOUT = "readout.weight"
+
+
+@dataclass(frozen=True)
+class WideNetwork:
+    """A network of any width whose neural tangent kernel has a limit.
+
+    f(x) = w . phi(h_(L-1)) / sqrt m with h_1 = W_1 x and h_(l+1) = sqrt(c/m) W_(l+1) phi(h_l), all weights drawn from
+    the standard Gaussian and trained; c = 2 for ReLU and 1 for others. A convolution's window of 3 x 3 pixels, zero
+    beyond the border, counts for 1/9, and its readout takes the mean over pixels. With `bias` b, h_l has b times a
+    Gaussian vector besides.
+
+    Args:
+        kind: "fc" or "conv". depth: layers of weights, L >= 2. activation: phi. bias: b, 0 for none.
+        standard: whether weights carry their scale themselves (the standard parametrisation), see `step_factors`.
+
+    Raises:
+        ValueError: a kind or activation that is not there (with the nearest), a depth below 2, a negative bias.
+    """
+
+    kind: Literal["fc", "conv"] = "fc"
+    depth: int = 3
+    activation: str = "relu"
+    bias: float = 0.0
+    standard: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("fc", "conv"):
+            raise ValueError(f"the kind of the network is {self.kind!r}; it must be 'fc' or 'conv'")
+        if not isinstance(self.depth, int | np.integer) or isinstance(self.depth, bool) or self.depth < 2:
+            raise ValueError(f"depth is {self.depth!r}; it must be an integer of at least 2, the layers of weights")
+        if self.activation not in ACTIVATIONS:
+            hint = did_you_mean(self.activation, ACTIVATIONS)
+            raise ValueError(f"there is no activation {self.activation!r}.{hint} They are {', '.join(ACTIVATIONS)}")
+        if not 0 <= self.bias < math.inf:
+            raise ValueError(f"bias is {self.bias:g}; it must be 0 or more, and finite")
+
+    @classmethod
+    def named(cls, spec: str) -> tuple[WideNetwork, int | None]:
+        """The network of "KIND:DEPTH:ACTIVATION", with its width where ":WIDTH" follows; then ":bias=B", ":standard".
+
+        Raises:
+            ValueError: a part that is not understood, and as the class.
+        """
+        kind, *parts = spec.split(":")
+        form = f"{kind if kind in ('fc', 'conv') else 'fc'}:3:relu:512, with :bias=0.1 or :standard after it or not"
+        if len(parts) < 2 or not parts[0].isdigit():
+            raise ValueError(f"the network {spec!r} is not understood; write it like {form}")
+        chosen, width = cls(kind, int(parts[0]), parts[1]), None  # type: ignore[arg-type]
+        for part in parts[2:]:
+            name, _, value = part.partition("=")
+            if part.isdigit() and int(part) and width is None:
+                width = int(part)
+            elif part == "standard":
+                chosen = replace(chosen, standard=True)
+            elif name == "bias" and _number(value) is not None:
+                chosen = replace(chosen, bias=float(value))
+            else:
+                raise ValueError(f"the network {spec!r} has the part {part!r}; write it like {form}")
+        return chosen, width
+
+    @property
+    def name(self) -> str:
+        """As `named` takes it, without a width."""
+        bias = f":bias={self.bias:g}" if self.bias else ""
+        return f"{self.kind}:{self.depth}:{self.activation}{bias}{':standard' if self.standard else ''}"
+
+    def kernel(self, x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = None) -> np.ndarray:
+        """The limit of J(x) J(z)^T as the width grows, for one output, (n, p). Source: as `gram.deep`.
+
+        Raises:
+            ValueError: as `gram.deep`. ImportError: "conv" where neural-tangents is not installed.
+        """
+        if self.kind == "fc":
+            return gram.deep(x, z, depth=self.depth, activation=self.activation, bias=self.bias)
+        from ntkfl.tangents import convolutional_kernel
+
+        if self.bias:
+            raise ValueError(f"bias is {self.bias:g}; the limit of a convolutional network is there without biases")
+        images = (_images(np.asarray(rows, float)) for rows in (x, x if z is None else z))
+        return convolutional_kernel(*images, depth=self.depth, activation=self.activation)
+
+    def model(
+        self,
+        shape: tuple[int, ...],
+        width: int = WIDTH,
+        outputs: int | None = None,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str = "cpu",
+    ) -> Model:
+        """The network of this width as the engine trains it.
+
+        Args:
+            shape: of one input; rows of numbers count as square images of one channel where convolutions want images.
+            width: neurons, or channels, of every hidden layer. outputs: C, or None for one without an axis.
+            dtype, device: of the parameters.
+
+        Raises:
+            ValueError: inputs that are no images. TooLittleMemory: it does not fit.
+        """
+        sizes, scales, phi = self._sizes(shape, width, outputs), self._scales(width), ACTIVATIONS[self.activation]
+        name = f"{self.name}, width {width}"
+        require_parameters(name, sum(math.prod(size) for size in sizes.values()), dtype, device)
+        inside = {key: 1.0 if self.standard else scale for key, scale in scales.items()}
+        drawn = {key: scale if self.standard else 1.0 for key, scale in scales.items()}
+        window = (SIDE - 1) // 2
+
+        def initial(seed: int) -> Params:
+            generator = torch.Generator().manual_seed(seed)
+            found = {key: torch.randn(*size, generator=generator, dtype=torch.float64) for key, size in sizes.items()}
+            return {key: (drawn[key] * value).to(device, dtype) for key, value in found.items()}
+
+        def features(params: Params, x: Tensor) -> Tensor:
+            h = x.flatten(1) if self.kind == "fc" else x.reshape(len(x), *_image(tuple(x.shape[1:])))
+            for layer in range(1, self.depth):
+                weight, bias = f"layer{layer}.weight", f"layer{layer}.bias"
+                w = inside[weight] * params[weight]
+                h = h @ w.T if self.kind == "fc" else functional.conv2d(h, w, padding=window)
+                if self.bias:
+                    b = inside[bias] * params[bias]
+                    h = h + (b if self.kind == "fc" else b[:, None, None])
+                h = phi(h)
+            return h if self.kind == "fc" else h.mean((-2, -1))
+
+        def head(params: Params, z: Tensor) -> Tensor:
+            return inside[READOUT] * (z @ params[READOUT].T if outputs else z @ params[READOUT])
+
+        return Model(name, initial, features, head, (READOUT,))
+
+    def step_factors(self, width: int) -> dict[str, float]:
+        """By which the step of each parameter is multiplied so that training takes the functions that a plain step
+        takes in NTK parametrisation: 1 there, the square of a parameter's scale in the standard one. For `SGD(of=...)`.
+        """
+        return {key: scale**2 if self.standard else 1.0 for key, scale in self._scales(width).items()}
+
+    def _sizes(self, shape: tuple[int, ...], width: int, outputs: int | None) -> dict[str, tuple[int, ...]]:
+        window = () if self.kind == "fc" else (SIDE, SIDE)
+        first = math.prod(shape) if self.kind == "fc" else _image(shape)[0]
+        sizes: dict[str, tuple[int, ...]] = {}
+        for layer in range(1, self.depth):
+            sizes[f"layer{layer}.weight"] = (width, first if layer == 1 else width, *window)
+            if self.bias:
+                sizes[f"layer{layer}.bias"] = (width,)
+        return sizes | {READOUT: (*(() if outputs is None else (outputs,)), width)}
+
+    def _scales(self, width: int) -> dict[str, float]:
+        """By which each standard Gaussian parameter is multiplied."""
+        window, gain = (1 if self.kind == "fc" else SIDE), HE.get(self.activation, 1.0)
+        scales = {}
+        for layer in range(1, self.depth):
+            scales[f"layer{layer}.weight"] = (1.0 if layer == 1 else math.sqrt(gain / width)) / window
+            if self.bias:
+                scales[f"layer{layer}.bias"] = self.bias
+        return scales | {READOUT: 1 / math.sqrt(width)}
+
+
+def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """(channels, height, width) of an input of this shape."""
+    side = math.isqrt(math.prod(shape))
+    if len(shape) == 1 and side**2 == shape[0]:
+        return 1, side, side
+    if len(shape) != 3:
+        raise ValueError(
+            f"an input has the shape {shape}; a convolutional network takes images (channels, height, width), or rows "
+            "whose length is a square"
+        )
+    channels, height, width = shape
+    return channels, height, width
+
+
+def _images(rows: np.ndarray) -> np.ndarray:
+    return rows.reshape(len(rows), *_image(rows.shape[1:]))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _built(request: Request) -> Model:
+    chosen, width = WideNetwork.named(request.spec)
+    return chosen.model(request.shape, width or WIDTH, request.outputs, request.dtype, request.device)
+
+
+MODELS = {"fc": _built, "conv": _built}
