@@ -97,13 +97,21 @@ class KinkLayer:
 
 
 def kink_layers(
-    problem: Problem, setup: Setup, *, draws: int = 2048, starts: int = 32, margin: float = 0.0, seed: int = 0
+    problem: Problem,
+    setup: Setup,
+    gram: np.ndarray | None = None,
+    *,
+    draws: int = 2048,
+    starts: int = 32,
+    margin: float = 0.0,
+    seed: int = 0,
 ) -> Iterator[KinkLayer]:
     """The layer of each sample in turn, along the infinite-width run whose initial residual is problem.y.
 
     Args:
         seed: of the draws.
         problem: y is the residual y - y(0) at the start. setup: sigma, steps and rounds; the width is not used.
+        gram: H, (n, n), which the residuals follow; default: H_inf. Where the readout is trained too, it is more.
         draws: weights orthogonal to x_i drawn in each of the 8 replicates; 48 where most of them differ in pattern.
         starts: start positions on either side of the kink, stratified.
         margin: starts are taken up to this distance (of z) beyond those that can cross the kink.
@@ -117,7 +125,7 @@ def kink_layers(
         raise ValueError(
             f"draws, starts and margin are {draws}, {starts} and {margin}; they must be at least 1, 1 and 0"
         )
-    local_outputs = algorithm1_limit(problem, setup).trajectory().local_outputs
+    local_outputs = algorithm1_limit(problem, setup, gram).trajectory().local_outputs
     residual = problem.y - local_outputs[:, : setup.local_steps]
     return (
         _layer(problem, setup, residual, i, draws, starts, margin, np.random.default_rng([seed, i]))
@@ -186,7 +194,7 @@ def pattern_change(problem: Problem, setup: Setup, **sampling) -> PatternChange:
 
     Args:
         problem: y is the residual y - y(0) at the start. setup: sigma, steps and rounds; the width is not used.
-        sampling: draws, starts, margin and seed, as of `kink_layers`.
+        sampling: gram, draws, starts, margin and seed, as of `kink_layers`.
     """
     n, rounds = problem.n, setup.rounds
     flips, change = np.zeros((REPLICATES, rounds + 1)), np.zeros((REPLICATES, rounds + 1, n, n))

@@ -1,0 +1,1 @@
+"""What statements on deep networks are checked on."""

@@ -1,0 +1,243 @@
+"""Case: deep networks over widths, trained on clients' and on pooled data, beside their kernel regimes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case import Case
+from bounds.deep.cases.deep_run import points
+from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
+from bounds.ladders.rungs import OTHER, SPACING, Rungs
+from bounds.ladders.slopes import slope
+from bounds.options import Options
+from ntkfl import gram, kernel_regime
+from ntkfl.estimate import Estimate
+from ntkfl.exact_dynamics import KernelRegime, UnstableSteps
+from ntkfl.problem import Problem, Setup
+
+if TYPE_CHECKING:
+    from ntkfl.training.models.wide_networks import WideNetwork
+
+SHALLOW = {round(2 ** (6 + half / 2)): 12 for half in range(11)}  # networks at each width, of depth 2
+DEEP = {round(2 ** (5 + half / 2)): 12 for half in range(10)}  # of others, which have width^2 parameters a layer
+SETUP = Setup(eta_local=0.2, local_steps=3, rounds=8)
+RELU, ERF = "fc:2:relu", "fc:3:erf"
+
+
+class Seen(NamedTuple):
+    """Of one network; runs from the residual r_0, T rounds of K steps.
+
+    Args:
+        kernel: |H(0) - H_inf| over |H_inf|. limit, own: max_t |y_m(t) - y(t)| / |r_0|, y(t) the regime of H_inf, of
+            H(0). drift: |H(T) - H(0)| over |H_inf|.
+        neuron, divergence: mean_c |theta_c - theta'| in the last round over sqrt m, and over |theta' - theta|.
+        pooled: max_t |y_m(t) - y_p(t)| / |r_0|, y_p the same network after K t steps of gradient descent on all data.
+    """
+
+    kernel: float
+    limit: float
+    own: float
+    drift: float
+    neuron: float
+    divergence: float
+    pooled: float
+
+
+@dataclass(frozen=True, eq=False)
+class DeepLadder(Rungs, Case):
+    """Networks of WideNetwork's over widths and seeds; labels are y_m(0) + r_0 with r_0 = problem.y.
+
+    Args:
+        problem: of clients of equal weight. setup: of every run, eta_global 1.
+        network: as `WideNetwork.named` takes it.
+        widths, counts, seed: as `Rungs`.
+    """
+
+    problem: Problem
+    setup: Setup
+    network: str
+    seed: int
+    widths: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @cached_property
+    def wide(self) -> WideNetwork:
+        """The network, of no width yet."""
+        from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
+
+        return WideNetwork.named(self.network)[0]
+
+    @cached_property
+    def seen(self) -> list[list[Seen]]:
+        """Of every network, by width."""
+        return [[self._run(width, seed) for seed in self.seeds(i)] for i, width in enumerate(self.widths)]
+
+    def samples(self, name: str) -> list[np.ndarray]:
+        """One field of `Seen` of every network, (networks,) for each width."""
+        return [np.array([getattr(found, name) for found in row]) for row in self.seen]
+
+    def exponent(self, name: str) -> Estimate:
+        """Of a field in the width."""
+        return slope(self.sizes, self.samples(name), biased=False)
+
+    def tends_to(self, name: str) -> tuple[Estimate, Estimate]:
+        """The exponent of a field, and the logarithm of its value at infinite width, extrapolated."""
+        return self.exponent(name), leading_coefficient(self.sizes, self.samples(name), 0.0).log()
+
+    @cached_property
+    def limit(self) -> KernelRegime:
+        """The exact limit, from outputs 0; its labels are r_0."""
+        return _regime(self.problem, self.setup, self.wide.kernel(self.problem.x))
+
+    @property
+    def limit_pooled(self) -> float:
+        """`Seen.pooled` at infinite width."""
+        t, central = np.arange(self.setup.rounds + 1), _regime(*pooled(self.problem, self.setup), self.limit.gram)
+        apart = np.linalg.norm(self.limit.outputs(t) - central.outputs(t), axis=1)
+        return float(apart.max() / np.linalg.norm(self.problem.y))
+
+    @property
+    def limit_divergence(self) -> float:
+        """`Seen.divergence` at infinite width: clients move by J' P_c r_c."""
+        regime, clients = self.limit, self.problem.n_clients
+        last = regime.residual(self.setup.rounds - 1)
+        moved = regime.blocks.apply(regime.blocks.response(), last[:, None])[:, 0]
+
+        def size(c: np.ndarray) -> float:
+            return float(np.sqrt(c @ regime.gram @ c))
+
+        apart = [size(np.where(self.problem.owner == c, moved, 0) - moved / clients) for c in range(clients)]
+        return float(np.mean(apart)) / size(moved / clients)
+
+    def _run(self, width: int, seed: int) -> Seen:
+        import torch
+
+        from ntkfl.training.wide_training import network_federation
+
+        network, x = self.wide.model((self.problem.d,), width), torch.tensor(np.array(self.problem.x))
+        params = network.initial(seed)
+        first, size = network.outputs(params, x).numpy(), np.linalg.norm(self.problem.y)
+        problem = replace(self.problem, y=first + self.problem.y, x_test=None, y_test=None)
+
+        def outputs(run_of: Problem, setup: Setup) -> tuple[np.ndarray, list[dict]]:
+            run = network_federation(run_of, setup, network)
+            state, found, models = run.start(params), [first], [params]
+            for _ in range(setup.rounds):
+                last = run.round(state, keep_ends=True)
+                state = last.state
+                found.append(network.outputs(state.model, x).numpy())
+                models.append(state.model)
+            assert last.ends is not None
+            ends = [{name: rows[c] for name, rows in last.ends.items()} for c in range(run_of.n_clients)]
+            return np.array(found), [*models[-2:], *ends]
+
+        def farthest(one: np.ndarray, other: np.ndarray) -> float:
+            return float(np.linalg.norm(one - other, axis=1).max() / size)
+
+        def apart(one: dict, other: dict) -> float:
+            return float(np.sqrt(sum(((one[name] - other[name]) ** 2).sum().item() for name in one)))
+
+        trained, (before, after, *ends) = outputs(problem, self.setup)
+        central, _ = outputs(*pooled(problem, self.setup))
+        rounds, norm = np.arange(self.setup.rounds + 1), np.linalg.norm(self.limit.gram)
+        start, end = (gram.empirical(network, model, problem.x) for model in (params, after))
+        own = _regime(problem, self.setup, start).outputs(rounds, first)
+        between = float(np.mean([apart(one, after) for one in ends]))
+        return Seen(
+            kernel=float(np.linalg.norm(start - self.limit.gram) / norm),
+            limit=farthest(trained, first + self.limit.outputs(rounds)),
+            own=farthest(trained, own),
+            drift=float(np.linalg.norm(end - start) / norm),
+            neuron=between / np.sqrt(width),
+            divergence=between / apart(after, before),
+            pooled=farthest(trained, central),
+        )
+
+    def prepare(self) -> None:
+        """Train the networks now."""
+        _ = self.seen
+
+    def fresh(self) -> DeepLadder:
+        """Other networks on the same data, for a second opinion."""
+        return replace(self, seed=self.seed + OTHER)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {
+            "problem": self.problem.name,
+            "network": self.network,
+            "widths": list(self.widths),
+            "networks": self.n_runs,
+            "seed": self.seed,
+        }
+
+
+def pooled(problem: Problem, setup: Setup) -> tuple[Problem, Setup]:
+    """Gradient descent on all data: one client, whose step is that on the mean over clients."""
+    alone = replace(problem, owner=np.zeros(problem.n, int))
+    return alone, replace(setup, eta_local=setup.eta_local / problem.n_clients)
+
+
+def _regime(problem: Problem, setup: Setup, matrix: np.ndarray) -> KernelRegime:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnstableSteps)
+        return kernel_regime(problem, setup, matrix)
+
+
+def rungs(network: str) -> dict[int, int]:
+    """How many networks there are at each width."""
+    return SHALLOW if network.split(":")[1] == "2" else DEEP
+
+
+@dataclass(frozen=True)
+class DeepLadderDraw:
+    """One ladder, which statements share; its seeds start at the run's seed."""
+
+    network: str
+    trials: int = 1
+    required: int = 20  # runs, not ladders
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        widths = rungs(self.network)
+        return f"sphere, n=12, d=8, N=2, {self.network}, widths {min(widths)} to {max(widths)}"
+
+    def case(self, seed: int) -> DeepLadder:
+        """The ladder whose first network has this seed."""
+        return deep_ladder(self.network, seed)
+
+    def strategy(self) -> SearchStrategy[DeepLadder]:
+        """Ladders of six networks a width on other points, of other steps."""
+        widths = tuple(rungs(self.network))
+
+        def ladder(seed: int, steps: int, eta: float) -> DeepLadder:
+            setup = replace(SETUP, eta_local=eta, local_steps=steps, rounds=4)
+            return DeepLadder(equal_points(seed), setup, self.network, seed * SPACING, widths, (6,) * len(widths))
+
+        return st.builds(ladder, st.integers(0, 99), st.integers(2, 4), st.floats(0.1, 0.2))
+
+
+@lru_cache(maxsize=8)
+def deep_ladder(network: str, seed: int) -> DeepLadder:
+    """The one on seed's points, made once."""
+    widths = rungs(network)
+    return DeepLadder(equal_points(seed), SETUP, network, seed, tuple(widths), tuple(widths.values()))
+
+
+def equal_points(seed: int) -> Problem:
+    """Twelve points on the sphere, six on each of two clients."""
+    return replace(points(12, 8, seed), owner=np.arange(12) % 2, name="sphere, n=12, d=8, N=2")
+
+
+def deep_ladder_draws(*networks: str) -> Callable[[Options], tuple[DeepLadderDraw, ...]]:
+    """options -> a ladder of each of these networks, on points of its own."""
+    return lambda options: tuple(DeepLadderDraw(network) for network in networks)

@@ -1,0 +1,153 @@
+"""Case: a deep network linearised in its parameters and trained by the engine, and the kernel that it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case import Case
+from bounds.federated_run import ORDER_SAFETY
+from bounds.options import Options
+from ntkfl import data, gram
+from ntkfl.estimate import Estimate
+from ntkfl.problem import Problem, Setup
+
+if TYPE_CHECKING:
+    from ntkfl.training.tree import Params
+    from ntkfl.trajectory import Trajectory
+
+ROUNDINGS = 256  # of the largest value: between two orders of few neurons chance may hide some
+NETWORKS = ("fc:2:relu:32", "fc:3:erf:24", "fc:4:gelu:16:bias=0.5", "conv:3:relu:12")
+
+
+@dataclass(frozen=True, eq=False)
+class DeepRun(Case):
+    """Algorithm 1 on a network of WideNetwork's, linearised in all its parameters.
+
+    Args:
+        problem, setup: of the run. network: with its width, as `WideNetwork.named` takes it.
+    """
+
+    problem: Problem
+    setup: Setup
+    network: str
+
+    @cached_property
+    def orders(self) -> tuple[tuple[Trajectory, np.ndarray], tuple[Trajectory, np.ndarray]]:
+        """The run and J(x) J(x)^T; then both with features and neurons in the other order, which adds up otherwise."""
+        from ntkfl.training.engine_trajectory import network_trajectory  # torch is slow to load
+        from ntkfl.training.models.wide_networks import WideNetwork
+
+        wide, width = WideNetwork.named(self.network)
+        assert width is not None, "networks of cases name their width"
+        network = wide.model((self.problem.d,), width)
+        params, turned = network.initial(self.setup.seed), replace(self.problem, x=self.problem.x[:, ::-1])
+
+        def seen(problem: Problem, start: Params) -> tuple[Trajectory, np.ndarray]:
+            run = network_trajectory(problem, self.setup, network, start, linearised=True)
+            return run, gram.empirical(network, start, problem.x)
+
+        flipped = {name: value.flip(tuple(range(value.ndim))) for name, value in params.items()}
+        return seen(self.problem, params), seen(turned, flipped)
+
+    @cached_property
+    def residuals(self) -> Estimate:
+        """y(t) - y, t = 0..T, (n, T+1)."""
+        return between(*((run.outputs - self.problem.y).T for run, _ in self.orders))
+
+    @cached_property
+    def movement(self) -> Estimate:
+        """|theta(T) - theta(0)|."""
+        return between(*(np.asarray(run.total_movement)[-1] for run, _ in self.orders))
+
+    @cached_property
+    def kernel(self) -> Estimate:
+        """J(x) J(x)^T at the start, (n, n)."""
+        return between(*(matrix for _, matrix in self.orders))
+
+    @cached_property
+    def smallest_eigenvalue(self) -> Estimate:
+        """Of the kernel, certified."""
+        return gram.smallest_eigenvalue(self.kernel)
+
+    def prepare(self) -> None:
+        """Train the network now."""
+        _ = self.orders
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {
+            "problem": self.problem.name,
+            "network": self.network,
+            "N": self.problem.n_clients,
+            "K": self.setup.local_steps,
+            "seed": self.setup.seed,
+        }
+
+
+def between(value: np.ndarray, other: np.ndarray) -> Estimate:
+    """The first of two values that differ in the order of summation only, with that for its error."""
+    rounding = ROUNDINGS * np.finfo(float).eps * float(np.abs(value).max())
+    error = ORDER_SAFETY * float(np.abs(value - other).max()) + rounding
+    return Estimate(value, np.full(np.shape(value), error), "two summation orders")
+
+
+@dataclass(frozen=True)
+class DeepRunDraw:
+    """Seven points, three on one client and four on the other; the user's data and clients where given."""
+
+    network: str
+    setup: Setup
+    options: Options
+    trials: int = 5
+    required: int = 4
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return f"{self.options.data or 'sphere, n=7, d=9, N=2'}, {self.network}"
+
+    def case(self, seed: int) -> DeepRun:
+        """The run of one seed."""
+        if self.options.data is None:
+            return DeepRun(points(7, 9, seed), replace(self.setup, seed=seed), self.network)
+        from bounds.federated_run import federated_draws
+
+        (base,) = federated_draws(self.options)
+        return DeepRun(base.problem(seed), replace(self.setup, seed=seed), self.network)
+
+    def strategy(self) -> SearchStrategy[DeepRun]:
+        """Small runs on other points, networks, steps and rounds."""
+        return st.builds(
+            lambda n, seed, network, steps, rounds, eta: DeepRun(
+                points(n, 9, seed),
+                replace(self.setup, eta_local=eta, local_steps=steps, rounds=rounds, seed=seed),
+                network,
+            ),
+            st.integers(2, 6),
+            st.integers(0, 99),
+            st.sampled_from(NETWORKS),
+            st.integers(1, 4),
+            st.integers(1, 4),
+            st.floats(0.05, 0.2),
+        )
+
+
+def points(n: int, d: int, seed: int) -> Problem:
+    """Points on the sphere, three in seven of them on the first of two clients."""
+    whole = data.sphere(n, d, seed=seed, clients=1, labels="uniform")
+    return Problem(
+        whole.x, whole.y, (np.arange(n) >= max(1, 3 * n // 7)).astype(int), name=f"sphere, n={n}, d={d}, N=2"
+    )
+
+
+def deep_run_draws(options: Options) -> tuple[DeepRunDraw, ...]:
+    """Three local steps and five rounds on each of NETWORKS."""
+    setup = options.setup(eta_local=0.15, eta_global=1.2, local_steps=3, rounds=5)
+    networks = NETWORKS if options.data is None else NETWORKS[:-1]  # rows of other data may be no images
+    return tuple(DeepRunDraw(network, setup, options) for network in networks)

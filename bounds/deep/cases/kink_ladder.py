@@ -1,0 +1,118 @@
+"""Case: two-layer ReLU networks over widths, both layers trained, and how their kernels moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case import Case
+from bounds.deep.cases.deep_ladder import RELU, SETUP, equal_points
+from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
+from bounds.ladders.rungs import OTHER, SPACING, Rungs
+from bounds.options import Options
+from ntkfl import gram
+from ntkfl.estimate import Estimate
+from ntkfl.finite_width.boundary_layer import pattern_change
+from ntkfl.problem import Problem, Setup
+
+RUNGS = {round(2 ** (8 + half / 2)): 20 for half in range(11)}  # networks at each width
+
+
+@dataclass(frozen=True, eq=False)
+class KinkLadder(Rungs, Case):
+    """Networks of depth 2 in NTK parametrisation; labels are y_m(0) + r_0 with r_0 = problem.y.
+
+    Args:
+        problem, setup: of every run. widths, counts, seed: as `Rungs`.
+    """
+
+    problem: Problem
+    setup: Setup
+    seed: int
+    widths: tuple[int, ...] = tuple(RUNGS)
+    counts: tuple[int, ...] = tuple(RUNGS.values())
+
+    @cached_property
+    def layer(self) -> Estimate:
+        """B: m^(1/2) E[H(T) - H(0)] of the first layer where signs +-1 are the readout, from the boundary layer."""
+        from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
+
+        wide, _ = WideNetwork.named(RELU)
+        return pattern_change(self.problem, self.setup, gram=wide.kernel(self.problem.x)).drift[-1]
+
+    @cached_property
+    def along(self) -> list[np.ndarray]:
+        """<H(T) - H(0), B> / |B|^2 of every network, (networks,) for each width."""
+        direction = self.layer.value / (self.layer.value**2).sum()
+        seen = [[self._run(width, seed) for seed in self.seeds(i)] for i, width in enumerate(self.widths)]
+        return [np.array([(change * direction).sum() for change in row]) for row in seen]
+
+    @property
+    def multiple(self) -> Estimate:
+        """The multiple of B that m^(1/2) (H(T) - H(0)) tends to in the mean over networks, along B."""
+        found = leading_coefficient(self.sizes, self.along, -0.5)
+        off = float(np.linalg.norm(self.layer.error) / np.linalg.norm(self.layer.value))  # of B itself
+        error = found.error + 2 * off * (np.abs(found.value) + found.error)
+        return Estimate(found.value, error, found.method, found.rigour)
+
+    def _run(self, width: int, seed: int) -> np.ndarray:
+        import torch
+
+        from ntkfl.training.models.wide_networks import WideNetwork
+        from ntkfl.training.wide_training import network_federation
+
+        network = WideNetwork.named(RELU)[0].model((self.problem.d,), width)
+        params = network.initial(seed)
+        first = network.outputs(params, torch.tensor(np.array(self.problem.x))).numpy()
+        problem = replace(self.problem, y=first + self.problem.y, x_test=None, y_test=None)
+        run = network_federation(problem, self.setup, network)
+        *_, last = islice(run.states(params), self.setup.rounds + 1)
+        after, before = (gram.empirical(network, one, problem.x) for one in (last.model, params))
+        return after - before
+
+    def prepare(self) -> None:
+        """Train the networks now."""
+        _ = self.along
+
+    def fresh(self) -> KinkLadder:
+        """Other networks on the same data, for a second opinion."""
+        return replace(self, seed=self.seed + OTHER)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {
+            "problem": self.problem.name,
+            "widths": list(self.widths),
+            "networks": self.n_runs,
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True)
+class KinkDraw:
+    """One ladder; its seeds start at the run's seed."""
+
+    trials: int = 1
+    required: int = 20  # runs, not ladders
+    name: str = f"sphere, n=12, d=8, N=2, {RELU}, widths {min(RUNGS)} to {max(RUNGS)}"
+
+    def case(self, seed: int) -> KinkLadder:
+        """The ladder whose first network has this seed."""
+        return KinkLadder(equal_points(seed), SETUP, seed)
+
+    def strategy(self) -> SearchStrategy[KinkLadder]:
+        """Ladders of six networks a width on other points."""
+        return st.builds(
+            lambda seed: KinkLadder(equal_points(seed), SETUP, seed * SPACING, counts=(6,) * len(RUNGS)),
+            st.integers(0, 99),
+        )
+
+
+def kink_draws(options: Options) -> tuple[KinkDraw, ...]:
+    """One ladder, on points of its own."""
+    return (KinkDraw(),)

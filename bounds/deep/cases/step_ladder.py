@@ -1,0 +1,114 @@
+"""Case: a deep network under FedAvg and under gradient descent on all the data, at ever smaller steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.case import Case
+from bounds.deep.cases.deep_ladder import ERF, RELU, equal_points, pooled
+from bounds.ladders.rungs import OTHER
+from bounds.options import Options
+from ntkfl.problem import Problem, Setup
+
+LARGEST, STEPS, ROUNDS, RUNGS = 0.1, 3, 4, 6  # eta_l and rounds of the first rung; each has half the step of the last
+NETWORKS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class StepLadder(Case):
+    """Networks of one width, from the residual problem.y; eta_l halves from rung to rung, and rounds double.
+
+    Args:
+        problem: of clients of equal weight. network: with its width, as `WideNetwork.named` takes it. seed: the first.
+        largest: eta_l of the first rung.
+    """
+
+    problem: Problem
+    network: str
+    seed: int
+    largest: float = LARGEST
+
+    @property
+    def n_runs(self) -> int:
+        """Number of networks."""
+        return NETWORKS
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """eta_l at each rung, ascending."""
+        return self.largest * 0.5 ** np.arange(RUNGS)[::-1]
+
+    @cached_property
+    def differences(self) -> list[np.ndarray]:
+        """max_t |y_FedAvg(t) - y_GD(K t)| / |r_0| of each network, (networks,) for each rung."""
+        seeds = range(self.seed, self.seed + NETWORKS)
+        return [np.array([self._apart(float(eta), seed) for seed in seeds]) for eta in self.sizes]
+
+    def _apart(self, eta: float, seed: int) -> float:
+        import torch
+
+        from ntkfl.training.models.wide_networks import WideNetwork
+        from ntkfl.training.wide_training import network_federation
+
+        wide, width = WideNetwork.named(self.network)
+        assert width is not None, "networks of cases name their width"
+        network, x = wide.model((self.problem.d,), width), torch.tensor(np.array(self.problem.x))
+        params, rounds = network.initial(seed), round(ROUNDS * self.largest / eta)
+        first = network.outputs(params, x).numpy()
+        problem = replace(self.problem, y=first + self.problem.y)
+        setup = Setup(eta_local=eta, local_steps=STEPS, rounds=rounds)
+        runs = [network_federation(*each, network) for each in ((problem, setup), pooled(problem, setup))]
+        outputs = [
+            np.array([network.outputs(state.model, x).numpy() for state in islice(run.states(params), rounds + 1)])
+            for run in runs
+        ]
+        return float(np.linalg.norm(outputs[0] - outputs[1], axis=1).max() / np.linalg.norm(self.problem.y))
+
+    def prepare(self) -> None:
+        """Train the networks now."""
+        _ = self.differences
+
+    def fresh(self) -> StepLadder:
+        """Other networks on the same data, for a second opinion."""
+        return replace(self, seed=self.seed + OTHER)
+
+    def describe(self) -> dict:
+        """What identifies the case in a report."""
+        return {"problem": self.problem.name, "network": self.network, "seed": self.seed, "eta_local": self.largest}
+
+
+@dataclass(frozen=True)
+class StepDraw:
+    """Three networks; their seeds start at the run's seed."""
+
+    network: str
+    trials: int = 1
+    required: int = 3  # runs, not ladders
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return f"sphere, n=12, d=8, N=2, {self.network}, eta_l from {LARGEST} down"
+
+    def case(self, seed: int) -> StepLadder:
+        """The ladder whose first network has this seed."""
+        return StepLadder(equal_points(seed), self.network, seed)
+
+    def strategy(self) -> SearchStrategy[StepLadder]:
+        """The same on other points, from other steps."""
+        return st.builds(
+            lambda seed, eta: StepLadder(equal_points(seed), self.network, seed, eta),
+            st.integers(0, 99),
+            st.floats(0.05, 0.12),
+        )
+
+
+def step_draws(options: Options) -> tuple[StepDraw, ...]:
+    """Of ReLU and of erf networks."""
+    return StepDraw(f"{RELU}:256"), StepDraw(f"{ERF}:64")

@@ -1,0 +1,78 @@
+"""Deep networks: FedAvg against gradient descent on all the data, over widths and over steps."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder, deep_ladder_draws
+from bounds.deep.cases.step_ladder import step_draws
+from bounds.fl_ntk.centralised import REPORTED
+from bounds.ladders.slopes import slope
+from bounds.mutants import replaced, shifted
+from bounds.statement import Claim, Form, Kind, Nature, Outcome, Source, Statement
+
+HALF, ZERO = -sp.Rational(1, 2), sp.Integer(0)
+q = sp.Symbol("q", positive=True)
+
+STATEMENTS = (
+    Statement(
+        id="deep/centralised",
+        title="No width brings FedAvg on a deep network to gradient descent on all the data",
+        kind=Kind.RATE,
+        source=Source(
+            REPORTED,
+            "T3, Eq 42, after the note on theorems beyond the papers, sections E and G",
+            note="reported: at infinite width FedAvg with K local steps is gradient descent after K t steps, on the "
+            "mean over clients. Both have a limit, and the limits are apart (fl-ntk/centralised): the "
+            "distance of the two networks tends to theirs",
+        ),
+        forms={
+            Form.STATED: Claim(
+                HALF,
+                recorded=Outcome.VIOLATED,
+                nature=Nature.SUBSTANCE,
+                measure=lambda ladder: ladder.exponent("pooled"),
+                witness=lambda: deep_ladder(ERF, 0),
+                note="the two come together as both come to one limit",
+                consequence="a step size, not a width, decides how far FedAvg is from centralised descent: see "
+                "deep/centralised-steps",
+            ),
+            Form.REPAIRED: Claim(
+                (ZERO, sp.log(q)),
+                note="the exponent of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, and the logarithm of its limit",
+            ),
+        },
+        constants=lambda ladder: {q: ladder.limit_pooled},
+        measure=lambda ladder: ladder.tends_to("pooled"),
+        symbols={q: "max_t |y_FedAvg(t) - y_GD(K t)| / |r_0| in the kernel regime of the limit"},
+        says_left="log-log slope over widths of the RMS over networks trained by the engine, and the logarithm of its "
+        "limit, extrapolated",
+        draws=deep_ladder_draws(RELU, ERF),
+        mutants=(
+            shifted(sp.Rational(1, 4)),
+            shifted(-sp.Rational(1, 4)),
+            replaced(q, q / 2, "half as far"),
+            replaced(q, 2 * q, "twice as far"),
+        ),
+        uses=("fl-ntk/centralised", "deep/linearised"),
+    ),
+    Statement(
+        id="deep/centralised-steps",
+        title="Small steps bring FedAvg on a deep network to gradient descent: in proportion to the step",
+        kind=Kind.RATE,
+        source=Source(
+            REPORTED,
+            "T3, after the note on theorems beyond the papers, sections E and G",
+            note="what T3 says is so in the limit of gradient flow, at any width; maps differ in the second order of "
+            "the step, and a run takes of the order of 1/eta_l rounds",
+        ),
+        forms={Form.REPAIRED: Claim(sp.Integer(1))},
+        constants=lambda ladder: {},
+        measure=lambda ladder: slope(ladder.sizes, ladder.differences),
+        says_left="log-log slope over eta_l of the RMS over networks of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, the "
+        "time eta_l T being the same",
+        draws=step_draws,
+        mutants=(shifted(sp.Rational(1, 2)), shifted(-sp.Rational(1, 2)), shifted(1)),
+        uses=("fl-ntk/centralised-order", "deep/centralised"),
+    ),
+)

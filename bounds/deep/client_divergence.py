@@ -1,0 +1,51 @@
+"""Deep networks: how far clients are from each other's mean, beside how far a round goes."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder_draws
+from bounds.fl_ntk.centralised import REPORTED
+from bounds.mutants import replaced, shifted
+from bounds.statement import Claim, Form, Kind, Source, Statement
+
+HALF, ZERO = -sp.Rational(1, 2), sp.Integer(0)
+q = sp.Symbol("q", positive=True)
+
+STATEMENTS = (
+    Statement(
+        id="deep/client-divergence",
+        title="Deep networks' clients diverge as little as a round moves a neuron, and no less beside the round",
+        kind=Kind.RATE,
+        source=Source(
+            REPORTED,
+            "T1, after the note on theorems beyond the papers, sections E and G",
+            note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). In NTK parametrisation so it is for a "
+            "neuron; over all parameters the divergence is of order 1, as the round's own movement is, and their "
+            "ratio tends to a number that data, partition, steps and the limit kernel fix",
+        ),
+        forms={
+            Form.STATED: Claim(
+                HALF,
+                measure=lambda ladder: ladder.exponent("neuron"),
+                note="of a neuron: over all parameters, divided by the root of the width",
+            ),
+            Form.REPAIRED: Claim(
+                (HALF, ZERO, sp.log(q)),
+                note="exponents of mean_c |theta_c - theta'| m^(-1/2), and of mean_c |theta_c - theta'| over "
+                "|theta' - theta|; the logarithm of the latter's limit",
+            ),
+        },
+        constants=lambda ladder: {q: ladder.limit_divergence},
+        measure=lambda ladder: (ladder.exponent("neuron"), *ladder.tends_to("divergence")),
+        symbols={q: "mean_c |theta_c - theta'| over |theta' - theta| in the kernel regime of the limit"},
+        says_left="log-log slopes over networks trained by the engine, and the logarithm of the ratio, extrapolated",
+        draws=deep_ladder_draws(RELU, ERF),
+        mutants=(
+            shifted(sp.Rational(1, 4)),
+            shifted(-sp.Rational(1, 4)),
+            replaced(q, q / 2, "half as far"),
+        ),
+        uses=("fl-ntk/client-divergence", "deep/linearised"),
+    ),
+)

@@ -1,0 +1,50 @@
+"""A ReLU network's kernel moves by m^(-1/2), not by 1/m: neurons cross kinks, whichever layers are trained."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.deep.cases.kink_ladder import KinkLadder, kink_draws
+from bounds.mutants import replaced
+from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
+from ntkfl.estimate import Estimate
+
+third = sp.Symbol("E|a|^3", positive=True)  # of a standard Gaussian readout weight
+THIRD = 2 * sp.sqrt(2 / sp.pi)
+
+
+def _measure(ladder: KinkLadder) -> Estimate:
+    return ladder.multiple
+
+
+STATEMENTS = (
+    Statement(
+        id="deep/kinks",
+        title="The kernel of a two-layer ReLU network, both layers trained, moves by m^(-1/2) in the mean",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "note on theorems beyond the papers, section G",
+            note="the note has drift -1 for ReLU, from slopes of |H(T) - H(0)| over few widths. There the fluctuation "
+            "is larger, whose exponent moves from -1 to -3/4; the mean is of order m^(-1/2), by X.9: a neuron with "
+            "readout weight a moves by |a| times as much, so that |a| times as many change their pattern, and counts "
+            "a^2 in the kernel. E[H(T) - H(0)] = E|a|^3 B m^(-1/2) + O(1/m), with B that of X.9 along the residuals of "
+            "the limit of both layers. So the literature's O(m^(-1/2)) is sharp for ReLU, and for smooth activations "
+            "it is not (deep/smooth)",
+        ),
+        forms={Form.REPAIRED: Claim(third, note="E|a|^3 = 2 (2/pi)^(1/2) = 1.596")},
+        constants=lambda ladder: {third: THIRD},
+        measure=_measure,
+        symbols={third: "third absolute moment of a standard Gaussian: of the readout weights at the start"},
+        says_left="m^(1/2) E[H(T) - H(0)] along B, over |B|^2, extrapolated from networks of widths 2^8..2^13",
+        draws=kink_draws,
+        mutants=(
+            replaced(third, 0, "no drift of this order, as for a smooth activation"),
+            replaced(third, 1, "readouts of +-1", Change.CONSTANT),
+            replaced(third, sp.sqrt(2 / sp.pi), "E|a|: kernels that do not weigh a neuron by a^2"),
+            replaced(third, -third, "drift of the other sign", Change.SIGN),
+            replaced(third, 2 * third, "twice as many neurons that cross", Change.CONSTANT),
+        ),
+        uses=("fl-ntk/X.9", "deep/kernel"),
+    ),
+)

@@ -1,0 +1,77 @@
+"""A network of any depth, linearised in its parameters, trains exactly as its own kernel's round map says."""
+
+from __future__ import annotations
+
+import warnings
+
+import sympy as sp
+
+from bounds.deep.cases.deep_run import DeepRun, between, deep_run_draws
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM
+from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
+from bounds.mutants import index_shifted, power, replaced, scaled
+from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
+from bounds.symbols import K, N, T, eta_global, eta_local, n
+from ntkfl import kernel_regime
+from ntkfl.estimate import Estimate
+from ntkfl.exact_dynamics import UnstableSteps
+
+start = sp.MatrixSymbol("r_0", n, 1)  # y(0) - y
+COEFFICIENTS = H**-1 * (IDENTITY - ROUND_MAP**T) * start
+MOVEMENT = COEFFICIENTS.T * H * COEFFICIENTS
+
+
+def _constants(case: DeepRun) -> dict:
+    owner = case.problem.owner
+    return {
+        H: case.kernel,
+        D: case.kernel * (owner[:, None] == owner),
+        start: case.residuals[:, :1],
+        eta_local: case.setup.eta_local,
+        eta_global: case.setup.eta_global,
+        N: case.problem.n_clients,
+        K: case.setup.local_steps,
+        T: case.setup.rounds,
+    }
+
+
+def _measure(case: DeepRun) -> tuple[Estimate, ...]:
+    """y(T) - y of the trained network, and |theta(T) - theta(0)|^2; the same two by the library's kernel regime."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnstableSteps)
+        regimes = [kernel_regime(case.problem, case.setup, matrix) for _, matrix in case.orders]
+    last, outputs = case.setup.rounds, case.residuals.value[:, 0] + case.problem.y
+    known = [-regime.residual(last, outputs) for regime in regimes]
+    moved = [regime.movement(last, outputs) ** 2 for regime in regimes]
+    return case.residuals[:, -1], case.movement.squared(), between(*known), between(*moved)
+
+
+STATEMENTS = (
+    Statement(
+        id="deep/linearised",
+        title="A linearised network of any depth follows the round map of its own kernel",
+        kind=Kind.EQUALITY,
+        source=Source(
+            BEYOND,
+            "note on theorems beyond the papers, sections A and G",
+            note="X.1 and X.8 with H = J J^T of any network: nothing in them is about two layers. Fully connected and "
+            "convolutional networks, all layers trained",
+        ),
+        hypotheses=(POSITIVE_SPECTRUM,),
+        forms={Form.REPAIRED: Claim((ROUND_MAP**T * start, MOVEMENT) * 2)},
+        constants=_constants,
+        measure=_measure,
+        symbols=MAP_SYMBOLS | {H: "J J^T of the network at the start, over all parameters", start: "y(0) - y"},
+        says_left="y(T) - y and |theta(T) - theta(0)|^2 of the linearised network trained by the engine; then by the "
+        "kernel regime",
+        draws=deep_run_draws,
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            index_shifted(T, 1),
+            power(N, 2),
+            power(eta_local, sp.Rational(1, 2)),
+            replaced(D, H, "one client with all the data", Change.FACTOR),
+        ),
+        uses=("fl-ntk/X.1", "fl-ntk/X.8"),
+    ),
+)

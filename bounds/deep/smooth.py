@@ -1,0 +1,31 @@
+"""A smooth deep network keeps to its own kernel up to 1/m."""
+
+from __future__ import annotations
+
+from bounds.deep.cases.deep_ladder import ERF, deep_ladder_draws
+from bounds.deep.widths import LEFT, SECTION
+from bounds.ladders.width_rate import ONE, Quantity, statistic, width_rate
+from bounds.statement import BEYOND, Source
+
+OWN, DRIFT = "max_t |y_m(t) - y_own(t)| / |r_0|", "|H(T) - H(0)| / |H_inf|"
+
+STATEMENTS = (
+    width_rate(
+        "deep/smooth",
+        "A smooth deep network keeps its own kernel, and follows it, up to 1/m",
+        (
+            Quantity(OWN, ONE, statistic("own"), biased=False),
+            Quantity(DRIFT, ONE, statistic("drift"), biased=False),
+        ),
+        source=Source(
+            BEYOND,
+            SECTION,
+            note="twice the exponent of the literature's bounds O(m^(-1/2)), which are true and for smooth "
+            "activations not sharp",
+        ),
+        says_left=f"{LEFT}{OWN}, y_own the kernel regime of H(0), and of {DRIFT}",
+        note="exponents of both; erf of depth 3",
+        draws=deep_ladder_draws(ERF),
+        uses=("deep/linearised",),
+    ),
+)

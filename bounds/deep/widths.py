@@ -1,0 +1,29 @@
+"""Deep networks approach their limit kernel, and its exact dynamics, as m^(-1/2)."""
+
+from __future__ import annotations
+
+from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder_draws
+from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
+from bounds.statement import BEYOND, Source
+
+LEFT = "log-log slopes over widths of the RMS over networks, trained by the engine from the residual r_0, of "
+KERNEL, LIMIT = "|H(0) - H_inf| / |H_inf|", "max_t |y_m(t) - y_inf(t)| / |r_0|"
+SECTION = "note on theorems beyond the papers, section G"
+
+STATEMENTS = (
+    width_rate(
+        "deep/widths",
+        "Deep networks, all layers trained, approach the limit kernel and its exact dynamics as m^(-1/2)",
+        (
+            Quantity(KERNEL, HALF, statistic("kernel"), biased=False),
+            Quantity(LIMIT, HALF, statistic("limit"), biased=False),
+        ),
+        source=Source(
+            BEYOND, SECTION, note="the kernel's own fluctuation; what training adds is of this order or smaller"
+        ),
+        says_left=f"{LEFT}{KERNEL}, and of {LIMIT}",
+        note="exponents of both; ReLU of depth 2, erf of depth 3",
+        draws=deep_ladder_draws(RELU, ERF),
+        uses=("deep/kernel", "deep/linearised"),
+    ),
+)
