@@ -1,5 +1,6 @@
-"""Gram matrices of two-layer ReLU networks: infinite width, finite width, activation patterns, spectra."""
+"""Gram matrices: of two-layer ReLU networks of infinite and finite width, of deep ones, patterns, spectra."""
 
+from ntkfl.gram.deep import ACTIVATIONS, deep, deep_estimate
 from ntkfl.gram.degeneracy import Degeneracy, ParallelRows, degenerate_pairs, require_positive
 from ntkfl.gram.finite_width import finite, finite_estimate, initial, jacobian_gram, local_gram
 from ntkfl.gram.limit import angles, infinite, infinite_estimate
@@ -7,10 +8,13 @@ from ntkfl.gram.patterns import activations, doubtful, safe_neurons
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 
 __all__ = [
+    "ACTIVATIONS",
     "Degeneracy",
     "ParallelRows",
     "activations",
     "angles",
+    "deep",
+    "deep_estimate",
     "degenerate_pairs",
     "doubtful",
     "finite",

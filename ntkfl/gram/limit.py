@@ -51,9 +51,9 @@ def infinite(
             another shape or type, or rows whose products are beyond float64.
     Source: FL-NTK, Definition of H^infinity.
     """
-    x, z, alone = _arguments(x, z)
+    x, z, alone = pair_of_inputs(x, z)
     if out is None:
-        require("the Gram matrix", _matrices(1, x, z), n=len(x))
+        require("the Gram matrix", matrix_bytes(1, x, z), n=len(x))
         out = np.empty((len(x), len(z)))
     elif out.shape != (len(x), len(z)) or out.dtype != np.float64:
         raise ValueError(f"out is {out.dtype} of shape {out.shape}; it must be float64 of shape {(len(x), len(z))}")
@@ -87,8 +87,8 @@ def angles(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = Non
     Raises:
         ValueError: as `infinite`.
     """
-    x, z, alone = _arguments(x, z)
-    require("the angles between all rows", _matrices(1.4, x, z), n=len(x))
+    x, z, alone = pair_of_inputs(x, z)
+    require("the angles between all rows", matrix_bytes(1.4, x, z), n=len(x))
     return _kernel(x, z, alone, lambda _, angle, __: angle, np.empty((len(x), len(z))))
 
 
@@ -106,15 +106,15 @@ def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] |
     # cases the angle is off by at most (4.6 d + 25) u. Then |dH| <= |dot error| / 2 + |angle error| / (2 pi)
     # + 4 roundings <= (1.24 d + 8) u, less than half of what is claimed. Rows of far exponents are scaled before and
     # the entries scaled back, so underflow is one rounding of the value and one of the bound, by half of 2^-1074 each.
-    x, z, alone = _arguments(x, z)
-    require("the Gram matrix with its error", _matrices(5.2, x, z), n=len(x))
+    x, z, alone = pair_of_inputs(x, z)
+    require("the Gram matrix with its error", matrix_bytes(5.2, x, z), n=len(x))
     value = infinite(x, None if alone else z)
     bound = (3 * x.shape[1] + 24) * ROUNDOFF * np.outer(row_norms(scaled_rows(x)), row_norms(scaled_rows(z)))
     error = products_scaled_back(bound, row_exponents(x), row_exponents(z)) + SMALLEST
     return Estimate(value, error, "rounding bound", Rigour.ENCLOSED)
 
 
-def _matrices(count: float, x: np.ndarray, z: np.ndarray) -> Callable[[int], float]:
+def matrix_bytes(count: float, x: np.ndarray, z: np.ndarray) -> Callable[[int], float]:
     """Bytes of so many matrices with a row for each of n samples; count: measured, at the most."""
     return lambda n: 8 * count * n * (n if x is z else len(z))
 
@@ -133,7 +133,7 @@ class _Rows(NamedTuple):
         return cls(value, np.einsum("ij,ij->i", value, value), *halves(value))
 
 
-def _arguments(x, z) -> tuple[np.ndarray, np.ndarray, bool]:
+def pair_of_inputs(x, z) -> tuple[np.ndarray, np.ndarray, bool]:
     x = checked_inputs("x", x)
     if z is None:
         return x, x, True

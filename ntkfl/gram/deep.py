@@ -1,0 +1,201 @@
+"""The infinite-width kernel of deep networks trained in every layer, in closed form, with a bound of its rounding."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl import interruption
+from ntkfl.estimate import Estimate, Rigour
+from ntkfl.gram.dual_kernels import Activation, Relu, Rows, U, biased, biased_pairs
+from ntkfl.gram.error_free import SMALLEST, products_scaled_back, row_exponents, row_norms, scaled_rows
+from ntkfl.gram.limit import angles, matrix_bytes, pair_of_inputs
+from ntkfl.gram.mirror import mirrored
+from ntkfl.gram.smooth_duals import Erf, Gelu
+from ntkfl.memory import require
+from ntkfl.nearest_name import did_you_mean
+
+DUALS: dict[str, Activation] = {"relu": Relu(), "erf": Erf(), "gelu": Gelu()}
+ACTIVATIONS = tuple(DUALS)
+FAR = 500  # exponents of norms and of a bias up to which no square of theirs is beyond float64
+_BLOCK = 2**14  # entries of a block, whose temporaries stay in cache
+
+
+def deep(
+    x: Float[np.ndarray, "n d"],
+    z: Float[np.ndarray, "p d"] | None = None,
+    depth: int = 3,
+    activation: str = "relu",
+    bias: float = 0.0,
+) -> Float[np.ndarray, "n p"]:
+    """Neural tangent kernel, at infinite width, of a fully connected network trained in all its layers.
+
+    f(x) = w . phi(h_{L-1}) / m^(1/2), h_1 = W_1 x + bias b_1, h_{l+1} = (c/m)^(1/2) W_{l+1} phi(h_l) + bias b_{l+1},
+    with standard Gaussian weights w, W and b, and c = 2 for ReLU, 1 for erf and GELU (x times the Gaussian
+    distribution function). So depth 2 with ReLU is `infinite` plus the readout's part. Exactly symmetric when z is
+    None. Without biases, ReLU's kernel is homogeneous in each row.
+
+    The error is a few roundings of |x_i||z_j| (plus bias^2), at angles near 0 and pi too. Only GELU's, from depth 3 on
+    and between rows of a large norm, is up to that norm times larger.
+
+    Args:
+        x: samples. z: other samples; None: x.
+        depth: L, layers of weights, at least 2; 2 is one hidden layer.
+        activation: one of `ACTIVATIONS`: "relu", "erf", "gelu".
+        bias: factor of the biases, which are trained as well, in every layer but the readout; 0: none.
+
+    Raises:
+        ValueError: what `infinite` refuses, a depth below 2, an unknown activation, a bias that is negative or not
+            finite, or with a bias, erf or GELU, norms beyond 2^500 or below 2^-500.
+    Source: Jacot, Gabriel and Hongler 2018 (Neural tangent kernel), Theorem 1, in the scaling above.
+    """
+    network, x, z, alone = _arguments(x, z, depth, activation, bias)
+    require("the kernel of a deep network", matrix_bytes(1.4, x, z), n=len(x))
+    return _kernel(network, x, z, alone)
+
+
+def deep_estimate(
+    x: Float[np.ndarray, "n d"],
+    z: Float[np.ndarray, "p d"] | None = None,
+    depth: int = 3,
+    activation: str = "relu",
+    bias: float = 0.0,
+) -> Estimate:
+    """`deep` with a bound on the rounding error of each entry, carried from layer to layer: `smallest_eigenvalue`
+    of it is certified.
+
+    Args:
+        x: samples. z: other samples; None: x. depth: layers of weights. activation: one of `ACTIVATIONS`.
+        bias: factor of the biases.
+
+    Raises:
+        ValueError: as `deep`.
+    """
+    network, x, z, alone = _arguments(x, z, depth, activation, bias)
+    require("the kernel of a deep network with its error", matrix_bytes(4.4, x, z), n=len(x))
+    error = np.empty((len(x), len(z)))
+    value = _kernel(network, x, z, alone, error)
+    return Estimate(value, error, "rounding bound", Rigour.ENCLOSED)
+
+
+class _Network(NamedTuple):
+    depth: int
+    activation: Activation
+    bias: float
+
+    @property
+    def homogeneous(self) -> bool:
+        return self.activation.homogeneous and not self.bias
+
+
+def checked_depth(depth: int) -> int:
+    """A number of layers of weights.
+
+    Raises:
+        ValueError: not an integer of at least 2.
+    """
+    if not isinstance(depth, int | np.integer) or isinstance(depth, bool) or depth < 2:
+        raise ValueError(f"depth is {depth!r}; it must be an integer of at least 2, the number of layers of weights")
+    return int(depth)
+
+
+def checked_activation(activation: str) -> str:
+    """A name of `ACTIVATIONS`.
+
+    Raises:
+        ValueError: another; names the nearest.
+    """
+    if activation not in ACTIVATIONS:
+        hint = did_you_mean(str(activation), ACTIVATIONS)
+        raise ValueError(f"there is no activation {activation!r} here.{hint} There are {', '.join(ACTIVATIONS)}")
+    return activation
+
+
+def _arguments(x, z, depth, activation, bias) -> tuple[_Network, np.ndarray, np.ndarray, bool]:
+    x, z, alone = pair_of_inputs(x, z)
+    if isinstance(bias, bool) or not isinstance(bias, int | float | np.number) or not 0 <= bias < math.inf:
+        raise ValueError(f"bias is {bias!r}; it must be a finite number of at least 0, the factor of all biases")
+    network = _Network(checked_depth(depth), DUALS[checked_activation(activation)], float(bias))
+    if not network.homogeneous:
+        for name, rows in (("x", x), ("z", z)):
+            far = np.abs(row_exponents(rows)) > FAR
+            if far.any():
+                raise ValueError(
+                    f"row {np.argmax(far)} of {name} has entries of about 2^{row_exponents(rows)[far][0]}; with a "
+                    f"bias, and with erf and gelu, they must be from 2^-{FAR} to 2^{FAR}: rescale the rows"
+                )
+        if bias >= 2.0**FAR:
+            raise ValueError(f"bias is {bias:g}; it must be below 2^{FAR}: rescale it and the rows")
+    return network, x, z, alone
+
+
+def _kernel(
+    network: _Network, x: np.ndarray, z: np.ndarray, alone: bool, error: np.ndarray | None = None
+) -> np.ndarray:
+    """The kernel; its error is written to `error`. Only one triangle is computed when z is x."""
+    out = angles(scaled_rows(x), None if alone else scaled_rows(z))
+    left, right = (_of_rows(network, scaled_rows(rows) if network.homogeneous else rows) for rows in (x, z))
+    step = max(1, _BLOCK // len(z))
+    for start in range(0, len(x), step):
+        interruption.check()
+        at = slice(start, start + step)
+        for first in range(start if alone else 0, len(z), _BLOCK):
+            columns = slice(first, first + _BLOCK)
+            layers = [
+                (Rows(a.norm[at, None], a.error), Rows(b.norm[columns], b.error))
+                for a, b in zip(left, right, strict=True)
+            ]
+            out[at, columns], off = _block(network, out[at, columns], (4.6 * x.shape[1] + 40) * U, layers)
+            if error is not None:
+                error[at, columns] = off
+    for matrix in (out,) if error is None else (out, error):
+        if alone:
+            mirrored(matrix)
+        if network.homogeneous:
+            products_scaled_back(matrix, row_exponents(x), row_exponents(z))
+    if error is not None:
+        error += SMALLEST
+    return out
+
+
+def _of_rows(network: _Network, x: np.ndarray) -> list[Rows]:
+    """The rows at every layer before its bias."""
+    found = [Rows(row_norms(x), (x.shape[1] / 2 + 4) * U)]
+    for _ in range(network.depth - 2):
+        after = network.activation.rows(biased(found[-1], network.bias) if network.bias else found[-1])
+        if network.homogeneous:
+            found.append(found[0])  # He's factor makes up for the halved variance exactly
+        else:
+            found.append(Rows(after.norm * math.sqrt(network.activation.gain), after.error + 2 * U))
+    return found
+
+
+def _block(
+    network: _Network, angle: np.ndarray, error: float, layers: list[tuple[Rows, Rows]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Theta of a block, and its error, from angles off by at most `error` (`infinite_estimate` derives it)."""
+    activation, bias = network.activation, network.bias
+    pairs = activation.start(angle, error)
+    (left, right), cosine = layers[0], pairs.g - pairs.h
+    size = left.norm * right.norm
+    theta = size * cosine
+    # d cos = sin times the error of the angle
+    off = size * ((np.sqrt(pairs.h * pairs.g) * 2 + error) * error + 40 * U + left.error + right.error)
+    for layer, (left, right) in enumerate(layers, start=2):
+        if bias:
+            pairs = biased_pairs(pairs, left, right, bias, activation)
+            left, right = biased(left, bias), biased(right, bias)
+            theta += bias * bias
+            off += U * (np.abs(theta) + 2 * bias * bias)
+        found = activation.dual(pairs, left, right)
+        pairs = found.pairs
+        gain = activation.gain if layer < network.depth else 1.0
+        # all products' roundings: 4 u of what is added
+        off = found.covariance_error + off * found.slope + (np.abs(theta) + off) * found.slope_error
+        passed = theta * found.slope
+        off += 4 * U * (np.abs(found.covariance) + np.abs(passed))
+        theta, off = gain * (found.covariance + passed), gain * off
+    return theta, 1.01 * off

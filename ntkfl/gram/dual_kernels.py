@@ -1,0 +1,116 @@
+"""What a layer of an infinitely wide network does to Gaussian pre-activations u, v of two samples; ReLU's dual kernels.
+
+Angles between pre-activations are carried as (h, g) = (sin^2, cos^2) of their half, so that neither a small angle nor
+one near pi is lost in a cosine, and every number comes with a bound of its error, carried along.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+U = 2.0**-53
+RELATIVE = 32 * U  # relative rounding of h and g, beside the error that is carried along
+
+
+class Rows(NamedTuple):
+    """Root variances of the pre-activations of each sample, (n,), and a bound of their relative error."""
+
+    norm: np.ndarray
+    error: float
+
+
+class Pairs(NamedTuple):
+    """Squared sine and cosine of half the angles between samples, (n, p), and their error as their activation has it.
+
+    ReLU: of the angle. The smooth ones: of h and of g, to which RELATIVE of each is added.
+    """
+
+    h: np.ndarray
+    g: np.ndarray
+    error: np.ndarray | float
+
+
+class Dual(NamedTuple):
+    """E[phi(u) phi(v)] and E[phi'(u) phi'(v)], each with a bound of its error, and the pairs phi(u), phi(v)."""
+
+    covariance: np.ndarray
+    covariance_error: np.ndarray
+    slope: np.ndarray
+    slope_error: np.ndarray
+    pairs: Pairs
+
+
+class Activation(Protocol):
+    """phi; `gain`: c of a hidden layer's weights of variance c / fan-in. `homogeneous`: phi(s u) = s phi(u), s > 0."""
+
+    gain: float
+    homogeneous: bool
+
+    def start(self, angle: np.ndarray, error: float) -> Pairs:
+        """The pairs at these angles, each off by at most `error`."""
+
+    def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
+        """The error of h and g that are off by `share` of the pairs' own error and by an angle of rounding."""
+
+    def rows(self, rows: Rows) -> Rows:
+        """The roots of E[phi(u)^2]."""
+
+    def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
+        """What the layer makes of the pairs."""
+
+
+def biased(rows: Rows, bias: float) -> Rows:
+    """Root variances of u + bias times a common Gaussian number."""
+    return Rows(np.hypot(rows.norm, bias), rows.error + 4 * U)
+
+
+def biased_pairs(pairs: Pairs, left: Rows, right: Rows, bias: float, activation: Activation) -> Pairs:
+    """The angles after `biased`: only positive terms are added.
+
+    Args:
+        pairs: before. left, right: root variances before, (n, 1) and (1, p). bias: positive. activation: whose error.
+    """
+    ends = np.hypot(left.norm, bias), np.hypot(right.norm, bias)
+    (s, t), (c, d) = (left.norm / ends[0], right.norm / ends[1]), (bias / ends[0], bias / ends[1])
+    both, level = s * t, c * d
+    apart = (left.norm - right.norm) / ends[1] * c  # sin of the angle that two parallel rows get
+    h = apart * apart / (2 * (1 + level + both)) + both * pairs.h
+    g = ((c * c + s * s * (d * d)) / (1 + both) + level) / 2 + both * pairs.g
+    # An angle turns by no more than the rows' relative errors, and shrinks; below, every step has a relative rounding.
+    moved = Pairs(h, g, pairs.error)
+    return Pairs(h, g, activation.turned(moved, both, left.error + right.error + 40 * U))
+
+
+class Relu:
+    """max(u, 0): E[phi phi] = |u||v| (sin + (pi - t) cos) / (2 pi), E[phi' phi'] = (pi - t) / (2 pi)."""
+
+    gain, homogeneous = 2.0, True
+
+    def start(self, angle: np.ndarray, error: float) -> Pairs:
+        """The error carried along is that of the angle."""
+        return Pairs(np.sin(angle / 2) ** 2, np.cos(angle / 2) ** 2, error + 20 * U)
+
+    def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
+        """A common bias never widens an angle."""
+        return pairs.error + angle
+
+    def rows(self, rows: Rows) -> Rows:
+        """Half the variance."""
+        return Rows(rows.norm * np.sqrt(0.5), rows.error + 2 * U)
+
+    def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
+        """Source: Cho and Saul 2009, arc-cosine kernels of degree 0 and 1."""
+        h, g, error = pairs
+        angle, sine = 2 * np.arctan2(np.sqrt(h), np.sqrt(g)), 2 * np.sqrt(h * g)
+        slope = 1 - angle / np.pi
+        # F = cos t' has F' <= 0 <= F + F'' = 2 sin / pi, so F^2 + F'^2 falls from 1: t -> t' shrinks distances, and the
+        # error of the angle passes on as it is. All terms of 1 - F are positive; divided by sin t', which is small only
+        # where they are, their rounding is at most 50 u of angle.
+        new_h = np.maximum(h * slope + (angle - sine) / (2 * np.pi), 0)
+        new = Pairs(new_h, 1 - new_h, error + 60 * U)
+        size = left.norm * right.norm / 2
+        covariance = size * (new.g - new.h)
+        covariance_error = size * (new.error + 8 * U + left.error + right.error)
+        return Dual(covariance, covariance_error, slope / 2, np.asarray(error / (2 * np.pi) + 16 * U), new)
