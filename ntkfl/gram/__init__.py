@@ -1,7 +1,8 @@
-"""Gram matrices: of two-layer ReLU networks of infinite and finite width, of deep ones, patterns, spectra."""
+"""Gram matrices: of two-layer ReLU networks, deep ones and any network; activation patterns, spectra."""
 
 from ntkfl.gram.deep import ACTIVATIONS, deep, deep_estimate
 from ntkfl.gram.degeneracy import Degeneracy, ParallelRows, degenerate_pairs, require_positive
+from ntkfl.gram.empirical_kernel import empirical
 from ntkfl.gram.finite_width import finite, finite_estimate, initial, jacobian_gram, local_gram
 from ntkfl.gram.limit import angles, infinite, infinite_estimate
 from ntkfl.gram.patterns import activations, doubtful, safe_neurons
@@ -17,6 +18,7 @@ __all__ = [
     "deep_estimate",
     "degenerate_pairs",
     "doubtful",
+    "empirical",
     "finite",
     "finite_estimate",
     "infinite",

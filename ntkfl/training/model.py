@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.func import jacrev, vmap
 
 from ntkfl.memory import TooLittleMemory
+from ntkfl.training.checked_outputs import checked_outputs
 from ntkfl.training.parameter_memory import require_parameters
 from ntkfl.training.tree import Params
+
+AT_ONCE = 2**22  # numbers of the gradients that are formed together, beside the result that they go into
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +41,34 @@ class Model:
     def size(self) -> int:
         """Number of parameters, P."""
         return sum(tensor.numel() for tensor in self.initial(0).values())
+
+    def checked_outputs(self, params: Params, x: Tensor) -> Tensor:
+        """f(params, x) after a trial on the first two samples: a differentiable function of each, one row a sample.
+
+        Raises:
+            ValueError: it is none, as `ntkfl.training.checked_outputs` says.
+        """
+        return checked_outputs(self.name, self.outputs, params, x)
+
+    def jacobian(self, params: Params, x: Tensor) -> Tensor:
+        """The gradient of each output of each sample in all parameters, (b, C, P); C = 1 for outputs (b,).
+
+        P in the order of the dict, each parameter flattened. Memory: the result and the gradients of a few samples.
+        Each sample is taken alone, so a model must treat them alike, whoever else is in the batch.
+        """
+        params = {name: value.detach() for name, value in params.items()}
+        count = sum(value.numel() for value in params.values())
+        outputs = self.outputs(params, x[:1])[0].numel() if len(x) else 1
+        each = vmap(jacrev(lambda own, row: self.outputs(own, row[None]).reshape(-1)), (None, 0))
+        found = torch.empty(len(x), outputs, count, dtype=next(iter(params.values())).dtype, device=x.device)
+        together = max(1, AT_ONCE // (outputs * count))
+        for start in range(0, len(x), together):
+            samples, first = slice(start, start + together), 0
+            for gradients in each(params, x[samples]).values():
+                flat = gradients.flatten(2)
+                found[samples, :, first : first + flat.shape[2]] = flat
+                first += flat.shape[2]
+        return found
 
 
 def from_modules(

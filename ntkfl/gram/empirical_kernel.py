@@ -1,0 +1,248 @@
+"""The empirical neural tangent kernel of any network: products of its gradients, which are never held all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from jaxtyping import Float, Num
+
+from ntkfl import interruption
+from ntkfl.gram.mirror import mirrored
+from ntkfl.memory import available, require
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+OF_RANK_ONE = 2.0**-47  # of the gradient's norm: how far it may be from rank one; rounding alone leaves 2^-49
+HELD = 2**31  # bytes of gradients that are held, where there is memory for them
+FORMED = 2**22  # numbers of the gradients that are formed at a time; at least those of one sample
+ROWS = 1024  # of a product's tile, whose two temporaries are small beside the result
+COPIES = 5  # of the gradients that are formed at a time, in float64
+
+
+class Network(Protocol):
+    """What a network must offer: `ntkfl.training.Model` does, and `ntkfl.network` makes one of anything else."""
+
+    name: str
+
+    def checked_outputs(self, params: Any, x: Any) -> Tensor:
+        """Outputs (b,) or (b, C); refuses what is no differentiable function of single samples."""
+
+    def outputs(self, params: Any, x: Any) -> Tensor:
+        """The same without a trial."""
+
+    def jacobian(self, params: Any, x: Any) -> Tensor:
+        """The gradients of the outputs, (b, C, P)."""
+
+
+def empirical(
+    network: Network,
+    params: Mapping[str, Tensor],
+    x: Num[np.ndarray, "n ..."],
+    z: Num[np.ndarray, "p ..."] | None = None,
+) -> Float[np.ndarray, "nC pC"]:
+    """J(x) J(z)^T, J the derivatives of all outputs in all parameters: the kernel of a finite network, in float64.
+
+    Rows are sample-major: output c of sample i is row i C + c. Exactly symmetric when z is None. Parameters and inputs
+    of float32 are converted to float64; inputs that are integers, as tokens are, stay what they are.
+
+    A weight matrix that meets a sample once has a gradient a b^T there. Where this is found to hold for all samples,
+    to 2^-47 of the gradient's norm, a and b are held in its place, and the products are (a.a')(b.b'). Other
+    gradients are held for as many samples as 2 GiB and half of the free memory have room for, and computed again for
+    the rest. Entries are off by at most 2^-46 |J_i| |J_j|, besides the rounding of products.
+
+    Args:
+        network: a `Model`; `ntkfl.network` makes one of a torch module or a JAX function. params: its parameters, on
+            the device that is to compute.
+        x: samples, of any shape that the network takes. z: other samples; None: x.
+
+    Raises:
+        ValueError: what is no network, an input or output that is not finite, x and z of different shapes, and as
+            `Model.checked_outputs`.
+        TooLittleMemory: the kernel, or the gradients of one sample, need more than there is.
+    Source: Jacot et al. 2018, Eq. (NTK); Novak et al. 2022, on the products of gradients of rank one.
+    """
+    import torch
+
+    if not all(callable(getattr(network, name, None)) for name in ("checked_outputs", "outputs", "jacobian")):
+        raise ValueError(f"network is a {type(network).__name__}; ntkfl.network(...) makes one of a module or function")
+    params = _in_float64(params)
+    like = next(iter(params.values()))
+    alone = z is None
+    left = _inputs("x", x, like)
+    right = left if z is None else _inputs("z", z, like)
+    if left.shape[1:] != right.shape[1:]:
+        raise ValueError(f"z has samples of shape {tuple(right.shape[1:])}, x of {tuple(left.shape[1:])}")
+    outputs = max(1, network.checked_outputs(params, left[:2])[0].numel())
+    count = sum(value.numel() for value in params.values())
+    on_device = like.device.type != "cpu"
+    formed = COPIES * 8.0 * max(FORMED, outputs * count)
+    require(
+        f"the kernel of {network.name}, {count} parameters,",
+        lambda n: 8.0 * outputs**2 * n * (n if alone else len(right)) + (0 if on_device else formed),
+        n=len(left),
+    )
+    out = np.zeros((outputs * len(left), outputs * len(right)))
+    free = torch.cuda.mem_get_info(like.device)[0] if on_device else available() - out.nbytes
+    gradients = _Gradients(network, params, outputs, min(HELD, free / 2))
+    while True:
+        try:
+            gradients.fill(out, left, None if alone else right)
+            break
+        except _NotOfRankOne as found:  # known after a sample or two, for most networks
+            gradients.whole.update(found.names)
+            out[:] = 0
+    if not np.isfinite(out).all():
+        row, column = (int(index[0]) for index in np.nonzero(~np.isfinite(out)))
+        raise ValueError(
+            f"the gradients of {network.name} have no finite product for samples {row // outputs} and "
+            f"{column // outputs}; parameters and inputs must be such that they have"
+        )
+    return mirrored(out) if alone else out
+
+
+class _NotOfRankOne(Exception):
+    """Gradients of these parameters are not of rank one for some sample."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+
+@dataclass(frozen=True, eq=False)
+class _Gradients:
+    """The gradients of a network, by parameter: whole, or as two vectors.
+
+    Args:
+        network, params: as in `empirical`. outputs: C. held: bytes for gradients that are held.
+        whole: the parameters whose gradients are not taken apart; more are added as they are found.
+    """
+
+    network: Network
+    params: dict[str, Tensor]
+    outputs: int
+    held: float
+    whole: set[str] = field(default_factory=set)
+
+    def fill(self, out: np.ndarray, x: Tensor, z: Tensor | None) -> None:
+        """Add to `out`, which is 0, the products of all gradients; where z is None, of its upper triangle at least."""
+        numbers = sum(sum(_sides(value)) if self._apart(name) else value.numel() for name, value in self.params.items())
+        fit = int(self.held / (8 * self.outputs * numbers))
+        rows, columns = max(1, 3 * fit // 4), max(1, fit // 4)
+        rows = len(x) if fit >= len(x) else rows
+        others = x if z is None else z
+        for start in range(0, len(x), rows):
+            left, here = self.of("x", x, start, rows), self._part(start, rows)
+            if z is None:
+                self._add(out[here, here], left, left)
+            for other in range(start + rows if z is None else 0, len(others), columns):
+                right = self.of("x" if z is None else "z", others, other, columns)
+                self._add(out[here, self._part(other, columns)], left, right)
+                del right  # before the next ones are formed
+            del left
+
+    def of(self, which: str, x: Tensor, start: int, count: int) -> list[tuple[Tensor, ...]]:
+        """The gradients at some samples, for each parameter: rows (b C, size), or a and b of b C rows.
+
+        Raises:
+            ValueError: an output that is not finite; with its sample. _NotOfRankOne: so they are.
+        """
+        import torch
+
+        samples = x[start : start + count]
+        size = sum(value.numel() for value in self.params.values())
+        together = max(1, FORMED // (self.outputs * size))
+        held = [
+            tuple(value.new_empty(self.outputs * len(samples), side) for side in self._widths(name, value))
+            for name, value in self.params.items()
+        ]
+        for first in range(0, len(samples), together):
+            interruption.check()
+            some = samples[first : first + together]
+            finite = torch.isfinite(self.network.outputs(self.params, some)).reshape(len(some), -1).all(1)
+            if not finite.all():
+                sample = start + first + int((~finite).nonzero()[0])
+                raise ValueError(f"the output of {self.network.name} for sample {sample} of {which} is not finite")
+            rows, at, failed = self.network.jacobian(self.params, some).flatten(0, 1), 0, set()
+            place = slice(self.outputs * first, self.outputs * (first + len(some)))
+            for (name, value), kept in zip(self.params.items(), held, strict=True):
+                own, at = rows[:, at : at + value.numel()], at + value.numel()
+                parts = _vectors(own.reshape(-1, *_sides(value))) if self._apart(name) else (own,)
+                if parts is None:
+                    failed.add(name)
+                    continue
+                for where, part in zip(kept, parts, strict=True):
+                    where[place] = part
+            if failed:
+                raise _NotOfRankOne(failed)
+        return held
+
+    def _add(self, out: np.ndarray, left: list[tuple[Tensor, ...]], right: list[tuple[Tensor, ...]]) -> None:
+        for a, b in zip(left, right, strict=True):
+            for tile in (slice(first, first + ROWS) for first in range(0, len(out), ROWS)):
+                interruption.check()
+                product = _products(a[0][tile], b[0])
+                for more, others in zip(a[1:], b[1:], strict=True):
+                    product *= _products(more[tile], others)
+                out[tile] += product
+
+    def _part(self, start: int, count: int) -> slice:
+        return slice(self.outputs * start, self.outputs * (start + count))
+
+    def _apart(self, name: str) -> bool:
+        return name not in self.whole and min(_sides(self.params[name])) > 1
+
+    def _widths(self, name: str, value: Tensor) -> tuple[int, ...]:
+        return _sides(value) if self._apart(name) else (value.numel(),)
+
+
+def _sides(value: Tensor) -> tuple[int, int]:
+    """The parameter as a matrix: its first axis, and all others."""
+    rows = value.shape[0] if value.ndim > 1 else 1
+    return rows, value.numel() // max(1, rows)
+
+
+def _vectors(gradients: Tensor) -> tuple[Tensor, Tensor] | None:
+    """a (r, k) and b (r, l) whose products a b^T are these matrices (r, k, l); None where one is not of rank one."""
+    import torch
+
+    each, (_, _, width) = torch.arange(len(gradients), device=gradients.device), gradients.shape
+    largest = gradients.abs().flatten(1).argmax(1)
+    row, column = largest // width, largest % width
+    b = gradients[each, row]
+    pivot = b[each, column, None]
+    a = gradients[each, :, column] / torch.where(pivot == 0, 1, pivot)
+    rest = torch.baddbmm(gradients, a[:, :, None], b[:, None, :], alpha=-1)
+    norm = torch.linalg.vector_norm
+    return (a, b) if (norm(rest, dim=(1, 2)) <= OF_RANK_ONE * norm(gradients, dim=(1, 2))).all() else None
+
+
+def _products(a: Tensor, b: Tensor) -> np.ndarray:
+    """a b^T; on a processor by numpy, which takes half the time where b is a."""
+    return a.numpy() @ b.numpy().T if a.device.type == "cpu" else (a @ b.T).cpu().numpy()
+
+
+def _in_float64(params: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    import torch
+
+    if not isinstance(params, Mapping) or not params:
+        raise ValueError(f"params is {params!r:.60}; it must be a dict of tensors, as network.initial(0) gives")
+    for name, value in params.items():
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            kind = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
+            raise ValueError(f"the parameter {name!r} is {kind}; it must be a tensor of real numbers")
+    return {name: value.detach().to(torch.float64) for name, value in params.items()}
+
+
+def _inputs(name: str, given: np.ndarray, like: Tensor) -> Tensor:
+    import torch
+
+    array = np.asarray(given)
+    if array.dtype.kind not in "fiub" or array.ndim < 1 or not len(array):
+        raise ValueError(f"{name} is {array.dtype} of shape {array.shape}; it must be real numbers, one row a sample")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity; every entry must be finite")
+    kept = array if array.dtype.kind in "iu" else array.astype(np.float64)
+    return torch.tensor(kept, device=like.device)

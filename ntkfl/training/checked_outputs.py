@@ -1,0 +1,97 @@
+"""Whether a network is what training and kernels take it for: differentiable, and a function of each sample alone."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ntkfl.training.tree import Params
+
+ALIKE = 1e-4  # of the largest output: far above what another order of summation changes, in float32 too
+POINTS = 8  # other parameters at which a network without a derivative is looked at
+
+
+def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> Tensor:
+    """outputs(params, x), after a trial on the first two samples.
+
+    Parameters that no output depends on are named in a warning: they have no derivative, and are not trained.
+
+    Args:
+        name: of the network, in messages. outputs: (params, x (b, ...)) -> (b,) or (b, C).
+        params: its parameters. x: inputs (b, ...), at least one.
+
+    Raises:
+        ValueError: it fails on x, has outputs of another shape, differs from call to call, mixes samples, or has no
+            derivative in any parameter.
+    """
+    if not len(x):
+        raise ValueError(f"x has shape {tuple(x.shape)}; {name} needs at least one sample")
+    trial = x[[0, min(1, len(x) - 1)]]
+    own = {key: value.detach().clone().requires_grad_() for key, value in params.items()}
+    with torch.enable_grad():
+        first = _called(name, outputs, own, trial)
+    if not isinstance(first, Tensor) or first.ndim not in (1, 2) or len(first) != 2 or not first.numel():
+        shape = tuple(first.shape) if isinstance(first, Tensor) else type(first).__name__
+        raise ValueError(f"{name} gives {shape} for 2 samples; its outputs must have shape (2,) or (2, C)")
+    with torch.no_grad():
+        again = _called(name, outputs, own, trial)
+        if not torch.equal(first.nan_to_num(), again.nan_to_num()):
+            raise ValueError(
+                f"{name} gives other outputs when it is called again with the same parameters and inputs; it must be a "
+                "function of them: leave out dropout and other noise, or call eval() on the module"
+            )
+        alone = torch.cat([_called(name, outputs, own, row[None]).reshape(1, *first.shape[1:]) for row in trial])
+        if (first - alone).abs().max() > ALIKE * first.abs().max():  # not where one is not finite
+            raise ValueError(
+                f"{name} gives a sample other outputs beside another sample than alone; each sample must be treated by "
+                "itself: use GroupNorm or LayerNorm for BatchNorm, and nothing else that goes over the batch"
+            )
+    gradients = _gradients(first, own)
+    without = [key for key, gradient in gradients.items() if gradient is None]
+    if len(without) == len(own) or (_flat(gradients) and _steps(name, outputs, params, trial)):
+        raise ValueError(
+            f"{name} has no derivative in any of its parameters ({', '.join(params)}); compute outputs by "
+            "differentiable operations, without detach, item, sign, round or stop_gradient"
+        )
+    if without:
+        warnings.warn(f"no output of {name} depends on {', '.join(without)}: not trained", UserWarning, stacklevel=3)
+    return _called(name, outputs, params, x)
+
+
+def _gradients(outputs: Tensor, params: Params) -> dict[str, Tensor | None]:
+    """Of a sum of all outputs with weights, as a plain one does not depend on anything after a softmax."""
+    if not outputs.requires_grad:
+        return dict.fromkeys(params)
+    weights = torch.cos(1 + torch.arange(outputs.numel(), device=outputs.device)).to(outputs.dtype)
+    found = torch.autograd.grad(outputs.flatten() @ weights, list(params.values()), allow_unused=True)
+    return dict(zip(params, found, strict=True))
+
+
+def _flat(gradients: dict[str, Tensor | None]) -> bool:
+    return all(gradient is None or not gradient.any() for gradient in gradients.values())
+
+
+def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> bool:
+    """Whether outputs differ between parameters at which no derivative is other than 0, which dead neurons' do not."""
+    generator, values = torch.Generator().manual_seed(0), []
+    for scale in (0.0,) + (1.0,) * POINTS:
+        moved = {
+            key: (value.detach() + scale * torch.randn(value.shape, generator=generator).to(value)).requires_grad_()
+            for key, value in params.items()
+        }
+        with torch.enable_grad():
+            found = _called(name, outputs, moved, x)
+        if _flat(_gradients(found, moved)):
+            values.append(found.detach())
+    return any(not torch.equal(value.nan_to_num(), values[0].nan_to_num()) for value in values)
+
+
+def _called(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> Tensor:
+    try:
+        return outputs(params, x)
+    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+        kind = f"{str(x.dtype).removeprefix('torch.')} inputs of shape {tuple(x.shape)}"
+        raise ValueError(f"{name} fails on {kind}: {str(error).strip().splitlines()[0]}") from error

@@ -1,0 +1,277 @@
+"""The empirical kernel against other computations of it: plain autograd, torch.func, neural-tangents, exact counts."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.func import functional_call, jacrev, vmap
+from torch.nn import functional
+
+from ntkfl import gram, memory, tangents
+from ntkfl.gram import empirical_kernel
+from ntkfl.initialisation import draw
+from ntkfl.memory import TooLittleMemory
+from ntkfl.training.model import Model
+from ntkfl.training.models.two_layer import ntk_network
+
+EXACT = 1e-12  # of the largest entry
+
+
+def dense(width, depth, outputs, activation=torch.relu, features=5):
+    """A fully connected network with biases; outputs 0: one without an axis."""
+    sizes = [features] + [width] * (depth - 1)
+    readout = (outputs, width) if outputs else (width,)
+
+    def initial(seed):
+        generator = torch.Generator().manual_seed(seed)
+        layers = list(zip(sizes[1:], sizes[:-1], strict=True))
+        shapes = {f"w{k}": layer for k, layer in enumerate(layers)} | {f"b{k}": (s[0],) for k, s in enumerate(layers)}
+        shapes["v"] = readout
+        return {k: torch.randn(s, generator=generator, dtype=torch.float64) for k, s in shapes.items()}
+
+    def hidden(params, x):
+        for k in range(depth - 1):
+            x = activation(x @ params[f"w{k}"].T / x.shape[-1] ** 0.5 + params[f"b{k}"])
+        return x
+
+    return Model("dense", initial, hidden, lambda params, z: functional.linear(z, params["v"]) / width**0.5)
+
+
+def twice(width=6):
+    """A network that uses one matrix at two depths: its gradients are of rank two."""
+
+    def initial(seed):
+        generator = torch.Generator().manual_seed(seed)
+        shapes = {"w": (width, 5), "u": (width, width), "v": (width,)}
+        return {k: torch.randn(s, generator=generator, dtype=torch.float64) for k, s in shapes.items()}
+
+    def hidden(params, x):
+        z = torch.tanh(x @ params["w"].T)
+        return torch.tanh(torch.tanh(z @ params["u"].T) @ params["u"].T)
+
+    return Model("twice", initial, hidden, lambda params, z: z @ params["v"])
+
+
+def convolutional():
+    """Convolution, ReLU, mean over the pixels, three outputs; inputs (2, 4, 4)."""
+
+    def initial(seed):
+        generator = torch.Generator().manual_seed(seed)
+        shapes = {"w": (4, 2, 3, 3), "v": (3, 4)}
+        return {k: torch.randn(s, generator=generator, dtype=torch.float64) for k, s in shapes.items()}
+
+    def features(params, x):
+        return torch.relu(functional.conv2d(x, params["w"])).mean((2, 3))
+
+    return Model("convolutional", initial, features, lambda params, z: z @ params["v"].T)
+
+
+def rows(count, *shape, seed=0):
+    return np.random.default_rng(seed).normal(size=(count, *(shape or (5,))))
+
+
+def off(found, expected):
+    return np.abs(found - expected).max() / np.abs(expected).max()
+
+
+def by_autograd(model, params, x):
+    """Rows (n C, P), one backward pass each."""
+    own = {name: value.clone().requires_grad_() for name, value in params.items()}
+    found = []
+    for output in model.outputs(own, torch.tensor(x)).reshape(-1):
+        gradients = torch.autograd.grad(output, list(own.values()), retain_graph=True, materialize_grads=True)
+        found.append(torch.cat([gradient.flatten() for gradient in gradients]))
+    return torch.stack(found).numpy()
+
+
+NETWORKS = [
+    (dense(7, 3, 0), (5,)),
+    (dense(6, 4, 3, torch.erf), (5,)),
+    (dense(4, 2, 1), (5,)),
+    (twice(), (5,)),
+    (convolutional(), (2, 4, 4)),
+]
+NAMES = ["one output", "several outputs", "an axis of one", "a matrix twice", "convolutional"]
+each_network = pytest.mark.parametrize(("model", "shape"), NETWORKS, ids=NAMES)
+
+
+@each_network
+def test_jacobian_is_what_one_backward_pass_an_output_gives(model, shape, monkeypatch):
+    x, params = rows(5, *shape), model.initial(3)
+    expected = by_autograd(model, params, x)
+    for at_once in (1, 2**22):
+        monkeypatch.setattr("ntkfl.training.model.AT_ONCE", at_once)
+        found = model.jacobian(params, torch.tensor(x))
+        assert found.shape == (5, len(expected) // 5, model.size())
+        assert off(found.flatten(0, 1).numpy(), expected) < EXACT
+
+
+@each_network
+def test_kernel_is_the_product_of_jacobians(model, shape):
+    x, z, params = rows(6, *shape), rows(4, *shape, seed=1), model.initial(0)
+    left, right = by_autograd(model, params, x), by_autograd(model, params, z)
+    found = gram.empirical(model, params, x)
+    assert off(found, left @ left.T) < EXACT
+    assert (found == found.T).all()
+    assert off(gram.empirical(model, params, x, z), left @ right.T) < EXACT
+
+
+@each_network
+@pytest.mark.parametrize("samples", [0, 3, 5])  # held at once, of 6
+def test_how_much_is_held_does_not_matter(model, shape, samples, monkeypatch):
+    x, z, params = rows(6, *shape), rows(3, *shape, seed=1), model.initial(0)
+    expected = gram.empirical(model, params, x), gram.empirical(model, params, x, z)
+    monkeypatch.setattr(empirical_kernel, "HELD", 8 * samples * model.size())
+    monkeypatch.setattr(empirical_kernel, "FORMED", 1)
+    monkeypatch.setattr(empirical_kernel, "ROWS", 2)
+    assert off(gram.empirical(model, params, x), expected[0]) < EXACT
+    assert off(gram.empirical(model, params, x, z), expected[1]) < EXACT
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    width=st.integers(1, 9),
+    depth=st.integers(2, 4),
+    outputs=st.integers(0, 3),
+    n=st.integers(1, 5),
+    seed=st.integers(0),
+)
+def test_any_network_gives_a_symmetric_positive_kernel(width, depth, outputs, n, seed):
+    model = dense(width, depth, outputs)
+    params = model.initial(seed % 2**63)
+    x = rows(n, seed=seed)
+    found = gram.empirical(model, params, x)
+    jacobian = model.jacobian(params, torch.tensor(x)).flatten(0, 1).numpy()
+    assert np.abs(found - jacobian @ jacobian.T).max() <= EXACT * np.abs(found).max()
+    assert np.linalg.eigvalsh(found)[0] >= -EXACT * np.trace(found)
+
+
+def test_two_layer_kernel_is_the_exact_count():
+    weights, x, z = draw(64, 5, 0), rows(20), rows(7, seed=1)
+    model = ntk_network(weights)
+    assert off(gram.empirical(model, model.initial(0), x), gram.finite(x, weights.hidden)) < EXACT
+    assert off(gram.empirical(model, model.initial(0), x, z), gram.finite(x, weights.hidden, z=z)) < EXACT
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_against_torch_func(outputs):
+    """The recipe of torch.func's page: Jacobians by vmap of jacrev, contracted over each parameter."""
+    module = torch.nn.Sequential(torch.nn.Linear(5, 9), torch.nn.GELU(), torch.nn.Linear(9, outputs)).double()
+    params, x = {name: value.detach() for name, value in module.named_parameters()}, rows(6)
+    jacobians = vmap(jacrev(lambda own, row: functional_call(module, own, (row[None],))[0]), (None, 0))
+    found = jacobians(params, torch.tensor(x)).values()
+    kernel = sum(torch.einsum("Naf,Mbf->NaMb", j.flatten(2), j.flatten(2)) for j in found)
+    model = Model("module", lambda seed: params, lambda own, x: functional_call(module, own, (x,)), lambda _, z: z)
+    assert off(gram.empirical(model, params, x), kernel.reshape(6 * outputs, -1).numpy()) < EXACT
+
+
+@pytest.mark.filterwarnings("ignore:size requires ndarray:DeprecationWarning")
+@pytest.mark.parametrize("implementation", tangents.TRUSTED_IMPLEMENTATIONS)
+@pytest.mark.parametrize("outputs", [0, 2])
+def test_against_neural_tangents(implementation, outputs):
+    model, x, z = dense(8, 3, outputs, torch.tanh), rows(5), rows(3, seed=1)
+    params = model.initial(0)
+    theirs = {name: jnp.asarray(value.numpy()) for name, value in params.items()}
+
+    def apply(own, inputs):
+        for k in range(2):
+            inputs = jnp.tanh(inputs @ own[f"w{k}"].T / inputs.shape[-1] ** 0.5 + own[f"b{k}"])
+        return inputs @ own["v"].reshape(-1, 8).T / 8**0.5
+
+    count = max(1, outputs)
+    full = tangents.neural_tangents().empirical_ntk_fn(apply, trace_axes=(), implementation=implementation)
+    kernel = np.asarray(full(jnp.asarray(x), jnp.asarray(z), theirs))
+    assert off(gram.empirical(model, params, x, z), kernel.transpose(0, 2, 1, 3).reshape(5 * count, -1)) < EXACT
+
+
+def test_gradients_that_are_nearly_of_rank_one_are_not_taken_for_it():
+    """A second use of the matrix that is 2^-30 of the first: beyond rounding, so it has to be in the kernel."""
+
+    def features(params, x):
+        return x @ params["w"].T + 2.0**-30 * torch.tanh(x.flip(1) @ params["w"].T)
+
+    model = Model("nearly", lambda seed: {}, features, lambda _, z: z @ torch.arange(1.0, 5.0, dtype=torch.float64))
+    params = {"w": torch.tensor(rows(4, 5))}
+    j = model.jacobian(params, torch.tensor(rows(3)))
+    assert empirical_kernel._vectors(j.reshape(3, 4, 5)) is None
+    assert off(gram.empirical(model, params, rows(3)), (j.flatten(0, 1) @ j.flatten(0, 1).T).numpy()) < EXACT
+
+
+def test_float32_is_converted():
+    model, x = dense(6, 3, 2), rows(4)
+    single = {name: value.float() for name, value in model.initial(0).items()}
+    double = {name: value.double() for name, value in single.items()}
+    assert (gram.empirical(model, single, x.astype(np.float32)) == gram.empirical(model, double, np.float32(x))).all()
+
+
+def test_permuting_samples_permutes_the_kernel():
+    model, x, order = dense(6, 3, 2), rows(5), np.array([3, 1, 4, 0, 2])
+    params = model.initial(0)
+    places = (2 * order[:, None] + np.arange(2)).ravel()
+    kernel = gram.empirical(model, params, x)
+    assert off(gram.empirical(model, params, x[order]), kernel[np.ix_(places, places)]) < EXACT
+
+
+class TestRefused:
+    model = dense(6, 3, 0)
+    params = model.initial(0)
+
+    def test_what_is_no_network(self):
+        for no_network in (torch.nn.Linear(5, 1), lambda params, x: x):
+            with pytest.raises(ValueError, match=r"network is a \w+; ntkfl.network\(...\) makes one"):
+                gram.empirical(no_network, self.params, rows(3))
+
+    @pytest.mark.parametrize("params", [None, {}, [torch.zeros(3)]])
+    def test_what_are_no_parameters(self, params):
+        with pytest.raises(ValueError, match=r"it must be a dict of tensors, as network.initial\(0\) gives"):
+            gram.empirical(self.model, params, rows(3))
+
+    @pytest.mark.parametrize("value", [torch.zeros(3, dtype=torch.int64), np.zeros(3)])
+    def test_a_parameter_that_is_no_real_tensor(self, value):
+        with pytest.raises(
+            ValueError, match=r"parameter 'v' is (torch.int64|ndarray); it must be a tensor of real numbers"
+        ):
+            gram.empirical(self.model, self.params | {"v": value}, rows(3))
+
+    def test_samples_that_are_not_finite(self):
+        x = rows(3)
+        x[1, 2] = np.nan
+        with pytest.raises(ValueError, match="x contains NaN or infinity"):
+            gram.empirical(self.model, self.params, x)
+        with pytest.raises(ValueError, match="z contains NaN or infinity"):
+            gram.empirical(self.model, self.params, rows(3), x)
+
+    @pytest.mark.parametrize("x", [np.zeros((0, 5)), np.array(["a"]), np.float64(1)])
+    def test_what_are_no_samples(self, x):
+        with pytest.raises(ValueError, match="must be real numbers, one row a sample"):
+            gram.empirical(self.model, self.params, x)
+
+    def test_shapes_that_disagree(self):
+        with pytest.raises(ValueError, match=r"z has samples of shape \(4,\), x of \(5,\)"):
+            gram.empirical(self.model, self.params, rows(3), rows(3, 4))
+        with pytest.raises(ValueError, match=r"dense fails on float64 inputs of shape \(2, 4\)"):
+            gram.empirical(self.model, self.params, rows(3, 4))
+
+    def test_an_output_that_is_not_finite_names_its_sample(self):
+        model = Model("root", lambda seed: {}, lambda p, x: torch.sqrt(x @ p["w"]), lambda _, z: z)
+        params, x = {"w": torch.ones(5, dtype=torch.float64)}, np.ones((4, 5))
+        x[2] = -1
+        with pytest.raises(ValueError, match="output of root for sample 2 of x is not finite"):
+            gram.empirical(model, params, x)
+        with pytest.raises(ValueError, match="output of root for sample 2 of z is not finite"):
+            gram.empirical(model, params, np.ones((3, 5)), x)
+
+    def test_a_gradient_that_is_not_finite_names_its_samples(self):
+        model = Model("root", lambda seed: {}, lambda p, x: torch.sqrt(x @ p["w"]), lambda _, z: z)
+        x = np.ones((4, 5))
+        x[3] = 0
+        with pytest.raises(ValueError, match="no finite product for samples 0 and 3"):
+            gram.empirical(model, {"w": torch.ones(5, dtype=torch.float64)}, x)
+
+    def test_more_than_memory_holds(self, monkeypatch):
+        monkeypatch.setattr(memory, "available", lambda: 2.0**28)
+        x = np.lib.stride_tricks.as_strided(np.ones(5), (40_000, 5), (0, 8))
+        with pytest.raises(TooLittleMemory, match=r"kernel of dense, 84 parameters, takes 13 GB .* n up to \d+ would"):
+            gram.empirical(self.model, self.params, x)
