@@ -21,7 +21,7 @@ STATEMENTS = (
     Statement(
         id="deep/kinks",
         title="The kernel of a two-layer ReLU network, both layers trained, moves by m^(-1/2) in the mean",
-        kind=Kind.EQUALITY,
+        kind=Kind.RATE,
         source=Source(
             BEYOND,
             "note on theorems beyond the papers, section G",

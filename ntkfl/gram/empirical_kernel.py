@@ -26,7 +26,9 @@ COPIES = 5  # of the gradients that are formed at a time, in float64
 class Network(Protocol):
     """What a network must offer: `ntkfl.training.Model` does, and `ntkfl.network` makes one of anything else."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What messages call it."""
 
     def checked_outputs(self, params: Any, x: Any) -> Tensor:
         """Outputs (b,) or (b, C); refuses what is no differentiable function of single samples."""

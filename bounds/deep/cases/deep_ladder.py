@@ -26,8 +26,8 @@ from ntkfl.problem import Problem, Setup
 if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork
 
-SHALLOW = {round(2 ** (6 + half / 2)): 12 for half in range(11)}  # networks at each width, of depth 2
-DEEP = {round(2 ** (5 + half / 2)): 12 for half in range(10)}  # of others, which have width^2 parameters a layer
+SHALLOW = {round(2 ** (7 + half / 2)): 10 for half in range(11)}  # networks at each width, of depth 2
+DEEP = {round(2 ** (5 + half / 2)): 12 for half in range(9)}  # of others, which have width^2 parameters a layer
 SETUP = Setup(eta_local=0.2, local_steps=3, rounds=8)
 RELU, ERF = "fc:2:relu", "fc:3:erf"
 

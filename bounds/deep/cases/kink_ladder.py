@@ -17,7 +17,7 @@ from bounds.ladders.rungs import OTHER, SPACING, Rungs
 from bounds.options import Options
 from ntkfl import gram
 from ntkfl.estimate import Estimate
-from ntkfl.finite_width.boundary_layer import pattern_change
+from ntkfl.finite_width.boundary_layer import REPLICATES, over_replicates, pattern_change
 from ntkfl.problem import Problem, Setup
 
 RUNGS = {round(2 ** (8 + half / 2)): 20 for half in range(11)}  # networks at each width
@@ -38,26 +38,30 @@ class KinkLadder(Rungs, Case):
     counts: tuple[int, ...] = tuple(RUNGS.values())
 
     @cached_property
-    def layer(self) -> Estimate:
-        """B: m^(1/2) E[H(T) - H(0)] of the first layer where signs +-1 are the readout, from the boundary layer."""
-        from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
+    def layers(self) -> np.ndarray:
+        """B: m^(1/2) E[H(T) - H(0)] of the first layer where signs +-1 are the readout, from the boundary layer.
 
-        wide, _ = WideNetwork.named(RELU)
-        return pattern_change(self.problem, self.setup, gram=wide.kernel(self.problem.x)).drift[-1]
+        Several independent draws of it, (draws, n, n).
+        """
+        limit, setup = gram.deep(self.problem.x, depth=2), self.setup
+        draws = (pattern_change(self.problem, setup, gram=limit, seed=seed) for seed in range(REPLICATES))
+        return np.array([found.drift.value[-1] for found in draws])
 
     @cached_property
     def along(self) -> list[np.ndarray]:
         """<H(T) - H(0), B> / |B|^2 of every network, (networks,) for each width."""
-        direction = self.layer.value / (self.layer.value**2).sum()
+        mean = self.layers.mean(axis=0)
+        direction = mean / (mean**2).sum()
         seen = [[self._run(width, seed) for seed in self.seeds(i)] for i, width in enumerate(self.widths)]
         return [np.array([(change * direction).sum() for change in row]) for row in seen]
 
     @property
     def multiple(self) -> Estimate:
         """The multiple of B that m^(1/2) (H(T) - H(0)) tends to in the mean over networks, along B."""
+        mean = self.layers.mean(axis=0)
+        drawn = over_replicates((self.layers * mean).sum(axis=(1, 2)) / (mean**2).sum())  # 1, but for what B is off
         found = leading_coefficient(self.sizes, self.along, -0.5)
-        off = float(np.linalg.norm(self.layer.error) / np.linalg.norm(self.layer.value))  # of B itself
-        error = found.error + 2 * off * (np.abs(found.value) + found.error)
+        error = found.error + drawn.error * (np.abs(found.value) + found.error) / (1 - drawn.error)
         return Estimate(found.value, error, found.method, found.rigour)
 
     def _run(self, width: int, seed: int) -> np.ndarray:
