@@ -1,5 +1,6 @@
 """Gram matrices: of two-layer ReLU networks, deep ones and any network; activation patterns, spectra."""
 
+from ntkfl.gram.convolutional import convolutional
 from ntkfl.gram.deep import ACTIVATIONS, deep, deep_estimate
 from ntkfl.gram.degeneracy import Degeneracy, ParallelRows, degenerate_pairs, require_positive
 from ntkfl.gram.empirical_kernel import empirical
@@ -14,6 +15,7 @@ __all__ = [
     "ParallelRows",
     "activations",
     "angles",
+    "convolutional",
     "deep",
     "deep_estimate",
     "degenerate_pairs",
