@@ -9,6 +9,7 @@ from ntkfl.algorithm1.simulation import simulate  # noqa: E402
 from ntkfl.any_order import AnyOrderCertificate, certify_any_order  # noqa: E402
 from ntkfl.estimate import Estimate  # noqa: E402
 from ntkfl.exact_dynamics import convex_regime, kernel_regime, random_rounds  # noqa: E402
+from ntkfl.networks import network  # noqa: E402
 from ntkfl.problem import Problem, Setup, Weights  # noqa: E402
 from ntkfl.trajectory import Trajectory  # noqa: E402
 from ntkfl.version import VERSION as __version__  # noqa: E402
@@ -26,6 +27,7 @@ __all__ = [
     "data",
     "gram",
     "kernel_regime",
+    "network",
     "random_rounds",
     "simulate",
 ]

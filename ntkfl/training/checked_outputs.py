@@ -92,6 +92,13 @@ def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Param
 def _called(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> Tensor:
     try:
         return outputs(params, x)
-    except (RuntimeError, TypeError, IndexError, ValueError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # of whatever kind the user's code has
         kind = f"{str(x.dtype).removeprefix('torch.')} inputs of shape {tuple(x.shape)}"
-        raise ValueError(f"{name} fails on {kind}: {str(error).strip().splitlines()[0]}") from error
+        raise ValueError(f"{name} fails on {kind}: {said(error)}") from error
+
+
+def said(error: Exception) -> str:
+    """The first line of what an error of somebody else's code says."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

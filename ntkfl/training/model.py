@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import jacrev, vmap
 
 from ntkfl.memory import TooLittleMemory
-from ntkfl.training.checked_outputs import checked_outputs
+from ntkfl.training.checked_outputs import checked_outputs, said
 from ntkfl.training.parameter_memory import require_parameters
 from ntkfl.training.tree import Params
 
@@ -55,6 +55,9 @@ class Model:
 
         P in the order of the dict, each parameter flattened. Memory: the result and the gradients of a few samples.
         Each sample is taken alone, so a model must treat them alike, whoever else is in the batch.
+
+        Raises:
+            ValueError: torch.func cannot map the model over samples, as where it looks at a number by `item`.
         """
         params = {name: value.detach() for name, value in params.items()}
         count = sum(value.numel() for value in params.values())
@@ -64,8 +67,12 @@ class Model:
         together = max(1, AT_ONCE // (outputs * count))
         for start in range(0, len(x), together):
             samples, first = slice(start, start + together), 0
-            for gradients in each(params, x[samples]).values():
-                flat = gradients.flatten(2)
+            try:
+                of_samples = each(params, x[samples])
+            except RuntimeError as error:
+                raise ValueError(f"{self.name} cannot be mapped over samples by torch.func: {said(error)}") from error
+            for gradients in of_samples.values():
+                flat = gradients.reshape(*gradients.shape[:2], -1)
                 found[samples, :, first : first + flat.shape[2]] = flat
                 first += flat.shape[2]
         return found

@@ -1,0 +1,78 @@
+"""Any network as a model: a torch module or a JAX function of the user's, or a file that defines one."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from ntkfl import extensions
+
+if TYPE_CHECKING:
+    from ntkfl.training.model import Model
+
+FORMS = "network = ntkfl.network(...), module = a torch module, or apply and params of a JAX function"
+
+
+def network(given: Any, params: Any = None, *, name: str | None = None) -> Model:
+    """A `ntkfl.training.Model` of any network, to be trained by every method, and for `gram.empirical`.
+
+    A torch module is copied and converted to float64. Its parameters as they are belong to seed 0; for another seed
+    every part that has any must have `reset_parameters`. Those with `requires_grad` False are not trained.
+
+    A JAX function is `apply(params, x)`, with its parameters, any pytree of real arrays, converted to float64; a
+    function of the seed in their place gives others for other seeds. It is computed by JAX, on the processor.
+
+    Outputs are (b,) or (b, C) for a batch of b samples; (b, 1) counts as (b,), so that labels (n,) fit. What the
+    network does is tried when it first sees data: `Model.checked_outputs`.
+
+    Args:
+        given: a torch module, a JAX function, or a `Model`, which comes back as it is. params: of a JAX function.
+        name: what reports call it; default: that of its class or function.
+
+    Raises:
+        ValueError: what is no network, has no parameters, or integer ones; a torch module with buffers or dropout.
+    """
+    import torch
+
+    from ntkfl.training.model import Model
+    from ntkfl.training.own_network import from_function, from_module
+
+    called = str(name or getattr(given, "__name__", type(given).__name__))
+    own = isinstance(given, Model | torch.nn.Module)
+    if own and params is not None:
+        raise ValueError(f"params are given beside {called}, which has its own; leave them out")
+    if isinstance(given, Model):
+        return given
+    if isinstance(given, torch.nn.Module):
+        return from_module(given, called)
+    if isinstance(given, type) or not callable(given):
+        kind = f"the class {called}: make an instance" if isinstance(given, type) else f"a {type(given).__name__}"
+        raise ValueError(f"the network is {kind}; it must be a torch module or a JAX function apply(params, x)")
+    if params is None:
+        raise ValueError(f"{called} has no params; a JAX function apply(params, x) needs a pytree of arrays beside it")
+    return from_function(given, params, called)
+
+
+def from_file(path: str | os.PathLike[str]) -> Model:
+    """The network in a Python file: `network`, a Model; or `module`, a torch module; or `apply` and `params`, of JAX.
+
+    The file is executed with torch's seed 0, so that the parameters it draws are the same each time.
+
+    Raises:
+        ExtensionError: there is no such file, it fails, or defines none or several of these names.
+        ValueError: as `network`.
+    """
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        found = vars(extensions.from_file(path).module)
+    spec = os.fspath(path)
+    defined = [key for key in ("network", "module", "apply") if found.get(key, network) is not network]
+    if len(defined) != 1:
+        said = " and ".join(defined) or "none of them"
+        raise extensions.ExtensionError(f"{spec} defines {said}; it must define one: {FORMS}")
+    (key,) = defined
+    if key == "apply":
+        return network(found["apply"], found.get("params"), name=spec)
+    return network(found[key], name=None if key == "network" else spec)

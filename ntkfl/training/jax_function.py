@@ -1,0 +1,123 @@
+"""A JAX function as a differentiable function of tensors: for autograd, torch.func.vmap, grad, jacrev and jvp alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import jax
+import torch
+from jax.dtypes import float0
+from torch import Tensor
+
+Arrays = tuple[jax.Array, ...]
+
+
+class Call:
+    """A JAX function from arrays to a tuple of arrays, on a processor, with those that are derived from it.
+
+    What is derived is kept, so that each is compiled once for each shape.
+
+    Args:
+        function: pure.
+    """
+
+    def __init__(self, function: Callable[..., Arrays]) -> None:
+        self.function = function
+        self._derived: dict[Any, Call] = {}
+
+    def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The function of tensors, differentiable by torch."""
+        return _Applied.apply(self, *tensors)
+
+    @cached_property
+    def compiled(self) -> Callable[..., Arrays]:
+        """The function, compiled."""
+        return jax.jit(self.function)
+
+    def mapped(self, axes: tuple[int | None, ...]) -> Call:
+        """Over one more axis, which comes first in every result; None: an array that is shared."""
+        return self._kept(("mapped", axes), lambda: jax.vmap(self.function, axes))
+
+    def pullback(self, wanted: tuple[bool, ...]) -> Call:
+        """(arrays, cotangents) -> the gradients in the arrays that are wanted, which are real."""
+        count = len(wanted)
+
+        def back(*given: jax.Array) -> Arrays:
+            def of_wanted(*some: jax.Array) -> Arrays:
+                rest = iter(some)
+                return self.function(*(next(rest) if w else g for w, g in zip(wanted, given[:count], strict=True)))
+
+            outputs, pull = jax.vjp(of_wanted, *(g for w, g in zip(wanted, given[:count], strict=True) if w))
+            return pull(tuple(_like(c, o) for c, o in zip(given[count:], outputs, strict=True)))
+
+        return self._kept(("pullback", wanted), lambda: back)
+
+    def pushforward(self, moved: tuple[bool, ...]) -> Call:
+        """(arrays, tangents of those that move) -> the derivatives of all results."""
+        count = len(moved)
+
+        def forward(*given: jax.Array) -> Arrays:
+            tangents = iter(given[count:])
+            each = tuple(next(tangents) if m else _no_tangent(g) for m, g in zip(moved, given[:count], strict=True))
+            outputs, found = jax.jvp(self.function, given[:count], each)
+            return tuple(
+                jax.numpy.zeros_like(o) if f.dtype == float0 else f for o, f in zip(outputs, found, strict=True)
+            )
+
+        return self._kept(("pushforward", moved), lambda: forward)
+
+    def _kept(self, key: Any, derive: Callable[[], Callable[..., Arrays]]) -> Call:
+        if key not in self._derived:
+            self._derived[key] = Call(derive())
+        return self._derived[key]
+
+
+class _Applied(torch.autograd.Function):
+    """A `Call` in torch: each of its derivatives is one more `Call`, so that they may be nested in any way."""
+
+    @staticmethod
+    def forward(call: Call, *tensors: Tensor) -> tuple[Tensor, ...]:
+        for tensor in tensors:
+            if tensor.device.type != "cpu":
+                raise ValueError(f"a JAX function is run on the processor; its tensors are on {tensor.device}")
+        with jax.default_device(jax.devices("cpu")[0]):
+            found = call.compiled(*(jax.dlpack.from_dlpack(tensor.detach().contiguous()) for tensor in tensors))
+        # Waited for and copied: the arrays given are the tensors' own memory, which is changed in place, and JAX may
+        # give an array back as it came.
+        return tuple(torch.from_dlpack(array).clone() for array in jax.block_until_ready(found))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.call, tensors = inputs[0], inputs[1:]
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+        tensors = ctx.saved_tensors
+        wanted = tuple(ctx.needs_input_grad[1:])
+        found = iter(ctx.call.pullback(wanted)(*tensors, *cotangents))
+        return (None, *(next(found) if w else None for w in wanted))
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> tuple[Tensor, ...]:
+        moved = tuple(tangent is not None for tangent in tangents)
+        return ctx.call.pushforward(moved)(*ctx.saved_tensors, *(t for t in tangents if t is not None))
+
+    @staticmethod
+    def vmap(info: Any, axes: tuple[int | None, ...], call: Call, *tensors: Tensor) -> tuple[Any, Any]:
+        found = call.mapped(axes[1:])(*tensors)
+        return found, (0,) * len(found)
+
+
+def _like(cotangent: jax.Array, output: jax.Array) -> Any:
+    """JAX wants the cotangent of what is no real number to be of a type of its own."""
+    real = jax.numpy.issubdtype(output.dtype, jax.numpy.inexact)
+    return cotangent if real else jax.numpy.zeros(output.shape, float0)
+
+
+def _no_tangent(array: jax.Array) -> Any:
+    real = jax.numpy.issubdtype(array.dtype, jax.numpy.inexact)
+    return jax.numpy.zeros_like(array) if real else jax.numpy.zeros(array.shape, float0)

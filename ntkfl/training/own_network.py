@@ -1,0 +1,136 @@
+"""Users' networks as models that the engine trains: a torch module, or a JAX function with its parameters."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ntkfl.training.jax_function import Call
+from ntkfl.training.model import Model, applied, refuse_state
+from ntkfl.training.tree import Params
+
+
+def from_module(module: nn.Module, name: str) -> Model:
+    """A torch module in float64; it is copied, and keeps its mode (`train` or `eval`).
+
+    Seed 0 gives the parameters as they are. Another seed draws them anew by `reset_parameters` of the parts, in the
+    type that the module has. Parameters with `requires_grad` False stay as they are, at every seed, and are no part of
+    the kernel. Outputs (b, 1) count as one output, (b,).
+
+    Raises:
+        ValueError: parameters that have no shape yet, none that can be trained, buffers, dropout.
+    """
+    for key, value in module.named_parameters():
+        if nn.parameter.is_lazy(value):
+            raise ValueError(f"the parameter {key!r} of {name} has no shape yet; call the module once on some inputs")
+    refuse_state(name, module)
+    given = copy.deepcopy(module)
+    own = copy.deepcopy(given).to(torch.float64)
+    frozen = {key: value.detach() for key, value in own.named_parameters() if not value.requires_grad}
+    if len(frozen) == len(dict(own.named_parameters())):
+        raise ValueError(f"{name} has no parameters that can be trained; a network has at least one")
+    without = [
+        key or name
+        for key, part in given.named_modules()
+        if any(value is not None and value.requires_grad for value in part._parameters.values())
+        and not callable(getattr(part, "reset_parameters", None))
+    ]
+
+    def initial(seed: int) -> Params:
+        if seed == 0:
+            drawn = given
+        elif without:
+            raise ValueError(
+                f"{name} cannot be drawn for seed {seed}: {without[0]!r} has parameters and no reset_parameters(); "
+                "give it one, or take seed 0, the parameters as they are"
+            )
+        else:
+            drawn = copy.deepcopy(given)
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                for part in drawn.modules():
+                    if any(value is not None and value.requires_grad for value in part._parameters.values()):
+                        part.reset_parameters()  # type: ignore[operator]
+        return {
+            key: value.detach().to(torch.float64, copy=True)
+            for key, value in drawn.named_parameters()
+            if key not in frozen
+        }
+
+    call = applied(own, "")
+
+    def features(params: Params, x: Tensor) -> Tensor:
+        like = next(iter(params.values()))
+        return call(params | {key: value.to(like) for key, value in frozen.items()}, x)
+
+    return Model(name, initial, features, _outputs)
+
+
+def from_function(apply: Callable[[Any, Any], Any], params: Any, name: str) -> Model:
+    """A JAX function apply(params, x), its parameters in float64; JAX computes it, on the processor.
+
+    Seed 0 gives these parameters, and there are no others. They are named by their paths in the pytree, "layers.0.w".
+    Outputs (b, 1) count as one output, (b,).
+
+    Args:
+        apply: pure, from parameters and inputs (b, ...) to outputs (b,) or (b, C).
+        params: a pytree of arrays of real numbers; or a function of the seed that gives one, for any seed.
+        name: of the model.
+
+    Raises:
+        ValueError: a pytree without arrays, or with one that is not of real numbers.
+    """
+    drawn = params if callable(params) else None
+    names, leaves, structure = _named(params(0) if callable(params) else params, name)
+
+    def initial(seed: int) -> Params:
+        if seed == 0:
+            found = leaves
+        elif drawn is None:
+            raise ValueError(
+                f"{name} cannot be drawn for seed {seed}: its parameters are given; give a function of the seed in "
+                "their place, or take seed 0"
+            )
+        else:
+            others, found, same = _named(drawn(seed), name)
+            if same != structure or any(a.shape != b.shape for a, b in zip(found, leaves, strict=True)):
+                raise ValueError(f"{name} has other parameters at seed {seed} than at seed 0: {others}, {names}")
+        return {key: torch.tensor(leaf) for key, leaf in zip(names, found, strict=True)}
+
+    def flat(*arrays: jax.Array) -> tuple[jax.Array, ...]:
+        outputs = apply(jax.tree.unflatten(structure, arrays[:-1]), arrays[-1])
+        if not isinstance(outputs, jax.Array | np.ndarray):
+            raise ValueError(f"{name} gives a {type(outputs).__name__}; its outputs must be one array, (b,) or (b, C)")
+        return (jax.numpy.asarray(outputs),)
+
+    call = Call(flat)
+    return Model(name, initial, lambda params, x: call(*(params[key] for key in names), x)[0], _outputs)
+
+
+def _outputs(_: Params, z: Tensor) -> Tensor:
+    """Outputs as labels have them: no axis for one."""
+    return z.squeeze(1) if isinstance(z, Tensor) and z.ndim == 2 and z.shape[1] == 1 else z
+
+
+def _named(params: Any, name: str) -> tuple[list[str], list[np.ndarray], Any]:
+    """The names and values of a pytree's arrays, and its structure."""
+    found, structure = jax.tree_util.tree_flatten_with_path(params)
+    if not found:
+        raise ValueError(f"the parameters of {name} are {params!r:.60}; they must be a pytree with at least one array")
+    names = [jax.tree_util.keystr(path, simple=True, separator=".").replace("/", "_") or "params" for path, _ in found]
+    if len(set(names)) < len(names):
+        raise ValueError(f"parameters of {name} have the same name, of {', '.join(names)}; rename one")
+    for key, (_, leaf) in zip(names, found, strict=True):
+        kind = getattr(leaf, "dtype", type(leaf).__name__)
+        if not jax.numpy.issubdtype(np.asarray(leaf).dtype, jax.numpy.floating):
+            raise ValueError(
+                f"the parameter {key!r} of {name} is {kind}; parameters must be real numbers, and what is not trained "
+                "belongs into the function"
+            )
+    return names, [np.asarray(leaf, dtype=np.float64) for _, leaf in found], structure

@@ -1,0 +1,390 @@
+"""Networks of the user's: a torch module and a JAX function are the same model, and what is no network is refused."""
+
+import re
+from itertools import islice
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.func import functional_call, grad, jvp, vmap
+from torch.nn import functional
+
+import ntkfl
+from ntkfl import gram, networks
+from ntkfl.extensions import ExtensionError
+from ntkfl.training import FederatedData, Federation, LocalWork, Model
+from ntkfl.training.jax_function import Call
+from ntkfl.training.methods import fed_avg, scaffold
+from ntkfl.training.objectives import HalfSquares
+from ntkfl.training.schedules import Exponential
+
+EXACT = 1e-12
+
+
+def module(outputs=1):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, outputs))
+
+
+def apply(params, x):
+    for layer in params[:-1]:
+        x = jnp.tanh(x @ layer["w"].T + layer["b"])
+    return x @ params[-1]["w"].T + params[-1]["b"]
+
+
+def pytree(of):
+    """The parameters of such a module for `apply`."""
+    return [{"w": part.weight.detach().numpy(), "b": part.bias.detach().numpy()} for part in of if part is not of[1]]
+
+
+def inputs(n=12, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, 4))
+
+
+def federation(model, outputs, at_once, method):
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=(12, outputs) if outputs > 1 else 12)
+    data = FederatedData(torch.tensor(inputs()), torch.tensor(y), np.arange(12) % 5 % 4, 4)
+    work = LocalWork(batch_size=None, steps=3)
+    return Federation(model, data, method.method(HalfSquares("sum")), Exponential(0.02), work=work, at_once=at_once)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize("method", [fed_avg, scaffold], ids=["fed-avg", "scaffold"])
+def test_a_jax_function_is_trained_as_the_same_torch_module(outputs, at_once, method):
+    ends = []
+    for model in (ntkfl.network(module(outputs)), ntkfl.network(apply, pytree(module(outputs)))):
+        run = federation(model, outputs, at_once, method)
+        first, *_, last = islice(run.states(), 6)
+        ends.append(model.outputs(last.model, run.data.x))
+        assert (ends[-1] - model.outputs(first.model, run.data.x)).abs().max() > 0.1
+    assert ends[0].shape == ((12,) if outputs == 1 else (12, outputs))
+    assert (ends[0] - ends[1]).abs().max() <= EXACT * ends[0].abs().max()
+
+
+def test_a_module_is_what_it_was_and_is_not_changed():
+    given = module()
+    model, x = ntkfl.network(given), torch.tensor(inputs())
+    before = {name: value.clone() for name, value in given.state_dict().items()}
+    outputs = model.checked_outputs(model.initial(0), x)
+    assert outputs.dtype == torch.float64 and outputs.shape == (12,)
+    assert torch.allclose(outputs.float(), given(x.float())[:, 0], atol=1e-6)
+    model.initial(0)["0.weight"].zero_()
+    model.initial(7)
+    assert all(torch.equal(value, before[name]) for name, value in given.state_dict().items())
+    assert given[0].weight.dtype == torch.float32
+
+
+def test_other_seeds_draw_other_parameters_and_the_same_ones_again():
+    model = ntkfl.network(module())
+    state = torch.random.get_rng_state()
+    first, again, other = model.initial(1), model.initial(1), model.initial(2)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    for name, value in first.items():
+        assert torch.equal(value, again[name]) and not torch.equal(value, other[name])
+
+
+def test_parameters_of_a_jax_function_may_be_drawn():
+    def drawn(seed):
+        return {"w": np.random.default_rng(seed).normal(size=4)}
+
+    model = ntkfl.network(lambda params, x: x @ params["w"], drawn)
+    for seed in (0, 3):
+        assert np.array_equal(model.initial(seed)["w"].numpy(), drawn(seed)["w"])
+    other = ntkfl.network(apply, lambda seed: {"w": np.ones(3 + seed)}, name="mine")
+    with pytest.raises(ValueError, match="mine has other parameters at seed 3 than at seed 0"):
+        other.initial(3)
+
+
+def test_a_frozen_parameter_stays_and_is_no_part_of_the_kernel():
+    given = module()
+    given[0].bias.requires_grad_(False)
+    model, x = ntkfl.network(given), inputs()
+    whole = ntkfl.network(module())
+    params, everything = model.initial(0), whole.initial(0)
+    assert list(params) == ["0.weight", "2.weight", "2.bias"]
+    assert torch.equal(model.outputs(params, torch.tensor(x)), whole.outputs(everything, torch.tensor(x)))
+    bias = whole.jacobian(everything, torch.tensor(x))[:, 0, 32:40].numpy()
+    found = gram.empirical(whole, everything, x) - bias @ bias.T
+    assert np.abs(gram.empirical(model, params, x) - found).max() < EXACT * found.max()
+
+
+def test_parameters_that_two_layers_share_are_one():
+    given = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Linear(4, 1))
+    given[2].weight = given[0].weight
+    model = ntkfl.network(given)
+    assert model.size() == 16 + 4 + 4 + 5
+    params, x = model.initial(0), torch.tensor(inputs())
+    double = {**given.double().state_dict()}
+    assert torch.equal(model.outputs(params, x), functional_call(given, double, (x,), tie_weights=False)[:, 0])
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_kernels_agree(outputs):
+    torchs, jaxs = ntkfl.network(module(outputs)), ntkfl.network(apply, pytree(module(outputs)))
+    x, z = inputs(6), inputs(4, seed=2)
+    expected = gram.empirical(torchs, torchs.initial(0), x, z)
+    assert expected.shape == (6 * outputs, 4 * outputs)
+    assert np.abs(gram.empirical(jaxs, jaxs.initial(0), x, z) - expected).max() <= EXACT * np.abs(expected).max()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+def test_derivatives_of_a_jax_function_may_be_nested():
+    """Of every kind that the engine, the kernels and a linearised network take, against the same in torch."""
+    call = Call(lambda a, b, x: (jnp.tanh(x @ a.T) @ b,))
+    generator = torch.Generator().manual_seed(0)
+    a, b, x, c = (torch.randn(s, generator=generator, dtype=torch.float64) for s in ((4, 3), (4,), (6, 3), (2, 4, 3)))
+
+    def theirs(a, b, x):
+        return torch.tanh(x @ a.T) @ b
+
+    def ours(a, b, x):
+        return call(a, b, x)[0]
+
+    def found(f):
+        yield grad(lambda x: f(a, b, x).square().sum())(x)
+        yield from vmap(grad(lambda a, b: f(a, b, x).sum(), (0, 1)), (0, None))(c, b)
+        yield vmap(lambda a: vmap(grad(lambda b, row: f(a, b, row[None])[0]), (None, 0))(b, x))(c)
+        yield jvp(lambda a: f(a, b, x), (a,), (c[0],))[1]
+        yield vmap(lambda t: jvp(lambda a, b: f(a, b, x), (a, b), (t, b))[1])(c)
+        yield grad(lambda t: jvp(lambda a: f(a, b, x), (a,), (t,))[1].square().sum())(a)
+        yield grad(lambda a: grad(lambda a: f(a, b, x).sum())(a).square().sum())(a)
+
+    for own, expected in zip(found(ours), found(theirs), strict=True):
+        assert own.shape == expected.shape
+        assert (own - expected).abs().max() <= EXACT * expected.abs().max()
+
+
+def test_tensors_that_come_back_from_jax_are_nobody_elses():
+    given = torch.ones(16, dtype=torch.float64)
+    (found,) = Call(lambda x: (x,))(given)
+    found += 1
+    assert (given == 1).all()
+
+
+def test_integers_may_be_inputs_of_a_jax_function():
+    def embedded(params, tokens):
+        return params["e"][tokens].mean(1) @ params["v"]
+
+    params = {"e": np.random.default_rng(0).normal(size=(9, 3)), "v": np.ones(3)}
+    model, tokens = ntkfl.network(embedded, params), np.random.default_rng(1).integers(0, 9, (5, 4))
+    counts = np.stack([np.bincount(row, minlength=9) for row in tokens]) / 4
+    expected = 3 * counts @ counts.T + counts @ params["e"] @ params["e"].T @ counts.T
+    assert np.allclose(gram.empirical(model, model.initial(0), tokens), expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("params", "names"),
+    [
+        (np.ones(4), ["params"]),
+        ((np.ones(4), {"a/b": np.float32(2)}), ["0", "1.a_b"]),
+        ({"w": [np.ones(4), 1.0]}, ["w.0", "w.1"]),
+    ],
+)
+def test_any_pytree_is_named_by_its_paths(params, names):
+    model = ntkfl.network(lambda own, x: x @ jax.tree.leaves(own)[0] * sum(map(jnp.sum, jax.tree.leaves(own))), params)
+    found = model.initial(0)
+    assert list(found) == names
+    assert all(value.dtype == torch.float64 for value in found.values())
+    assert np.isfinite(gram.empirical(model, found, inputs(3))).all()
+
+
+class TestFiles:
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+
+    def write(self, tmp_path, *lines):
+        (tmp_path / "mine.py").write_text("\n".join(lines))
+        return "mine.py"
+
+    def test_three_lines_are_enough(self, tmp_path):
+        path = self.write(
+            tmp_path,
+            "from torch import nn",
+            "",
+            "module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))",
+        )
+        torch.manual_seed(3)
+        model = networks.from_file(path)
+        assert model.name == "mine.py"
+        assert model.checked_outputs(model.initial(0), torch.tensor(inputs())).shape == (12,)
+        (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text() + "\n# executed again\n")
+        again = networks.from_file(path).initial(0)
+        assert all(torch.equal(value, again[name]) for name, value in model.initial(0).items())
+
+    def test_a_jax_function(self, tmp_path):
+        path = self.write(tmp_path, "params = {'w': [1.0, 2.0]}", "def apply(p, x): return x @ p['w'][0] + p['w'][1]")
+        with pytest.raises(ValueError, match=r"mine.py fails on float64 inputs"):
+            networks.from_file(path).checked_outputs(networks.from_file(path).initial(0), torch.tensor(inputs()))
+        path = self.write(tmp_path, "params = [[1.0] * 4]", "def apply(p, x): return x[:, 0] * p[0][1]")
+        assert list(networks.from_file(path).initial(0)) == ["0.0", "0.1", "0.2", "0.3"]
+
+    def test_a_model(self, tmp_path):
+        path = self.write(
+            tmp_path,
+            "from torch import nn",
+            "from ntkfl import network",
+            "network = network(nn.Linear(4, 1), name='mine')",
+        )
+        assert networks.from_file(path).name == "mine"
+
+    @pytest.mark.parametrize(
+        ("lines", "said"),
+        [
+            (["x = 1"], "mine.py defines none of them; it must define one: network = "),
+            (["from ntkfl import network"], "mine.py defines none of them"),
+            (["module = 1", "apply = 2"], "mine.py defines module and apply; it must define one"),
+            (["module = 1 / 0"], r"mine.py, line 1, `module = 1 / 0`: ZeroDivisionError"),
+        ],
+    )
+    def test_what_is_no_network_file(self, tmp_path, lines, said):
+        with pytest.raises(ExtensionError, match=said):
+            networks.from_file(self.write(tmp_path, *lines))
+
+    @pytest.mark.parametrize(
+        ("lines", "said"),
+        [
+            (["module = 3"], "the network is a int; it must be a torch module or a JAX function"),
+            (["from torch.nn import Linear as module"], "the network is the class .*: make an instance"),
+            (["def apply(p, x): return x"], "mine.py has no params"),
+        ],
+    )
+    def test_what_is_no_network_in_it(self, tmp_path, lines, said):
+        with pytest.raises(ValueError, match=said):
+            networks.from_file(self.write(tmp_path, *lines))
+
+    def test_no_file(self):
+        with pytest.raises(ExtensionError, match=r"none.py cannot be read"):
+            networks.from_file("none.py")
+
+
+class Odd(nn.Module):
+    """A linear layer and something done to its outputs."""
+
+    def __init__(self, after):
+        super().__init__()
+        self.layer, self.after = nn.Linear(4, 3), after
+
+    def forward(self, x):
+        return self.after(self.layer(x))
+
+
+class TestRefused:
+    def test_no_network(self):
+        for odd, said in ((3, "a int"), (nn.Linear, "the class Linear: make an instance"), ("mine", "a str")):
+            with pytest.raises(ValueError, match=f"the network is {said}; it must be a torch module or a JAX function"):
+                ntkfl.network(odd)
+        with pytest.raises(ValueError, match=r"apply has no params; a JAX function apply\(params, x\) needs a pytree"):
+            ntkfl.network(apply)
+        with pytest.raises(ValueError, match="params are given beside Linear, which has its own"):
+            ntkfl.network(nn.Linear(4, 1), {})
+
+    @pytest.mark.parametrize("params", [{}, [], {"a": None}])
+    def test_no_parameters(self, params):
+        with pytest.raises(ValueError, match="they must be a pytree with at least one array"):
+            ntkfl.network(apply, params)
+
+    @pytest.mark.parametrize(("leaf", "kind"), [(np.arange(3), "int64"), (2, "int"), ("a", "str"), (1j, "complex")])
+    def test_parameters_that_are_no_real_numbers(self, leaf, kind):
+        with pytest.raises(ValueError, match=f"the parameter 'b' of apply is {kind}; parameters must be real numbers"):
+            ntkfl.network(apply, {"a": np.ones(3), "b": leaf})
+
+    def test_a_module_without_parameters(self):
+        frozen = nn.Linear(4, 1).requires_grad_(False)
+        for odd in (nn.ReLU(), frozen):
+            with pytest.raises(ValueError, match="has no parameters that can be trained"):
+                ntkfl.network(odd)
+        with pytest.raises(ValueError, match=r"'0.weight' of Sequential has no shape yet; call the module once"):
+            ntkfl.network(nn.Sequential(nn.LazyLinear(3)))
+
+    def test_state(self):
+        with pytest.raises(ValueError, match=r"buffer '1.running_mean'; .* use GroupNorm"):
+            ntkfl.network(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)))
+        with pytest.raises(ValueError, match="dropout at '1'; a model must be a function of parameters and input"):
+            ntkfl.network(nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.1)))
+
+    def test_seeds_that_cannot_be_drawn(self):
+        class Own(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.scale = nn.Parameter(torch.ones(4))
+
+            def forward(self, x):
+                return x @ self.scale
+
+        with pytest.raises(ValueError, match="cannot be drawn for seed 1: '1' has parameters and no reset_parameters"):
+            ntkfl.network(nn.Sequential(nn.Linear(4, 4), Own())).initial(1)
+        with pytest.raises(ValueError, match="apply cannot be drawn for seed 1: its parameters are given"):
+            ntkfl.network(apply, pytree(module())).initial(1)
+
+    @pytest.mark.parametrize(
+        ("after", "said"),
+        [
+            (lambda z: z.sum(), r"Odd gives \(\) for 2 samples; its outputs must have shape \(2,\) or \(2, C\)"),
+            (lambda z: z[:, :, None], r"Odd gives \(2, 3, 1\) for 2 samples"),
+            (lambda z: z[:1], r"Odd gives \(1, 3\) for 2 samples"),
+            (lambda z: (z, z), "Odd gives tuple for 2 samples"),
+            (lambda z: z[:, :0], r"Odd gives \(2, 0\) for 2 samples"),
+            (functional.dropout, "Odd gives other outputs when it is called again"),
+            (lambda z: z + torch.randn_like(z), "Odd gives other outputs when it is called again"),
+            (lambda z: z - z.mean(0), "Odd gives a sample other outputs beside another sample than alone"),
+            (nn.BatchNorm1d(3, affine=False, track_running_stats=False), "Odd gives a sample other|Odd fails"),
+            (lambda z: z.detach(), r"Odd has no derivative in any of its parameters \(layer.weight, layer.bias\)"),
+            (torch.sign, "Odd has no derivative in any of its parameters"),
+            (torch.round, "Odd has no derivative in any of its parameters"),
+            (lambda z: z.argmax(1), "Odd has no derivative in any of its parameters"),
+            (lambda z: z @ torch.ones(4, 1), "Odd fails on float64 inputs of shape .2, 4.: "),
+            (lambda z: z["a"], "Odd fails on float64 inputs"),
+        ],
+    )
+    def test_what_is_no_function_of_a_sample_that_can_be_differentiated(self, after, said):
+        model = ntkfl.network(Odd(after))
+        with pytest.raises(ValueError, match=said):
+            model.checked_outputs(model.initial(0), torch.tensor(inputs()))
+        with pytest.raises(ValueError, match=said):
+            gram.empirical(model, model.initial(0), inputs())
+
+    @pytest.mark.parametrize("function", [jax.lax.stop_gradient, jnp.sign, jnp.round])
+    def test_a_jax_function_without_a_derivative(self, function):
+        model = ntkfl.network(lambda params, x: function(apply(params, x)), pytree(module()), name="mine")
+        with pytest.raises(ValueError, match=r"mine has no derivative in any of its parameters \(0.b, 0.w, 1.b, 1.w\)"):
+            gram.empirical(model, model.initial(0), inputs())
+
+    def test_a_jax_function_of_another_output(self):
+        model = ntkfl.network(lambda params, x: (apply(params, x),) * 2, pytree(module()), name="mine")
+        with pytest.raises(ValueError, match="mine gives a tuple; its outputs must be one array"):
+            gram.empirical(model, model.initial(0), inputs())
+
+    def test_what_cannot_be_mapped(self):
+        model = ntkfl.network(Odd(lambda z: z * (1.0 if z.sum().item() > 0 else 2.0)))
+        with pytest.raises(ValueError, match=r"Odd cannot be mapped over samples by torch.func: .*item"):
+            model.jacobian(model.initial(0), torch.tensor(inputs()))
+
+    def test_no_samples(self):
+        model = ntkfl.network(module())
+        with pytest.raises(ValueError, match=re.escape("x has shape (0, 4); Sequential needs at least one sample")):
+            model.checked_outputs(model.initial(0), torch.zeros(0, 4))
+
+
+def test_parameters_that_nothing_depends_on_are_named():
+    model = Model("two", lambda seed: {}, lambda params, x: x @ params["a"], lambda _, z: z)
+    params = {"a": torch.ones(4, dtype=torch.float64), "b": torch.ones(3), "c": torch.ones(2)}
+    with pytest.warns(UserWarning, match="no output of two depends on b, c: not trained"):
+        model.checked_outputs(params, torch.tensor(inputs()))
+
+
+def test_dead_neurons_are_no_reason_to_refuse():
+    model = Model("dead", lambda seed: {}, lambda params, x: torch.relu(x @ params["a"]), lambda _, z: z)
+    params = {"a": torch.full((4,), -1.0, dtype=torch.float64)}
+    assert not model.checked_outputs(params, torch.tensor(np.abs(inputs()))).any()
+
+
+def test_a_model_is_a_network():
+    model = ntkfl.network(module())
+    assert ntkfl.network(model) is model
