@@ -81,10 +81,11 @@ def empirical(
     outputs = max(1, network.checked_outputs(params, left[:2])[0].numel())
     count = sum(value.numel() for value in params.values())
     on_device = like.device.type != "cpu"
-    formed = COPIES * 8.0 * max(FORMED, outputs * count)
     require(
         f"the kernel of {network.name}, {count} parameters,",
-        lambda n: 8.0 * outputs**2 * n * (n if alone else len(right)) + (0 if on_device else formed),
+        lambda n: (
+            8.0 * outputs**2 * n * (n if alone else len(right)) + (0 if on_device else _formed(n, outputs * count))
+        ),
         n=len(left),
     )
     out = np.zeros((outputs * len(left), outputs * len(right)))
@@ -198,6 +199,11 @@ class _Gradients:
 
     def _widths(self, name: str, value: Tensor) -> tuple[int, ...]:
         return _sides(value) if self._apart(name) else (value.numel(),)
+
+
+def _formed(samples: int, numbers: int) -> float:
+    """Bytes that forming gradients takes, of so many samples with so many numbers each."""
+    return COPIES * 8.0 * max(numbers, min(FORMED, samples * numbers))
 
 
 def _sides(value: Tensor) -> tuple[int, int]:
