@@ -4,12 +4,12 @@ import jax
 
 jax.config.update("jax_enable_x64", True)  # float64 in everything that feeds a verdict
 
-from ntkfl import data, gram  # noqa: E402
+from ntkfl import data, gram, networks  # noqa: E402
 from ntkfl.algorithm1.simulation import simulate  # noqa: E402
 from ntkfl.any_order import AnyOrderCertificate, certify_any_order  # noqa: E402
 from ntkfl.estimate import Estimate  # noqa: E402
 from ntkfl.exact_dynamics import convex_regime, kernel_regime, random_rounds  # noqa: E402
-from ntkfl.networks import network  # noqa: E402
+from ntkfl.networks import network, simulate_network  # noqa: E402
 from ntkfl.problem import Problem, Setup, Weights  # noqa: E402
 from ntkfl.trajectory import Trajectory  # noqa: E402
 from ntkfl.version import VERSION as __version__  # noqa: E402
@@ -28,6 +28,8 @@ __all__ = [
     "gram",
     "kernel_regime",
     "network",
+    "networks",
     "random_rounds",
     "simulate",
+    "simulate_network",
 ]

@@ -1,14 +1,21 @@
-"""Any network as a model: a torch module or a JAX function of the user's, or a file that defines one."""
+"""Any network: a torch module or a JAX function of the user's, or one of any depth with a limit; and its training."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from ntkfl import extensions
+from ntkfl.problem import Problem, Setup
+from ntkfl.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from ntkfl.training.model import Model
+    from ntkfl.training.models.wide_networks import WideNetwork
 
 FORMS = "network = ntkfl.network(...), module = a torch module, or apply and params of a JAX function"
 
@@ -76,3 +83,76 @@ def from_file(path: str | os.PathLike[str]) -> Model:
     if key == "apply":
         return network(found["apply"], found.get("params"), name=spec)
     return network(found[key], name=None if key == "network" else spec)
+
+
+def wide(spec: str) -> WideNetwork:
+    """A network of any depth whose kernel has a limit, by its name: "fc:3:relu", "conv:3:relu", "fc:5:erf:bias=0.1".
+
+    Its `model(shape, width)` is trained, its `kernel(x, z)` is the limit. A width in the name is left out.
+
+    Raises:
+        ValueError: a name that is not understood.
+    """
+    from ntkfl.training.models.wide_networks import WideNetwork
+
+    return WideNetwork.named(spec)[0]
+
+
+def simulate_network(
+    problem: Problem,
+    setup: Setup,
+    network: Model,
+    params: Mapping[str, ArrayLike] | None = None,
+    *,
+    method: str = "fl-ntk",
+    options: Mapping[str, Any] | None = None,
+    momentum: float = 0.0,
+    keep: Iterable[int] = (),
+    linearised: bool = False,
+    device: str = "cpu",
+) -> Trajectory:
+    """Train any network by any method, all of its parameters, as `simulate` runs Algorithm 1: full batches, sums.
+
+    Args:
+        problem: data; labels (n,) or (n, C) as the network's outputs. setup: steps, rounds, and the seed of the start;
+            eta_global is used by Algorithm 1 (fl-ntk) only.
+        network: of `ntkfl.network` or `wide`. params: to start from; default: the network's own at `setup.seed`.
+        method, options, momentum: as of `kernel_regime`; any method that trains on real labels, linear or not.
+        keep: rounds t in 0..T whose parameters are kept in the trajectory's `weights`, by name.
+        linearised: train f(theta_0, x) + J(theta_0, x) D: exactly the kernel regime of `gram.empirical`.
+        device: cpu, cuda or cuda:NUMBER, where the network's parameters are.
+
+    Raises:
+        ValueError: outputs of another shape than the labels; an unknown method or option, or one whose clients train in
+            turn; a device that is not there.
+        FloatingPointError: the run overflowed; the message names the round.
+    """
+    import torch
+
+    from ntkfl.training.engine_trajectory import network_trajectory
+    from ntkfl.training.methods import build, fl_ntk
+    from ntkfl.training.objectives import HalfSquares
+    from ntkfl.training.optimizers import SGD
+
+    own = dict(options or {})
+    if method == fl_ntk.NAME:
+        own = {"server_rate": setup.eta_global} | own
+    elif setup.eta_global != 1:
+        raise ValueError(
+            f"eta_global is {setup.eta_global:g}; it is the server step of fl-ntk. Give {method} its server_rate among "
+            "the options, where it has one, and leave eta_global at 1"
+        )
+    start = None
+    if params is not None:
+        start = {name: torch.as_tensor(np.array(value), device=device) for name, value in params.items()}
+    return network_trajectory(
+        problem,
+        setup,
+        network,
+        start,
+        device=device,
+        method=build(method, HalfSquares("sum"), **own),
+        keep=keep,
+        linearised=linearised,
+        optimizer=SGD(momentum),
+    )

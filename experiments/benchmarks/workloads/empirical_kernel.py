@@ -65,7 +65,7 @@ def _torch_func(sizes: Sizes) -> Call:
 
     def work():
         found = [jacobian.flatten(2) for jacobian in jacobians(params, rows)]
-        kernel = sum(torch.einsum("Naf,Mbf->NaMb", jacobian, jacobian) for jacobian in found)
+        kernel = torch.stack([torch.einsum("Naf,Mbf->NaMb", jacobian, jacobian) for jacobian in found]).sum(0)
         return kernel.reshape(len(x) * sizes["C"], -1).numpy()
 
     return work

@@ -14,19 +14,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from ntkfl import gram
-from ntkfl.nearest_name import did_you_mean
+from ntkfl.estimate import Estimate
+from ntkfl.gram.deep import DUALS, checked_activation, checked_depth
 from ntkfl.training.model import Model
 from ntkfl.training.models.request import Request
 from ntkfl.training.parameter_memory import require_parameters
 from ntkfl.training.tree import Params
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": torch.relu,
-    "erf": torch.erf,
-    "gelu": functional.gelu,
-}
-HE = {"relu": 2.0}  # second moment that a layer after another is scaled up by; 1 for the others
+PHI: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "erf": torch.erf, "gelu": functional.gelu}
 WIDTH, SIDE = 512, 3  # of a network where none is named; of a convolution's window
+CONVOLUTIONAL = 1e-8  # of the largest entry: what the limit of convolutional networks is off at most
 READOUT = "readout.weight"
 
 
@@ -56,11 +53,8 @@ class WideNetwork:
     def __post_init__(self) -> None:
         if self.kind not in ("fc", "conv"):
             raise ValueError(f"the kind of the network is {self.kind!r}; it must be 'fc' or 'conv'")
-        if not isinstance(self.depth, int | np.integer) or isinstance(self.depth, bool) or self.depth < 2:
-            raise ValueError(f"depth is {self.depth!r}; it must be an integer of at least 2, the layers of weights")
-        if self.activation not in ACTIVATIONS:
-            hint = did_you_mean(self.activation, ACTIVATIONS)
-            raise ValueError(f"there is no activation {self.activation!r}.{hint} They are {', '.join(ACTIVATIONS)}")
+        checked_depth(self.depth)
+        checked_activation(self.activation)
         if not 0 <= self.bias < math.inf:
             raise ValueError(f"bias is {self.bias:g}; it must be 0 or more, and finite")
 
@@ -95,19 +89,28 @@ class WideNetwork:
         return f"{self.kind}:{self.depth}:{self.activation}{bias}{':standard' if self.standard else ''}"
 
     def kernel(self, x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] | None = None) -> np.ndarray:
-        """The limit of J(x) J(z)^T as the width grows, for one output, (n, p). Source: as `gram.deep`.
+        """The limit of J(x) J(z)^T as the width grows, for one output, (n, p): `gram.deep` or `gram.convolutional`.
 
         Raises:
-            ValueError: as `gram.deep`. ImportError: "conv" where neural-tangents is not installed.
+            ValueError: as these; convolutions with biases, whose limit is not there.
         """
         if self.kind == "fc":
             return gram.deep(x, z, depth=self.depth, activation=self.activation, bias=self.bias)
-        from ntkfl.tangents import convolutional_kernel
-
         if self.bias:
             raise ValueError(f"bias is {self.bias:g}; the limit of a convolutional network is there without biases")
-        images = (_images(np.asarray(rows, float)) for rows in (x, x if z is None else z))
-        return convolutional_kernel(*images, depth=self.depth, activation=self.activation)
+        others = None if z is None else _images(z)
+        return gram.convolutional(_images(x), others, depth=self.depth, activation=self.activation)
+
+    def kernel_estimate(self, x: Float[np.ndarray, "n d"]) -> Estimate:
+        """`kernel(x)` with its error: proven for "fc", as `gram.convolutional` says for "conv".
+
+        Raises:
+            ValueError: as `kernel`.
+        """
+        if self.kind == "fc":
+            return gram.deep_estimate(x, depth=self.depth, activation=self.activation, bias=self.bias)
+        value = self.kernel(x)
+        return Estimate(value, CONVOLUTIONAL * np.abs(value).max() * np.ones_like(value), "rounding, generous")
 
     def model(
         self,
@@ -127,7 +130,7 @@ class WideNetwork:
         Raises:
             ValueError: inputs that are no images. TooLittleMemory: it does not fit.
         """
-        sizes, scales, phi = self._sizes(shape, width, outputs), self._scales(width), ACTIVATIONS[self.activation]
+        sizes, scales, phi = self._sizes(shape, width, outputs), self._scales(width), PHI[self.activation]
         name = f"{self.name}, width {width}"
         require_parameters(name, sum(math.prod(size) for size in sizes.values()), dtype, device)
         inside = {key: 1.0 if self.standard else scale for key, scale in scales.items()}
@@ -174,7 +177,7 @@ class WideNetwork:
 
     def _scales(self, width: int) -> dict[str, float]:
         """By which each standard Gaussian parameter is multiplied."""
-        window, gain = (1 if self.kind == "fc" else SIDE), HE.get(self.activation, 1.0)
+        window, gain = (1 if self.kind == "fc" else SIDE), DUALS[self.activation].gain
         scales = {}
         for layer in range(1, self.depth):
             scales[f"layer{layer}.weight"] = (1.0 if layer == 1 else math.sqrt(gain / width)) / window
@@ -197,7 +200,8 @@ def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
     return channels, height, width
 
 
-def _images(rows: np.ndarray) -> np.ndarray:
+def _images(given: np.ndarray) -> np.ndarray:
+    rows = np.asarray(given, float)
     return rows.reshape(len(rows), *_image(rows.shape[1:]))
 
 
