@@ -88,14 +88,17 @@ def from_file(path: str | os.PathLike[str]) -> Model:
 def wide(spec: str) -> WideNetwork:
     """A network of any depth whose kernel has a limit, by its name: "fc:3:relu", "conv:3:relu", "fc:5:erf:bias=0.1".
 
-    Its `model(shape, width)` is trained, its `kernel(x, z)` is the limit. A width in the name is left out.
+    Its `model(shape, width)` is trained, its `kernel(x, z)` is the limit.
 
     Raises:
-        ValueError: a name that is not understood.
+        ValueError: a name that is not understood, or with a width.
     """
     from ntkfl.training.models.wide_networks import WideNetwork
 
-    return WideNetwork.named(spec)[0]
+    found, width = WideNetwork.named(spec)
+    if width is not None:
+        raise ValueError(f"the network {spec!r} names a width, which is given elsewhere: leave it out")
+    return found
 
 
 def simulate_network(

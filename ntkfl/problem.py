@@ -100,6 +100,14 @@ class Problem:
         x_test = None if self.x_test is None else _normalised(self.x_test)
         return replace(self, x=_normalised(self.x), x_test=x_test)
 
+    def per_output(self) -> Problem:
+        """A sample for each output of each sample, in that order: what a kernel (n C, n C) of several outputs is of."""
+        outputs = self.y[0].size
+        x_test = None if self.x_test is None else np.repeat(self.x_test, outputs, axis=0)
+        y_test = None if self.y_test is None else self.y_test.ravel()
+        x, owner = (np.repeat(values, outputs, axis=0) for values in (self.x, self.owner))
+        return replace(self, x=x, y=self.y.ravel(), owner=owner, x_test=x_test, y_test=y_test)
+
     @property
     def unit_deviation(self) -> float:
         """Largest | |x_i| - 1 | over the rows."""

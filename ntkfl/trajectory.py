@@ -26,13 +26,14 @@ class Trajectory:
         movement: max_r |u_r(t) - u_r(0)|, (T+1,).
         local_movement: max over clients and neurons of |w_{k,c,r}(t) - u_r(0)|, (T, K+1).
         step: max_r |Delta u_r(t)|, the averaged client update before eta_global, (T,).
-        total_movement: |U(t) - U(0)|_F, (T+1,).
+        total_movement: |U(t) - U(0)|_F, (T+1,); of another network over all parameters.
         flips: fraction of pairs (neuron, sample) whose activation differs from the one at u(0), (T+1,).
-        weights: hidden weights u(t), (m, d), at the rounds that were asked for.
+        weights: at the rounds that were asked for, hidden weights u(t), (m, d); of another network its parameters by
+            name.
         provenance: seeds, versions, dtype, device.
 
-    The limit has no neurons: there `movement`, `local_movement`, `step`, `flips` are None; so are they, and
-    `total_movement`, in a run that was not asked to record them.
+    The limit has no neurons: there `movement`, `local_movement`, `step`, `flips` are None, as of networks that are not
+    FL-NTK's; so are they, and `total_movement`, in a run that was not asked to record them.
     """
 
     y: np.ndarray
@@ -44,7 +45,7 @@ class Trajectory:
     local_movement: np.ndarray | None = None
     step: np.ndarray | None = None
     flips: np.ndarray | None = None
-    weights: Mapping[int, np.ndarray] = field(default_factory=dict)
+    weights: Mapping[int, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @property

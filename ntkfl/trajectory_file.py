@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,16 @@ WEIGHTS = "weights_at_round_"
 
 
 def as_npz(trajectory: Trajectory) -> bytes:
-    """The content of the file: every field that is not None under its name, u(t) as `weights_at_round_t`."""
+    """The content of the file: every field that is not None under its name, u(t) as `weights_at_round_t`.
+
+    Parameters that have names are there as `weights_at_round_t/NAME`.
+    """
     values: dict[str, Any] = {field.name: getattr(trajectory, field.name) for field in fields(trajectory)}
     weights, provenance = values.pop("weights"), values.pop("provenance")
     arrays = {name: np.asarray(value) for name, value in values.items() if value is not None}
-    arrays |= {f"{WEIGHTS}{round_}": hidden for round_, hidden in weights.items()}
+    for round_, kept in weights.items():
+        named = {f"/{name}": value for name, value in kept.items()} if isinstance(kept, Mapping) else {"": kept}
+        arrays |= {f"{WEIGHTS}{round_}{name}": value for name, value in named.items()}
     arrays["provenance"] = np.array(json.dumps(provenance))
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **arrays)
@@ -39,8 +45,14 @@ def read_npz(path: Path) -> Trajectory:
                 values: dict[str, Any] = {name: archive[name] for name in archive.files}
             values["provenance"] = json.loads(str(values["provenance"]))
             values["n_clients"] = int(values["n_clients"])
-            kept = {int(name.removeprefix(WEIGHTS)): name for name in values if name.startswith(WEIGHTS)}
-            values["weights"] = {round_: values.pop(name) for round_, name in kept.items()}
+            weights: dict[int, Any] = {}
+            for key in [key for key in values if key.startswith(WEIGHTS)]:
+                round_, _, name = key.removeprefix(WEIGHTS).partition("/")
+                if name:
+                    weights.setdefault(int(round_), {})[name] = values.pop(key)
+                else:
+                    weights[int(round_)] = values.pop(key)
+            values["weights"] = weights
             return Trajectory(**values)
         except (ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
             raise ValueError(f"{path} is no trajectory as `ntkfl simulate --out` writes it: {error}") from error

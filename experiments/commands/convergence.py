@@ -8,6 +8,7 @@ import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.choices import amount, chosen_problem, setting, takes_options
+from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, kernels
 from experiments.console.method_options import method_options
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 @takes_options
 def rate(
     options: "Options",
+    network: Annotated[str, NETWORK] = TWO_LAYER,
     eps: Annotated[float, typer.Option(help="residual to reach, as a fraction of the initial one")] = 1e-6,
     method: Annotated[str, typer.Option(help="one that is linear in the weights, as `ntkfl train list` names it")] = (
         "fl-ntk"
@@ -47,13 +49,13 @@ def rate(
     """The kernel-regime rate, the stability limits of the steps, and the rounds to a given residual.
 
     Default: Algorithm 1 on digits, n = 20, 4 clients, 2 local steps, eta_local .3, eta_global 1. At infinite width;
-    with --width also for the Gram matrix H(0) of the network of that width that the seed draws. Every method takes
+    with --width also for the Gram matrix H(0) of the network of that width that the seed draws, and of a network in a
+    file for its own. Every method takes
     full-batch steps on sums of squares; `ntkfl fastest` tunes and compares them. With --participation or --batch-size
     clients or batches are drawn: rate, limit and rounds are those of the root mean square over the draws, exactly.
     """
-    from ntkfl import gram, kernel_regime, random_rounds
+    from ntkfl import kernel_regime, random_rounds
     from ntkfl.exact_dynamics import MovingWindow
-    from ntkfl.initialisation import draw
 
     random = participation != 1 or batch_size is not None
     with bad_input():
@@ -76,14 +78,13 @@ def rate(
         window = None if ima_window is None else MovingWindow(ima_window)
         problem = chosen_problem(options, "digits")
         setup, chosen = options.setup(seed=options.seed), method_options(option)
-    matrices = {"infinite width": gram.infinite_estimate(problem.x)}
-    if options.width is not None:
-        hidden = draw(setup.width, problem.d, setup.seed, setup.sigma).hidden
-        matrices[f"H(0) at width {setup.width}"] = gram.finite_estimate(problem.x, hidden)
+        matrices = kernels(network, problem, setup, finite=options.width is not None)
+        if any(len(h.value) > problem.n for h in matrices.values()):  # of several outputs
+            problem = problem.per_output()
     with bad_input(OverflowError, ValueError):
         regimes: dict[str, AnyRegime] = {}
         for name, h in matrices.items():
-            own = None if name == "infinite width" else h.value
+            own = None if (network, name) == (TWO_LAYER, LIMIT) else h.value
             if random:
                 regimes[name] = random_rounds(
                     problem, setup, own, method, chosen, participation=participation, batch_size=batch_size
@@ -101,7 +102,7 @@ def rate(
                     ima=window,
                 )
         columns = {name: _column(regimes[name], h, eps) for name, h in matrices.items()}
-    first = regimes["infinite width"]
+    first = next(iter(regimes.values()))
     if first.stable:
         what = "the root mean square residual" if random else "the residual"
         typer.echo(f"stable: a round contracts {what} by the factor {first.rate:.9g}")
@@ -113,10 +114,11 @@ def rate(
     named += f", clients' momentum = {momentum:g}" if momentum else ""
     named += "".join(f", {name.replace('-', '_')} = {plain[name]}" for name in list(plain)[1:] if plain[name])
     named += f", participation = {participation:g}, batch_size = {batch_size or 'all'}" if random else ""
-    typer.echo(f"  setting: {method}{named}, {setting(problem, setup, *steps)}\n")
+    of = "" if network == TWO_LAYER else f"{network}, "
+    typer.echo(f"  setting: {of}{method}{named}, {setting(problem, setup, *steps)}\n")
     rows = [
         ["", *columns],
-        *([label, *(column[label] for column in columns.values())] for label in columns["infinite width"]),
+        *([label, *(column[label] for column in columns.values())] for label in next(iter(columns.values()))),
     ]
     widths = [max(len(row[i]) for row in rows) + 3 for i in range(len(rows[0]))]
     for row in rows:
@@ -136,13 +138,19 @@ def _column(regime: "AnyRegime", h: "Estimate", eps: float) -> dict[str, str]:
     from ntkfl import gram
 
     return {
-        "lambda_min(H), certified": amount(gram.smallest_eigenvalue(h)),
-        "lambda_max(H), certified": amount(gram.largest_eigenvalue(h)),
+        "lambda_min(H), certified": _eigenvalue(gram.smallest_eigenvalue(h)),
+        "lambda_max(H), certified": _eigenvalue(gram.largest_eigenvalue(h)),
         **_rates(regime),
         "stable": "yes" if regime.stable else "no",
         **_limits(regime),
         f"rounds to {eps:g} of the start": _rounds(regime, eps),
     }
+
+
+def _eigenvalue(found: "Estimate") -> str:
+    from ntkfl.estimate import Rigour
+
+    return amount(found) + (" (not certified)" if found.rigour > Rigour.ENCLOSED else "")
 
 
 def _rates(regime: "AnyRegime") -> dict[str, str]:

@@ -11,6 +11,7 @@ import typer
 from experiments.console.bad_input import bad_input
 from experiments.console.choices import chosen_problem, setting, takes_options
 from experiments.console.interruptible import if_stopped
+from experiments.console.kernels import NETWORK, TWO_LAYER, kernels
 from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ UNUSED = ("width", "sigma", "rounds", "eta_global", "local_steps")
 @takes_options
 def fastest(
     options: "Options",
+    network: Annotated[str, NETWORK] = TWO_LAYER,
     eps: Annotated[float, typer.Option(help="residual to reach, as a fraction of the initial one")] = 1e-6,
     steps: Annotated[str, typer.Option(help="the numbers of local steps to try")] = "1,2,5,10,20",
     budget: Annotated[
@@ -56,20 +58,29 @@ def fastest(
             if plot is not None and plot.suffix.lower() not in PICTURES:
                 raise ValueError(f"{plot} has the suffix {plot.suffix!r}; pictures are {' or '.join(PICTURES)}")
             counts = _counts(steps)
+            if train is not None and network != TWO_LAYER:
+                raise ValueError(f"--train is for the two-layer network; leave it out with --network {network}")
             problem = chosen_problem(options, "digits", SAMPLES)
+            gram = None
+            if network != TWO_LAYER:
+                first = next(iter(kernels(network, problem, options.setup(seed=options.seed), finite=False).values()))
+                gram = first.value
+                problem = problem if len(gram) == problem.n else problem.per_output()
             write, draw = stack.enter_context(reserved(json_file, plot, inputs=(options.data,)))
         from ntkfl.fastest_method import fastest as compared
 
         with if_stopped(lambda: "no table was made"), bad_input():
             found = compared(
                 problem,
+                gram,
                 local_steps=counts,
                 eta_local=options.eta_local,
                 eps=eps,
                 budget=budget,
                 progress=lambda label: typer.echo(f"tuning {label}", err=True),
             )
-        _print(found, counts, setting(problem, options.setup(seed=options.seed)))
+        of = "" if network == TWO_LAYER else f"{network}, "
+        _print(found, counts, of + setting(problem, options.setup(seed=options.seed)))
         rows: tuple[Trained, ...] = ()
         if train is not None:
             from ntkfl.fastest_trained import train_fastest

@@ -10,6 +10,7 @@ import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.choices import amount, chosen_problem, takes_options
+from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, kernels
 from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
@@ -22,17 +23,17 @@ UNUSED = ("eta_local", "eta_global", "local_steps", "rounds", "clients", "partit
 @takes_options
 def gram_matrix(
     options: "Options",
+    network: Annotated[str, NETWORK] = TWO_LAYER,
     out: Annotated[Path | None, typer.Option(help="keep it in this .npy file, in the order of the data")] = None,
 ) -> None:
     """The Gram matrix H_inf of the data, or with --width that of the network which the seed draws, H(0).
 
-    Default: digits, n = 20. The eigenvalues are certified: the true one lies within the error. Exit status: 0, 2 bad
-    input.
+    Default: digits, n = 20. The eigenvalues are certified, where the entries' errors are proven: the true one lies
+    within the error. Exit status: 0, 2 bad input.
     """
     import numpy as np
 
     from ntkfl import gram
-    from ntkfl.initialisation import draw
 
     with ExitStack() as stack:
         with bad_input():
@@ -45,12 +46,12 @@ def gram_matrix(
             alone = options.n is not None and options.n < DEFAULT_CLIENTS
             problem = chosen_problem(replace(options, clients=1) if alone else options, "digits")
             setup = options.setup(seed=options.seed)
-        if options.width is None:
-            name, matrix = "H_inf", gram.infinite_estimate(problem.x)
-        else:
-            hidden = draw(setup.width, problem.d, setup.seed, setup.sigma).hidden
-            name, matrix = f"H(0) at width {setup.width}", gram.finite_estimate(problem.x, hidden)
-        typer.echo(f"{name} of {problem.name}: {problem.n} x {problem.n}, d = {problem.d}")
+        with bad_input():
+            *_, (name, matrix) = kernels(network, problem, setup, finite=options.width is not None).items()
+        name = "H_inf" if name == LIMIT else name
+        of = "" if network == TWO_LAYER or network in name else f"of {network} "
+        size = len(matrix.value)
+        typer.echo(f"{name} {of}on {problem.name}: {size} x {size}, d = {problem.d}")
         typer.echo(f"  entries known to  {np.max(matrix.error):.1e} ({matrix.method})")
         typer.echo(f"  lambda_min        {amount(gram.smallest_eigenvalue(matrix))}")
         typer.echo(f"  lambda_max        {amount(gram.largest_eigenvalue(matrix))}")

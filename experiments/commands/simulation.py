@@ -1,13 +1,14 @@
-"""`ntkfl simulate`: Algorithm 1 on data, or what it becomes when the network is linearised or infinitely wide."""
+"""`ntkfl simulate`: Algorithm 1 on data, by any network, beside what it becomes when that is infinitely wide."""
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.choices import chosen_problem, one_output, setting, takes_options
+from experiments.console.kernels import exact_run, network_of, own_kernel
 from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from ntkfl.trajectory import Trajectory
 
 FIELDS = ("width", "local_steps", "eta_local", "eta_global", "rounds")
+FL_NTK = ("finite", "linearised", "infinite")  # its network, and what becomes of it
+DEEP_WIDTH = 512  # of other networks, unless given
 LINES = 10  # rounds that are printed, the first and the last among them
 
 
@@ -22,19 +25,25 @@ LINES = 10  # rounds that are printed, the first and the last among them
 def simulation(
     options: "Options",
     network: Annotated[
-        Literal["finite", "linearised", "infinite"],
-        typer.Option(help="as drawn; linearised in its weights; or its limit, from the outputs of the one drawn"),
+        str,
+        typer.Option(
+            metavar="finite|linearised|infinite|fc:L:PHI|conv:L:PHI|FILE.py",
+            help="FL-NTK's as drawn, linearised in its weights, or its limit from the outputs of the one drawn; fully "
+            "connected or convolutional of L layers of weights, all trained, PHI relu, erf or gelu; or one from a file",
+        ),
     ] = "finite",
     out: Annotated[Path | None, typer.Option(help="keep every round in this .npz file, with its provenance")] = None,
 ) -> None:
     """Run Algorithm 1 of FL-NTK and print how the residual falls and how far the neurons move.
 
-    Default: digits, n = 20, 4 clients, width 4096, 2 local steps, eta_local .3, eta_global 1, 100 rounds. Exit status:
-    0, 2 bad input or a run that overflows.
+    Default: digits, n = 20, 4 clients, width 4096 (512 of others than FL-NTK's), 2 local steps, eta_local .3,
+    eta_global 1, 100 rounds. Of another
+    network than FL-NTK's also how far its outputs are from the exact run of its limit, and from that of its own kernel
+    at the start; both begin at its outputs. Exit status: 0, 2 bad input or a run that overflows.
     """
     import numpy as np
 
-    from ntkfl import kernel_regime, simulate
+    from ntkfl import kernel_regime, simulate, simulate_network
     from ntkfl.initialisation import draw
     from ntkfl.trajectory_file import as_npz
 
@@ -43,27 +52,45 @@ def simulation(
             if out is not None and out.suffix != ".npz":
                 raise ValueError(f"out is {out}; it must end in .npz")
             (write,) = stack.enter_context(reserved(out, inputs=(options.data,)))
-            problem = one_output(chosen_problem(options, "digits"))
-            setup = options.setup(seed=options.seed)
+            problem = chosen_problem(options, "digits")
+            if network in FL_NTK:
+                problem, setup = one_output(problem), options.setup(seed=options.seed)
+            else:
+                setup = options.setup(seed=options.seed, width=DEEP_WIDTH)
+                model, wide = network_of(network, problem, setup, FL_NTK)
+        exact: dict[str, Trajectory] = {}
         with bad_input(FloatingPointError, OverflowError):
             if network == "infinite":
                 start = draw(setup.width, problem.d, setup.seed, setup.sigma).outputs(problem.x)
                 run = kernel_regime(problem, setup).trajectory(initial_outputs=start)
-            else:
+            elif network in FL_NTK:
                 run = simulate(problem, setup, linearised=network == "linearised")
-        typer.echo(f"{network} width: {setting(problem, setup, *FIELDS)}\n")
+            else:
+                run = simulate_network(problem, setup, model)
+                limit = {} if wide is None else {"its limit": wide.kernel(problem.x)}
+                for name, matrix in (limit | {"its own kernel": own_kernel(model, problem, setup).value}).items():
+                    exact[name] = exact_run(problem, setup, matrix, run.outputs[0])
+        said = f"{network} width" if network in FL_NTK else model.name
+        typer.echo(f"{said}: {setting(problem, setup, *FIELDS[0 if network in FL_NTK else 1 :])}\n")
         rounds = np.unique(np.linspace(0, run.rounds, LINES).round().astype(int))
         with np.errstate(over="ignore"):  # of a square: then inf is printed
-            typer.echo("\n".join(_lines(run, rounds)))
+            typer.echo("\n".join(_lines(run, rounds, exact)))
         if write:
             write(as_npz(run))
 
 
-def _lines(run: "Trajectory", rounds) -> list[str]:
-    columns = {"round": None, "residual": run.residual_norm, "loss": run.loss, "|U(t) - U(0)|": run.total_movement}
+def _lines(run: "Trajectory", rounds, exact: "dict[str, Trajectory]") -> list[str]:
+    import numpy as np
+
+    moved = "|U(t) - U(0)|" if run.movement is not None or not exact else "parameters moved"
+    columns = {"round": None, "residual": run.residual_norm, "loss": run.loss, moved: run.total_movement}
     columns |= {"farthest neuron": run.movement, "flips": run.flips}
+    for name, other in exact.items():
+        columns[f"off {name}"] = np.linalg.norm((run.outputs - other.outputs).reshape(len(run.outputs), -1), axis=1)
     shown = {name: values for name, values in columns.items() if name == "round" or values is not None}
-    lines = ["".join(name.rjust(17) for name in shown)]
+    widths = [max(17, len(name) + 3) for name in shown]
+    lines = ["".join(name.rjust(width) for name, width in zip(shown, widths, strict=True))]
     for t in rounds:
-        lines.append("".join((str(t) if values is None else f"{values[t]:.6g}").rjust(17) for values in shown.values()))
+        cells = (str(t) if values is None else f"{values[t]:.6g}" for values in shown.values())
+        lines.append("".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
     return lines

@@ -12,6 +12,7 @@ from ntkfl.training.methods import build, catalogue
 from ntkfl.training.model import from_modules
 from ntkfl.training.models.wide_networks import WideNetwork
 from ntkfl.training.objectives import HalfSquares
+from ntkfl.trajectory_file import as_npz, read_npz
 
 SETUP = Setup(eta_local=0.1, eta_global=1.3, local_steps=3, rounds=4, seed=2)
 PROBLEM = data.digits(n=9, seed=1, clients=3, partition="dirichlet:0.5")
@@ -78,9 +79,9 @@ def test_linearised_it_is_the_kernel_regime_of_its_own_kernel(problem, network):
     params = network.initial(SETUP.seed)
     found = network_trajectory(problem, SETUP, network, linearised=True, keep=[SETUP.rounds])
     rows = jacobian(network, params, problem.x)
-    outputs = problem.y.size // problem.n
-    flat = Problem(np.repeat(problem.x, outputs, 0), problem.y.ravel(), np.repeat(problem.owner, outputs))
-    exact = kernel_regime(flat, SETUP, rows @ rows.T).trajectory(initial_outputs=found.outputs[0].ravel())
+    exact = kernel_regime(problem.per_output(), SETUP, rows @ rows.T).trajectory(
+        initial_outputs=found.outputs[0].ravel()
+    )
     np.testing.assert_allclose(found.outputs.reshape(exact.outputs.shape), exact.outputs, rtol=0, atol=1e-13)
     np.testing.assert_allclose(found.total_movement, exact.total_movement, rtol=1e-10, atol=1e-13)
     moved = [found.weights[SETUP.rounds][name] - params[name].numpy() for name in params]
@@ -130,6 +131,16 @@ def test_a_kernel_gives_the_matrix_and_the_predictions():
     np.testing.assert_allclose(predicted, trained, rtol=0, atol=1e-12)
     with pytest.raises(ValueError, match="cross_gram is missing"):
         kernel_regime(PROBLEM, SETUP, kernel(PROBLEM.x, None)).predict(x, 1)
+
+
+def test_kept_parameters_are_in_the_file(tmp_path):
+    run = network_trajectory(PROBLEM, SETUP, DEEP, keep=[0, 3])
+    (tmp_path / "run.npz").write_bytes(as_npz(run))
+    found = read_npz(tmp_path / "run.npz")
+    assert {round_: set(kept) for round_, kept in found.weights.items()} == dict.fromkeys([0, 3], {*DEEP.initial(0)})
+    for name, value in run.weights[3].items():
+        np.testing.assert_array_equal(found.weights[3][name], value)
+    np.testing.assert_array_equal(found.local_outputs, run.local_outputs)
 
 
 def test_what_does_not_fit_is_refused():

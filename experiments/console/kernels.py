@@ -1,0 +1,110 @@
+"""The networks and kernels that commands are asked about: FL-NTK's, those of any depth, those in a user's file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import typer
+
+from ntkfl.extensions import is_file
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ntkfl.estimate import Estimate
+    from ntkfl.problem import Problem, Setup
+    from ntkfl.training.model import Model
+    from ntkfl.training.models.wide_networks import WideNetwork
+    from ntkfl.trajectory import Trajectory
+
+TWO_LAYER, LIMIT = "two-layer", "infinite width"
+NETWORK = typer.Option(
+    metavar="two-layer|fc:L:PHI|conv:L:PHI|FILE.py",
+    help="FL-NTK's; fully connected or convolutional of L layers of weights, all trained, PHI relu, erf or gelu; or "
+    "the network that a file defines",
+)
+RELATIVE = 1e-12  # of the kernel of a finite network, to the root of the product of its diagonal entries; tested
+
+
+def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[str, Estimate]:
+    """The kernel matrices of a network by the names that tables have for them, the limit's first where there is one.
+
+    Args:
+        spec: as the option says. problem, setup: of the latter the width, sigma and seed of a finite network.
+        finite: whether that of the network at `setup.width` is wanted too; in a file it is all there is.
+
+    Raises:
+        ValueError: a network that is not understood, or does not fit the data.
+    """
+    from ntkfl import gram
+    from ntkfl.initialisation import draw
+
+    at_width = f"H(0) at width {setup.width}"
+    if spec == TWO_LAYER:
+        found = {LIMIT: gram.infinite_estimate(problem.x)}
+        if finite:
+            hidden = draw(setup.width, problem.d, setup.seed, setup.sigma).hidden
+            found[at_width] = gram.finite_estimate(problem.x, hidden)
+        return found
+    model, wide = network_of(spec, problem, setup)
+    if wide is None:
+        return {f"H(0) of {model.name}": own_kernel(model, problem, setup)}
+    found = {LIMIT: wide.kernel_estimate(problem.x)}
+    return found | ({at_width: own_kernel(model, problem, setup)} if finite else {})
+
+
+def network_of(
+    spec: str, problem: Problem, setup: Setup, known: tuple[str, ...] = (TWO_LAYER,)
+) -> tuple[Model, WideNetwork | None]:
+    """The network of this name for these data, at the setup's width; and itself of any width, where it has a limit.
+
+    Args:
+        spec: fc:..., conv:... or a file. problem, setup: as `kernels`. known: what else the command takes.
+
+    Raises:
+        ValueError: as `kernels`.
+    """
+    from ntkfl import networks
+
+    if is_file(spec):
+        return networks.from_file(spec), None
+    if spec.partition(":")[0] not in ("fc", "conv"):
+        raise ValueError(
+            f"there is no network {spec!r}; it must be {', '.join(known)}, of a form like fc:3:relu or conv:3:erf, or "
+            "the path of a file"
+        )
+    wide = networks.wide(spec)
+    outputs = problem.y.shape[1] if problem.y.ndim > 1 else None
+    return wide.model(problem.x.shape[1:], setup.width, outputs), wide
+
+
+def own_kernel(model: Model, problem: Problem, setup: Setup) -> Estimate:
+    """J J^T of a network at its start from the setup's seed, (n C, n C)."""
+    import numpy as np
+
+    from ntkfl import gram
+    from ntkfl.estimate import Estimate
+
+    value = gram.empirical(model, model.initial(setup.seed), problem.x)
+    size = np.sqrt(np.outer(value.diagonal(), value.diagonal()))
+    return Estimate(value, RELATIVE * size, "float64, tested to 1e-12")
+
+
+def exact_run(problem: Problem, setup: Setup, matrix: np.ndarray, outputs: np.ndarray) -> Trajectory:
+    """Algorithm 1 in the kernel regime of this matrix, from these outputs, in the shape that the network has them.
+
+    Args:
+        problem, setup: of the run. matrix: (n, n), for each output alone, or (n C, n C). outputs: at the start.
+    """
+    import warnings
+
+    from ntkfl import kernel_regime
+    from ntkfl.exact_dynamics import UnstableSteps
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnstableSteps)  # the run beside it shows
+        if len(matrix) == problem.n:
+            return kernel_regime(problem, setup, matrix).trajectory(outputs)
+        run = kernel_regime(problem.per_output(), setup, matrix).trajectory(outputs.ravel())
+    return replace(run, outputs=run.outputs.reshape(len(run.outputs), *problem.y.shape))

@@ -1,0 +1,119 @@
+"""--network: commands on networks of any depth, and on a user's own from a file of three lines."""
+
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+from ntkfl import data, gram, kernel_regime, networks, simulate_network
+from ntkfl.problem import Setup
+
+MODULE = """import torch
+part = torch.nn.Linear
+module = torch.nn.Sequential(part(64, 9), torch.nn.Tanh(), part(9, {}))
+"""
+
+
+def ran(*arguments, status=0):
+    found = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert found.exit_code == status, found.output + found.stderr
+    return found.output if status == 0 else found.stderr
+
+
+@pytest.fixture
+def module(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(MODULE.format(1))
+    return path
+
+
+def column(printed, label):
+    """A row's cells by its label, as numbers."""
+    (row,) = re.findall(rf"^ *{re.escape(label)}(.*)$", printed, re.MULTILINE)
+    return [float(part.split("±")[0]) for part in re.split(r"\s{3,}", row.strip())]
+
+
+def test_rate_of_a_deep_network_is_that_of_its_kernels():
+    printed = ran("rate", "--network", "fc:3:erf", "--width", 32, "--eta-local", 0.1, "--seed", 5)
+    problem, setup = data.digits(n=20, seed=5, clients=4), Setup(width=32, eta_local=0.1, seed=5)
+    wide = networks.wide("fc:3:erf")
+    own = wide.model((64,), 32)
+    matrices = [gram.deep(problem.x, activation="erf"), gram.empirical(own, own.initial(5), problem.x)]
+    regimes = [kernel_regime(problem, setup, matrix) for matrix in matrices]
+    assert column(printed, "spectral radius per round") == pytest.approx([one.rate for one in regimes], rel=1e-8)
+    assert column(printed, "lambda_min(H), certified") == pytest.approx(
+        [np.linalg.eigvalsh(matrix)[0] for matrix in matrices], rel=1e-6
+    )
+    assert "setting: fc:3:erf, fl-ntk" in printed
+    assert printed.count("(not certified)") == 2  # of the network's own kernel, both ends
+
+
+def test_rate_of_a_file_s_network_of_several_outputs(tmp_path):
+    path, points = tmp_path / "two.py", tmp_path / "points.npz"
+    path.write_text(MODULE.format(2))
+    problem = data.digits(n=8, seed=0, clients=2)
+    np.savez(points, x=problem.x, y=np.stack([problem.y, problem.y**2 / 2], 1), owner=problem.owner)
+    printed = ran("rate", "--network", path, "--data", points, "--partition", "given", "--eta-local", 0.01)
+    model = networks.from_file(path)
+    matrix, whole = gram.empirical(model, model.initial(0), problem.x), np.repeat(problem.owner, 2)
+    largest = max(np.linalg.eigvalsh(matrix[np.ix_(whole == c, whole == c)])[-1] for c in range(2))
+    assert column(printed, "eta_local limit, any eta_global <= 1") == pytest.approx([2 / largest], rel=1e-5)
+    ran("simulate", "--network", path, "--data", points, "--partition", "given", "--eta-local", 0.01, "--rounds", 2)
+
+
+def test_simulate_prints_how_far_a_network_is_from_its_exact_runs(module):
+    printed = ran("simulate", "--network", module, "--rounds", 4, "--eta-local", 0.02)
+    model, problem = networks.from_file(module), data.digits(n=20, seed=0, clients=4)
+    setup = Setup(eta_local=0.02, rounds=4)
+    run = simulate_network(problem, setup, model)
+    own = kernel_regime(problem, setup, gram.empirical(model, model.initial(0), problem.x))
+    off = np.linalg.norm(run.outputs[-1] - own.outputs(4, run.outputs[0]))
+    last = [float(cell) for cell in printed.splitlines()[-1].split()]
+    expected = [4, run.residual_norm[-1], run.loss[-1], run.total_movement[-1], off]
+    assert last == pytest.approx(expected, rel=1e-5)
+    assert "off its limit" not in printed and "off its own kernel" in printed
+    assert "off its limit" in ran("simulate", "--network", "conv:2:relu", "--width", 8, "--rounds", 2)
+
+
+def test_a_run_of_a_network_is_kept_and_read_back(module, tmp_path):
+    from ntkfl.trajectory_file import read_npz
+
+    out = tmp_path / "run.npz"
+    ran("simulate", "--network", module, "--rounds", 3, "--eta-local", 0.02, "--out", out)
+    run = simulate_network(
+        data.digits(n=20, seed=0, clients=4), Setup(eta_local=0.02, rounds=3), networks.from_file(module)
+    )
+    np.testing.assert_array_equal(read_npz(out).outputs, run.outputs)
+
+
+def test_gram_and_fastest_of_a_network(module, tmp_path):
+    out = tmp_path / "h.npy"
+    printed = ran("gram", "--network", "fc:4:gelu:bias=0.2", "--n", 6, "--out", out)
+    x = data.digits(n=6, seed=0, clients=1).x
+    np.testing.assert_array_equal(np.load(out), gram.deep(x, depth=4, activation="gelu", bias=0.2))
+    assert "H_inf of fc:4:gelu:bias=0.2 on digits" in printed
+    assert "H(0) of" in ran("gram", "--network", module, "--n", 6)
+    two_layer, deep = (
+        ran("fastest", "--network", name, "--n", 8, "--steps", 1, "--clients", 2) for name in ("two-layer", "fc:3:relu")
+    )
+    assert "setting: fc:3:relu, digits" in deep
+    floors = [float(re.search(r"condition number below\s+([\d.]+)", text)[1]) for text in (two_layer, deep)]
+    assert floors[0] != floors[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("rate", "--network", "mlp"), "no network 'mlp'; it must be two-layer, of a form like fc:3:relu"),
+        (("simulate", "--network", "mlp"), "no network 'mlp'; it must be finite, linearised, infinite, of a form"),
+        (("rate", "--network", "fc:3:rely"), "Did you mean 'relu'"),
+        (("rate", "--network", "fc:1:relu"), "depth is 1; it must be an integer of at least 2"),
+        (("rate", "--network", "fc:3:relu:64"), "'fc:3:relu:64' names a width"),
+        (("simulate", "--network", "missing.py"), "missing.py"),
+        (("fastest", "--network", "fc:3:relu", "--train", "64"), "--train is for the two-layer network"),
+    ],
+)
+def test_what_is_no_network_is_refused(arguments, message):
+    assert message in " ".join(ran(*arguments, status=2).split())
