@@ -137,7 +137,7 @@ def test_kept_parameters_are_in_the_file(tmp_path):
     run = network_trajectory(PROBLEM, SETUP, DEEP, keep=[0, 3])
     (tmp_path / "run.npz").write_bytes(as_npz(run))
     found = read_npz(tmp_path / "run.npz")
-    assert {round_: set(kept) for round_, kept in found.weights.items()} == dict.fromkeys([0, 3], {*DEEP.initial(0)})
+    assert {key: set(kept) for key, kept in found.weights.items()} == {key: {*DEEP.initial(0)} for key in (0, 3)}
     for name, value in run.weights[3].items():
         np.testing.assert_array_equal(found.weights[3][name], value)
     np.testing.assert_array_equal(found.local_outputs, run.local_outputs)
