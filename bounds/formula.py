@@ -168,6 +168,8 @@ _FUNCTIONS: dict[type, Callable[..., Any]] = {
     sp.cosh: _elementwise(arb.cosh),
     sp.sinh: _elementwise(arb.sinh),
     sp.atan: _elementwise(arb.atan),
+    sp.asin: _elementwise(arb.asin),
+    sp.acos: _elementwise(arb.acos),
     sp.Max: lambda *balls: reduce(_elementwise(arb.max, 2), balls),
     sp.Min: lambda *balls: reduce(_elementwise(arb.min, 2), balls),
 }

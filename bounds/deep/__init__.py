@@ -1,3 +1,3 @@
-"""Statements on networks of any depth: their limit kernels, their exact federated dynamics, and how wide is wide."""
+"""Statements on deep networks trained in every layer, in NTK parametrisation."""
 
 PAPER, PLACE = "deep", 5  # the first part of its statements' ids; where the catalogue has them

@@ -236,6 +236,7 @@ fl-ntk/centralised,repaired,equality,holds,
 fl-ntk/centralised-order,repaired,rate,holds,
 fl-ntk/client-divergence,stated,rate,holds,
 fl-ntk/client-divergence,repaired,rate,holds,
+deep/kernel,repaired,equality,holds,
 """
 ROWS = [tuple(line.split(",")) for line in (PROMISED.strip() + OWN.rstrip()).splitlines()]
 

@@ -25,6 +25,8 @@ UNARY = {
     "root": (lambda e: (1 + sp.Abs(e)) ** sp.Rational(-2, 3), lambda v: (1 + abs(v)) ** (-mpmath.mpf(2) / 3)),
     "erf": (sp.erf, mpmath.erf),
     "atan": (sp.atan, mpmath.atan),
+    "asin": (lambda e: sp.asin(e / (1 + sp.Abs(e))), lambda v: mpmath.asin(v / (1 + abs(v)))),
+    "acos": (lambda e: sp.acos(e / (1 + sp.Abs(e))), lambda v: mpmath.acos(v / (1 + abs(v)))),
     "square": (lambda e: e**2, lambda v: v**2),
     "inverse": (lambda e: 1 / (1 + e**2), lambda v: 1 / (1 + v**2)),
     "cosh": (lambda e: sp.cosh(sp.atan(e)), lambda v: mpmath.cosh(mpmath.atan(v))),

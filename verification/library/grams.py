@@ -64,5 +64,7 @@ MUTANTS = (
     LibraryMutant("half the radius", "ntkfl.gram.patterns:safe_neurons", _half_the_radius, ("fl-ntk/counts",)),
     LibraryMutant("1% too large", "ntkfl.gram.spectrum:smallest_eigenvalue", times(1.01), ("fl-ntk/H-inf",)),
     LibraryMutant("1% too small", "ntkfl.gram.spectrum:largest_eigenvalue", times(0.99), ("fl-ntk/H-inf",)),
+    LibraryMutant("0.0001% too large", "ntkfl.gram.deep:deep", times(1.000001), ("deep/kernel",)),
+    LibraryMutant("0.0001% too large", "ntkfl.gram.deep:deep_estimate", times(1.000001), ("deep/kernel",)),
     LibraryMutant("half the changes", "ntkfl.gram.counts:changes_within", times(0.5), ("fl-ntk/B.11",)),
 )

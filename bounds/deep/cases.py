@@ -1,0 +1,110 @@
+"""Cases: some rows, of several norms and angles, and the factor of the biases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from bounds.cases.cube_networks import user_rows
+from bounds.draw_counts import CountedDraw
+from bounds.options import Options
+from bounds.part_strategies import points
+from ntkfl import gram
+from ntkfl.balls import ball_matrix, enclosure, precision
+from ntkfl.estimate import Estimate, Rigour
+from ntkfl.gram.error_free import row_exponents
+
+ROWS = 6  # of the user's, of a case
+BITS = 20  # of an entry
+
+
+@dataclass(frozen=True, eq=False)
+class DeepRows:
+    """Samples, (n, d) with n at least 2, and the factor of the biases.
+
+    `of` rounds each row to multiples of 2^-20 of its largest entry's power of two: inner products are then floats, and
+    balls of them have no error that a small angle would magnify.
+    """
+
+    x: np.ndarray
+    bias: float
+    source: str = "drawn"
+
+    @classmethod
+    def of(cls, x: np.ndarray, bias: float, source: str = "drawn") -> DeepRows:
+        """The case of these rows, rounded."""
+        exponents = row_exponents(x)[:, None]
+        return cls(np.ldexp(np.round(np.ldexp(x, BITS - exponents)), exponents - BITS), bias, source)
+
+    @cached_property
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of different samples, the earlier one first."""
+        return np.triu_indices(len(self.x), 1)
+
+    @cached_property
+    def products(self) -> Estimate:
+        """x_i.x_j in balls, (n, n)."""
+        with precision():
+            x = ball_matrix(self.x)
+            return enclosure(x * x.transpose())
+
+    @cached_property
+    def least_sine(self) -> float:
+        """Of the angle of the two rows that are nearest to parallel."""
+        return float(np.sin(gram.angles(self.x)[self.pairs]).min())
+
+    def kernel(self, depth: int, activation: str) -> Estimate:
+        """As the library computes it, with its error, and without: the first must contain the second; (2, n, n)."""
+        known = gram.deep_estimate(self.x, None, depth, activation, self.bias)
+        value = np.array([known.value, gram.deep(self.x, None, depth, activation, self.bias)])
+        return Estimate(value, np.broadcast_to(known.error, value.shape), known.method, Rigour.ENCLOSED)
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        return {"rows": self.source, "n": len(self.x), "d": self.x.shape[1], "bias": self.bias}
+
+
+@dataclass(frozen=True)
+class DeepRowsDraw(CountedDraw):
+    """Gaussian rows of norms from .1 to 10, two of them 1e-1 to 1e-5 from parallel; or some of the user's."""
+
+    bias: float
+    trials: int = 5
+    data: str | None = None
+    n: int = 64
+    unit: bool = False
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+        return f"{self.data or 'near and far rows'}, " + (f"biases times {self.bias:g}" if self.bias else "no biases")
+
+    def case(self, seed: int) -> DeepRows:
+        """The rows of one seed."""
+        rng = np.random.default_rng([seed, 67])
+        if self.data is not None:
+            x, _ = user_rows(self.data, self.n, self.unit)
+            return DeepRows.of(x[rng.permutation(len(x))[:ROWS]], self.bias, self.data)
+        x = rng.standard_normal((4, int(rng.integers(2, 9))))
+        x *= 10 ** rng.uniform(-1, 1, (4, 1)) / np.linalg.norm(x, axis=1, keepdims=True)
+        x[1] = rng.choice([-1, 1]) * x[0] + np.linalg.norm(x[0]) * 10 ** rng.uniform(-5, -1) * x[1] / np.linalg.norm(
+            x[1]
+        )
+        return DeepRows.of(x, self.bias)
+
+    def strategy(self) -> SearchStrategy[DeepRows]:
+        """Unit rows, some of them nearly parallel, of any size."""
+        sizes = st.sampled_from([1e-3, 1.0, 10.0])
+        return st.builds(lambda x, size: DeepRows.of(size * x, self.bias), points((2, 4), (2, 4)), sizes)
+
+
+def rows_draws(options: Options) -> tuple[DeepRowsDraw, ...]:
+    """Without biases and with them."""
+    return tuple(
+        DeepRowsDraw(bias, options.trials or 5, options.data, options.n or 64, options.unit) for bias in (0.0, 0.5)
+    )
