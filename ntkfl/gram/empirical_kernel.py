@@ -36,8 +36,8 @@ class Network(Protocol):
     def outputs(self, params: Any, x: Any) -> Tensor:
         """The same without a trial."""
 
-    def jacobian(self, params: Any, x: Any) -> Tensor:
-        """The gradients of the outputs, (b, C, P)."""
+    def gradients(self, params: Any, x: Any) -> dict[str, Tensor]:
+        """Those of the outputs, by parameter, (b, C, *shape)."""
 
 
 def empirical(
@@ -69,7 +69,7 @@ def empirical(
     """
     import torch
 
-    if not all(callable(getattr(network, name, None)) for name in ("checked_outputs", "outputs", "jacobian")):
+    if not all(callable(getattr(network, name, None)) for name in ("checked_outputs", "outputs", "gradients")):
         raise ValueError(f"network is a {type(network).__name__}; ntkfl.network(...) makes one of a module or function")
     params = _in_float64(params)
     like = next(iter(params.values()))
@@ -156,11 +156,14 @@ class _Gradients:
 
         samples = x[start : start + count]
         size = sum(value.numel() for value in self.params.values())
-        together = max(1, FORMED // (self.outputs * size))
+        together = max(1, min(len(samples), FORMED // (self.outputs * size)))
         held = [
             tuple(value.new_empty(self.outputs * len(samples), side) for side in self._widths(name, value))
             for name, value in self.params.items()
         ]
+        apart = {name for name in self.params if self._apart(name)}
+        largest = max((self.params[name].numel() for name in apart), default=0)
+        scratch = samples.new_empty(self.outputs * together * largest, dtype=torch.float64)
         for first in range(0, len(samples), together):
             interruption.check()
             some = samples[first : first + together]
@@ -168,11 +171,11 @@ class _Gradients:
             if not finite.all():
                 sample = start + first + int((~finite).nonzero()[0])
                 raise ValueError(f"the output of {self.network.name} for sample {sample} of {which} is not finite")
-            rows, at, failed = self.network.jacobian(self.params, some).flatten(0, 1), 0, set()
+            found, failed = self.network.gradients(self.params, some), set()
             place = slice(self.outputs * first, self.outputs * (first + len(some)))
             for (name, value), kept in zip(self.params.items(), held, strict=True):
-                own, at = rows[:, at : at + value.numel()], at + value.numel()
-                parts = _vectors(own.reshape(-1, *_sides(value))) if self._apart(name) else (own,)
+                rows = found.pop(name).reshape(self.outputs * len(some), *(_sides(value) if name in apart else (-1,)))
+                parts = _vectors(rows, scratch) if name in apart else (rows,)
                 if parts is None:
                     failed.add(name)
                     continue
@@ -212,19 +215,23 @@ def _sides(value: Tensor) -> tuple[int, int]:
     return rows, value.numel() // max(1, rows)
 
 
-def _vectors(gradients: Tensor) -> tuple[Tensor, Tensor] | None:
-    """a (r, k) and b (r, l) whose products a b^T are these matrices (r, k, l); None where one is not of rank one."""
+def _vectors(gradients: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor] | None:
+    """a (r, k) and b (r, l) whose products a b^T are these matrices (r, k, l); None where one is not of rank one.
+
+    Args:
+        gradients: the matrices. scratch: at least as many numbers, overwritten; new memory would take most of the time.
+    """
     import torch
 
-    each, (_, _, width) = torch.arange(len(gradients), device=gradients.device), gradients.shape
-    largest = gradients.abs().flatten(1).argmax(1)
-    row, column = largest // width, largest % width
-    b = gradients[each, row]
+    norm, each = torch.linalg.vector_norm, torch.arange(len(gradients), device=gradients.device)
+    norms = norm(gradients, dim=2)
+    b = gradients[each, norms.argmax(1)]
+    column = b.abs().argmax(1)
     pivot = b[each, column, None]
     a = gradients[each, :, column] / torch.where(pivot == 0, 1, pivot)
-    rest = torch.baddbmm(gradients, a[:, :, None], b[:, None, :], alpha=-1)
-    norm = torch.linalg.vector_norm
-    return (a, b) if (norm(rest, dim=(1, 2)) <= OF_RANK_ONE * norm(gradients, dim=(1, 2))).all() else None
+    rest = scratch[: gradients.numel()].view(gradients.shape)
+    torch.baddbmm(gradients, a[:, :, None], b[:, None, :], alpha=-1, out=rest)
+    return (a, b) if (norm(rest, dim=(1, 2)) <= OF_RANK_ONE * norm(norms, dim=1)).all() else None
 
 
 def _products(a: Tensor, b: Tensor) -> np.ndarray:

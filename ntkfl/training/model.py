@@ -50,28 +50,38 @@ class Model:
         """
         return checked_outputs(self.name, self.outputs, params, x)
 
-    def jacobian(self, params: Params, x: Tensor) -> Tensor:
-        """The gradient of each output of each sample in all parameters, (b, C, P); C = 1 for outputs (b,).
+    def gradients(self, params: Params, x: Tensor) -> Params:
+        """The gradient of each output of each sample, by parameter, (b, C, *shape); C = 1 for outputs (b,).
 
-        P in the order of the dict, each parameter flattened. Memory: the result and the gradients of a few samples.
         Each sample is taken alone, so a model must treat them alike, whoever else is in the batch.
 
         Raises:
             ValueError: torch.func cannot map the model over samples, as where it looks at a number by `item`.
         """
-        params = {name: value.detach() for name, value in params.items()}
+
+        def of_sample(own: Params, row: Tensor) -> Tensor:
+            return self.outputs(own, row[None]).reshape(-1)
+
+        try:
+            return vmap(jacrev(of_sample), (None, 0))({name: value.detach() for name, value in params.items()}, x)
+        except RuntimeError as error:
+            raise ValueError(f"{self.name} cannot be mapped over samples by torch.func: {said(error)}") from error
+
+    def jacobian(self, params: Params, x: Tensor) -> Tensor:
+        """The gradient of each output of each sample in all parameters, (b, C, P); C = 1 for outputs (b,).
+
+        P in the order of the dict, each parameter flattened. Memory: the result and the gradients of a few samples.
+
+        Raises:
+            ValueError: as `gradients`.
+        """
         count = sum(value.numel() for value in params.values())
         outputs = self.outputs(params, x[:1])[0].numel() if len(x) else 1
-        each = vmap(jacrev(lambda own, row: self.outputs(own, row[None]).reshape(-1)), (None, 0))
         found = torch.empty(len(x), outputs, count, dtype=next(iter(params.values())).dtype, device=x.device)
         together = max(1, AT_ONCE // (outputs * count))
-        for start in range(0, len(x), together):
-            samples, first = slice(start, start + together), 0
-            try:
-                of_samples = each(params, x[samples])
-            except RuntimeError as error:
-                raise ValueError(f"{self.name} cannot be mapped over samples by torch.func: {said(error)}") from error
-            for gradients in of_samples.values():
+        for samples in (slice(start, start + together) for start in range(0, len(x), together)):
+            first = 0
+            for gradients in self.gradients(params, x[samples]).values():
                 flat = gradients.reshape(*gradients.shape[:2], -1)
                 found[samples, :, first : first + flat.shape[2]] = flat
                 first += flat.shape[2]

@@ -65,8 +65,8 @@ def _torch_func(sizes: Sizes) -> Call:
 
     def work():
         found = [jacobian.flatten(2) for jacobian in jacobians(params, rows)]
-        kernel = torch.stack([torch.einsum("Naf,Mbf->NaMb", jacobian, jacobian) for jacobian in found]).sum(0)
-        return kernel.reshape(len(x) * sizes["C"], -1).numpy()
+        parts = [torch.einsum("Naf,Mbf->NaMb", jacobian, jacobian) for jacobian in found]
+        return torch.stack(parts).sum(0).reshape(len(x) * sizes["C"], -1).numpy()
 
     return work
 
