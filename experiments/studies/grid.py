@@ -90,6 +90,8 @@ def _value(axis: Axis, word: str) -> Value:
     first = axis.values[0]
     if isinstance(first, str):
         if word not in axis.values:
+            if axis.read is not None:
+                return axis.read(word)
             known = [str(value) for value in axis.values]
             hint = did_you_mean(word, known)
             raise ValueError(f"--{axis.flag} has {word!r}.{hint} Its values are {', '.join(known)}")

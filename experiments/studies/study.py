@@ -31,6 +31,7 @@ class Axis:
         says: what it is. unit: "1" for pure numbers.
         option: on the command line (`widths` for `--widths 64,128`); the seeds' takes how many instead.
         least, above, below: what a number must be at least, above, and below.
+        read: makes a value of a word that is not among the values, or raises ValueError; None: words are the values.
 
     Raises:
         ValueError: no values, one of them twice or out of bounds, or values that are not all int, all float or all str.
@@ -44,6 +45,7 @@ class Axis:
     least: float = -math.inf
     above: float = -math.inf
     below: float = math.inf
+    read: Callable[[str], str] | None = None
 
     def __post_init__(self) -> None:
         if not self.values:
