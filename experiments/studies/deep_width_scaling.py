@@ -1,0 +1,336 @@
+"""Deep width scaling: with which power of the width do deep networks, trained in every layer, approach their limit?
+
+A cell is one network, trained by the engine under FedAvg, beside two kernel regimes: of the limit kernel, and of the
+network's own kernel at the start. The labels are y_m(0) + r_0 with one fixed r_0, and no two cells share random
+numbers, so that what is left to vary is the width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bounds.statement import Kind
+from experiments.studies.answers import along, exponent, joined, samples
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.running.spread import BARS, mean, root_mean_square
+from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from ntkfl import data, gram
+from ntkfl.estimate import Estimate
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.problem import Problem, Setup
+from verification.compare import compare
+
+if TYPE_CHECKING:
+    import xarray
+
+    from ntkfl.training.models.wide_networks import WideNetwork
+
+SAMPLES, TEST_POINTS, CLIENTS = 12, 12, 3
+STEPS, ROUNDS = 2, 8
+SHARE = 0.5  # of the stability limit of the limit kernel: what eta_local is
+NETWORKS = tuple(f"fc:{depth}:{phi}" for phi in ("relu", "erf") for depth in range(2, 7))
+KINKED = ("relu",)  # activations whose derivative jumps
+SOURCE = "note on theorems beyond the papers, section G"
+QUANTITIES = {
+    "kernel": "|H_m(0) - H_inf|_F / |H_inf|_F",
+    "limit": "max_t |y_m(t) - y_inf(t)| / |r_0|",
+    "prediction": "RMS over test points of f(x, T) - f(x, 0) less its limit",
+    "own": "max_t |y_m(t) - y_own(t)| / |r_0|, y_own of the kernel H_m(0)",
+    "drift": "|H_m(T) - H_m(0)|_F / |H_inf|_F",
+}
+TO_LIMIT, TO_OWN = ("kernel", "limit", "prediction"), ("own", "drift")
+POWER = dict.fromkeys(TO_LIMIT, -0.5) | dict.fromkeys(TO_OWN, -1.0)
+IN_PANEL, SHOWN, APART = 6, 3, 0.2  # networks, and widths of runs, a panel; places of quantities on a line
+WIDEST = 4  # widths that a second slope is over
+NOTE = "the interval holds the change of the slope without the two smallest"
+BENDS = "no one power: smooth parts fall as m^(-1), what kinks add on average as m^(-1/2)"
+
+
+@cache
+def problem() -> Problem:
+    """The data of every cell, and test points; its labels are r_0."""
+    return data.digits(SAMPLES, clients=CLIENTS, test=TEST_POINTS)
+
+
+@cache
+def limit(network: str) -> KernelRegime:
+    """The exact limit of a network on these data, from outputs 0; its labels are r_0."""
+    kernel = _network(network).kernel
+    setup = Setup(eta_local=1.0, local_steps=STEPS, rounds=ROUNDS)
+    found = algorithm1_limit(problem(), setup, kernel)
+    return found.at(replace(setup, eta_local=SHARE * found.step_limits.eta_local))
+
+
+def measure(point: Point) -> Measured:
+    """How far one trained network is off the limit and off the regime of its own kernel, and its residuals by round."""
+    import torch  # slow to load, also for what follows
+
+    from ntkfl.training.engine_trajectory import network_trajectory
+
+    name, width, theory = str(point["network"]), int(point["width"]), limit(str(point["network"]))
+    assert theory.problem.x_test is not None, "the data have test points"
+    x, r0, scale = theory.problem.x, theory.problem.y, float(np.linalg.norm(theory.gram))
+    entropy = (int(point[SEED]), width, *name.encode())
+    model = _network(name).model(x.shape[1:], width)
+    start = model.initial(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
+    before, after = (model.outputs(start, torch.tensor(z)).numpy() for z in (x, theory.problem.x_test))
+    here = replace(theory.problem, y=before + r0)
+    kernel = gram.empirical(model, start, x)
+    measured = {"kernel": float(np.linalg.norm(kernel - theory.gram)) / scale}
+    try:
+        run = network_trajectory(here, theory.setup, model, start, keep=(ROUNDS,))
+    except FloatingPointError:  # infinitely far off everything; to leave the cell out would flatter the others
+        return (
+            measured | dict.fromkeys(("limit", "prediction", *TO_OWN), np.inf) | {"residual": [np.inf] * (ROUNDS + 1)}
+        )
+    kept: Mapping[str, np.ndarray] = run.weights[ROUNDS]  # type: ignore[assignment]  # of a network, by name
+    end = {key: torch.tensor(value) for key, value in kept.items()}
+    moved, rounds = run.outputs - before, np.arange(ROUNDS + 1)
+    own = algorithm1_limit(theory.problem, theory.setup, kernel)
+    trained = model.outputs(end, torch.tensor(theory.problem.x_test)).numpy() - after
+
+    def off(regime: KernelRegime) -> float:
+        return float(np.linalg.norm(moved - regime.outputs(rounds), axis=1).max() / np.linalg.norm(r0))
+
+    return measured | {
+        "limit": off(theory),
+        "prediction": float(np.sqrt(((trained - theory.predict(theory.problem.x_test, ROUNDS)) ** 2).mean())),
+        "own": off(own),
+        "drift": float(np.linalg.norm(gram.empirical(model, end, x) - kernel)) / scale,
+        "residual": (np.linalg.norm(moved - r0, axis=1) / np.linalg.norm(r0)).tolist(),
+    }
+
+
+@cache
+def _network(name: str) -> WideNetwork:
+    from ntkfl.training.models.wide_networks import WideNetwork  # imports torch, which is slow to load
+
+    return WideNetwork.named(name)[0]
+
+
+def _parameters(point: Point) -> float:
+    """About how many; the name is read without torch."""
+    kind, depth = str(point["network"]).split(":")[:2]
+    return (int(depth) - 2) * float(point["width"]) ** 2 * (9 if kind == "conv" else 1) + 65 * float(point["width"])
+
+
+def named(word: str) -> str:
+    """The name of any network in NTK parametrisation, as the study has it.
+
+    Raises:
+        ValueError: a word that names none, a width, or the standard parametrisation.
+    """
+    from ntkfl.training.models.wide_networks import WideNetwork
+
+    found, width = WideNetwork.named(word)
+    if width is not None:
+        raise ValueError(f"--networks has {word!r} with the width {width}; widths are given by --widths")
+    if found.standard:
+        plain = replace(found, standard=False).name
+        raise ValueError(f"--networks has {word!r}; it is the same function as {plain}, which the study takes")
+    return found.name
+
+
+def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+    """The exponent of every quantity for networks of all depths together, and for each; then how depth counts."""
+    networks = [str(name) for name in cells.network.to_numpy()]
+    families = _families(networks)
+    together = [
+        _of_width(cells, quantity, label, members)
+        for quantity in QUANTITIES
+        for label, members in families.items()
+        if len(members) > 1
+    ]
+    single = [_of_width(cells, quantity, name, [name]) for quantity in QUANTITIES for name in networks]
+    return (*together, *single, *(_of_depth(cells, label, members) for label, members in families.items()))
+
+
+def _of_width(cells: xarray.Dataset, quantity: str, label: str, networks: Sequence[str]) -> Answer:
+    """The power of the width: of a network, or of several, each over its own mean along the widths."""
+    widths, power, says = cells.width.to_numpy().astype(float), POWER[quantity], QUANTITIES[quantity]
+    rows = [_over_their_mean(samples(cells[quantity].sel(network=name), "width")) for name in networks]
+    measured = [np.concatenate(column) for column in zip(*rows, strict=True)]
+    if quantity in TO_LIMIT or _network(networks[0]).activation not in KINKED:
+        claim = f"{says} ~ m^({power:g}) under {label}"
+        return exponent(claim, SOURCE, power, widths, measured, biased=False, note=NOTE)
+    # What kinks add on average falls as m^(-1/2) and is small: only the bound of the literature can be held against it.
+    claim = f"{says} falls as m^(-1/2) or faster under {label}"
+    found = exponent(claim, SOURCE, -0.5, widths, measured, biased=False)
+    if found.measured is None:
+        return replace(found, theory=None)
+    widest = exponent(claim, SOURCE, -0.5, widths[-WIDEST:], measured[-WIDEST:], biased=False).measured
+    last = f"{widest.value:.2f} over the widest {WIDEST}" if widest is not None else ""
+    outcome = compare(Kind.UPPER, found.measured, Estimate.exact(-0.5)).outcome
+    return Answer(claim, SOURCE, None, found.measured, outcome, joined(last, BENDS))
+
+
+def _over_their_mean(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The cells of each width over the geometric mean of the RMS along the widths, which leaves the power as it is."""
+    sizes = np.array([np.sqrt((found**2).mean()) for found in rows if len(found)])
+    known = sizes[(sizes > 0) & (sizes < np.inf)]
+    return [found / np.exp(np.log(known).mean()) if len(known) else found for found in rows]
+
+
+def _of_depth(cells: xarray.Dataset, label: str, networks: Sequence[str]) -> Answer:
+    """m |H_m(0) - H_inf|^2 of all widths together against the number of hidden layers."""
+    scaled = cells["kernel"] * np.sqrt(cells.width)
+    hidden = [_network(name).depth - 1.0 for name in networks]
+    found = [np.concatenate(samples(scaled.sel(network=name), "width")) for name in networks]
+    claim = f"m^(1/2) {QUANTITIES['kernel']} ~ (hidden layers)^(1/2) under {label}"
+    return exponent(claim, f"{SOURCE}; Hanin & Nica 2020", 0.5, hidden, found, biased=False, note=NOTE)
+
+
+def _families(networks: Sequence[str]) -> dict[str, list[str]]:
+    """Networks that differ in their depth alone, shallow ones first, by what they share: "fc:L:relu"."""
+    found: dict[str, list[str]] = {}
+    for name in networks:
+        kind, _, *rest = name.split(":")
+        found.setdefault(":".join((kind, "L", *rest)), []).append(name)
+    return {label: sorted(members, key=lambda name: _network(name).depth) for label, members in found.items()}
+
+
+def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+    """Every quantity against the width, the exponents, the kernel's distance against the depth, and some runs."""
+    families = _families([str(name) for name in cells.network.to_numpy()])
+    return (_of_widths(cells, families), _exponents(cells), _of_depths(cells, families), _runs(cells, families))
+
+
+def _of_widths(cells: xarray.Dataset, families: dict[str, list[str]]) -> Chart:
+    widths = [float(width) for width in cells.width.to_numpy()]
+    panels = []
+    for quantity in QUANTITIES:
+        for label, members in families.items():
+            for some in (members[first : first + IN_PANEL] for first in range(0, len(members), IN_PANEL)):
+                rows = [(one, root_mean_square(along(cells[quantity].sel(network=one), "width"))) for one in some]
+                series = [Series(one, "measured", widths, *columns) for one, columns in rows]
+                scale = float(np.mean([one.y[-1] for one in series]))
+                for power in dict.fromkeys((POWER[quantity], *_also(quantity, label))):
+                    line = [scale * (width / widths[-1]) ** power for width in widths]
+                    series.append(Series(f"m^({power:g})", "theory", widths, line))
+                panels.append(Panel(f"{quantity}, {label}", _WIDTH, Label(quantity, log=True), tuple(series)))
+    said = "; ".join(f"{name}: {says}" for name, says in QUANTITIES.items())
+    return Chart(
+        "deep-width-scaling",
+        f"{said}. {_setting(cells)}; {BARS}.",
+        "Log-log plots: what is off the limit falls with the width as m^(-1/2), what is off the network's own kernel "
+        "regime, and the drift of that kernel, as m^(-1), for ReLU more slowly at great widths.",
+        tuple(panels),
+    )
+
+
+def _also(quantity: str, label: str) -> tuple[float, ...]:
+    """The power that what kinks add falls with."""
+    return (-0.5,) if quantity in TO_OWN and label.split(":")[2] in KINKED else ()
+
+
+def _setting(cells: xarray.Dataset) -> str:
+    return (
+        f"FedAvg, all layers trained; digits, n = {SAMPLES}, {CLIENTS} clients, K = {STEPS}, T = {ROUNDS}, eta_local = "
+        f"{SHARE:g} of the limit kernel's stability limit; {cells.sizes[SEED]} seeds, none of whose networks share "
+        "random numbers"
+    )
+
+
+def _exponents(cells: xarray.Dataset) -> Chart:
+    networks = tuple(str(name) for name in cells.network.to_numpy())
+    panels = []
+    for title, group in (("off the limit", TO_LIMIT), ("off its own kernel", TO_OWN)):
+        series = []
+        for row, quantity in enumerate(group):  # side by side, not one upon the other
+            slopes = [_of_width(cells, quantity, name, [name]).measured for name in networks]
+            value, low, high = (
+                [float("nan") if one is None else float(getattr(one, end)) for one in slopes]
+                for end in ("value", "lo", "hi")
+            )
+            places = [place + APART * (row - (len(group) - 1) / 2) for place in range(len(networks))]
+            series.append(Series(quantity, "measured", places, value, low, high))
+        for power in dict.fromkeys((*(POWER[quantity] for quantity in group), -0.5)):
+            series.append(Series(f"{power:g}", "theory", [*map(float, range(len(networks)))], [power] * len(networks)))
+        panels.append(Panel(title, Label("", names=networks), Label("exponent"), tuple(series), sideways=True))
+    return Chart(
+        "deep-exponents",
+        f"The power of the width with which each falls, over {cells.sizes['width']} widths; bars: 99% intervals, "
+        "which hold the bias of the two smallest. The lines are -1/2 and -1; what kinks of ReLU add to own and "
+        "drift on average falls as m^(-1/2) only, so that their powers lie between the two.",
+        "Measured exponents with their intervals beside -1/2 and -1, a network a line.",
+        tuple(panels),
+    )
+
+
+def _of_depths(cells: xarray.Dataset, families: dict[str, list[str]]) -> Chart:
+    squares = cells["kernel"] ** 2 * cells.width
+    panels = []
+    for label, members in families.items():
+        hidden = [_network(name).depth - 1.0 for name in members]
+        columns = mean([np.concatenate(along(squares.sel(network=name), "width")) for name in members])
+        value = np.array(columns[0])
+        each = float(np.nanmean(value / hidden)) if np.isfinite(value).any() else float("nan")
+        series = (
+            Series("networks of all widths", "measured", hidden, *columns),
+            Series("in proportion to the layers", "theory", hidden, [each * layers for layers in hidden]),
+        )
+        y = Label("m |H_m(0) - H_inf|^2 / |H_inf|^2", log=True)
+        panels.append(Panel(label, Label("hidden layers L - 1", log=True), y, series))
+    return Chart(
+        "deep-fluctuation",
+        f"How far the kernel of a network is from its limit before training, by depth: the squared distance times the "
+        f"width, the mean over {cells.sizes['width']} widths and {cells.sizes[SEED]} seeds each; bars: 99% intervals.",
+        "The squared relative distance times the width grows with the number of hidden layers, about in proportion.",
+        tuple(panels),
+    )
+
+
+def _runs(cells: xarray.Dataset, families: dict[str, list[str]]) -> Chart:
+    widths, rounds = cells.width.to_numpy(), np.arange(ROUNDS + 1)
+    shown = dict.fromkeys(int(widths[place]) for place in np.linspace(0, len(widths) - 1, SHOWN).round().astype(int))
+    panels = []
+    for members in families.values():
+        name, series = members[-1], []
+        for row, width in enumerate(shown):
+            curves = along(cells["residual"].sel(network=name, width=width), "round")
+            value, low, high = (
+                [float(pick(found)) if len(found) else float("nan") for found in curves]
+                for pick in (np.median, np.min, np.max)
+            )
+            places = [float(t) + APART * (row - (len(shown) - 1) / 2) for t in rounds]
+            series.append(Series(f"m = {width}", "measured", places, value, low, high))
+        theory = np.array([np.linalg.norm(left) for left in limit(name).residual(rounds)]) / np.linalg.norm(problem().y)
+        series.append(Series("infinite width", "theory", [*map(float, rounds)], theory.tolist()))
+        panels.append(Panel(name, Label("round t"), Label("|y - y_m(t)| / |r_0|", log=True), tuple(series)))
+    return Chart(
+        "deep-runs",
+        f"Runs closing in on the limit: the residual by round, the median of {cells.sizes[SEED]} networks of a width, "
+        f"with bars from the least to the greatest, and that of infinite width. {_setting(cells)}.",
+        "Residuals of networks by round: the wider the networks, the closer all lie to that of infinite width.",
+        tuple(panels),
+    )
+
+
+_WIDTH = Label("width m", "neurons", log=True)
+
+STUDY = Study(
+    name="deep-width-scaling",
+    question="With which power of the width do deep networks, trained in every layer, approach their kernel regime?",
+    source=SOURCE,
+    axes=(
+        Axis("network", NETWORKS, "or any other, KIND:DEPTH:ACTIVATION", option="networks", read=named),
+        Axis("width", (64, 96, 128, 192, 256, 384, 512, 768), "neurons of a layer", option="widths", least=1),
+        Axis(SEED, tuple(range(20)), "of the initial network", option="seeds"),
+    ),
+    inner=(Axis("round", tuple(range(ROUNDS + 1)), "round t"),),
+    quantities=(
+        *(Quantity(name, says) for name, says in QUANTITIES.items()),
+        Quantity("residual", "|y - y_m(t)| / |r_0|", along=("round",)),
+    ),
+    measure=measure,
+    summarise=summarise,
+    charts=charts,
+    seconds=lambda point: 0.1 + 8e-7 * _parameters(point),
+    megabytes=lambda point: 575 + 1.3e-4 * _parameters(point),
+)
