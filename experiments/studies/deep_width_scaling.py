@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork
 
 SAMPLES, TEST_POINTS, CLIENTS = 12, 12, 3
-STEPS, ROUNDS = 2, 8
-SHARE = 0.5  # of the stability limit of the limit kernel: what eta_local is
+STEPS, ROUNDS = 2, 10
+SHARE = 0.3  # of the stability limit of the limit kernel: what eta_local is
 NETWORKS = tuple(f"fc:{depth}:{phi}" for phi in ("relu", "erf") for depth in range(2, 7))
 KINKED = ("relu",)  # activations whose derivative jumps
 SOURCE = "note on theorems beyond the papers, section G"
