@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.deep.cases import DeepRows, rows_draws
+from bounds.deep.cases.deep_rows import DeepRows, rows_draws
 from bounds.deep.recursion import Recursion, bias, first, inner, second
 from bounds.hypothesis import Hypothesis, Limit
 from bounds.mutants import scaled

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import erf as error_function
 
-from bounds.deep.cases import DeepRows, DeepRowsDraw, rows_draws
+from bounds.deep.cases.deep_rows import DeepRows, DeepRowsDraw, rows_draws
 from bounds.deep.recursion import Recursion, bias, first, inner, second
 from bounds.listing import get
 from bounds.options import Options
