@@ -80,7 +80,11 @@ def network_of(
 
 
 def own_kernel(model: Model, problem: Problem, setup: Setup) -> Estimate:
-    """J J^T of a network at its start from the setup's seed, (n C, n C)."""
+    """J J^T of a network at its start, (n C, n C).
+
+    Args:
+        model: the network. problem: whose inputs. setup: whose seed.
+    """
     import numpy as np
 
     from ntkfl import gram

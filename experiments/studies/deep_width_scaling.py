@@ -89,7 +89,7 @@ def measure(point: Point) -> Measured:
         return (
             measured | dict.fromkeys(("limit", "prediction", *TO_OWN), np.inf) | {"residual": [np.inf] * (ROUNDS + 1)}
         )
-    kept: Mapping[str, np.ndarray] = run.weights[ROUNDS]  # type: ignore[assignment]  # of a network, by name
+    kept: Mapping[str, np.ndarray] = run.weights[ROUNDS]  # of a network, by name
     end = {key: torch.tensor(value) for key, value in kept.items()}
     moved, rounds = run.outputs - before, np.arange(ROUNDS + 1)
     own = algorithm1_limit(theory.problem, theory.setup, kernel)

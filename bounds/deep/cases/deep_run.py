@@ -139,7 +139,11 @@ class DeepRunDraw:
 
 
 def points(n: int, d: int, seed: int) -> Problem:
-    """Points on the sphere, three in seven of them on the first of two clients."""
+    """Points on the sphere, three in seven of them on the first of two clients.
+
+    Args:
+        n: points. d: features. seed: of both.
+    """
     whole = data.sphere(n, d, seed=seed, clients=1, labels="uniform")
     return Problem(
         whole.x, whole.y, (np.arange(n) >= max(1, 3 * n // 7)).astype(int), name=f"sphere, n={n}, d={d}, N=2"
