@@ -157,7 +157,7 @@ def _kernel(
         if network.homogeneous:
             products_scaled_back(matrix, row_exponents(x), row_exponents(z))
     if error is not None:
-        error += SMALLEST
+        error += 4 * network.depth * SMALLEST  # what underflowed, layer by layer
     return out
 
 

@@ -52,13 +52,21 @@ class Activation(Protocol):
         """The pairs at these angles, each off by at most `error`."""
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
-        """The error of h and g that are off by `share` of the pairs' own error and by an angle of rounding."""
+        """The error of pairs that are off by a share of the error they had and by an angle of rounding.
+
+        Args:
+            pairs: moved, with the error they had. share: of it that is left. angle: radians.
+        """
 
     def rows(self, rows: Rows) -> Rows:
         """The roots of E[phi(u)^2]."""
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
-        """What the layer makes of the pairs."""
+        """What the layer makes of the pairs.
+
+        Args:
+            pairs: the angles of the pre-activations. left, right: their root variances, which broadcast to the pairs.
+        """
 
 
 def biased(rows: Rows, bias: float) -> Rows:
@@ -93,7 +101,11 @@ class Relu:
         return Pairs(np.sin(angle / 2) ** 2, np.cos(angle / 2) ** 2, error + 20 * U)
 
     def turned(self, pairs: Pairs, share: np.ndarray, angle: float) -> np.ndarray | float:
-        """A common bias never widens an angle."""
+        """A common bias never widens an angle.
+
+        Args:
+            pairs: moved, with the error they had. share: of it that is left. angle: radians.
+        """
         return pairs.error + angle
 
     def rows(self, rows: Rows) -> Rows:
@@ -101,7 +113,13 @@ class Relu:
         return Rows(rows.norm * np.sqrt(0.5), rows.error + 2 * U)
 
     def dual(self, pairs: Pairs, left: Rows, right: Rows) -> Dual:
-        """Source: Cho and Saul 2009, arc-cosine kernels of degree 0 and 1."""
+        """The arc-cosine kernels of degree 0 and 1.
+
+        Args:
+            pairs: the angles of the pre-activations. left, right: their root variances, which broadcast to the pairs.
+
+        Source: Cho and Saul 2009, Kernel methods for deep learning.
+        """
         h, g, error = pairs
         angle, sine = 2 * np.arctan2(np.sqrt(h), np.sqrt(g)), 2 * np.sqrt(h * g)
         slope = 1 - angle / np.pi

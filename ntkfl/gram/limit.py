@@ -115,7 +115,11 @@ def infinite_estimate(x: Float[np.ndarray, "n d"], z: Float[np.ndarray, "p d"] |
 
 
 def matrix_bytes(count: float, x: np.ndarray, z: np.ndarray) -> Callable[[int], float]:
-    """Bytes of so many matrices with a row for each of n samples; count: measured, at the most."""
+    """Bytes of so many matrices with a row for each of n samples.
+
+    Args:
+        count: measured, at the most. x, z: the rows; the same array where there is one set of samples.
+    """
     return lambda n: 8 * count * n * (n if x is z else len(z))
 
 
@@ -134,6 +138,11 @@ class _Rows(NamedTuple):
 
 
 def pair_of_inputs(x, z) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Checked rows, x again where z is None, and whether it is.
+
+    Raises:
+        ValueError: as `infinite`.
+    """
     x = checked_inputs("x", x)
     if z is None:
         return x, x, True

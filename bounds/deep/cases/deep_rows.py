@@ -37,7 +37,11 @@ class DeepRows:
 
     @classmethod
     def of(cls, x: np.ndarray, bias: float, source: str = "drawn") -> DeepRows:
-        """The case of these rows, rounded."""
+        """The case of these rows, rounded.
+
+        Args:
+            x: samples. bias: factor of the biases. source: what reports call the rows.
+        """
         exponents = row_exponents(x)[:, None]
         return cls(np.ldexp(np.round(np.ldexp(x, BITS - exponents)), exponents - BITS), bias, source)
 
