@@ -19,7 +19,7 @@ from ntkfl.memory import require
 from ntkfl.nearest_name import did_you_mean
 
 DUALS: dict[str, Activation] = {"relu": Relu(), "erf": Erf(), "gelu": Gelu()}
-ACTIVATIONS = tuple(DUALS)
+ACTIVATIONS = tuple(DUALS)  #: names of the activations that `deep` knows
 FAR = 500  # exponents of norms and of a bias up to which no square of theirs is beyond float64
 _BLOCK = 2**14  # entries of a block, whose temporaries stay in cache
 
