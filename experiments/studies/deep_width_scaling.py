@@ -37,6 +37,7 @@ SHARE = 0.3  # of the stability limit of the limit kernel: what eta_local is
 NETWORKS = tuple(f"fc:{depth}:{phi}" for phi in ("relu", "erf") for depth in range(2, 7))
 KINKED = ("relu",)  # activations whose derivative jumps
 SOURCE = "note on theorems beyond the papers, section G"
+LIMITS, SMOOTH, KINKS = (f"deep/{label}; {SOURCE}" for label in ("widths", "smooth", "kinks"))
 QUANTITIES = {
     "kernel": "|H_m(0) - H_inf|_F / |H_inf|_F",
     "limit": "max_t |y_m(t) - y_inf(t)| / |r_0|",
@@ -157,17 +158,17 @@ def _of_width(cells: xarray.Dataset, quantity: str, label: str, networks: Sequen
     rows = [_over_their_mean(samples(cells[quantity].sel(network=name), "width")) for name in networks]
     measured = [np.concatenate(column) for column in zip(*rows, strict=True)]
     if quantity in TO_LIMIT or _network(networks[0]).activation not in KINKED:
-        claim = f"{says} ~ m^({power:g}) under {label}"
-        return exponent(claim, SOURCE, power, widths, measured, biased=False, note=NOTE)
+        claim, source = f"{says} ~ m^({power:g}) under {label}", LIMITS if quantity in TO_LIMIT else SMOOTH
+        return exponent(claim, source, power, widths, measured, biased=False, note=NOTE)
     # What kinks add on average falls as m^(-1/2) and is small: only the bound of the literature can be held against it.
     claim = f"{says} falls as m^(-1/2) or faster under {label}"
-    found = exponent(claim, SOURCE, -0.5, widths, measured, biased=False)
+    found = exponent(claim, KINKS, -0.5, widths, measured, biased=False)
     if found.measured is None:
         return replace(found, theory=None)
-    widest = exponent(claim, SOURCE, -0.5, widths[-WIDEST:], measured[-WIDEST:], biased=False).measured
+    widest = exponent(claim, KINKS, -0.5, widths[-WIDEST:], measured[-WIDEST:], biased=False).measured
     last = f"{widest.value:.2f} over the widest {WIDEST}" if widest is not None else ""
     outcome = compare(Kind.UPPER, found.measured, Estimate.exact(-0.5)).outcome
-    return Answer(claim, SOURCE, None, found.measured, outcome, joined(last, BENDS))
+    return Answer(claim, KINKS, None, found.measured, outcome, joined(last, BENDS))
 
 
 def _over_their_mean(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
