@@ -1,0 +1,179 @@
+# ---
+# jupyter:
+#   slow: true
+# ---
+
+# %% [markdown]
+# # My network
+#
+# You have a network of your own, of any depth: a torch module, or a JAX function. This page goes from there to its
+# kernel, to its federated rate for every method, and to how far the trained network is from both. The data are twenty
+# of scikit-learn's digits on four clients, so that everything takes seconds.
+#
+# ## From a module to its kernel
+#
+# Any module will do that is a differentiable function of single samples. Batch norm mixes the samples of a batch, and
+# dropout is random: both are refused, with the reason. Parameters are converted to float64.
+
+# %%
+import torch
+
+import ntkfl
+
+
+def perceptron(width):
+    linear, tanh = torch.nn.Linear, torch.nn.Tanh
+    torch.manual_seed(width)
+    return torch.nn.Sequential(linear(64, width), tanh(), linear(width, width), tanh(), linear(width, 1))
+
+
+problem = ntkfl.data.digits(n=20, test=50)
+network = ntkfl.network(perceptron(256))
+kernel = ntkfl.gram.empirical(network, network.initial(0), problem.x)
+print(f"{network.size()} parameters; kernel {kernel.shape}")
+print("smallest eigenvalue", ntkfl.gram.smallest_eigenvalue(kernel))
+
+# %% [markdown]
+# The kernel is $J J^\top$, with a row of $J$ for each sample: the gradient of the network's output in all parameters.
+# The Jacobian is never held as a whole. A network of several outputs $C$ has a kernel of $nC$ rows, and
+# `problem.per_output()` the samples that go with them.
+#
+# ## Its federated rate
+#
+# As long as the network stays near its linearisation, training is linear, and `kernel_regime` knows all of it: the
+# rate, the largest steps, the rounds, for every method that is linear in the weights.
+
+# %%
+setup = ntkfl.Setup(eta_local=0.05, local_steps=2, rounds=150)
+for method in ("fl-ntk", "fedprox", "scaffold", "feddyn"):
+    regime = ntkfl.kernel_regime(problem, setup, kernel, method)
+    print(f"{method:8}: factor {regime.rate:.5f} a round, {regime.rounds_to(0.1)} rounds to a tenth")
+print(f"clients contract for eta_local below {regime.step_limits.eta_local:.3f}")
+
+# %% [markdown]
+# `eta_local` multiplies the gradient of *half the sum* of squares over a client's samples. If your loss is half their
+# mean, divide your step by the client's number of samples.
+#
+# ## How far the trained network is from it
+#
+# `simulate_network` trains all parameters by the one engine of this library, under any method, on full batches; with
+# `linearised=True` it trains the linearised network, which is the kernel regime, to rounding.
+
+# %%
+import numpy as np
+
+regime = ntkfl.kernel_regime(problem, setup, kernel)
+for linearised in (True, False):
+    run = ntkfl.simulate_network(problem, setup, network, linearised=linearised)
+    exact = regime.trajectory(initial_outputs=run.outputs[0])  # from where this network starts
+    off = np.linalg.norm(run.outputs - exact.outputs, axis=1).max() / exact.residual_norm[0]
+    print(f"{'linearised' if linearised else 'trained':10}: outputs off the kernel regime by {off:.1e} of the residual")
+
+# %% [markdown]
+# The distance falls with the width, here as $1/m$, since tanh is smooth: three networks, each beside the kernel regime
+# of its own kernel.
+
+# %%
+import matplotlib.pyplot as plt
+
+figure, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained", sharey=True)
+for axis, width in zip(axes, (16, 64, 256), strict=True):
+    own = ntkfl.network(perceptron(width))
+    run = ntkfl.simulate_network(problem, setup, own)
+    theirs = ntkfl.kernel_regime(problem, setup, ntkfl.gram.empirical(own, own.initial(0), problem.x))
+    exact = theirs.trajectory(initial_outputs=run.outputs[0])
+    axis.semilogy(run.residual_norm, label="trained")
+    axis.semilogy(exact.residual_norm, "--", color="black", label="kernel regime of its own kernel")
+    axis.set(title=f"width {width}", xlabel="round $t$")
+axes[0].set(ylabel="residual $|y - y(t)|_2$")
+axes[0].legend()
+plt.show()
+
+# %% [markdown]
+# ## What it will say on new data
+#
+# Give `kernel_regime` the kernel as a function, and it predicts the outputs at other points too, without training.
+
+# %%
+from functools import partial
+
+start = network.initial(0)
+regime = ntkfl.kernel_regime(problem, setup, partial(ntkfl.gram.empirical, network, start))
+run = ntkfl.simulate_network(problem, setup, network, start, keep=[setup.rounds])
+ends = {name: torch.tensor(value) for name, value in run.weights[setup.rounds].items()}
+x = torch.tensor(np.array(problem.x_test))
+before, trained = (network.outputs(params, x).detach().numpy() for params in (start, ends))
+predicted = regime.predict(problem.x_test, setup.rounds, run.outputs[0], before)
+print(f"test outputs: {np.std(trained):.3f} in size, predicted up to {np.abs(predicted - trained).max():.3f}")
+print(f"same class on {np.mean(np.sign(predicted) == np.sign(trained)):.0%} of {len(trained)} test images")
+
+# %% [markdown]
+# ## Networks that have a limit
+#
+# Some networks have a kernel that no longer depends on chance when they are wide: fully connected ones of any depth,
+# with ReLU, erf or GELU and with biases or without, and convolutional ones with global average pooling. They go by
+# their names, in NTK parametrisation; `:standard` after the name gives the standard one, whose steps
+# `step_factors` scales so that it trains the same functions. Their limits are in closed form (`ntkfl.gram.deep`), so
+# that a network can be compared with the exact run at infinite width.
+
+# %%
+wide = ntkfl.networks.wide("fc:3:relu")  # three layers of weights, all trained
+limit = ntkfl.kernel_regime(problem, setup, wide.kernel)
+figure, axis = plt.subplots(figsize=(6, 3.4), layout="constrained")
+for width in (32, 128, 512):
+    network = wide.model((problem.d,), width)
+    run = ntkfl.simulate_network(problem, setup, network)
+    exact = limit.outputs(range(setup.rounds + 1), run.outputs[0])
+    off = np.linalg.norm(run.outputs - exact, axis=1) / run.residual_norm[0]
+    axis.semilogy(range(1, setup.rounds + 1), off[1:], label=f"width {width}")
+axis.set(xlabel="round $t$", ylabel=r"$|y_m(t) - y_\infty(t)|_2 / |r(0)|_2$", title="fc:3:relu against its limit")
+axis.legend()
+plt.show()
+
+# %% [markdown]
+# Four times the width is half the distance, at any depth: it is the kernel's own fluctuation at the start. What
+# training adds is smaller: of order $1/m$ where the activation is smooth. A ReLU network's kernel moves by
+# $m^{-1/2}$ too, since neurons cross kinks ([deep/kinks](../statements/deep.md)), which one sees at large widths only.
+#
+# ## A JAX function
+#
+# It goes with its parameters, any nest of arrays, and is trained by the same engine.
+
+# %%
+import jax
+import jax.numpy as jnp
+
+keys = jax.random.split(jax.random.key(0), 2)
+params = {"hidden": jax.random.normal(keys[0], (64, 100)) / 8, "readout": jax.random.normal(keys[1], (100,)) / 10}
+
+
+def apply(params, x):
+    return jax.nn.silu(x @ params["hidden"]) @ params["readout"]
+
+
+mine = ntkfl.network(apply, params)
+run = ntkfl.simulate_network(problem, setup, mine)
+exact = ntkfl.kernel_regime(problem, setup, ntkfl.gram.empirical(mine, mine.initial(0), problem.x))
+print(f"residual {run.residual_norm[0]:.3f}, after {run.rounds} rounds {run.residual_norm[-1]:.3f}; by its kernel", end=" ")
+print(f"{np.linalg.norm(problem.y - exact.outputs(run.rounds, run.outputs[0])):.3f}")
+
+# %% [markdown]
+# ## From a shell
+#
+# A file of three lines is enough:
+
+# %%
+# %%writefile mine.py
+import torch
+torch.manual_seed(0)
+module = torch.nn.Sequential(torch.nn.Linear(64, 200), torch.nn.Tanh(), torch.nn.Linear(200, 1))
+
+# %%
+# !ntkfl rate --network mine.py --eta-local 0.02
+
+# %%
+# !ntkfl simulate --network fc:4:erf --width 256 --eta-local 0.05 --rounds 90
+
+# %% [markdown]
+# `ntkfl fastest --network mine.py` tunes every method on it, and `ntkfl gram --network fc:3:relu --out h.npy` writes
+# the kernel.
