@@ -48,6 +48,7 @@ QUANTITIES = {
 TO_LIMIT, TO_OWN = ("kernel", "limit", "prediction"), ("own", "drift")
 POWER = dict.fromkeys(TO_LIMIT, -0.5) | dict.fromkeys(TO_OWN, -1.0)
 IN_PANEL, SHOWN, APART = 6, 3, 0.2  # networks, and widths of runs, a panel; places of quantities on a line
+CONVOLUTION = 100  # times the time of a layer between as many neurons as it has channels
 WIDEST = 4  # widths that a second slope is over
 NOTE = "the interval holds the change of the slope without the two smallest"
 BENDS = "no one power: smooth parts fall as m^(-1), what kinks add on average as m^(-1/2)"
@@ -115,10 +116,11 @@ def _network(name: str) -> WideNetwork:
     return WideNetwork.named(name)[0]
 
 
-def _parameters(point: Point) -> float:
-    """About how many; the name is read without torch."""
+def _work(point: Point) -> float:
+    """About the number of parameters, times what a convolution's cost more; the name is read without torch."""
     kind, depth = str(point["network"]).split(":")[:2]
-    return (int(depth) - 2) * float(point["width"]) ** 2 * (9 if kind == "conv" else 1) + 65 * float(point["width"])
+    width = float(point["width"])
+    return ((int(depth) - 2) * width**2 + 65 * width) * (CONVOLUTION if kind == "conv" else 1)
 
 
 def named(word: str) -> str:
@@ -332,6 +334,6 @@ STUDY = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 0.1 + 8e-7 * _parameters(point),
-    megabytes=lambda point: 575 + 1.3e-4 * _parameters(point),
+    seconds=lambda point: 0.1 + 8e-7 * _work(point),
+    megabytes=lambda point: 575 + 1.3e-4 * _work(point),
 )
