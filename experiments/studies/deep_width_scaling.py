@@ -91,7 +91,7 @@ def measure(point: Point) -> Measured:
         return (
             measured | dict.fromkeys(("limit", "prediction", *TO_OWN), np.inf) | {"residual": [np.inf] * (ROUNDS + 1)}
         )
-    kept: Mapping[str, np.ndarray] = run.weights[ROUNDS]  # of a network, by name
+    kept: Mapping[str, np.ndarray] = run.weights[ROUNDS]
     end = {key: torch.tensor(value) for key, value in kept.items()}
     moved, rounds = run.outputs - before, np.arange(ROUNDS + 1)
     own = algorithm1_limit(theory.problem, theory.setup, kernel)
@@ -186,7 +186,7 @@ def _of_depth(cells: xarray.Dataset, label: str, networks: Sequence[str]) -> Ans
     hidden = [_network(name).depth - 1.0 for name in networks]
     found = [np.concatenate(samples(scaled.sel(network=name), "width")) for name in networks]
     claim = f"m^(1/2) {QUANTITIES['kernel']} ~ (hidden layers)^(1/2) under {label}"
-    return exponent(claim, f"{SOURCE}; Hanin & Nica 2020", 0.5, hidden, found, biased=False, note=NOTE)
+    return exponent(claim, SOURCE, 0.5, hidden, found, biased=False, note=NOTE)
 
 
 def _families(networks: Sequence[str]) -> dict[str, list[str]]:
@@ -324,7 +324,7 @@ STUDY = Study(
     axes=(
         Axis("network", NETWORKS, "or any other, KIND:DEPTH:ACTIVATION", option="networks", read=named),
         Axis("width", (64, 96, 128, 192, 256, 384, 512, 768), "neurons of a layer", option="widths", least=1),
-        Axis(SEED, tuple(range(20)), "of the initial network", option="seeds"),
+        Axis(SEED, tuple(range(18)), "of the initial network", option="seeds"),
     ),
     inner=(Axis("round", tuple(range(ROUNDS + 1)), "round t"),),
     quantities=(
