@@ -155,7 +155,10 @@ def apply(params, x):
 mine = ntkfl.network(apply, params)
 run = ntkfl.simulate_network(problem, setup, mine)
 exact = ntkfl.kernel_regime(problem, setup, ntkfl.gram.empirical(mine, mine.initial(0), problem.x))
-print(f"residual {run.residual_norm[0]:.3f}, after {run.rounds} rounds {run.residual_norm[-1]:.3f}; by its kernel", end=" ")
+print(
+    f"residual {run.residual_norm[0]:.3f}, after {run.rounds} rounds {run.residual_norm[-1]:.3f}; by its kernel",
+    end=" ",
+)
 print(f"{np.linalg.norm(problem.y - exact.outputs(run.rounds, run.outputs[0])):.3f}")
 
 # %% [markdown]
@@ -166,6 +169,7 @@ print(f"{np.linalg.norm(problem.y - exact.outputs(run.rounds, run.outputs[0])):.
 # %%
 # %%writefile mine.py
 import torch
+
 torch.manual_seed(0)
 module = torch.nn.Sequential(torch.nn.Linear(64, 200), torch.nn.Tanh(), torch.nn.Linear(200, 1))
 
