@@ -142,7 +142,6 @@ plt.show()
 
 # %%
 import jax
-import jax.numpy as jnp
 
 keys = jax.random.split(jax.random.key(0), 2)
 params = {"hidden": jax.random.normal(keys[0], (64, 100)) / 8, "readout": jax.random.normal(keys[1], (100,)) / 10}
@@ -164,14 +163,13 @@ print(f"{np.linalg.norm(problem.y - exact.outputs(run.rounds, run.outputs[0])):.
 # %% [markdown]
 # ## From a shell
 #
-# A file of three lines is enough:
+# A file of three lines is enough; what it draws, it draws from seed 0.
 
 # %%
 # %%writefile mine.py
-import torch
+from torch.nn import Linear, Sequential, Tanh
 
-torch.manual_seed(0)
-module = torch.nn.Sequential(torch.nn.Linear(64, 200), torch.nn.Tanh(), torch.nn.Linear(200, 1))
+module = Sequential(Linear(64, 200), Tanh(), Linear(200, 1))
 
 # %%
 # !ntkfl rate --network mine.py --eta-local 0.02

@@ -86,7 +86,8 @@ def network_trajectory(
         keep: rounds whose parameters are kept, by name. linearised: train f(theta_0, x) + J(theta_0, x) D.
 
     Raises:
-        ValueError: outputs of another shape than the labels; as `engine_trajectory`; a method whose clients train in
+        ValueError: outputs of another shape than the labels, and as `Model.checked_outputs`; as `engine_trajectory`;
+            a method whose clients train in
             turn.
         FloatingPointError: the run overflowed; the message names the round.
     """
@@ -95,7 +96,7 @@ def network_trajectory(
     trained = linearised_network(network, start) if linearised else network
     federation = network_federation(problem, setup, trained, device=place, method=method, optimizer=optimizer)
     first = trained.initial(0) if linearised else start
-    shape = tuple(trained.outputs(first, federation.data.x).shape)
+    shape = tuple(network.checked_outputs(start, federation.data.x).shape)
     if shape != problem.y.shape:
         raise ValueError(
             f"the network {network.name} has outputs of shape {shape} on these data; the labels have {problem.y.shape}"
