@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ntkfl import extensions
 from ntkfl.problem import Problem, Setup
@@ -105,7 +104,7 @@ def simulate_network(
     problem: Problem,
     setup: Setup,
     network: Model,
-    params: Mapping[str, ArrayLike] | None = None,
+    params: Mapping[str, Any] | None = None,
     *,
     method: str = "fl-ntk",
     options: Mapping[str, Any] | None = None,
@@ -119,7 +118,8 @@ def simulate_network(
     Args:
         problem: data; labels (n,) or (n, C) as the network's outputs. setup: steps, rounds, and the seed of the start;
             eta_global is used by Algorithm 1 (fl-ntk) only.
-        network: of `ntkfl.network` or `wide`. params: to start from; default: the network's own at `setup.seed`.
+        network: of `ntkfl.network` or `wide`.
+        params: tensors or arrays to start from, by name; default: the network's own at `setup.seed`.
         method, options, momentum: as of `kernel_regime`; any method that trains on real labels, linear or not.
         keep: rounds t in 0..T whose parameters are kept in the trajectory's `weights`, by name.
         linearised: train f(theta_0, x) + J(theta_0, x) D: exactly the kernel regime of `gram.empirical`.
@@ -147,7 +147,8 @@ def simulate_network(
         )
     start = None
     if params is not None:
-        start = {name: torch.as_tensor(np.array(value), device=device) for name, value in params.items()}
+        given = {name: value if isinstance(value, torch.Tensor) else np.array(value) for name, value in params.items()}
+        start = {name: torch.as_tensor(value, dtype=torch.float64, device=device) for name, value in given.items()}
     return network_trajectory(
         problem,
         setup,

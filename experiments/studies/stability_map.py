@@ -9,8 +9,9 @@ the limit may settle in a flatter place, which is no longer the kernel regime.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,16 +19,19 @@ from bounds.statement import Outcome
 from experiments.studies.answers import FEWEST_COMPARED, interval, untested, upper
 from experiments.studies.chart import Chart, Heatmap, Label, Series
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
-from ntkfl import data, gram, kernel_regime
+from ntkfl import data, gram, kernel_regime, networks, simulate_network
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw
-from ntkfl.problem import Setup
+from ntkfl.problem import Problem, Setup
+from ntkfl.trajectory import Trajectory
 
 if TYPE_CHECKING:
     import xarray
 
+TWO_LAYER = "two-layer"  # FL-NTK's network
 N_SAMPLES, FEATURES, CLIENTS, WIDTH, ROUNDS = 12, 12, 3, 4096, 120
+DEEP_WIDTH = 256  # of others
 SMALL = 0.01  # residual up to which growth is a matter of H(0) alone
 GROWN, MOST = 3.0, 1e6  # of the first residual: from here on a run has grown; what is written where it overflowed
 DECIDED = 100.0  # growth that the kernel regime must predict within ROUNDS for a run of that many to show it
@@ -37,24 +41,22 @@ SOURCE = "fl-ntk/X.3"
 
 def measure(point: Point) -> Measured:
     """The residual of a run, how large it ever was, and the limits."""
-    seed = int(point[SEED])
-    drawn, weights = data.sphere(N_SAMPLES, FEATURES, seed=seed, clients=CLIENTS), draw(WIDTH, FEATURES, seed)
-    start = weights.outputs(drawn.x)
-    problem = replace(drawn, y=start + float(point[SIZE]) * drawn.y)
+    drawn = data.sphere(N_SAMPLES, FEATURES, seed=int(point[SEED]), clients=CLIENTS)
     setup = Setup(
         width=WIDTH,
         eta_local=float(point[ETA]),
         eta_global=float(point[SERVER]),
         local_steps=int(point[STEPS]),
         rounds=ROUNDS,
-        seed=seed,
+        seed=int(point[SEED]),
     )
-    infinite, own = gram.infinite(problem.x), gram.finite(problem.x, weights.hidden)
+    start, infinite, own, train = _network(str(point["network"]), drawn.x, setup)
+    problem = replace(drawn, y=start + float(point[SIZE]) * drawn.y)
     with warnings.catch_warnings():  # that a step is beyond the limit is what this study is about
         warnings.simplefilter("ignore", UserWarning)
         limit, regime = kernel_regime(problem, setup, infinite), kernel_regime(problem, setup, own)
         try:
-            residual = simulate(problem, setup, weights, movements=False).residual_norm
+            residual = train(problem).residual_norm
             last, peak = residual[-1] / residual[0], residual.max() / residual[0]
         except FloatingPointError:
             last = peak = MOST
@@ -68,6 +70,41 @@ def measure(point: Point) -> Measured:
         "own_rate": regime.rate,
         "finite_width": float(np.linalg.norm(own - infinite, 2) / np.linalg.norm(infinite, 2)),
     }
+
+
+def _network(name: str, x: np.ndarray, setup: Setup) -> _Start:
+    """A network at the setup's seed: its outputs on x, the limit kernel, its own, and its training on a problem."""
+    if name == TWO_LAYER:
+        weights = draw(setup.width, FEATURES, setup.seed)
+
+        def train(problem: Problem) -> Trajectory:
+            return simulate(problem, setup, weights, movements=False)
+
+        return _Start(weights.outputs(x), gram.infinite(x), gram.finite(x, weights.hidden), train)
+    import torch
+
+    wide = networks.wide(name)
+    network = wide.model((FEATURES,), DEEP_WIDTH)
+    params = network.initial(setup.seed)
+    outputs = network.outputs(params, torch.tensor(np.array(x))).numpy()
+    own = gram.empirical(network, params, x)
+    return _Start(outputs, wide.kernel(x), own, lambda problem: simulate_network(problem, setup, network, params))
+
+
+class _Start(NamedTuple):
+    outputs: np.ndarray
+    infinite: np.ndarray
+    own: np.ndarray
+    train: Callable[[Problem], Trajectory]
+
+
+def network_name(word: str) -> str:
+    """The name of a network: "two-layer", or of any depth as `ntkfl.networks.wide` takes it.
+
+    Raises:
+        ValueError: a word that names none.
+    """
+    return word if word == TWO_LAYER else networks.wide(word).name
 
 
 def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
@@ -167,7 +204,11 @@ def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: x
 
 
 def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
-    """One map a number of local steps, of the first seed."""
+    """A chart of each network, with a map for each number of local steps, of the first seed."""
+    return tuple(_map(cells.sel({"network": name}), str(name)) for name in cells.network.to_numpy())
+
+
+def _map(cells: xarray.Dataset, name: str) -> Chart:
     size = float(cells[SIZE].max())
     at = cells.isel({SEED: 0}).sel({SIZE: size}).sortby([ETA, SERVER])
     across, up = (at[name].to_numpy().astype(float) for name in (ETA, SERVER))
@@ -192,15 +233,14 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
                 ),
             )
         )
-    return (
-        Chart(
-            "stability-map",
-            f"Residual after T = {ROUNDS} rounds, or its peak where it grew; n = {N_SAMPLES}, d = {FEATURES}, "
-            f"{CLIENTS} clients, width {WIDTH}, one seed, first residual {size:g} a sample. Lines: the limits of the "
-            "kernel regime; beyond the client's own, even K diverge at every server step and odd K do not.",
-            "Maps over both step sizes; the residual grows beyond the predicted curve and falls before it.",
-            tuple(panels),
-        ),
+    width = WIDTH if name == TWO_LAYER else DEEP_WIDTH
+    return Chart(
+        "stability-map" if name == TWO_LAYER else f"stability-map-{name.replace(':', '-')}",
+        f"Residual after T = {ROUNDS} rounds, or its peak where it grew; {name}, n = {N_SAMPLES}, d = {FEATURES}, "
+        f"{CLIENTS} clients, width {width}, one seed, first residual {size:g} a sample. Lines: the limits of the "
+        "kernel regime; beyond the client's own, even K diverge at every server step and odd K do not.",
+        "Maps over both step sizes; the residual grows beyond the predicted curve and falls before it.",
+        tuple(panels),
     )
 
 
@@ -209,6 +249,7 @@ STUDY = Study(
     question="At which pairs of step sizes does training diverge, and is it where the kernel regime says?",
     source="X.3 of the ledger; FL-NTK, Theorem B.3 (its step sizes)",
     axes=(
+        Axis("network", (TWO_LAYER,), "or of any depth, such as fc:3:relu", option="networks", read=network_name),
         Axis(
             ETA,
             tuple(float(f"{v:.4g}") for v in np.geomspace(0.1, 5, 14)),
@@ -240,6 +281,6 @@ STUDY = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 0.1 + 0.03 * int(point[STEPS]),
-    megabytes=lambda point: 450,
+    seconds=lambda point: (0.1 + 0.03 * int(point[STEPS])) * (1 if point["network"] == TWO_LAYER else 10),
+    megabytes=lambda point: 450 if point["network"] == TWO_LAYER else 700,
 )

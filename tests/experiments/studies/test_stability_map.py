@@ -2,16 +2,17 @@
 
 import numpy as np
 import pytest
+import torch
 from planted import planted
 
 from bounds.statement import Outcome
 from experiments.studies import stability_map
 from experiments.studies.running.measuring import as_arrays
 from experiments.studies.stability_map import CLIENTS, FEATURES, MOST, N_SAMPLES, STUDY, measure
-from ntkfl import data, gram
+from ntkfl import data, gram, networks
 from ntkfl.initialisation import draw
 
-POINT = {"eta_local": 0.5, "eta_global": 2.0, "local_steps": 2, "residual": 0.001, "seed": 0}
+POINT = {"network": "two-layer", "eta_local": 0.5, "eta_global": 2.0, "local_steps": 2, "residual": 0.001, "seed": 0}
 
 
 def test_a_cell_is_what_a_plain_loop_finds(monkeypatch):
@@ -42,6 +43,50 @@ def test_a_cell_is_what_a_plain_loop_finds(monkeypatch):
         response[block] = 0.5 * (2 * np.eye(len(members)) - 0.5 * own[block])
     largest = np.linalg.eigvals(own @ response).real.max()
     assert found["own_limit"] == pytest.approx(2 * CLIENTS / largest, rel=1e-9)
+
+
+@pytest.mark.parametrize("server", [0.6, 60.0])
+def test_a_deep_network_is_trained_and_judged_by_its_own_kernel(monkeypatch, server):
+    """A loop of its own on one long vector of parameters."""
+    monkeypatch.setattr(stability_map, "DEEP_WIDTH", 24)
+    monkeypatch.setattr(stability_map, "ROUNDS", 6)
+    found = measure(POINT | {"network": "fc:3:erf", "eta_local": 0.05, "eta_global": server})
+    drawn, wide = data.sphere(N_SAMPLES, FEATURES, seed=0, clients=CLIENTS), networks.wide("fc:3:erf")
+    network, x = wide.model((FEATURES,), 24), torch.tensor(drawn.x.copy())
+    params, residual = network.initial(0), []
+    own = gram.empirical(network, params, drawn.x)
+    y = network.outputs(params, x) + 0.001 * torch.tensor(drawn.y.copy())
+    for _ in range(7):
+        residual.append((y - network.outputs(params, x)).norm().item())
+        ends = []
+        for members in drawn.clients():
+            local = params
+            for _ in range(2):
+                local = {name: value.clone().requires_grad_() for name, value in local.items()}
+                loss = ((network.outputs(local, x[members]) - y[members]) ** 2).sum() / 2
+                steps = torch.autograd.grad(loss, list(local.values()))
+                local = {
+                    name: (value - 0.05 * step).detach()
+                    for (name, value), step in zip(local.items(), steps, strict=True)
+                }
+            ends.append(local)
+        moved = {name: sum(end[name] - params[name] for end in ends) for name in params}
+        params = {name: params[name] + server / CLIENTS * moved[name] for name in params}
+    assert found["last"] == pytest.approx(residual[-1] / residual[0], rel=1e-6)
+    assert (found["peak"] > 3) == (server > found["own_limit"]) == (found["own_rate"] > 1)
+    response = np.zeros_like(own)
+    for members in drawn.clients():
+        block = np.ix_(members, members)
+        response[block] = 0.05 * (2 * np.eye(len(members)) - 0.05 * own[block])
+    assert found["own_limit"] == pytest.approx(2 * CLIENTS / np.linalg.eigvals(own @ response).real.max(), rel=1e-9)
+
+
+def test_networks_go_by_their_names():
+    assert stability_map.network_name("two-layer") == "two-layer"
+    assert stability_map.network_name("fc:3:relu") == "fc:3:relu"
+    for word, said in (("mlp", "'mlp' is not understood"), ("fc:3:relu:64", "names a width")):
+        with pytest.raises(ValueError, match=said):
+            stability_map.network_name(word)
 
 
 def test_steps_far_beyond_the_limit_overflow_and_are_cut_off():
