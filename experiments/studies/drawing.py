@@ -163,7 +163,7 @@ def _draw_heatmap(figure: Figure, axes: Axes, below: Axes, panel: Heatmap) -> No
         style = "o" if series.role == "measured" else ("--", ":", "-.")[place % 3]
         color = OVER[place % len(OVER)]
         lines += axes.plot(series.x, series.y, style, color=color, lw=1.6, ms=3, mec="black", mew=0.4)
-    _scale(axes, panel.x, panel.y, False)
+    _scale(axes, panel.x, panel.y, False, panel.x_values)
     axes.grid(False)
     axes.set_xlim(edges[0][0], edges[0][-1])
     axes.set_ylim(edges[1][0], edges[1][-1])
