@@ -180,3 +180,10 @@ module = Sequential(Linear(64, 200), Tanh(), Linear(200, 1))
 # %% [markdown]
 # `ntkfl fastest --network mine.py` tunes every method on it, and `ntkfl gram --network fc:3:relu --out h.npy` writes
 # the kernel.
+#
+# ## What there is not
+#
+# A forecast is no proof. Certificates (`ntkfl certify`) are for the two-layer network of FL-NTK: their bounds on how
+# far a kernel moves are for one layer of trained weights. What is *proved* of a deep network is the smallest eigenvalue
+# of its limit kernel, whose entries have proven errors (`ntkfl.gram.deep_estimate`). The limit of convolutional networks
+# and the kernel of a finite network are float64 without a proof, as the tables say.
