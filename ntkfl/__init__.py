@@ -8,7 +8,7 @@ from ntkfl import data, gram, networks  # noqa: E402
 from ntkfl.algorithm1.simulation import simulate  # noqa: E402
 from ntkfl.any_order import AnyOrderCertificate, certify_any_order  # noqa: E402
 from ntkfl.estimate import Estimate  # noqa: E402
-from ntkfl.exact_dynamics import convex_regime, kernel_regime, random_rounds  # noqa: E402
+from ntkfl.exact_dynamics import kernel_regime, random_rounds  # noqa: E402
 from ntkfl.networks import network, simulate_network  # noqa: E402
 from ntkfl.problem import Problem, Setup, Weights  # noqa: E402
 from ntkfl.trajectory import Trajectory  # noqa: E402
@@ -23,7 +23,6 @@ __all__ = [
     "Weights",
     "__version__",
     "certify_any_order",
-    "convex_regime",
     "data",
     "gram",
     "kernel_regime",

@@ -30,7 +30,6 @@ __all__ = [
     "StepLimits",
     "UnstableSteps",
     "WindowedRegime",
-    "convex_regime",
     "kernel_regime",
     "random_rounds",
     "warn_if_unstable",
@@ -41,6 +40,12 @@ __all__ = [
 def kernel_regime(
     problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None, method: Literal["fl-ntk"] = "fl-ntk"
 ) -> KernelRegime: ...
+
+
+@overload
+def kernel_regime(
+    problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None, *, loss: str | ConvexLoss
+) -> ConvexRegime: ...
 
 
 @overload
@@ -69,11 +74,14 @@ def kernel_regime(
     client_steps: Sequence[int] | None = None,
     step_factors: Sequence[float] | None = None,
     ima: MovingWindow | None = None,
-) -> KernelRegime | LinearRegime:
+    loss: str | ConvexLoss | None = None,
+) -> KernelRegime | LinearRegime | ConvexRegime:
     """The exact dynamics of a federated method at infinite width, or in the kernel regime of any other Gram matrix.
 
     Every method trains on full batches of all clients, on the sum of squares of each, as Algorithm 1 does. Warns
-    (UnstableSteps, a UserWarning with the limits) when the steps are beyond the stability limit.
+    (UnstableSteps, a UserWarning with the limits) when the steps are beyond the stability limit. Algorithm 1 on another
+    convex `loss` is exact too, by a recursion in place of a matrix, and below a bound that no round is run for; then
+    the warning is of steps beyond those that the bound covers.
 
     Args:
         problem: data; labels may have several outputs. setup: eta_local, local_steps and rounds are used; eta_global by
@@ -85,17 +93,29 @@ def kernel_regime(
         client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
         step_factors: of eta_local in the first, second, ... local step, the last one for all that follow.
         ima: the moving window of models that is sent out, or evaluated; None: the model itself.
+        loss: "logistic": log(1 + exp(-y f)), labels -1 and +1; "squares": (f - y)^2 / 2; or a `ConvexLoss` of yours.
 
     Raises:
         ValueError: client_steps that are not one positive integer a client; step_factors that are not positive; a
             window on a method whose clients train in turn; a Gram matrix of the wrong size, not finite, not symmetric
             or not positive semi-definite, to 1e-12 of its largest entry and its norm; below that the asymmetry is
             averaged out. An unknown method or option; a method that is not linear in the weights (and why); eta_global
-            given to another method than fl-ntk.
+            given to another method than fl-ntk. An unknown loss, labels that it does not take, a loss together with
+            another method, momentum, steps or window.
+
+    Source: the note on further methods, A and F.
     """
     base = algorithm1_limit(problem, setup, gram)
-    regime: KernelRegime | LinearRegime = base
-    if method != "fl-ntk" or options or momentum or client_steps is not None or step_factors is not None or ima:
+    regime: KernelRegime | LinearRegime | ConvexRegime = base
+    another = method != "fl-ntk" or options or momentum or client_steps is not None or step_factors is not None or ima
+    if loss is not None:
+        if another:
+            raise ValueError(
+                f"loss is {loss!r}; it is for Algorithm 1 as it is: leave out method, options, momentum, client_steps, "
+                "step_factors and ima"
+            )
+        regime = _of_loss(base, loss)
+    elif another:
         other = of_method(base, method, options or {}, momentum, client_steps=client_steps, step_factors=step_factors)
         regime = _windowed(other, method, options or {}, ima) if ima else other
     if regime.step_warning:
@@ -221,33 +241,11 @@ def random_rounds(
     return regime
 
 
-def convex_regime(
-    problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None, loss: str | ConvexLoss = "logistic"
-) -> ConvexRegime:
-    """Algorithm 1 on the sum of a convex loss at infinite width, or in the kernel regime of any other Gram matrix.
-
-    Exact too, by a recursion in place of a matrix; and below a bound that no round is run for. Warns (UnstableSteps)
-    when the steps are beyond those that the bound covers.
-
-    Args:
-        problem: data; for the logistic loss labels -1 and +1. setup, gram: as `kernel_regime`.
-        loss: "logistic": log(1 + exp(-y f)); "squares": (f - y)^2 / 2; or a `ConvexLoss` of yours.
-
-    Raises:
-        ValueError: as `kernel_regime`; an unknown loss, labels that it does not take.
-
-    Source: the note on further methods, F.
-    """
+def _of_loss(base: KernelRegime, loss: str | ConvexLoss) -> ConvexRegime:
     found = LOSSES.get(loss) if isinstance(loss, str) else loss
     if found is None:
         raise ValueError(f"there is no loss {loss!r}; the losses are {', '.join(LOSSES)}, or a ConvexLoss of yours")
-    if not found.labels(problem.y):
-        raise ValueError(
-            f"the labels run from {problem.y.min():g} to {problem.y.max():g}; the {found.name} loss takes "
-            f"{found.accepts}"
-        )
-    base = algorithm1_limit(problem, setup, gram)
-    regime = ConvexRegime(problem, setup, base.gram, base.kernel, loss=found)
-    if regime.step_warning:
-        warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
-    return regime
+    y = base.problem.y
+    if not found.labels(y):
+        raise ValueError(f"the labels run from {y.min():g} to {y.max():g}; the {found.name} loss takes {found.accepts}")
+    return ConvexRegime(base.problem, base.setup, base.gram, base.kernel, loss=found)

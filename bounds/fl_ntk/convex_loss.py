@@ -13,7 +13,7 @@ from bounds.mutants import index_shifted, power, replaced, reversed_comparison, 
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, n
 from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import convex_regime
+from ntkfl.exact_dynamics import kernel_regime
 
 smooth, largest = sp.symbols("b mu_D", positive=True)
 SIZES, LEFT = sp.symbols("S_log S_sq", positive=True), sp.symbols("F_log F_sq", positive=True)
@@ -62,7 +62,7 @@ def _measure_rounds(case: ConvexRun) -> tuple[Estimate, ...]:
         trained = case.outputs(part)
         columns = case.setup.rounds
         many = replace(case.problem, y=np.repeat(case.problem.y[:, None], columns, axis=1))
-        value = convex_regime(many, case.setup, case.gram, loss).outputs(1, trained.value[:, :-1])
+        value = kernel_regime(many, case.setup, case.gram, loss=loss).outputs(1, trained.value[:, :-1])
         scale = float(np.abs(value).max()) + 1
         library = Estimate(value, np.full(value.shape, 1e-13 * scale + trained.error.max()), "rounding")
         found += [trained[:, 1:], library]

@@ -136,6 +136,17 @@ plt.show()
 # training adds is smaller: of order $1/m$ where the activation is smooth. A ReLU network's kernel moves by
 # $m^{-1/2}$ too, since neurons cross kinks ([deep/kinks](../statements/deep.md)), which one sees at large widths only.
 #
+# `ntkfl study run deep-width-scaling` measures the powers of the width. Networks of 2 to 6 layers together, widths 64 to
+# 768, 12 seeds, with 99% intervals:
+#
+# | power of the width | ReLU | erf | theory |
+# |---|---|---|---|
+# | kernel, off its limit | -.55 ± .10 | -.51 ± .04 | -1/2 |
+# | run, off its limit | -.50 ± .07 | -.50 ± .05 | -1/2 |
+# | test predictions, off their limit | -.48 ± .05 | -.48 ± .07 | -1/2 |
+# | run, off the regime of its own kernel | -.67 ± .16 | -.97 ± .13 | -1 if smooth; ReLU -1/2 in the end |
+# | kernel, moved by training | -.89 ± .12 | -.99 ± .14 | -1 if smooth; ReLU -1/2 in the end |
+#
 # ## A JAX function
 #
 # It goes with its parameters, any nest of arrays, and is trained by the same engine.

@@ -100,7 +100,7 @@ for method, options in (("fedavg", {}), ("scaffold", {"server_rate": 2.0}), ("fe
 #
 # - It is about squared loss, full-batch local steps and all clients in every round. `ntkfl rate` has the exact mean
 #   square where clients or batches are drawn (`--participation`, `--batch-size`), and clients who take steps of
-#   different numbers (`--client-steps`); `ntkfl.convex_regime` has other convex losses.
+#   different numbers (`--client-steps`); `ntkfl.kernel_regime(loss=...)` has other convex losses.
 # - It is exact at infinite width. A finite network of width $m$ is off by about $m^{-1/2}$ under every method, more in
 #   late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train 16384` trains a network of that width
 #   under the best entry of each method, and says which pairs it ranks the other way round. Steps that are tuned to the

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from linear_methods import ragged
 from scipy.optimize import minimize
 
-from ntkfl import Setup, convex_regime, data, gram, kernel_regime
+from ntkfl import Setup, data, gram, kernel_regime
 from ntkfl.exact_dynamics import ConvexLoss, UnstableSteps
 from ntkfl.initialisation import draw
 from ntkfl.limit.convex_loss import LOSSES
@@ -48,7 +48,7 @@ def test_the_engine_trains_a_linearised_network_so(sizes, eta, server, steps, re
         seen.append(run.model.outputs(state.model, run.data.x).numpy())
         predicted.append(run.model.outputs(state.model, run.data.x.new_tensor(z)).numpy())
         state = run.round(state).state
-    regime = convex_regime(problem, setup, gram.finite(problem.x, weights.hidden))
+    regime = kernel_regime(problem, setup, gram.finite(problem.x, weights.hidden), loss="logistic")
     start = {"initial_outputs": weights.outputs(problem.x)}
     scale = max(1, np.abs(seen).max())
     assert np.abs(regime.outputs(np.arange(9), **start) - seen).max() <= 1e-12 * scale
@@ -64,7 +64,7 @@ def test_squares_are_the_kernel_regime():
     problem = ragged((3, 1, 4))
     for eta in (0.3, 2.5):
         setup = Setup(eta_local=eta, local_steps=3, eta_global=0.7)
-        known, found = kernel_regime(problem, setup), convex_regime(problem, setup, loss="squares")
+        known, found = kernel_regime(problem, setup), kernel_regime(problem, setup, loss="squares")
         assert np.abs(known.outputs([0, 1, 9]) - found.outputs([0, 1, 9])).max() <= 1e-12
         local = (problem.y - np.stack([known.local_outputs(t)[:-1] for t in range(6)])) ** 2 / 2
         assert found.mean_loss(6) == pytest.approx(local.sum() / (6 * 3), rel=1e-11)
@@ -84,9 +84,9 @@ def test_squares_are_the_kernel_regime():
 def test_the_bound_holds_and_is_the_least_of_its_kind(sizes, share, server, steps, rounds, loss, repeated, seed):
     problem = two_classes(sizes, seed=seed, repeated=repeated)
     setup = Setup(eta_local=1.0, eta_global=server, local_steps=steps)
-    limit = convex_regime(problem, replace(setup, eta_local=1e-3), loss=loss).eta_limit
+    limit = kernel_regime(problem, replace(setup, eta_local=1e-3), loss=loss).eta_limit
     setup = replace(setup, eta_local=share * limit)
-    regime = convex_regime(problem, setup, loss=loss)
+    regime = kernel_regime(problem, setup, loss=loss)
     start = np.random.default_rng(seed).standard_normal(problem.n)
     bound = regime.bound(rounds, start)
     assert regime.mean_loss(rounds, start) <= bound * (1 + 1e-12)
@@ -107,7 +107,7 @@ def test_the_bound_holds_and_is_the_least_of_its_kind(sizes, share, server, step
 
 def test_the_bound_is_met_by_the_first_short_step():
     problem = two_classes((3, 2))
-    regime = convex_regime(problem, Setup(eta_local=1e-7, local_steps=1))
+    regime = kernel_regime(problem, Setup(eta_local=1e-7, local_steps=1), loss="logistic")
     assert regime.mean_loss(1) == pytest.approx(5 * np.log(2), rel=1e-14)
     assert regime.bound(1) == pytest.approx(regime.mean_loss(1), rel=1e-6)
 
@@ -137,8 +137,8 @@ def test_a_loss_of_ones_own_and_several_outputs():
     problem = data.digits(n=20)
     both = replace(problem, y=np.stack([3 * problem.y, problem.y], axis=1))
     setup = Setup(eta_local=0.1, local_steps=2)
-    together = convex_regime(both, setup, loss=huber)
-    alone = [convex_regime(replace(problem, y=both.y[:, k]), setup, loss=huber) for k in range(2)]
+    together = kernel_regime(both, setup, loss=huber)
+    alone = [kernel_regime(replace(problem, y=both.y[:, k]), setup, loss=huber) for k in range(2)]
     assert np.abs(together.outputs(9) - np.stack([one.outputs(9) for one in alone], axis=1)).max() <= 1e-13
     assert together.bound(9) == pytest.approx(sum(one.bound(9) for one in alone), rel=1e-10)
     assert sum(one.mean_loss(9) for one in alone) == pytest.approx(together.mean_loss(9), rel=1e-12)
@@ -148,22 +148,25 @@ def test_a_loss_of_ones_own_and_several_outputs():
 def test_bad_requests_are_refused():
     problem, setup = two_classes((2, 2)), Setup(eta_local=0.1)
     with pytest.raises(ValueError, match="there is no loss 'hinge'; the losses are logistic, squares, or a ConvexLoss"):
-        convex_regime(problem, setup, loss="hinge")
+        kernel_regime(problem, setup, loss="hinge")
     with pytest.raises(ValueError, match="the labels run from 0 to 1; the logistic loss takes -1 and \\+1"):
-        convex_regime(replace(problem, y=(problem.y + 1) / 2), setup)
+        kernel_regime(replace(problem, y=(problem.y + 1) / 2), setup, loss="logistic")
     with pytest.raises(ValueError, match="rounds is 0; the bound is of the first rounds, at least 1"):
-        convex_regime(problem, setup).bound(0)
+        kernel_regime(problem, setup, loss="logistic").bound(0)
+    for another in ({"method": "scaffold"}, {"momentum": 0.5}, {"client_steps": [1] * problem.n_clients}):
+        with pytest.raises(ValueError, match="'logistic'; it is for Algorithm 1 as it is"):
+            kernel_regime(problem, setup, loss="logistic", **another)
     for steps in (replace(setup, eta_local=99.0), replace(setup, eta_global=1.5)):
         with pytest.warns(
             UnstableSteps, match=r"beyond the steps whose logistic losses are bounded: eta_local < [\d.]+"
         ):
-            beyond = convex_regime(problem, steps)
+            beyond = kernel_regime(problem, steps, loss="logistic")
         with pytest.raises(ValueError, match="eta_global <= 1"):
             beyond.bound(3)
 
 
 def test_where_the_gram_matrix_is_zero_nothing_moves():
     problem = two_classes((2, 2))
-    regime = convex_regime(problem, Setup(), np.zeros((4, 4)))
+    regime = kernel_regime(problem, Setup(), np.zeros((4, 4)), loss="logistic")
     assert not regime.outputs(5).any() and regime.eta_limit == np.inf
     assert regime.mean_loss(5) == regime.bound(5) == pytest.approx(4 * np.log(2))
