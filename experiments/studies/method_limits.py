@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SETUP = Setup(eta_local=0.4, local_steps=3, rounds=30)
 SIZES, FEATURES, TEST_POINTS = (4, 5, 7), 8, 20
 RATE = 1.2  # of the server, where the method has one
-METHODS = tuple(variants(RATE))
+METHODS = tuple(variants(RATE, len(SIZES)))
 SOURCE = "fl-ntk/method-widths; note on theorems beyond the papers, section A"
 QUANTITIES = {
     "outputs": "max_t |y_m(t) - y_inf(t)| / |r_0|",
@@ -50,7 +50,7 @@ def problem() -> Problem:
 @cache
 def limit(method: str) -> LinearRegime:
     """The exact limit of a method on these data, from outputs 0; its labels are r_0."""
-    found = variants(RATE)[method].regime(problem(), SETUP)
+    found = variants(RATE, len(SIZES))[method].regime(problem(), SETUP)
     assert isinstance(found, LinearRegime), "every variant has options"
     return found
 
@@ -62,7 +62,7 @@ def measure(point: Point) -> Measured:
     name, width = str(point["method"]), int(point["width"])
     entropy = (int(point[SEED]), width, *name.encode())
     weights = draw(width, FEATURES, int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
-    one, start = variants(RATE)[name], weights.outputs(problem().x)
+    one, start = variants(RATE, len(SIZES))[name], weights.outputs(problem().x)
     run = one.federation(replace(problem(), y=start + problem().y), replace(SETUP, width=width), weights)
     models = [state.model for state in islice(run.states(), SETUP.rounds + 1)]
     outputs = np.array([run.model.outputs(model, run.data.x).numpy() for model in models])

@@ -10,6 +10,7 @@ from bounds.fl_ntk.cases.method_ladder import COVERED, METHODS, PULL, SERVER_MOM
 from bounds.formula import evaluate
 from bounds.options import Options
 from ntkfl import kernel_regime
+from ntkfl.exact_dynamics import MovingWindow
 from ntkfl.training.methods import catalogue
 
 (DRAW,) = method_draws(Options())
@@ -74,7 +75,17 @@ def test_samples_are_distances_from_the_regime_of_the_same_method(ladder):
             for residual, sample, run in zip(row, found, runs, strict=True):
                 outputs = run.problem.y - residual
                 steps = replace(run.setup, eta_global=1.0)
-                regime = kernel_regime(run.problem, steps, None, one.method, one.options, one.momentum)
+                regime = kernel_regime(
+                    run.problem,
+                    steps,
+                    None,
+                    one.method,
+                    one.options,
+                    one.momentum,
+                    client_steps=one.client_steps or None,
+                    step_factors=one.step_factors,
+                    ima=one.window and MovingWindow(one.window),
+                )
                 off = np.linalg.norm(outputs - regime.outputs(rounds, outputs[0]), axis=1).max()
                 assert sample == pytest.approx(off / np.linalg.norm(residual[0]), rel=1e-9)
 

@@ -18,18 +18,26 @@ from ntkfl.problem import Problem
 
 PULL, SERVER_MOMENTUM, CLIENT_MOMENTUM, CONNECTED = 0.8, 0.6, 0.5, 1.5
 RATE = 1.2  # of the server, where the method has one
+WINDOW = 3  # models whose mean IMA sends out
 RUNGS = {round(2 ** (8 + half / 2)): 5 for half in range(11)}  # networks at each width
 WIDTHS = "widths 2^8..2^13"
 
 
-def variants(rate: float = 1.0) -> dict[str, Training]:
-    """Every method that is linear in the weights, by a name that a command line takes; `rate`: of the server."""
+def variants(rate: float = 1.0, clients: int = 2) -> dict[str, Training]:
+    """Every method that is linear in the weights, by a name that a command line takes.
+
+    Args:
+        rate: of the server. clients: of which each takes a number of local steps of its own where the name says so.
+    """
     served = {"server_rate": rate}
     pushed = served | {"momentum": SERVER_MOMENTUM}
     return {
         "fl-ntk": Training("fl-ntk", served),
         "fedavg": Training("fedavg", served),
         "fedavg-momentum": Training("fedavg", served, CLIENT_MOMENTUM),
+        "fedavg-schedule": Training("fedavg", served, step_factors=(1.0, 0.4)),
+        "fedavg-unequal": Training("fedavg", served, client_steps=tuple(1 + 2 * (c % 2) for c in range(clients))),
+        "fedavg-ima": Training("fedavg", served, window=WINDOW),
         "fedprox": Training("fedprox", served | {"mu": PULL}),
         "fednova": Training("fednova", {"mu": PULL / 2}),
         "scaffold": Training("scaffold", served),
@@ -57,7 +65,7 @@ class MethodLadder(WidthLadder):
     @cached_property
     def residuals(self) -> dict[str, list[np.ndarray]]:
         """By method: for each width y - y_m(t) of its networks, (networks, T+1, n)."""
-        chosen, steps = variants(self.setup.eta_global), replace(self.setup, eta_global=1.0)
+        chosen, steps = variants(self.setup.eta_global, self.problem.n_clients), replace(self.setup, eta_global=1.0)
         return {
             name: [
                 np.array([chosen[name].residuals(run.problem, steps, run.weights) for run in row]) for row in self.runs
@@ -68,7 +76,7 @@ class MethodLadder(WidthLadder):
     @cached_property
     def limits(self) -> dict[str, np.ndarray]:
         """By method: r_inf(t) at infinite width, (T+1, n), by `kernel_regime`."""
-        chosen, steps = variants(self.setup.eta_global), replace(self.setup, eta_global=1.0)
+        chosen, steps = variants(self.setup.eta_global, self.problem.n_clients), replace(self.setup, eta_global=1.0)
         found = {}
         for name in METHODS:
             regime = chosen[name].regime(self.problem, steps)
