@@ -6,7 +6,8 @@ import sympy as sp
 
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder, deep_ladder_draws
 from bounds.deep.cases.step_ladder import step_draws
-from bounds.fl_ntk.centralised import REPORTED
+from bounds.deep.premises import SEVERAL_CLIENTS, SEVERAL_STEPS
+from bounds.fl_ntk.centralised import EQUAL, REPORTED, SERVER_ONE
 from bounds.ladders.slopes import slope
 from bounds.mutants import replaced, shifted
 from bounds.statement import Claim, Form, Kind, Nature, Outcome, Source, Statement
@@ -26,6 +27,7 @@ STATEMENTS = (
             "mean over clients. Both have a limit, and the limits are apart (fl-ntk/centralised): the "
             "distance of the two networks tends to theirs",
         ),
+        hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
         forms={
             Form.STATED: Claim(
                 HALF,
@@ -33,7 +35,8 @@ STATEMENTS = (
                 nature=Nature.SUBSTANCE,
                 measure=lambda ladder: ladder.exponent("pooled"),
                 witness=lambda: deep_ladder(ERF, 0),
-                note="the two come together as both come to one limit",
+                hypotheses=(EQUAL,),
+                note="what equality at infinite width would give: both come to one limit as m^(-1/2), and together",
                 consequence="a step size, not a width, decides how far FedAvg is from centralised descent: see "
                 "deep/centralised-steps",
             ),
@@ -66,6 +69,7 @@ STATEMENTS = (
             note="what T3 says is so in the limit of gradient flow, at any width; maps differ in the second order of "
             "the step, and a run takes of the order of 1/eta_l rounds",
         ),
+        hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
         forms={Form.REPAIRED: Claim(sp.Integer(1))},
         constants=lambda ladder: {},
         measure=lambda ladder: slope(ladder.sizes, ladder.differences, biased=False),

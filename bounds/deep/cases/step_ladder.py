@@ -35,6 +35,11 @@ class StepLadder(Case):
     largest: float = LARGEST
 
     @property
+    def setup(self) -> Setup:
+        """Of the first rung."""
+        return Setup(eta_local=self.largest, local_steps=STEPS, rounds=ROUNDS)
+
+    @property
     def n_runs(self) -> int:
         """Number of networks."""
         return NETWORKS
@@ -60,10 +65,10 @@ class StepLadder(Case):
         wide, width = WideNetwork.named(self.network)
         assert width is not None, "networks of cases name their width"
         network, x = wide.model((self.problem.d,), width), torch.tensor(np.array(self.problem.x))
-        params, rounds = network.initial(seed), round(ROUNDS * self.largest / eta)
+        params, rounds = network.initial(seed), round(self.setup.rounds * self.largest / eta)
         first = network.outputs(params, x).numpy()
         problem = replace(self.problem, y=first + self.problem.y)
-        setup = Setup(eta_local=eta, local_steps=STEPS, rounds=rounds)
+        setup = replace(self.setup, eta_local=eta, rounds=rounds)
         runs = [network_federation(*each, network) for each in ((problem, setup), pooled(problem, setup))]
         outputs = [
             np.array([network.outputs(state.model, x).numpy() for state in islice(run.states(params), rounds + 1)])
