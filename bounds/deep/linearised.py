@@ -26,7 +26,7 @@ def _constants(case: DeepRun) -> dict:
     return {
         H: case.kernel,
         D: case.kernel * (owner[:, None] == owner),
-        start: case.residuals[:, :1],
+        start: case.start,
         eta_local: case.setup.eta_local,
         eta_global: case.setup.eta_global,
         N: case.problem.n_clients,
@@ -39,8 +39,8 @@ def _measure(case: DeepRun) -> tuple[Estimate, ...]:
     """y(T) - y of the trained network, and |theta(T) - theta(0)|^2; the same two by the library's kernel regime."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnstableSteps)
-        regimes = [kernel_regime(case.problem, case.setup, matrix) for _, matrix in case.orders]
-    last, outputs = case.setup.rounds, case.residuals.value[:, 0] + case.problem.y
+        regimes = [kernel_regime(case.problem, case.setup, seen.kernel) for seen in case.orders]
+    last, outputs = case.setup.rounds, case.orders[0].first
     known = [-regime.residual(last, outputs) for regime in regimes]
     moved = [regime.movement(last, outputs) ** 2 for regime in regimes]
     return case.residuals[:, -1], case.movement.squared(), between(*known), between(*moved)
@@ -61,7 +61,7 @@ STATEMENTS = (
         forms={Form.REPAIRED: Claim((ROUND_MAP**T * start, MOVEMENT) * 2)},
         constants=_constants,
         measure=_measure,
-        symbols=MAP_SYMBOLS | {H: "J J^T of the network at the start, over all parameters", start: "y(0) - y"},
+        symbols=MAP_SYMBOLS | {H: "J J^T of the network at the start, over all parameters", start: "y(0) - y, y(0) the outputs of the network itself"},
         says_left="y(T) - y and |theta(T) - theta(0)|^2 of the linearised network trained by the engine; then by the "
         "kernel regime",
         draws=deep_run_draws,

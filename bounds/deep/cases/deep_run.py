@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
@@ -25,6 +25,14 @@ ROUNDINGS = 256  # of the largest value: between two orders of few neurons chanc
 NETWORKS = ("fc:2:relu:32", "fc:3:erf:24", "fc:4:gelu:16:bias=0.5", "conv:3:relu:12")
 
 
+class Seen(NamedTuple):
+    """A run of the linearised network; beside it outputs (n,) and kernel J(x) J(x)^T (n, n) of the network's start."""
+
+    run: Trajectory
+    first: np.ndarray
+    kernel: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class DeepRun(Case):
     """Algorithm 1 on a network of WideNetwork's, linearised in all its parameters.
@@ -38,9 +46,11 @@ class DeepRun(Case):
     network: str
 
     @cached_property
-    def orders(self) -> tuple[tuple[Trajectory, np.ndarray], tuple[Trajectory, np.ndarray]]:
-        """The run and J(x) J(x)^T; then both with features and neurons in the other order, which adds up otherwise."""
-        from ntkfl.training.engine_trajectory import network_trajectory  # torch is slow to load
+    def orders(self) -> tuple[Seen, Seen]:
+        """The run; then with features and neurons in the other order, which adds up otherwise."""
+        import torch  # slow to load
+
+        from ntkfl.training.engine_trajectory import network_trajectory
         from ntkfl.training.models.wide_networks import WideNetwork
 
         wide, width = WideNetwork.named(self.network)
@@ -48,9 +58,10 @@ class DeepRun(Case):
         network = wide.model((self.problem.d,), width)
         params, turned = network.initial(self.setup.seed), replace(self.problem, x=self.problem.x[:, ::-1])
 
-        def seen(problem: Problem, start: Params) -> tuple[Trajectory, np.ndarray]:
+        def seen(problem: Problem, start: Params) -> Seen:
             run = network_trajectory(problem, self.setup, network, start, linearised=True)
-            return run, gram.empirical(network, start, problem.x)
+            first = network.outputs(start, torch.tensor(np.array(problem.x))).numpy()
+            return Seen(run, first, gram.empirical(network, start, problem.x))
 
         flipped = {name: value.flip(tuple(range(value.ndim))) for name, value in params.items()}
         return seen(self.problem, params), seen(turned, flipped)
@@ -58,17 +69,22 @@ class DeepRun(Case):
     @cached_property
     def residuals(self) -> Estimate:
         """y(t) - y, t = 0..T, (n, T+1)."""
-        return between(*((run.outputs - self.problem.y).T for run, _ in self.orders))
+        return between(*((seen.run.outputs - self.problem.y).T for seen in self.orders))
+
+    @cached_property
+    def start(self) -> Estimate:
+        """f(theta(0), x) - y of the network itself, (n, 1)."""
+        return between(*((seen.first - self.problem.y)[:, None] for seen in self.orders))
 
     @cached_property
     def movement(self) -> Estimate:
         """|theta(T) - theta(0)|."""
-        return between(*(np.asarray(run.total_movement)[-1] for run, _ in self.orders))
+        return between(*(np.asarray(seen.run.total_movement)[-1] for seen in self.orders))
 
     @cached_property
     def kernel(self) -> Estimate:
         """J(x) J(x)^T at the start, (n, n)."""
-        return between(*(matrix for _, matrix in self.orders))
+        return between(*(seen.kernel for seen in self.orders))
 
     @cached_property
     def smallest_eigenvalue(self) -> Estimate:
