@@ -36,7 +36,7 @@ STATEMENTS = (
         constants=lambda ladder: {third: THIRD},
         measure=_measure,
         symbols={third: "third absolute moment of a standard Gaussian: of the readout weights at the start"},
-        says_left="m^(1/2) E[H(T) - H(0)] along B, over |B|^2, extrapolated from networks of widths 2^8..2^13",
+        says_left="m^(1/2) E[H(T) - H(0)] along B, over |B|^2, extrapolated from networks of widths 2^8..2^14",
         draws=kink_draws,
         mutants=(
             replaced(third, 0, "no drift of this order, as for a smooth activation"),

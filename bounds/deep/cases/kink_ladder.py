@@ -17,10 +17,12 @@ from bounds.ladders.rungs import OTHER, SPACING, Rungs
 from bounds.options import Options
 from ntkfl import gram
 from ntkfl.estimate import Estimate
-from ntkfl.finite_width.boundary_layer import REPLICATES, over_replicates, pattern_change
+from ntkfl.finite_width.boundary_layer import over_replicates, pattern_change
 from ntkfl.problem import Problem, Setup
 
-RUNGS = {round(2 ** (8 + half / 2)): 20 for half in range(11)}  # networks at each width
+RUNGS = {round(2 ** (8 + half / 2)): 40 for half in range(13)}  # networks at each width
+DRAWS = 24  # of B, each from 8 replicates of SAMPLING
+SAMPLING = {"draws": 512, "starts": 16}  # more draws of B tell more than starts, which are stratified
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,7 @@ class KinkLadder(Rungs, Case):
         Several independent draws of it, (draws, n, n).
         """
         limit, setup = gram.deep(self.problem.x, depth=2), self.setup
-        draws = (pattern_change(self.problem, setup, gram=limit, seed=seed) for seed in range(REPLICATES))
+        draws = (pattern_change(self.problem, setup, gram=limit, seed=seed, **SAMPLING) for seed in range(DRAWS))
         return np.array([found.drift.value[-1] for found in draws])
 
     @cached_property
