@@ -5,7 +5,8 @@ from __future__ import annotations
 import sympy as sp
 
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder_draws
-from bounds.fl_ntk.centralised import REPORTED
+from bounds.deep.premises import SEVERAL_CLIENTS
+from bounds.fl_ntk.centralised import REPORTED, SERVER_ONE
 from bounds.mutants import replaced, shifted
 from bounds.statement import Claim, Form, Kind, Source, Statement
 
@@ -24,10 +25,11 @@ STATEMENTS = (
             "neuron; over all parameters the divergence is of order 1, as the round's own movement is, and their "
             "ratio tends to a number that data, partition, steps and the limit kernel fix",
         ),
+        hypotheses=(SEVERAL_CLIENTS, SERVER_ONE),
         forms={
             Form.STATED: Claim(
                 HALF,
-                measure=lambda ladder: ladder.exponent("neuron"),
+                measure=lambda ladder: ladder.exponent("neuron", biased=True),
                 note="of a neuron: over all parameters, divided by the root of the width",
             ),
             Form.REPAIRED: Claim(
@@ -37,7 +39,7 @@ STATEMENTS = (
             ),
         },
         constants=lambda ladder: {q: ladder.limit_divergence},
-        measure=lambda ladder: (ladder.exponent("neuron"), *ladder.tends_to("divergence")),
+        measure=lambda ladder: (ladder.exponent("neuron", biased=True), *ladder.tends_to("divergence")),
         symbols={q: "mean_c |theta_c - theta'| over |theta' - theta| in the kernel regime of the limit"},
         says_left="log-log slopes over networks trained by the engine, and the logarithm of the ratio, extrapolated",
         draws=deep_ladder_draws(RELU, ERF),

@@ -26,8 +26,9 @@ from ntkfl.problem import Problem, Setup
 if TYPE_CHECKING:
     from ntkfl.training.models.wide_networks import WideNetwork
 
-SHALLOW = {round(2 ** (7 + half / 2)): 10 for half in range(11)}  # networks at each width, of depth 2
-DEEP = {round(2 ** (5 + half / 2)): 12 for half in range(9)}  # of others, which have width^2 parameters a layer
+SHALLOW = {round(2 ** (7 + half / 2)): 12 for half in range(11)}  # networks at each width, of depth 2
+DEEP = {round(2 ** (5 + half / 2)): 32 for half in range(7)} | {362: 24, 512: 20, 724: 16}  # width^2 numbers a layer
+NARROW = 3  # widths at which chance moves a network's run by a third of what tends to a limit
 SETUP = Setup(eta_local=0.2, local_steps=3, rounds=8)
 RELU, ERF = "fc:2:relu", "fc:3:erf"
 
@@ -84,13 +85,19 @@ class DeepLadder(Rungs, Case):
         """One field of `Seen` of every network, (networks,) for each width."""
         return [np.array([getattr(found, name) for found in row]) for row in self.seen]
 
-    def exponent(self, name: str) -> Estimate:
-        """Of a field in the width."""
-        return slope(self.sizes, self.samples(name), biased=False)
+    def exponent(self, name: str, biased: bool = False) -> Estimate:
+        """Of a field in the width; `biased` as of `slope`."""
+        return slope(self.sizes, self.samples(name), biased=biased)
 
     def tends_to(self, name: str) -> tuple[Estimate, Estimate]:
-        """The exponent of a field, and the logarithm of its value at infinite width, extrapolated."""
-        return self.exponent(name), leading_coefficient(self.sizes, self.samples(name), 0.0).log()
+        """The exponent of a field at all but the NARROW least widths, and the logarithm of its limit, extrapolated."""
+        values = self.samples(name)
+        exponent = slope(self.sizes[NARROW:], values[NARROW:], biased=False)
+        return exponent, leading_coefficient(self.sizes, values, 0.0).log()
+
+    def root_mean_square(self, name: str) -> Estimate:
+        """Of a field over the networks of each width, (widths,)."""
+        return Estimate.exact(np.array([np.sqrt((found**2).mean()) for found in self.samples(name)]))
 
     @cached_property
     def limit(self) -> KernelRegime:
