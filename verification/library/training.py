@@ -58,7 +58,33 @@ def _one_step_more(right: Callable[..., Any]) -> Callable[..., Any]:
     return wrong
 
 
+def _without_value(right: Callable[..., Any]) -> Callable[..., Any]:
+    """J(theta_0, x) D in place of f(theta_0, x) + J(theta_0, x) D."""
+
+    def wrong(network: Any, params: Any) -> Any:
+        line = right(network, params)
+        return replace(line, features=lambda moved, x: line.outputs(moved, x) - network.outputs(params, x))
+
+    return wrong
+
+
+def _without_biases(right: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel of all parameters but the biases."""
+
+    def wrong(network: Any, params: Any, *data: Any) -> Any:
+        fixed = {name: value for name, value in params.items() if name.endswith("bias")}
+        own = replace(
+            network,
+            features=lambda moved, x: network.features(fixed | moved, x),
+            head=lambda moved, z: network.head(fixed | moved, z),
+        )
+        return right(own, {name: value for name, value in params.items() if name not in fixed}, *data)
+
+    return wrong
+
+
 WAYS = ("fl-ntk/Alg1-update",)  # two cases of each family in which networks are run by every way
+DEEP = ("deep/linearised",)
 
 MUTANTS = (
     LibraryMutant(
@@ -99,5 +125,18 @@ MUTANTS = (
         setup_times("eta_local", 1.001),
         WAYS,
         trials=1,
+    ),
+    LibraryMutant(
+        "without the network's value",
+        "ntkfl.training.linearised_network:linearised",
+        _without_value,
+        DEEP,
+    ),
+    LibraryMutant("without the biases", "ntkfl.gram.empirical_kernel:empirical", _without_biases, DEEP),
+    LibraryMutant(
+        "the clients' step 0.1% too large",
+        "ntkfl.training.wide_training:network_federation",
+        setup_times("eta_local", 1.001),
+        DEEP,
     ),
 )
