@@ -61,7 +61,11 @@ STATEMENTS = (
         forms={Form.REPAIRED: Claim((ROUND_MAP**T * start, MOVEMENT) * 2)},
         constants=_constants,
         measure=_measure,
-        symbols=MAP_SYMBOLS | {H: "J J^T of the network at the start, over all parameters", start: "y(0) - y, y(0) the outputs of the network itself"},
+        symbols=MAP_SYMBOLS
+        | {
+            H: "J J^T of the network at the start, over all parameters",
+            start: "y(0) - y, y(0) the outputs of the network itself",
+        },
         says_left="y(T) - y and |theta(T) - theta(0)|^2 of the linearised network trained by the engine; then by the "
         "kernel regime",
         draws=deep_run_draws,
