@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ntkfl.extensions import is_file
-
 if TYPE_CHECKING:
     import numpy as np
 
@@ -66,6 +64,7 @@ def network_of(
         ValueError: as `kernels`.
     """
     from ntkfl import networks
+    from ntkfl.extensions import is_file
 
     if is_file(spec):
         return networks.from_file(spec), None

@@ -48,7 +48,8 @@ def test_every_statement_cites_its_paper_and_those_that_it_rests_on():
         assert all(any(paper in names for names, _ in references()) for paper in papers)
         assert found.entries == (*behind, TOOL) and one.id in found.what and str(one.source) in str(found)
     three = ["huang2021flntk", "li2025fedgucci", "zhou2024averaging"]
-    assert keys(citation()) == [*three, "entezari2022role", "ainsworth2023git", "ntkfl"]
+    deep = ["jacot2018neural", "jian2025widening"]
+    assert keys(citation()) == [*three, *deep, "entezari2022role", "ainsworth2023git", "ntkfl"]
     assert f"version   = {{{VERSION}}}" in TOOL
 
 

@@ -20,8 +20,8 @@ from ntkfl.estimate import Estimate
 from ntkfl.finite_width.boundary_layer import over_replicates, pattern_change
 from ntkfl.problem import Problem, Setup
 
-RUNGS = {round(2 ** (8 + half / 2)): 60 for half in range(13)}  # networks at each width
-DRAWS = 24  # of B, each from 8 replicates of SAMPLING
+RUNGS = {round(2 ** (8 + half / 2)): 40 for half in range(11)}  # networks at each width
+DRAWS = 8  # of B, each from 8 replicates of SAMPLING
 SAMPLING = {"draws": 512, "starts": 16}  # more draws of B tell more than starts, which are stratified
 
 

@@ -10,6 +10,7 @@ from xml.etree.ElementTree import Element, tostring
 import numpy as np
 
 FUNCTIONS = {"log": math.log, "exp": math.exp, "erf": math.erf, "max": max, "min": min, "tr": np.trace}
+FUNCTIONS |= {"asin": math.asin, "acos": math.acos}
 
 
 class Unreadable(Exception):
@@ -36,6 +37,10 @@ def _pieces(node: Element, known: Mapping[str, object]) -> list[Element]:
 
 def _slash(node: Element) -> int | None:
     return next((i for i, child in enumerate(node) if child.tag == "mo" and child.text == "/"), None)
+
+
+def _function(node: Element) -> bool:
+    return node.tag in ("mtext", "mo") and node.text in FUNCTIONS
 
 
 class _Reader:
@@ -72,14 +77,14 @@ class _Reader:
 
     def ends(self) -> bool:
         piece = self.pieces[self.at]
-        return piece.tag == "mo" and piece.text not in ("(" if self.bars else "(|")
+        return piece.tag == "mo" and piece.text not in ("(" if self.bars else "(|") and not _function(piece)
 
     def factor(self) -> object:
         piece = self.pieces[self.at]
-        if piece.tag == "mo" and look(piece) not in self.known:
-            return self.enclosed()
         base = piece[0] if piece.tag == "msup" else piece
-        if base.tag == "mtext" and base.text in FUNCTIONS:
+        if piece.tag == "mo" and look(piece) not in self.known and not _function(piece):
+            return self.enclosed()
+        if _function(base):
             self.at += 1
             found = FUNCTIONS[base.text](*self.arguments())
             return found ** value(piece[1], self.known) if piece.tag == "msup" else found

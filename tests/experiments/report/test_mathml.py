@@ -16,6 +16,7 @@ from experiments.report.mathml import claims, failure, inline, mathml, premise
 from verification.plain_text import RELATION
 
 SIZE = 3
+INNER = "g"  # an inner product, which is smaller than the squares of its factors
 WHOLE = {"K": 3, "T": 2}
 CONSTANT = 7.0
 CLAIMS = [
@@ -34,6 +35,8 @@ def numbers(expressions, seed: int = 0) -> dict:
         if isinstance(symbol, sp.MatrixSymbol):
             shape = [1 if size == 1 else SIZE for size in symbol.shape]
             found[symbol] = rng.standard_normal(shape) + 4 * np.eye(*shape)
+        elif symbol.name == INNER:
+            found[symbol] = 0.7
         elif symbol.name in WHOLE:
             found[symbol] = WHOLE[symbol.name]
         else:

@@ -25,6 +25,7 @@ SMALL = [
     *[("mlp:5-3", (1, 4, 4)), ("linear", (6,)), ("two-layer:7", (1, 3, 3)), ("simple-cnn", (1, 18, 18))],
     *[("ima-cnn", (1, 16, 16)), ("ima-cnn", (3, 16, 16)), ("resnet20", (3, 8, 8)), ("resnet20-gn", (1, 8, 8))],
     *[("vit:4-8-2-2", (1, 8, 8)), ("ima-domain-cnn", (3, 4, 4))],
+    *[("fc:3:gelu:5:bias=0.2", (6,)), ("conv:3:relu:4", (2, 4, 4))],
 ]
 LARGE = [
     *[("vgg11", (1, 32, 32)), ("vgg11-gn", (3, 32, 32)), ("ima-vgg11", (3, 32, 32)), ("resnet56", (3, 32, 32))],
@@ -317,7 +318,7 @@ def test_the_network_of_fl_ntk_is_the_simulators():
 @pytest.mark.parametrize(
     ("spec", "shape", "message"),
     [
-        ("resnet2", (3, 8, 8), r"there is no model 'resnet2'\. Did you mean 'resnet20'\? Models are ima-"),
+        ("resnet2", (3, 8, 8), r"there is no model 'resnet2'\. Did you mean 'resnet20'\? Models are conv, fc, ima-"),
         ("mlp:6x4", (4,), r"'mlp:6x4' has the sizes '6x4'; they must be positive integers, such as 'mlp:64-64'"),
         ("mlp:0", (4,), r"sizes '0'"),
         ("two-layer:3-4", (4,), r"such as 'two-layer:512'"),
