@@ -126,8 +126,7 @@ def simulate_network(
         device: cpu, cuda or cuda:NUMBER, where the network's parameters are.
 
     Raises:
-        ValueError: outputs of another shape than the labels; an unknown method or option, or one whose clients train in
-            turn; a device that is not there.
+        ValueError: outputs of another shape than the labels; an unknown method or option; a device that is not there.
         FloatingPointError: the run overflowed; the message names the round.
     """
     import torch

@@ -22,7 +22,8 @@ class Trajectory:
         y: the labels, (n,) or (n, C).
         n_clients: N, which the loss divides by.
         outputs: y(t), the global model's outputs on the training data, (T+1, n) or (T+1, n, C).
-        local_outputs: y^{(k)}(t): sample i as seen by its own client's model after k local steps, (T, K+1, n[, C]).
+        local_outputs: y^{(k)}(t): sample i as seen by its own client's model after k local steps, (T, K+1, n[, C]);
+            None where clients train in turn, and each begins at another model.
         movement: max_r |u_r(t) - u_r(0)|, (T+1,).
         local_movement: max over clients and neurons of |w_{k,c,r}(t) - u_r(0)|, (T, K+1).
         step: max_r |Delta u_r(t)|, the averaged client update before eta_global, (T,).
@@ -39,7 +40,7 @@ class Trajectory:
     y: np.ndarray
     n_clients: int
     outputs: np.ndarray
-    local_outputs: np.ndarray
+    local_outputs: np.ndarray = None  # type: ignore[assignment]
     total_movement: np.ndarray | None = None
     movement: np.ndarray | None = None
     local_movement: np.ndarray | None = None

@@ -86,9 +86,7 @@ def network_trajectory(
         keep: rounds whose parameters are kept, by name. linearised: train f(theta_0, x) + J(theta_0, x) D.
 
     Raises:
-        ValueError: outputs of another shape than the labels, and as `Model.checked_outputs`; as `engine_trajectory`;
-            a method whose clients train in
-            turn.
+        ValueError: outputs of another shape than the labels, and as `Model.checked_outputs`; as `engine_trajectory`.
         FloatingPointError: the run overflowed; the message names the round.
     """
     kept_rounds, place = keep_rounds(keep, setup.rounds), torch_device(device)
@@ -120,9 +118,11 @@ def _recorded(
 ) -> Trajectory:
     """The run of a federation, round by round, from `start`; `limit`: the sentence of `warn_if_unstable`."""
     problem, setup, x = records.problem, records.setup, federation.data.x
-    widest = int(np.bincount(problem.owner).max())
-    method = watched(federation.method, setup.local_steps, widest, records.rows, problem.y.shape[1:])
-    run = replace(federation, method=method)
+    run, in_turn = federation, federation.method.in_turn
+    if not in_turn:
+        widest = int(np.bincount(problem.owner).max())
+        method = watched(run.method, setup.local_steps, widest, records.rows, problem.y.shape[1:])
+        run = replace(run, method=method)
     found, state = {}, run.start(start)
     try:
         for t in range(setup.rounds + 1):
@@ -132,7 +132,8 @@ def _recorded(
                 found[t] = kept(state.model)
             if t < setup.rounds:
                 state = run.round(state).state
-                records.add_clients(state)
+                if not in_turn:
+                    records.add_clients(state)
     except FloatingPointError as error:
         raise FloatingPointError(f"the run overflowed, {error}: {limit or 'the steps are too large'}") from None
     return records.trajectory(found, provenance_on(x.device, weights=setup.seed))
@@ -171,7 +172,7 @@ class _Records:
 
     def trajectory(self, kept: dict[int, Any], origin: dict[str, Any]) -> Trajectory:
         """All of it."""
-        values = {name: np.array(rows) for name, rows in self.fields.items()}
+        values = {name: np.array(rows) for name, rows in self.fields.items() if rows}
         y, n_clients = self.problem.y, self.problem.n_clients
         return Trajectory(y=y, n_clients=n_clients, weights=kept, provenance=origin, **values)
 
