@@ -123,7 +123,7 @@ def simulate_network(
         method, options, momentum: as of `kernel_regime`; any method that trains on real labels, linear or not.
         keep: rounds t in 0..T whose parameters are kept in the trajectory's `weights`, by name.
         linearised: train f(theta_0, x) + J(theta_0, x) D: exactly the kernel regime of `gram.empirical`.
-        device: cpu, cuda or cuda:NUMBER, where the network's parameters are.
+        device: cpu, cuda or cuda:NUMBER; a JAX function's network is run on the processor only.
 
     Raises:
         ValueError: outputs of another shape than the labels; an unknown method or option; a device that is not there.

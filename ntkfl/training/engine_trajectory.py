@@ -80,8 +80,8 @@ def network_trajectory(
 
     Args:
         problem: data; labels (n,) or (n, C) as the network's outputs. setup: of it width and sigma are not used.
-        network: its parameters in float64, on the device. params: to start from; default: the network's own at
-            `setup.seed`.
+        network: its parameters in float64. params: to start from; default: the network's own at `setup.seed`. They are
+            moved to the device.
         device, method, optimizer: as `engine_trajectory`.
         keep: rounds whose parameters are kept, by name. linearised: train f(theta_0, x) + J(theta_0, x) D.
 
@@ -90,7 +90,7 @@ def network_trajectory(
         FloatingPointError: the run overflowed; the message names the round.
     """
     kept_rounds, place = keep_rounds(keep, setup.rounds), torch_device(device)
-    start = network.initial(setup.seed) if params is None else params
+    start = tree_map(lambda value: value.to(place), network.initial(setup.seed) if params is None else params)
     trained = linearised_network(network, start) if linearised else network
     federation = network_federation(problem, setup, trained, device=place, method=method, optimizer=optimizer)
     first = trained.initial(0) if linearised else start
