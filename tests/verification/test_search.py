@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -10,6 +11,7 @@ import pytest
 import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
 from typer.testing import CliRunner
 
 from bounds.cases.bounded_sum import BoundedSum
@@ -33,7 +35,7 @@ from ntkfl.problem import Problem, Setup
 from verification.compare import Comparison
 from verification.engine import verify
 from verification.judging.confirm import Confirmation
-from verification.search import attack, read, rejudge, scoring, written
+from verification.search import attack, hunt, read, rejudge, scoring, written
 from verification.search.ascent import climb, coordinates, neighbours
 from verification.search.case_codec import decode, encode
 from verification.search.replay_file import Replay, _digest
@@ -515,3 +517,22 @@ def test_the_command_refuses_bad_input():
         result = runner.invoke(app, ["attack", *arguments])
         assert result.exit_code == 2, result.output
         assert said in result.output
+
+
+def test_what_a_seed_draws_does_not_depend_on_what_else_is_imported(monkeypatch):
+    """Hypothesis draws constants of the modules that are loaded; another process has others."""
+    statement = get("fl-ntk/A.1")
+
+    def drawn():
+        found = []
+        monkeypatch.setattr(hunt, "look", lambda *given: found.append(given[-1]) or Seen(0.0, None))
+        searched = hunt.Hunt(statement, Form.REPAIRED, float("inf"), 0.0, lambda said: None)
+        searched.family("numbers", st.floats(-1e3, 1e3), 300, seed=3)
+        return found
+
+    first = drawn()
+    monkeypatch.setattr(providers, "_get_local_constants", lambda: providers.GLOBAL_CONSTANTS)
+    monkeypatch.setattr(providers, "CONSTANTS_CACHE", type(providers.CONSTANTS_CACHE)(1024))
+    assert len(first) > 100 and drawn() == first
+    monkeypatch.setattr(hunt, "constants_of_statements", nullcontext)
+    assert drawn() != first  # or this test could not fail

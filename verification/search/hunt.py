@@ -20,6 +20,7 @@ from ntkfl import interruption
 from verification.compare import Comparison
 from verification.judging.confirm import Confirmation
 from verification.search.ascent import climb
+from verification.search.repeatable import constants_of_statements
 from verification.search.scoring import Seen, look, look_as_drawn, stands
 from verification.search.simpler import shrunk
 from verification.verdict import Standing
@@ -227,7 +228,7 @@ class Hunt:
             return seen.violated
 
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), constants_of_statements():
                 warnings.simplefilter("ignore", HypothesisWarning)  # of the length of a case's repr, which nobody reads
                 find(strategy, violated, settings=_settings(examples), random=Random(seed))
         except (NoSuchExample, _OutOfTime, HypothesisException):
