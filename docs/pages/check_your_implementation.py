@@ -148,7 +148,7 @@ print(Path("conform.md").read_text())
 from ntkfl.conformance import conformance
 
 found = conformance("adapter.py", ["fedavg"])
-print(found.conforms, found.methods[0].outcome.value, {case.precision for case in found.methods[0].cases})
+print(found.conforms, found.methods[0].outcome.value, sorted({case.precision for case in found.methods[0].cases}))
 
 # %% [markdown]
 # For other languages `ntkfl conform cases --out DIR` writes problems, options, batches and reference trajectories as
