@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ntkfl.trajectory import Trajectory
 
 ROUNDINGS = 256  # of the largest value: between two orders of few neurons chance may hide some
-NETWORKS = ("fc:2:relu:32", "fc:3:erf:24", "fc:4:gelu:16:bias=0.5", "conv:3:relu:12")
+NETWORKS = ("fc:2:relu:32", "fc:3:erf:24", "fc:3:gelu:32:bias=0.2", "conv:3:relu:12")
 
 
 class Seen(NamedTuple):
