@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ntkfl import extensions
+from ntkfl.parameters import in_float64
 from ntkfl.problem import Problem, Setup
 from ntkfl.trajectory import Trajectory
 
@@ -129,8 +128,6 @@ def simulate_network(
         ValueError: outputs of another shape than the labels; an unknown method or option; a device that is not there.
         FloatingPointError: the run overflowed; the message names the round.
     """
-    import torch
-
     from ntkfl.training.engine_trajectory import network_trajectory
     from ntkfl.training.methods import build, fl_ntk
     from ntkfl.training.objectives import HalfSquares
@@ -144,15 +141,11 @@ def simulate_network(
             f"eta_global is {setup.eta_global:g}; it is the server step of fl-ntk. Give {method} its server_rate among "
             "the options, where it has one, and leave eta_global at 1"
         )
-    start = None
-    if params is not None:
-        given = {name: value if isinstance(value, torch.Tensor) else np.array(value) for name, value in params.items()}
-        start = {name: torch.as_tensor(value, dtype=torch.float64, device=device) for name, value in given.items()}
     return network_trajectory(
         problem,
         setup,
         network,
-        start,
+        None if params is None else in_float64(params, device),
         device=device,
         method=build(method, HalfSquares("sum"), **own),
         keep=keep,

@@ -7,7 +7,7 @@ numbers, so that what is left to vary is the width.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from ntkfl import data, gram
 from ntkfl.estimate import Estimate
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.parameters import in_float64
 from ntkfl.problem import Problem, Setup
 from verification.compare import compare
 
@@ -91,8 +92,7 @@ def measure(point: Point) -> Measured:
         return (
             measured | dict.fromkeys(("limit", "prediction", *TO_OWN), np.inf) | {"residual": [np.inf] * (ROUNDS + 1)}
         )
-    kept: Mapping[str, np.ndarray] = run.weights[ROUNDS]
-    end = {key: torch.tensor(value) for key, value in kept.items()}
+    end = in_float64(run.weights[ROUNDS])
     moved, rounds = run.outputs - before, np.arange(ROUNDS + 1)
     own = algorithm1_limit(theory.problem, theory.setup, kernel)
     trained = model.outputs(end, torch.tensor(theory.problem.x_test)).numpy() - after

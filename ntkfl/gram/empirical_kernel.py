@@ -12,6 +12,7 @@ from jaxtyping import Float, Num
 from ntkfl import interruption
 from ntkfl.gram.mirror import mirrored
 from ntkfl.memory import available, require
+from ntkfl.parameters import in_float64
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +43,7 @@ class Network(Protocol):
 
 def empirical(
     network: Network,
-    params: Mapping[str, Tensor],
+    params: Mapping[str, Tensor | np.ndarray],
     x: Num[np.ndarray, "n ..."],
     z: Num[np.ndarray, "p ..."] | None = None,
 ) -> Float[np.ndarray, "nC pC"]:
@@ -57,8 +58,8 @@ def empirical(
     the rest. Entries are off by at most 2^-46 |J_i| |J_j|, besides the rounding of products.
 
     Args:
-        network: a `Model`; `ntkfl.network` makes one of a torch module or a JAX function. params: its parameters, on
-            the device that is to compute.
+        network: a `Model`; `ntkfl.network` makes one of a torch module or a JAX function. params: its parameters by
+            name, on the device that is to compute; arrays, as in `Trajectory.weights`, do as well as tensors.
         x: samples, of any shape that the network takes. z: other samples; None: x.
 
     Raises:
@@ -71,7 +72,7 @@ def empirical(
 
     if not all(callable(getattr(network, name, None)) for name in ("checked_outputs", "outputs", "gradients")):
         raise ValueError(f"network is a {type(network).__name__}; ntkfl.network(...) makes one of a module or function")
-    params = _in_float64(params)
+    params = in_float64(params)
     like = next(iter(params.values()))
     alone = z is None
     left = _inputs("x", x, like)
@@ -237,18 +238,6 @@ def _vectors(gradients: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor] | None
 def _products(a: Tensor, b: Tensor) -> np.ndarray:
     """a b^T; on a processor by numpy, which takes half the time where b is a."""
     return a.numpy() @ b.numpy().T if a.device.type == "cpu" else (a @ b.T).cpu().numpy()
-
-
-def _in_float64(params: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    import torch
-
-    if not isinstance(params, Mapping) or not params:
-        raise ValueError(f"params is {params!r:.60}; it must be a dict of tensors, as network.initial(0) gives")
-    for name, value in params.items():
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-            kind = value.dtype if isinstance(value, torch.Tensor) else type(value).__name__
-            raise ValueError(f"the parameter {name!r} is {kind}; it must be a tensor of real numbers")
-    return {name: value.detach().to(torch.float64) for name, value in params.items()}
 
 
 def _inputs(name: str, given: np.ndarray, like: Tensor) -> Tensor:

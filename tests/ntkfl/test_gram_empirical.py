@@ -214,6 +214,15 @@ def test_permuting_samples_permutes_the_kernel():
     assert off(gram.empirical(model, params, x[order]), kernel[np.ix_(places, places)]) < EXACT
 
 
+def test_parameters_may_be_arrays_that_cannot_be_written_to():
+    model, x = dense(6, 3, 0), rows(3)
+    params = model.initial(0)
+    arrays = {name: value.numpy() for name, value in params.items()}
+    for value in arrays.values():
+        value.flags.writeable = False
+    np.testing.assert_array_equal(gram.empirical(model, arrays, x), gram.empirical(model, params, x))
+
+
 class TestRefused:
     model = dense(6, 3, 0)
     params = model.initial(0)
@@ -228,10 +237,11 @@ class TestRefused:
         with pytest.raises(ValueError, match=r"it must be a dict of tensors, as network.initial\(0\) gives"):
             gram.empirical(self.model, params, rows(3))
 
-    @pytest.mark.parametrize("value", [torch.zeros(3, dtype=torch.int64), np.zeros(3)])
-    def test_a_parameter_that_is_no_real_tensor(self, value):
+    @pytest.mark.parametrize("value", [torch.zeros(3, dtype=torch.int64), np.zeros(3, int), [0.0]])
+    def test_a_parameter_that_is_not_of_real_numbers(self, value):
         with pytest.raises(
-            ValueError, match=r"parameter 'v' is (torch.int64|ndarray); it must be a tensor of real numbers"
+            ValueError,
+            match=r"parameter 'v' is (torch.int64|int64|list); it must be a tensor, or an array, of real numbers",
         ):
             gram.empirical(self.model, self.params | {"v": value}, rows(3))
 
