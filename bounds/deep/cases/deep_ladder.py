@@ -14,11 +14,12 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
 from bounds.deep.cases.deep_run import points
+from bounds.deep.cases.started_network import StartedNetwork
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import OTHER, SPACING, Rungs
 from bounds.ladders.slopes import slope
 from bounds.options import Options
-from ntkfl import gram, kernel_regime
+from ntkfl import kernel_regime
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import KernelRegime, UnstableSteps
 from ntkfl.problem import Problem, Setup
@@ -125,42 +126,35 @@ class DeepLadder(Rungs, Case):
         return float(np.mean(apart)) / size(moved / clients)
 
     def _run(self, width: int, seed: int) -> Seen:
-        import torch
-
-        from ntkfl.training.wide_training import network_federation
-
-        network, x = self.wide.model((self.problem.d,), width), torch.tensor(np.array(self.problem.x))
-        params = network.initial(seed)
-        first, size = network.outputs(params, x).numpy(), np.linalg.norm(self.problem.y)
-        problem = replace(self.problem, y=first + self.problem.y, x_test=None, y_test=None)
+        one, size = StartedNetwork.named(self.network, self.problem, width, seed), np.linalg.norm(self.problem.y)
 
         def outputs(run_of: Problem, setup: Setup) -> tuple[np.ndarray, list[dict]]:
-            run = network_federation(run_of, setup, network)
-            state, found, models = run.start(params), [first], [params]
+            run = one.federation(run_of, setup)
+            state, found, models = run.start(one.start), [one.first], [one.start]
             for _ in range(setup.rounds):
                 last = run.round(state, keep_ends=True)
                 state = last.state
-                found.append(network.outputs(state.model, x).numpy())
+                found.append(one.outputs(state.model))
                 models.append(state.model)
             assert last.ends is not None
             ends = [{name: rows[c] for name, rows in last.ends.items()} for c in range(run_of.n_clients)]
             return np.array(found), [*models[-2:], *ends]
 
-        def farthest(one: np.ndarray, other: np.ndarray) -> float:
-            return float(np.linalg.norm(one - other, axis=1).max() / size)
+        def farthest(run: np.ndarray, other: np.ndarray) -> float:
+            return float(np.linalg.norm(run - other, axis=1).max() / size)
 
-        def apart(one: dict, other: dict) -> float:
-            return float(np.sqrt(sum(((one[name] - other[name]) ** 2).sum().item() for name in one)))
+        def apart(model: dict, other: dict) -> float:
+            return float(np.sqrt(sum(((model[name] - other[name]) ** 2).sum().item() for name in model)))
 
-        trained, (before, after, *ends) = outputs(problem, self.setup)
-        central, _ = outputs(*pooled(problem, self.setup))
+        trained, (before, after, *ends) = outputs(one.problem, self.setup)
+        central, _ = outputs(*pooled(one.problem, self.setup))
         rounds, norm = np.arange(self.setup.rounds + 1), np.linalg.norm(self.limit.gram)
-        start, end = (gram.empirical(network, model, problem.x) for model in (params, after))
-        own = _regime(problem, self.setup, start).outputs(rounds, first)
-        between = float(np.mean([apart(one, after) for one in ends]))
+        start, end = one.kernel(one.start), one.kernel(after)
+        own = _regime(one.problem, self.setup, start).outputs(rounds, one.first)
+        between = float(np.mean([apart(end_of, after) for end_of in ends]))
         return Seen(
             kernel=float(np.linalg.norm(start - self.limit.gram) / norm),
-            limit=farthest(trained, first + self.limit.outputs(rounds)),
+            limit=farthest(trained, one.first + self.limit.outputs(rounds)),
             own=farthest(trained, own),
             drift=float(np.linalg.norm(end - start) / norm),
             neuron=between / np.sqrt(width),

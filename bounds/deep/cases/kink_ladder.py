@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 
 import numpy as np
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
 from bounds.deep.cases.deep_ladder import RELU, SETUP, equal_points
+from bounds.deep.cases.started_network import StartedNetwork
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import OTHER, SPACING, Rungs
 from bounds.options import Options
@@ -67,19 +67,9 @@ class KinkLadder(Rungs, Case):
         return Estimate(found.value, error, found.method, found.rigour)
 
     def _run(self, width: int, seed: int) -> np.ndarray:
-        import torch
-
-        from ntkfl.training.models.wide_networks import WideNetwork
-        from ntkfl.training.wide_training import network_federation
-
-        network = WideNetwork.named(RELU)[0].model((self.problem.d,), width)
-        params = network.initial(seed)
-        first = network.outputs(params, torch.tensor(np.array(self.problem.x))).numpy()
-        problem = replace(self.problem, y=first + self.problem.y, x_test=None, y_test=None)
-        run = network_federation(problem, self.setup, network)
-        *_, last = islice(run.states(params), self.setup.rounds + 1)
-        after, before = (gram.empirical(network, one, problem.x) for one in (last.model, params))
-        return after - before
+        one = StartedNetwork.named(RELU, self.problem, width, seed)
+        *_, last = one.models(one.problem, self.setup)
+        return one.kernel(last) - one.kernel(one.start)
 
     def prepare(self) -> None:
         """Train the networks now."""

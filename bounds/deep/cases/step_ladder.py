@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 
 import numpy as np
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
 from bounds.deep.cases.deep_ladder import ERF, RELU, equal_points, pooled
+from bounds.deep.cases.started_network import StartedNetwork
 from bounds.ladders.rungs import OTHER
 from bounds.options import Options
 from ntkfl.problem import Problem, Setup
@@ -25,12 +25,13 @@ class StepLadder(Case):
     """Networks of one width, from the residual problem.y; eta_l halves from rung to rung, and rounds double.
 
     Args:
-        problem: of clients of equal weight. network: with its width, as `WideNetwork.named` takes it. seed: the first.
-        largest: eta_l of the first rung.
+        problem: of clients of equal weight. network: as `WideNetwork.named` takes it. width: its neurons a layer.
+        seed: the first. largest: eta_l of the first rung.
     """
 
     problem: Problem
     network: str
+    width: int
     seed: int
     largest: float = LARGEST
 
@@ -57,24 +58,13 @@ class StepLadder(Case):
         return np.sqrt((np.array(found) ** 2).mean(axis=1))
 
     def _apart(self, eta: float, seed: int) -> float:
-        import torch
-
-        from ntkfl.training.models.wide_networks import WideNetwork
-        from ntkfl.training.wide_training import network_federation
-
-        wide, width = WideNetwork.named(self.network)
-        assert width is not None, "networks of cases name their width"
-        network, x = wide.model((self.problem.d,), width), torch.tensor(np.array(self.problem.x))
-        params, rounds = network.initial(seed), round(self.setup.rounds * self.largest / eta)
-        first = network.outputs(params, x).numpy()
-        problem = replace(self.problem, y=first + self.problem.y)
-        setup = replace(self.setup, eta_local=eta, rounds=rounds)
-        runs = [network_federation(*each, network) for each in ((problem, setup), pooled(problem, setup))]
-        outputs = [
-            np.array([network.outputs(state.model, x).numpy() for state in islice(run.states(params), rounds + 1)])
-            for run in runs
+        one = StartedNetwork.named(self.network, self.problem, self.width, seed)
+        setup = replace(self.setup, eta_local=eta, rounds=round(self.setup.rounds * self.largest / eta))
+        runs = [
+            np.array([one.outputs(model) for model in one.models(*each)])
+            for each in ((one.problem, setup), pooled(one.problem, setup))
         ]
-        return float(np.linalg.norm(outputs[0] - outputs[1], axis=1).max() / np.linalg.norm(self.problem.y))
+        return float(np.linalg.norm(runs[0] - runs[1], axis=1).max() / np.linalg.norm(self.problem.y))
 
     def prepare(self) -> None:
         """Train the networks now."""
@@ -86,7 +76,13 @@ class StepLadder(Case):
 
     def describe(self) -> dict:
         """What identifies the case in a report."""
-        return {"problem": self.problem.name, "network": self.network, "seed": self.seed, "eta_local": self.largest}
+        return {
+            "problem": self.problem.name,
+            "network": self.network,
+            "m": self.width,
+            "seed": self.seed,
+            "eta_local": self.largest,
+        }
 
 
 @dataclass(frozen=True)
@@ -94,22 +90,23 @@ class StepDraw:
     """Two networks; their seeds start at the run's seed."""
 
     network: str
+    width: int
     trials: int = 1
     required: int = 2  # runs, not ladders
 
     @property
     def name(self) -> str:
         """What reports call the family."""
-        return f"sphere, n=12, d=8, N=2, {self.network}, eta_l from {LARGEST} down"
+        return f"sphere, n=12, d=8, N=2, {self.network}:{self.width}, eta_l from {LARGEST} down"
 
     def case(self, seed: int) -> StepLadder:
         """The ladder whose first network has this seed."""
-        return StepLadder(equal_points(seed), self.network, seed)
+        return StepLadder(equal_points(seed), self.network, self.width, seed)
 
     def strategy(self) -> SearchStrategy[StepLadder]:
         """The same on other points, from other steps."""
         return st.builds(
-            lambda seed, eta: StepLadder(equal_points(seed), self.network, seed, eta),
+            lambda seed, eta: StepLadder(equal_points(seed), self.network, self.width, seed, eta),
             st.integers(0, 99),
             st.floats(0.03, 0.08),
         )
@@ -117,4 +114,4 @@ class StepDraw:
 
 def step_draws(options: Options) -> tuple[StepDraw, ...]:
     """Of ReLU and of erf networks."""
-    return StepDraw(f"{RELU}:256"), StepDraw(f"{ERF}:64")
+    return StepDraw(RELU, 256), StepDraw(ERF, 64)

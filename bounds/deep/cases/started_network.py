@@ -1,0 +1,75 @@
+"""A network of a width at its start, and the problem on which it begins with given residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ntkfl import gram
+from ntkfl.problem import Problem, Setup
+
+if TYPE_CHECKING:
+    from ntkfl.training.engine.federation import Federation
+    from ntkfl.training.model import Model
+    from ntkfl.training.tree import Params
+
+
+@dataclass(frozen=True, eq=False)
+class StartedNetwork:
+    """A network f at its first weights, f(theta(0), x) != 0.
+
+    Args:
+        residuals: data whose labels are r_0 = y - y_m(0), (n,). network, start: as the engine trains it.
+    """
+
+    residuals: Problem
+    network: Model
+    start: Params
+
+    @classmethod
+    def named(cls, spec: str, residuals: Problem, width: int, seed: int) -> StartedNetwork:
+        """The one of this name, width and seed.
+
+        Args:
+            spec: as `WideNetwork.named` takes it. residuals: as the class. width: of its layers. seed: of its weights.
+        """
+        from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
+
+        network = WideNetwork.named(spec)[0].model((residuals.d,), width)
+        return cls(residuals, network, network.initial(seed))
+
+    @cached_property
+    def first(self) -> np.ndarray:
+        """y_m(0), (n,)."""
+        return self.outputs(self.start)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The data with labels y_m(0) + r_0."""
+        return replace(self.residuals, y=self.first + self.residuals.y, x_test=None, y_test=None)
+
+    def outputs(self, params: Params) -> np.ndarray:
+        """f(theta, x), (n,)."""
+        import torch
+
+        return self.network.outputs(params, torch.tensor(np.array(self.residuals.x))).numpy()
+
+    def federation(self, problem: Problem, setup: Setup) -> Federation:
+        """Algorithm 1 of the engine, on `problem` or with its samples on other clients."""
+        from ntkfl.training.wide_training import network_federation
+
+        return network_federation(problem, setup, self.network)
+
+    def models(self, problem: Problem, setup: Setup) -> Iterator[Params]:
+        """The weights after rounds 0..T of that."""
+        states = self.federation(problem, setup).states(self.start)
+        return (state.model for state in islice(states, setup.rounds + 1))
+
+    def kernel(self, params: Params) -> np.ndarray:
+        """J(theta, x) J(theta, x)^T, (n, n)."""
+        return gram.empirical(self.network, params, self.residuals.x)
