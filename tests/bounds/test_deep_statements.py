@@ -165,8 +165,8 @@ def test_pooled_data_take_the_step_on_the_mean_over_clients():
 
 def test_differences_of_a_ladder_of_steps_are_the_plain_loop_s(monkeypatch):
     monkeypatch.setattr("bounds.deep.cases.step_ladder.RUNGS", 3)
-    problem, network = equal_points(4), f"{ERF}:6"
-    ladder = StepLadder(problem, network, 9)
+    problem = equal_points(4)
+    ladder = StepLadder(problem, ERF, 6, 9)
     plain, expected = Plain(ERF, 6, problem.x), []
     for halvings in (2, 1, 0):
         eta, rounds, apart = ladder.largest / 2**halvings, ladder.setup.rounds * 2**halvings, []
@@ -261,7 +261,7 @@ def test_no_two_networks_of_a_ladder_or_of_its_second_opinion_share_numbers():
     assert len(np.unique(numbers)) == numbers.size
     same = [WideNetwork.named(ERF)[0].model((8,), width).initial(1)["layer1.weight"] for width in (16, 32)]
     assert torch.equal(same[0], same[1][:16])  # which is why no seed comes twice
-    steps = StepLadder(equal_points(0), f"{ERF}:8", 0)
+    steps = StepLadder(equal_points(0), ERF, 8, 0)
     assert steps.fresh().seed - steps.seed >= steps.n_runs
 
 

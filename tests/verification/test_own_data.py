@@ -22,6 +22,7 @@ from verification.page import headline as answered
 from verification.report import table, totals
 from verification.verdict import Verdict
 
+TRIALS = 6
 MOVEMENT = get("fl-ntk/B.12")  # its stated form is violated by a stored case and by no ordinary data
 
 
@@ -41,7 +42,7 @@ def run(*words):
 
 
 def test_the_outcome_is_of_the_data_and_the_stored_case_is_told_beside_it(data):
-    (found,) = verify(MOVEMENT, Form.STATED, Options(data=data, unit=True, trials=20))
+    (found,) = verify(MOVEMENT, Form.STATED, Options(data=data, unit=True, trials=TRIALS))
     assert (found.outcome, found.recorded, found.own_data) == (Outcome.HOLDS, Outcome.VIOLATED, True)
     assert found.elsewhere == "stored case, left/right 1.11" and found.tightness["sharpest"] < 1
     assert found.tightness.keys() == {"sharpest", "median"} and found.standing is None and found.confirmation is None
@@ -49,7 +50,7 @@ def test_the_outcome_is_of_the_data_and_the_stored_case_is_told_beside_it(data):
     assert totals([found]).endswith("; 1 fails elsewhere")
     assert [cell for column in table([found]).columns for cell in column.cells][-1].plain.startswith("fails elsewhere")
     assert Verdict.from_json(json.loads(json.dumps(found.to_json()))) == found
-    (ours,) = verify(MOVEMENT, Form.STATED, Options(trials=20))
+    (ours,) = verify(MOVEMENT, Form.STATED, Options(trials=TRIALS))
     assert (ours.outcome, ours.own_data, ours.elsewhere) == (Outcome.VIOLATED, False, None)
 
 
@@ -86,7 +87,7 @@ def test_the_automatic_step_is_the_largest_that_passes(data):
 
 
 def test_exit_statuses_and_last_lines(data):
-    few = ("verify", "fl-ntk/B.12", "--data", data, "--trials", 20)
+    few = ("verify", "fl-ntk/B.12", "--data", data, "--trials", TRIALS)
     untested = run(*few)
     assert untested.exit_code == 1 and untested.stdout.splitlines()[-1].endswith("--unit passes")
     tested = run(*few, "--unit", "--eta-local", "auto")
@@ -100,7 +101,7 @@ def test_exit_statuses_and_last_lines(data):
 
 
 def test_the_headline_of_a_report_counts_what_the_run_was_about(data):
-    (mine,) = verify(MOVEMENT, Form.STATED, Options(data=data, unit=True, trials=20))
+    (mine,) = verify(MOVEMENT, Form.STATED, Options(data=data, unit=True, trials=TRIALS))
     assert headline([mine]) == "On your data, of 1 form, 1 holds; 1 fails elsewhere"
     ours = replace(mine, own_data=False, outcome=Outcome.VIOLATED, elsewhere=None)
     brought = replace(ours, outcome=Outcome.HOLDS, provenance={"statement": {"file": "my_theorem.py"}})
