@@ -19,6 +19,7 @@ def lines():
     return result.output.splitlines()
 
 
+@pytest.mark.slow
 def test_every_quantity_has_its_row(lines):
     rates = [s for s in catalogue().values() if isinstance(s, WidthRate) and s.id.startswith("fl-ntk/")]
     promised = [(q.name, s.id) for s in rates for q in s.quantities]
@@ -28,6 +29,7 @@ def test_every_quantity_has_its_row(lines):
         assert any(row.startswith(name) and row.endswith(identifier) for row in rows), name
 
 
+@pytest.mark.slow
 def test_columns_line_up(lines):
     start = lines[0].index("statement")
     assert all(
@@ -35,6 +37,7 @@ def test_columns_line_up(lines):
     )
 
 
+@pytest.mark.slow
 def test_the_gram_has_its_exponent_and_coefficient(lines):
     (row,) = [line for line in lines if line.endswith("fl-ntk/W-gram")]
     low, high = map(float, re.search(r"\[(\S+), (\S+)\]", row).groups())
@@ -43,6 +46,7 @@ def test_the_gram_has_its_exponent_and_coefficient(lines):
     assert measured == pytest.approx(theory, rel=0.6)  # nine networks
 
 
+@pytest.mark.slow
 def test_the_ladders_are_named(lines):
     assert sorted(lines[-3:]) == [
         "sphere, n=16, d=8, every method: 33 networks of widths 256 to 8192",

@@ -40,7 +40,7 @@ def test_with_short_steps_it_ends_near_the_uniform_optimum():
         run = on_quadratics("cyclic", rate=rate, steps=1)
         return flat(states(run, rounds)[-1].model), optimum(run.data, np.full(run.data.clients, 1 / run.data.clients))
 
-    (far, goal), (near, _) = end(0.1, 200), end(0.01, 2000)
+    (far, goal), (near, _) = end(0.1, 60), end(0.02, 300)
     assert np.abs(near - goal).max() < 0.2 * np.abs(far - goal).max()  # of the order of the step
 
 
