@@ -70,17 +70,19 @@ def cell(at, lower=0.2, power=-0.5, training=-0.2):
 
 def test_planted_barriers_are_told_apart():
     answers = STUDY.summarise(planted(STUDY, cell, seed=range(6)))
-    fallen, lower, longer = answers[:8], answers[8:-1], answers[-1]
+    fallen, matching, lower, longer = answers[:8], answers[8:12], answers[12:-1], answers[-1]
     assert {answer.outcome for answer in fallen} == {Outcome.HOLDS}
     assert all(abs(answer.measured.value + 0.5) < 0.1 for answer in fallen)
     wrong = [number for number, answer in enumerate(lower) if answer.outcome is Outcome.VIOLATED]
-    assert wrong == [1, 4, 7] and [answer.outcome for answer in lower].count(Outcome.HOLDS) == 5
+    assert wrong == [3, 6] and [answer.outcome for answer in lower].count(Outcome.HOLDS) == 5
+    assert {(answer.outcome, answer.surprises) for answer in matching} == {(Outcome.VIOLATED, False)}
     assert longer.outcome is Outcome.HOLDS and "after 20 passes than after 4" in longer.claim
     assert longer.note == "of 60 pairs of cells lower in 60, higher in 0"
     rising = STUDY.summarise(planted(STUDY, lambda at: cell(at, 1.5, 0.3, 0.2), seed=range(6)))
     assert {answer.outcome for answer in rising[:8]} == {Outcome.VIOLATED}
-    assert [answer.outcome for answer in rising[8:11]] == [Outcome.VIOLATED, Outcome.HOLDS, Outcome.VIOLATED]
-    assert "of 120 pairs of cells lower in 0, higher in 120" in rising[8].note
+    assert {answer.outcome for answer in rising[8:12]} == {Outcome.HOLDS}
+    assert [answer.outcome for answer in rising[12:14]] == [Outcome.VIOLATED, Outcome.VIOLATED]
+    assert "of 120 pairs of cells lower in 0, higher in 120" in rising[12].note
     assert (
         rising[-1].outcome is Outcome.VIOLATED and "higher in 60; on average higher at width 16, 64" in rising[-1].note
     )
@@ -110,7 +112,7 @@ def test_a_run_of_some_kinds_of_models_is_answered_and_drawn():
     assert [panel.title for panel in chart.panels] == ["digits: trained alone", "fashion-mnist: trained alone"]
     assert all(len(panel.series) == 6 for panel in chart.panels)
     clients = planted(STUDY, cell, seed=range(6), models=(FEDAVG, FEDGUCCI))
-    assert [answer.outcome for answer in STUDY.summarise(clients)[:-2]] == [Outcome.UNTESTED] * 15
+    assert [answer.outcome for answer in STUDY.summarise(clients)[:-2]] == [Outcome.UNTESTED] * 18
 
 
 def test_barriers_that_cannot_be_told_from_zero_have_no_power():
