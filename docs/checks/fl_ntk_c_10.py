@@ -1,0 +1,86 @@
+"""Check of fl-ntk/C.10 (FL-NTK, Claim C.10, with Lemma C.7's steps), with mpmath; numpy runs small networks.
+
+Printed: |B_3| <= (n sigma/lambda + n^(7/2)/(lambda^3 sigma sqrt m)) poly(log(m/delta)) but for probability delta, for
+every T. B_3 = -rho sum_t (1/K) sum_k J(k,t)(y^(k)(t) - y(t) + e(t)), e(t) = y(t) - y + (I - rho H)^t y. (It has
+e(k), a slip that would not help: e(1) puts eta^2/2 - eta^3/4 for the eta^2/2 of the limit below.)
+
+Counterexample: one client, one sample x = 1, y = 1, K = 2, T = 1, eta_g = 1. H = P(w >= 0) = 1/2 = lambda, kappa and n
+are 1, and eta = 1/4 = lambda/(n^2 K kappa) is the step asked for, with constant 1. sigma = m^(-1/5): m sigma^2 grows as
+the lemma asks, and the printed bound goes to 0. Let f = y(0), p = #{u_r >= 0} and q = #{0 <= u_r < R}, R = eta |1 - f|/
+sqrt m. In the one local step that is taken before J(1), neurons with u_r >= 0 move by R each; at most q of them switch
+off, none on. So
+  B_3 = -eta (J(0) f + J(1) y'),  y' - f = (1 - f) eta (p - theta)/m with theta in [0, q],  p - q <= m |J(1)|^2 <= p,
+which encloses |B_3|, and for nearly every network: P(|f| > s) <= sigma^2/(2 s^2) by Chebyshev; P(q > q') <=
+(2 eta/sqrt m)/(sigma sqrt(2 pi)) m/q' by Markov where |f| <= 1; P(|p/m - 1/2| > tau) <= 2 exp(-2 m tau^2) by Hoeffding.
+
+Holds: with |H^(-1/2)((I - rho H)^T - M^T) y| added, M the exact map of a round; here sqrt 2 eta^2/4.
+"""
+
+import sys
+
+import mpmath as mp
+import numpy as np
+
+mp.mp.dps = 500  # sigma is 1e-200 in the last row
+ETA, LAM = mp.mpf(1) / 4, mp.mpf(1) / 2
+
+
+def enclosed(m, f, few, many, q):
+    """|B_3| lies between these where |y(0)| <= f < 1, few <= p <= many, and at most q neurons are near 0."""
+    y_low = -f + (1 - f) * ETA * (few - q) / m
+    y_high = f + (1 + f) * ETA * many / m
+    low = ETA * (mp.sqrt((few - q) / m) * y_low - mp.sqrt(many / m) * f)
+    return low, ETA * mp.sqrt(many / m) * (f + y_high)
+
+
+def measured(m, sigma):
+    """Bounds on |B_3|, and the probability that a network leaves them."""
+    s, tau, share = sigma * 10**4, m ** (-mp.mpf(2) / 5), mp.mpf(10) ** 8
+    near = 2 * ETA / (sigma * mp.sqrt(2 * mp.pi * m))
+    low, high = enclosed(m, s, m * (mp.mpf(1) / 2 - tau), m * (mp.mpf(1) / 2 + tau), m * near * share)
+    return low, high, sigma**2 / (2 * s**2) + 1 / share + 2 * mp.exp(-2 * m * tau**2)
+
+
+def printed(m, sigma, degree):
+    """The bound with delta = 1/1000 and the polynomial log^degree."""
+    return (sigma / LAM + 1 / (LAM**3 * sigma * mp.sqrt(m))) * mp.log(1000 * m) ** degree
+
+
+def holds(m, sigma, degree):
+    """With the exact term, M = (1 - eta/2)^2 and rho = 2 eta."""
+    exact = mp.sqrt(2) * abs((1 - ETA) - (1 - ETA / 2) ** 2)
+    return exact + (sigma / LAM + 1 / (LAM**3 * sigma * mp.sqrt(m))) * mp.log(1000 * m) ** degree
+
+
+def networks_lie_within(m=100_000, sigma=0.02, networks=20):
+    """|B_3| of networks that were run, against the enclosure with their own y(0), p and q."""
+    rng, eta, within = np.random.default_rng(0), float(ETA), True
+    for _ in range(networks):
+        u, a = sigma * rng.standard_normal(m), rng.choice([-1.0, 1.0], m)
+        jacobian = [a * (u >= 0) / m**0.5]
+        f = jacobian[0] @ u
+        w = u + eta * jacobian[0] * (1 - f)
+        jacobian.append(a * (w >= 0) / m**0.5)
+        left = eta * np.linalg.norm(jacobian[0] * f + jacobian[1] * (jacobian[1] @ w))
+        p, q = np.sum(u >= 0), np.sum((u >= 0) & (u < eta * abs(1 - f) / m**0.5))
+        low, high = enclosed(mp.mpf(m), abs(mp.mpf(f)), int(p), int(p), int(q))
+        within &= bool(low - 1e-12 <= left <= high + 1e-12)
+    return within
+
+
+def main():
+    confirmed = within = networks_lie_within()
+    print(f"the enclosure has 20 networks of width 1e5, run: {within}")
+    for exponent, degree in ((100, 3), (200, 6), (1000, 20)):
+        m = mp.mpf(10) ** exponent
+        sigma = m ** (-mp.mpf(1) / 5)
+        (low, high, outside), said, right = measured(m, sigma), printed(m, sigma, degree), holds(m, sigma, degree)
+        print(f"m = 1e{exponent}: |B_3| in [{mp.nstr(low, 12)}, {mp.nstr(high, 12)}] but for probability "
+              f"{mp.nstr(outside, 2)}; printed with log^{degree} {mp.nstr(said, 3)}: "
+              f"{'VIOLATED' if low > said else 'met'}; what holds {mp.nstr(right, 12)}")  # fmt: skip
+        confirmed &= bool(low > said and high <= right and outside < mp.mpf(10) ** -7)
+    return 0 if confirmed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
