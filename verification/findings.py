@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bounds.listing import catalogue, papers
 from bounds.statement import BEYOND, Form, Kind, Nature, Outcome, Statement
+from verification.finding_address import anchor, check_script, replay_path
 from verification.page import headline, ratio_text
 from verification.plain_text import claim_lines
 from verification.report import MEASURE, escaped, markdown_table, totals, worst_first
@@ -177,7 +178,13 @@ def _entry(finding: Finding) -> list[str]:
         ("for a reader", finding.consequence),
         ("evidence", finding.evidence),
     ]
-    lines = [f"#### {escaped(verdict.id)}, {verdict.form.value}: {escaped(statement.title)}", ""]
+    lines = [f'<a id="{anchor(statement, verdict.form)}"></a>', ""]
+    lines += [f"#### {escaped(verdict.id)}, {verdict.form.value}: {escaped(statement.title)}", ""]
     lines += [f"*{escaped(str(statement.source))}*", ""]
     lines += [f"- **{name}**: {escaped(text)}" for name, text in items if text]
-    return [*lines, f"- **replay**: `{verdict.replay}`"]
+    lines += [f"- **replay**: `{verdict.replay}`", f"- **cite**: `ntkfl cite {verdict.id}`"]
+    if (script := check_script(statement, verdict.form)) is not None:
+        lines.append(f"- **check**: [{script}]({script}), with numpy and mpmath alone: `python {script}`")
+    if (kept := replay_path(statement, verdict.form)) is not None:
+        lines.append(f"- **replay file**: [{kept}]({kept}), of the stored case: `ntkfl attack --replay {kept}`")
+    return lines

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.interruptible import stopped
+from experiments.console.interruptible import if_stopped, stopped
 from experiments.console.output_files import reserved
 
 ANNOUNCED = (
@@ -22,6 +22,9 @@ def findings(
         typer.Option("--from", help="a file that `ntkfl verify --json` wrote; else every statement is checked"),
     ] = None,
     output: Annotated[Path | None, typer.Option(help="write the page to this file; else it is printed")] = None,
+    replays: Annotated[
+        Path | None, typer.Option(help="write a replay file of the stored case of every finding of substance here")
+    ] = None,
 ) -> None:
     """Write, as Markdown, where printed forms differ from what holds, with evidence and replay commands."""
     from bounds.listing import catalogue
@@ -35,6 +38,10 @@ def findings(
         with bad_input():
             inputs = (str(verdicts_file),) if verdicts_file else ()
             (write,) = stack.enter_context(reserved(output, inputs=inputs))
+            if replays is not None and not replays.is_dir():
+                raise NotADirectoryError(
+                    f"--replays is {replays}, which is no folder; make it, or name one that is there"
+                )
             verdicts = list(read(verdicts_file).verdicts) if verdicts_file else None
         if verdicts is None:
             typer.echo(ANNOUNCED, err=True)
@@ -48,3 +55,15 @@ def findings(
             write(page)
         else:
             typer.echo(page)
+        if replays is not None:
+            _keep(replays)
+
+
+def _keep(folder: Path) -> None:
+    from verification.stored_replays import stored_replays
+
+    with if_stopped(lambda: f"the replay files that are done are in {folder}"):
+        for name, text in stored_replays():
+            with reserved(folder / name) as (write,):
+                assert write is not None
+                write(text)

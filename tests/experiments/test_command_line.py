@@ -377,6 +377,12 @@ def test_the_findings_page_is_made_from_saved_verdicts(tmp_path):
     refused("findings", "--from", str(page), message="is not a file that `ntkfl verify --json` wrote")
 
 
+def test_replay_files_of_findings_need_a_folder(tmp_path):
+    refused(
+        "findings", "--replays", str(tmp_path / "absent"), message="absent, which is no folder; make it, or name one"
+    )
+
+
 def test_help_is_quick_because_nothing_heavy_is_imported():
     code = (
         "import sys; from experiments.command_line import app\n"

@@ -26,14 +26,23 @@ class Shown:
 
 def run_witness(statement: Statement, form: Form) -> Shown:
     """Judge the stored case of a form recorded violated, hypotheses first, and confirm what it shows."""
-    with _expected_warnings():
-        return _run_witness(statement, form)
-
-
-def _run_witness(statement: Statement, form: Form) -> Shown:
     witness = statement.forms[form].witness
     assert witness is not None, "asked only of a form that has one"
-    case = witness()
+    with _expected_warnings():
+        return _shown(statement, form, witness())
+
+
+def judged_as_stored(statement: Statement, form: Form, case: Any) -> Shown:
+    """The same of a case that was kept in a file.
+
+    Args:
+        statement, form: what is claimed. case: the stored one.
+    """
+    with _expected_warnings():
+        return _shown(statement, form, case)
+
+
+def _shown(statement: Statement, form: Form, case: Any) -> Shown:
     unmet = [h.name for h in statement.required(form) if not h.met(case)]
     seen = judge(statement, form, case)
     ratio = f"left/right {seen.tightness:.4g}"

@@ -1,9 +1,21 @@
 """Counterexample search: Hypothesis climbs, Nelder-Mead goes on, what is found is shrunk and confirmed.
 
-`attack` searches, `written` and `read` keep what was found in a file, `rejudge` judges such a file again.
+`attack` searches, `stored_counterexample` takes the stored case, `written` and `read` keep what was found in a file,
+`rejudge` judges such a file again.
 """
 
 from verification.search.hunt import Attack, Counterexample, attack
 from verification.search.replay_file import Rejudged, Replay, read, rejudge, written
+from verification.search.stored_counterexample import stored_counterexample
 
-__all__ = ["Attack", "Counterexample", "Rejudged", "Replay", "attack", "read", "rejudge", "written"]
+__all__ = [
+    "Attack",
+    "Counterexample",
+    "Rejudged",
+    "Replay",
+    "attack",
+    "read",
+    "rejudge",
+    "stored_counterexample",
+    "written",
+]

@@ -9,12 +9,14 @@ from typing import Any
 
 from bounds.brought import brought_by
 from bounds.listing import catalogue, get
-from bounds.statement import Form, Statement
+from bounds.statement import Form, Outcome, Statement
 from ntkfl.trajectory import provenance
+from verification.judging.stored_cases import Shown
 from verification.search.case_codec import decode, encode
 from verification.search.hunt import Counterexample
 from verification.search.plain_case import in_words
 from verification.search.scoring import Seen, look, stands
+from verification.search.stored_counterexample import shown_if_stored
 from verification.standing import Standing
 
 FORMAT = "ntkfl counterexample 1"
@@ -110,7 +112,9 @@ def read(text: str) -> Replay:
 
 
 def rejudge(replay: Replay) -> Rejudged:
-    """Judge the case of a file again, confirmation included."""
+    """Judge the case of a file again, confirmation included; a statement's stored case as `verify` judges it."""
+    if (shown := shown_if_stored(replay.statement, replay.form, replay.case)) is not None:
+        return _of_stored(replay, shown)
     seen = look(replay.statement, replay.form, replay.case)
     if seen.comparison is None:
         why = f"the case does not meet {seen.unmet}" if seen.unmet else f"it has no value: {seen.failed}"
@@ -120,6 +124,14 @@ def rejudge(replay: Replay) -> Rejudged:
         return Rejudged(seen, Standing.FALLEN, "it holds", same)
     found = stands(replay.statement, replay.form, replay.case, seen)
     return Rejudged(seen, found.standing, found.how, same)
+
+
+def _of_stored(replay: Replay, shown: Shown) -> Rejudged:
+    same = replay.sides == (float(shown.seen.left.value), float(shown.seen.right.value))
+    seen = Seen(0.0, shown.seen, shown.seen.outcome is Outcome.VIOLATED)
+    if shown.confirmation is None:
+        return Rejudged(seen, Standing.FALLEN, shown.text, same)
+    return Rejudged(seen, shown.confirmation.standing, shown.confirmation.how, same)
 
 
 def _digest(body: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +16,7 @@ from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Problem, Setup, Weights
 
 
+@dataclass(frozen=True, eq=False)
 class CircleLadder:
     """Three points on the circle, neurons evenly spread over it, width 64 to 512: K = 3, eta_l = .4, two rounds.
 

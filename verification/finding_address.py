@@ -1,0 +1,39 @@
+"""Where a finding stands on the pages, for good, and the files that check it beside this project's machine."""
+
+from __future__ import annotations
+
+from bounds.papers import slug
+from bounds.statement import Form, Nature, Statement
+
+PAGE = "findings.html"
+CHECKS = "docs/checks"  # of a checkout
+
+
+def anchor(statement: Statement, form: Form) -> str:
+    """What a link ends in, whatever the finding is called: fl-ntk/C.10, stated -> fl-ntk-C.10-stated."""
+    return f"{statement.id.replace('/', '-')}-{form.value}"
+
+
+def address(statement: Statement, form: Form) -> str:
+    """The finding on the site."""
+    return f"{PAGE}#{anchor(statement, form)}"
+
+
+def check_script(statement: Statement, form: Form) -> str | None:
+    """The script that confirms the finding without this project; None where it is not one of substance."""
+    return _beside(statement, form, "py")
+
+
+def replay_path(statement: Statement, form: Form) -> str | None:
+    """The replay file of its stored case; None where it is not one of substance."""
+    return _beside(statement, form, "json")
+
+
+def findings_of(statement: Statement) -> list[Form]:
+    """The forms that differ from what holds."""
+    return [form for form, claim in statement.forms.items() if claim.nature is not None]
+
+
+def _beside(statement: Statement, form: Form, ending: str) -> str | None:
+    substance = statement.forms[form].nature is Nature.SUBSTANCE
+    return f"{CHECKS}/{slug(statement.id)}.{ending}" if substance else None

@@ -1,0 +1,45 @@
+"""The stored case of a form that is violated, as a counterexample that a file can keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bounds.statement import Form, Statement
+from verification.judging.stored_cases import Shown, judged_as_stored, run_witness
+from verification.search.case_codec import encode
+from verification.search.hunt import Counterexample
+
+
+def stored_counterexample(statement: Statement, form: Form) -> Counterexample:
+    """What `written` keeps of a form's stored case.
+
+    Args:
+        statement, form: what is violated.
+
+    Raises:
+        ValueError: it has no stored case, or that does not violate it.
+    """
+    if statement.forms[form].witness is None:
+        raise ValueError(f"{statement.id} {form.value} has no stored case; it needs a witness")
+    shown = run_witness(statement, form)
+    if shown.confirmation is None or not shown.violated:
+        raise ValueError(f"{statement.id} {form.value}: {shown.text}; a replay file needs a violation")
+    found = shown.confirmation
+    return Counterexample(
+        shown.case, shown.seen, found.how, "the stored case", 0, 0.0, shown.case, standing=found.standing
+    )
+
+
+def shown_if_stored(statement: Statement, form: Form, case: Any) -> Shown | None:
+    """The case judged as `verify` judges the stored one, where it is that; else None.
+
+    Args:
+        statement, form: what is claimed. case: that may be the stored one.
+    """
+    witness = statement.forms[form].witness
+    try:
+        if witness is None or encode(witness()) != encode(case):
+            return None
+    except TypeError:  # the stored case is not of plain data
+        return None
+    return judged_as_stored(statement, form, case)
