@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ntkfl.version import VERSION
+
+if TYPE_CHECKING:
+    from bounds.statement import Statement
 
 TOOL = f"""@software{{ntkfl,
   author    = {{{{The ntkfl founders}}}},
@@ -32,6 +36,8 @@ class Citation:
 
 def citation(word: str | None = None) -> Citation:
     """The entries of a statement, a paper, a method, or the folder of a run or of a study; without any, of all papers.
+
+    A statement that differs from what holds in a form has an entry for that finding, with its address and its check.
 
     Raises:
         ValueError, OSError: a folder of neither kind, or a damaged one. KeyError: no statement or method of this name.
@@ -77,7 +83,34 @@ def _of_statements(word: str) -> Citation:
     statements = find(word)
     said = ", ".join(f"{one.id}: {one.source}" for one in statements)
     own = [one for one in statements if brought_by(one) is None]
-    return _of(f"{said}; checked by ntkfl {VERSION}", {_paper(i) for one in own for i in (one.id, *one.uses)})
+    found = _of(f"{said}; checked by ntkfl {VERSION}", {_paper(i) for one in own for i in (one.id, *one.uses)})
+    return Citation(found.what, (*found.entries[:-1], *(entry for one in own for entry in _findings(one)), TOOL))
+
+
+def _findings(statement: Statement) -> list[str]:
+    """An entry for every form that differs from what holds: where it is shown, and what checks it without us."""
+    from verification.finding_address import address, anchor, check_script, findings_of
+
+    entries = []
+    for form in findings_of(statement):
+        claim, script = statement.forms[form], check_script(statement, form)
+        assert claim.nature is not None
+        note = f"{claim.nature.value}; recorded: {claim.recorded.value}"
+        note += f"; checked with numpy and mpmath alone by {script}" if script else ""
+        entries.append(
+            f"""@misc{{ntkfl-{anchor(statement, form)},
+  author       = {{{{The ntkfl founders}}}},
+  title        = {{{{{_tex(f"{statement.id}, {form.value}: {statement.title}")}}}}},
+  howpublished = {{Findings of ntkfl {VERSION}, {_tex(address(statement, form))}}},
+  note         = {{{_tex(note)}}},
+}}"""
+        )
+    return entries
+
+
+def _tex(text: str) -> str:
+    """Text as LaTeX prints it."""
+    return re.sub(r"[&%$#_{}]", lambda found: "\\" + found[0], text).replace("^", r"\^{}")
 
 
 def _paper(identifier: str) -> str:

@@ -17,6 +17,7 @@ def cite(
 ) -> None:
     """Print BibTeX of the papers behind a statement, a method, a run or a study, and of this tool, of its version.
 
+    A statement that differs from what holds has an entry for that finding too, with its address and its check.
     Without an argument: of the papers whose statements are run here. `ntkfl cite fl-ntk/B.12 >> references.bib`
     """
     from experiments.citing import citation

@@ -46,11 +46,27 @@ def test_every_statement_cites_its_paper_and_those_that_it_rests_on():
         papers = {i.partition("/")[0] for i in (one.id, *one.uses)}
         behind = [entry for names, entry in references() if names & papers]
         assert all(any(paper in names for names, _ in references()) for paper in papers)
-        assert found.entries == (*behind, TOOL) and one.id in found.what and str(one.source) in str(found)
+        own = [entry for entry in found.entries if entry.startswith("@misc{ntkfl-")]
+        assert len(own) == sum(claim.nature is not None for claim in one.forms.values())
+        assert found.entries == (*behind, *own, TOOL) and one.id in found.what and str(one.source) in str(found)
     three = ["huang2021flntk", "li2025fedgucci", "zhou2024averaging"]
     deep = ["jacot2018neural", "jian2025widening"]
     assert keys(citation()) == [*three, *deep, "entezari2022role", "ainsworth2023git", "ntkfl"]
     assert f"version   = {{{VERSION}}}" in TOOL
+
+
+def test_a_finding_is_an_item_of_its_own_with_its_address_and_its_check():
+    found = citation("fl-ntk/C.10")
+    assert keys(found) == ["huang2021flntk", "ntkfl-fl-ntk-C.10-stated", "ntkfl"]
+    entry = found.entries[1]
+    assert r"findings.html\#fl-ntk-C.10-stated}" in entry and r"by docs/checks/fl\_ntk\_c\_10.py}" in entry
+    assert r"B\_3: what" in entry and "recorded: violated" in entry
+    misprint = citation("fl-ntk/B.12").entries[1]
+    assert "note         = {misprint; recorded: violated}" in misprint
+    items = [entry for one in statements().values() for entry in citation(one.id).entries if "@misc" in entry]
+    assert len(items) == len({re.match(r"@misc{([^,]+),", entry)[1] for entry in items}) > 30
+    for entry in items:
+        assert entry.count("{") == entry.count("}") and not re.search(r"(?<!\\)[&%$#_]", entry), entry
 
 
 def test_folders_of_runs_and_studies(tmp_path):
