@@ -15,7 +15,8 @@ Old segment: y = 0; with u = cos(pi x/X), c = A (1 - u^2) - (1 - u)/2, in [-1, A
 New segment: y = x/X; at x = X/2 it has c + y = A, hence L = A^2/2 or more.
 
 Holds, as |grad L| <= sqrt(2 gamma L) for gamma-smooth L >= 0: (sqrt(eps) + sqrt(gamma/2) Gamma)^2.
-With the global loss in place of the client's even L = w^2/2, w_i = 0, w_anc = 1, w_anc,i = 2 has 2 > 1/2 + 1.
+With the global loss in place of the client's even L = w^2/2, w_i = 0, w_anc = 1, w_anc,i = 2 has 2 > 1/2 + 1, and
+there the repaired bound, which needs no minimiser, is attained.
 """
 
 import sys
@@ -67,7 +68,10 @@ def main():
     print(f"new segment at least {new}; printed at most {float(said):.6f}: {'VIOLATED' if new > said else 'met'}")
     highest = (largest[1] + slack) ** 2 / 2
     print(f"what holds: at most {float(right):.6f}; new segment at most {highest:.6f}; hypotheses met: {met}")
-    return 0 if met and new > said and highest <= right and 2 > F(1, 2) + 1 else 1
+    line = printed(F(1, 2), 1, 1), holds(F(1, 2), 1, 1)
+    print(f"L = w^2/2 on the line: new segment 2, printed at most {float(line[0])}, what holds {float(line[1]):.6f}")
+    attained = line[0] < 2 and abs(line[1] - 2) < 1e-12
+    return 0 if met and new > said and highest <= right and attained else 1
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ two-layer ReLU network and a loss that is convex and 1-Lipschitz in the output.
 Counterexample: one hidden neuron f = v relu(u.x), x uniform on the circle |x| = b, label 0, absolute loss: convex and
 1-Lipschitz. With v = 1 > 0 the expected loss is L(u) = v E relu(u.x), and grad_u L = v E 1(u.x > 0) x, which depends on
 the direction of u alone. Turn u, keeping |u| = r: the derivative in v, E relu(u.x), stays as it is, so that the
-quotient below is that of the whole gradient. No gamma bounds it as r -> 0.
+quotient below is that of the whole gradient. No gamma bounds it as r -> 0,
+not even on the weights of length 1 or less.
 
 What one gamma would give is written with the curvature v b/pi that is found at r = 1. Holds: v b/(pi r) on |u| >= r.
 (On finite data it is simpler still: relu(u) at x = 1 has slope 0 left of u = 0 and 1 right of it, whatever gamma.)

@@ -2,7 +2,8 @@
 
 Printed: |B_3| <= (n sigma/lambda + n^(7/2)/(lambda^3 sigma sqrt m)) poly(log(m/delta)) but for probability delta, for
 every T. B_3 = -rho sum_t (1/K) sum_k J(k,t)(y^(k)(t) - y(t) + e(t)), e(t) = y(t) - y + (I - rho H)^t y. (It has
-e(k), a slip that would not help: e(1) puts eta^2/2 - eta^3/4 for the eta^2/2 of the limit below.)
+e(k), a slip that would not help: e(1) puts eta^2/2 - eta^3/4 for the eta^2/2 of the limit below; and with k = 1..K for
+the steps 0..K-1 of Algorithm 1 the limit is larger still.)
 
 Counterexample: one client, one sample x = 1, y = 1, K = 2, T = 1, eta_g = 1. H = P(w >= 0) = 1/2 = lambda, kappa and n
 are 1, and eta = 1/4 = lambda/(n^2 K kappa) is the step asked for, with constant 1. sigma = m^(-1/5): m sigma^2 grows as
@@ -78,7 +79,8 @@ def main():
         print(f"m = 1e{exponent}: |B_3| in [{mp.nstr(low, 12)}, {mp.nstr(high, 12)}] but for probability "
               f"{mp.nstr(outside, 2)}; printed with log^{degree} {mp.nstr(said, 3)}: "
               f"{'VIOLATED' if low > said else 'met'}; what holds {mp.nstr(right, 12)}")  # fmt: skip
-        confirmed &= bool(low > said and high <= right and outside < mp.mpf(10) ** -7)
+        near = right - 2 * said <= low and high <= right  # both sides: what is added is the limit itself
+        confirmed &= bool(low > said and near and outside < mp.mpf(10) ** -7)
     return 0 if confirmed else 1
 
 

@@ -24,6 +24,27 @@ class Refused(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Refused())
 runpy.run_path(sys.argv[1], run_name="__main__")
 """
+FAULTS = {  # a part of each script, and what would be wrong
+    "averaging_i10": [
+        ("sum(client(s, y) for y in ys) / K", "sum(client(s, y) for y in ys)"),
+        ("1 - F(1, K)", "F(1, K)"),
+    ],
+    "deep_centralised": [("k1 + theta * k0", "theta * k0"), ("ETA / 2)", "ETA)")],
+    "fedgucci_f17": [
+        ("F(A**2, 2)", "F(A, 2)"),
+        ("(float(gamma) / 2)", "(float(gamma) / 8)"),
+        ("A, X, BEND", "X, A, BEND"),
+    ],
+    "fedgucci_f2_smooth": [("(mp.pi * r)", "(2 * mp.pi * r)"), ("(2 * mp.pi) for f", "(3 * mp.pi) for f")],
+    "fedgucci_f3_equality": [("F(region.side, 2)) and", "region.side) and"), ("max(values[w]) <= eps", "w == w")],
+    "fl_ntk_c_10": [
+        ("mp.sqrt(2) * abs", "1.4 * abs"),
+        ("f + (1 + f) * ETA", "f + ETA / 2"),
+        ("ETA) - (1", "ETA) + (1"),
+    ],
+    "fl_ntk_centralised": [("b / 2 for a, b in zip(r, outputs(pulled)", "b / 3 for a, b in zip(r, outputs(pulled)")],
+    "fl_ntk_eq18": [("arccos(g)) / (2", "arccos(g)) / (3"), ("(1 - (1 - eta * d) ** steps)", "(eta * d * steps)")],
+}
 END = '\n\nif __name__ == "__main__":'
 
 
@@ -64,6 +85,15 @@ def test_a_script_confirms_its_finding_without_this_project(script):
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_script_refuses_a_printed_claim_that_is_right_and_a_repair_that_is_wrong(script, line, tmp_path):
     done = run(planted(script, line, tmp_path))
+    assert done.returncode == 1 and not done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("script", "old", "new"), [(name, *fault) for name in FAULTS for fault in FAULTS[name]])
+def test_a_script_refuses_a_fault(script, old, new, tmp_path):
+    text = (CHECKS / f"{script}.py").read_text(encoding="utf-8")
+    assert text.count(old) == 1 and FAULTS.keys() == set(SCRIPTS)
+    (tmp_path / "planted.py").write_text(text.replace(old, new), encoding="utf-8")
+    done = run(tmp_path / "planted.py")
     assert done.returncode == 1 and not done.stderr, done.stdout + done.stderr
 
 
