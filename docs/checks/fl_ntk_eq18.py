@@ -17,7 +17,8 @@ import sys
 
 import numpy as np
 
-NETWORKS, WIDTHS = 32, 4 ** np.arange(5, 9)
+WIDTHS = 4 ** np.arange(4, 9)
+NETWORKS = np.minimum(300, 2**20 // WIDTHS)  # of each width
 CASES = {  # rows of X, a client each; labels; eta_l; K
     "one sample": (np.ones((1, 1)), np.ones(1), 0.25, 2),
     "one sample, K = 1": (np.ones((1, 1)), np.ones(1), 0.25, 1),
@@ -65,7 +66,7 @@ def remainder(pairs, round_map):
 def main():
     rng, confirmed = np.random.default_rng(0), True
     for name, (x, y, eta, steps) in CASES.items():
-        runs = [[one_round(x, y, eta, steps, m, rng) for _ in range(NETWORKS)] for m in WIDTHS]
+        runs = [[one_round(x, y, eta, steps, m, rng) for _ in range(n)] for m, n in zip(WIDTHS, NETWORKS, strict=True)]
         h = kernel(x)
         maps = printed(h, eta, steps), holds(h, eta, steps)
         rows = [[remainder(pairs, one) for pairs in runs] for one in maps]
