@@ -6,7 +6,9 @@ Printed: y(t+1) - y = (I - rho H)(y(t) - y) + xi(t), rho = eta_g eta_l K/N, with
 Counterexample: one client, one sample x = 1 in R^1 with y = 1, sigma = 1, eta_g = 1, K = 2. Then H = P(w >= 0) = 1/2 is
 1 by 1, lambda = 1/2, kappa = n = 1, and eta_l = 1/4 = lambda/(kappa n^2 K) is the step that the paper asks for, with
 constant 1. At infinite width a round is two steps of gradient descent, (1 - eta_l/2)^2 = 1 - rho/2 + eta_l^2/4: the
-last term, 1/64 here, is in xi(t)/(y - y(t)) at every width. For K = 1 it is not there, and (18) is right.
+last term, 1/64 here, is in xi(t)/(y - y(t)) at every width. For K = 1 it is not there, and (18) is right. The printed
+bound, rho n^(5/2) kappa sqrt(log(m/delta)) log(n/delta)/(sigma lambda sqrt m) with its O-constant taken as 1, is broken
+by networks of width 2e6; with any other constant wider ones break it.
 A second case has two clients, unit vectors at 60 degrees, H = ((1/2, 1/6), (1/6, 1/2)), and a longer step.
 
 Holds: m^(-1/2) for the remainder over the exact map M = I - (eta_g/N) H D^-1 (I - (I - eta_l D)^K), D the clients'
@@ -63,6 +65,11 @@ def remainder(pairs, round_map):
     return np.linalg.norm(after - before @ round_map.T) / np.linalg.norm(before)
 
 
+def bound(m, delta):
+    """What (18) allows for |xi|/|r| of "one sample", with O-constant 1: rho/lambda = 4 eta_l = 1."""
+    return np.sqrt(np.log(m / delta) / m) * np.log(1 / delta)
+
+
 def main():
     rng, confirmed = np.random.default_rng(0), True
     for name, (x, y, eta, steps) in CASES.items():
@@ -80,6 +87,11 @@ def main():
         print(f"  limit of |xi| for the worst r: {limit:.6f} |r|")
         confirmed &= violated == (steps > 1) and -0.65 < right < -0.35
         confirmed &= name != "one sample" or abs(limit - 1 / 64) < 1e-15
+    wide = [remainder([one_round(*CASES["one sample"], 2_000_000, rng)], np.array([[1 - 0.25]])) for _ in range(2)]
+    allowed = bound(2e6, 0.01)
+    print(f"one sample, m = 2e6: |xi|/|r| {', '.join(f'{v:.5f}' for v in wide)}, by (18) at most {allowed:.5f} for 99 "
+          f"of 100 networks: {'VIOLATED' if min(wide) > allowed else 'met'}")  # fmt: skip
+    confirmed &= min(wide) > allowed
     print(f"xi does not fall for K > 1, falls over the exact map: {bool(confirmed)}")
     return 0 if confirmed else 1
 
