@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.connectivity.network import Averageable, combination, shares
+from ntkfl.estimate import Estimate
 
 
 def ensemble_outputs(
@@ -55,7 +56,7 @@ def locality(networks: Sequence[Averageable], weights: Sequence[float] | None = 
         ValueError: as `averaging_gap`.
     """
     centre = combination(networks, list(_checked(networks, weights))).vector()
-    return max(float(np.linalg.norm(network.vector() - centre)) for network in networks)
+    return max(float(Estimate.exact(network.vector() - centre).norm().value) for network in networks)
 
 
 def _checked(networks: Sequence[Averageable], weights: Sequence[float] | None) -> Float[np.ndarray, " K"]:

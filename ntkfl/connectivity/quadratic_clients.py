@@ -9,8 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.estimate import Estimate
+from ntkfl.rounding import LEAST
 
 EPS = np.finfo(float).eps
+UNDERFLOW = 1e-150  # of numbers scaled to 1: what all that underflows may add up to
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,15 +61,28 @@ def global_minimiser(clients: Sequence[QuadraticClient]) -> Estimate:
     sizes = {len(client.minimiser) for client in clients}
     if len(sizes) > 1:
         raise ValueError(f"the clients have {sorted(sizes)} parameters; they must agree")
-    total = sum(client.weight * client.hessian for client in clients)
-    pull = sum(client.weight * client.hessian @ client.minimiser for client in clients)
+    # Powers of two, so that no product and no square is lost or too large, whatever the losses' and the weights' units.
+    share = _exponent([client.weight for client in clients])
+    weights = [np.ldexp(client.weight, -share) for client in clients]
+    curvature, length = (_exponent([getattr(c, name) for c in clients]) for name in ("hessian", "minimiser"))
+    hessians = [np.ldexp(client.hessian, -curvature) for client in clients]
+    minimisers = [np.ldexp(client.minimiser, -length) for client in clients]
+    total = sum(p * h for p, h in zip(weights, hessians, strict=True))
+    pull = sum(p * h @ w for p, h, w in zip(weights, hessians, minimisers, strict=True))
     found = np.linalg.solve(total, pull)
-    lowest = np.linalg.eigvalsh(total)[0]
+    eigenvalues = np.linalg.eigvalsh(total)
+    lowest = eigenvalues[0] - 4 * len(total) * EPS * eigenvalues[-1]
     # ||w - w*|| <= ||residual|| / lambda_min; the second summand is the rounding of the residual and of the sums
-    terms = sum(client.weight * np.abs(client.hessian) @ np.abs(client.minimiser) for client in clients)
+    terms = sum(p * np.abs(h) @ np.abs(w) for p, h, w in zip(weights, hessians, minimisers, strict=True))
     size = np.linalg.norm(np.abs(total) @ np.abs(found) + terms)
-    left = np.linalg.norm(total @ found - pull) + 2 * (len(found) + len(clients) + 4) * EPS * size
-    return Estimate(found, np.full(len(found), 1.01 * left / lowest), "residual over the smallest eigenvalue")
+    left = np.linalg.norm(total @ found - pull) + 2 * (len(found) + len(clients) + 4) * EPS * size + UNDERFLOW
+    error = np.ldexp(1.01 * left / lowest, length) + LEAST
+    return Estimate(np.ldexp(found, length), np.full(len(found), error), "residual over the smallest eigenvalue")
+
+
+def _exponent(values: Sequence[float | np.ndarray]) -> int:
+    """Of the power of two next to the largest."""
+    return int(np.frexp(max(float(np.abs(value).max()) for value in values))[1])
 
 
 def heterogeneity(clients: Sequence[QuadraticClient]) -> Estimate:
@@ -81,7 +96,7 @@ def heterogeneity(clients: Sequence[QuadraticClient]) -> Estimate:
     Source: FedGuCci, Definition 3.7; ledger F13.
     """
     centre = global_minimiser(clients)
-    distances = [float(np.linalg.norm(client.minimiser - centre.value)) for client in clients]
-    largest = max(distances)
-    error = float(centre.error.max()) + (len(centre.value) + 8) * EPS * largest
-    return Estimate(largest, error, "residual over the smallest eigenvalue")
+    distances = [(centre - client.minimiser).norm() for client in clients]
+    # two maxima differ by no more than the values that they are of
+    value, error = (max(float(getattr(each, name)) for each in distances) for name in ("value", "error"))
+    return Estimate(value, error, "residual over the smallest eigenvalue")

@@ -70,6 +70,8 @@ def test_the_remainder_vanishes_with_the_square_of_the_locality_of_smooth_parts(
         assert np.isclose(locality(nets), size * np.sqrt(2))
         gaps.append(averaging_gap(nets, np.ones((1, 1)))[0])
     assert np.allclose(gaps, [0.01, 0.0001], rtol=1e-9)
+    tiny = [TwoLayer(np.full((2, 3), value), np.zeros((1, 2))) for value in (1e-200, -1e-200)]
+    assert np.isclose(locality(tiny), 1e-200 * np.sqrt(6), atol=0)
 
 
 @QUICK
@@ -83,7 +85,7 @@ def test_ensembles_and_averages(seed, count):
     assert np.allclose(averaging_gap(nets, x, p), mean - combination(nets, p).outputs(x), atol=1e-13)
     assert np.allclose(averaging_gap([nets[0]] * 3, x), 0, atol=1e-13) and locality([nets[0]] * 3) < 1e-14
     centre = combination(nets, p).vector()
-    assert all(np.linalg.norm(net.vector() - centre) <= locality(nets, p) for net in nets)
+    assert all(np.linalg.norm(net.vector() - centre) <= locality(nets, p) * (1 + 1e-14) for net in nets)
 
 
 def kernels(seed, a=4, b=6, features=3):
@@ -153,6 +155,21 @@ def test_gamma_encloses_the_distance_to_the_minimiser_of_the_mean_loss(seed, siz
     gamma = heterogeneity(clients)
     distances = [np.linalg.norm(c.minimiser - centre.value) for c in clients]
     assert gamma.lo <= max(distances) <= gamma.hi and gamma.error < 1e-11 * max(1, gamma.value)
+
+
+@QUICK
+@given(SEEDS, st.integers(-1000, 900), st.integers(-900, 900), st.integers(-900, 900))
+def test_gamma_scales_with_its_units_where_squares_underflow_or_overflow(seed, length, curvature, share):
+    rng = np.random.default_rng(seed)
+    parts = [(np.diag(rng.uniform(0.5, 2, 2)), rng.normal(size=2), rng.uniform(0.5, 2)) for _ in range(3)]
+    plain = [QuadraticClient(*part) for part in parts]
+    scaled = [
+        QuadraticClient(np.ldexp(h, curvature), np.ldexp(w, length), float(np.ldexp(p, share))) for h, w, p in parts
+    ]
+    for gamma in (heterogeneity, lambda clients: global_minimiser(clients)[0]):
+        one, other = gamma(plain), gamma(scaled)
+        assert np.ldexp(one.value, length) == pytest.approx(float(other.value), rel=1e-12)
+        assert 0 < other.error <= 2 * np.ldexp(one.error, length) + 1e-323
 
 
 def test_gamma_of_equal_curvatures_is_the_distance_to_the_mean():
