@@ -173,6 +173,8 @@ class Statement:
         necessity: for a hypothesis's name, a case that breaks the claim when only that hypothesis is dropped.
         says_left: how the left side is measured, in words. uses: ids of statements it rests on.
         symbols: what the symbols of its own mean, where the glossary has none of that name or means another thing.
+        knobs: what its picture is drawn over, symbols or words of a case's description; default: of those that vary
+            over its cases, the two that go best with left/right.
     """
 
     id: str
@@ -189,6 +191,7 @@ class Statement:
     necessity: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     uses: tuple[str, ...] = ()
     symbols: Mapping[Any, str] = field(default_factory=dict)
+    knobs: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         for form, claim in self.forms.items():

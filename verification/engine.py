@@ -51,34 +51,9 @@ def verify_all(
     these are settled, those that are.
     """
     checks = [begun(statement, form, options) for statement, form in chosen_forms(statements, forms)]
-    by_draw: dict[Draw, list[Check]] = {}
-    for check in checks:
-        for family in check.draws:
-            by_draw.setdefault(family, []).append(check)
     done: Counter[Draw] = Counter()
     try:
-        if threads and not fit_together(by_draw, options.seed, THREADS + AHEAD):
-            threads = 0  # large cases, one at a time
-
-        def wanted(family: Draw, case: Any) -> bool:
-            return any(check.may_admit(case) for check in by_draw[family])
-
-        with (
-            interruption.released(),
-            threadpool_limits(1, user_api="blas"),  # the cases are prepared in threads already
-        ):
-            plan = [(family, options.seed + i) for family in by_draw for i in range(family.trials)]
-            for (family, seed), case in zip(plan, _ahead(plan, threads, wanted), strict=True):
-                margins: dict[int, float] = {}  # statements and forms have hypotheses in common
-                for check in by_draw[family]:
-                    if isinstance(case, _Unbuilt):
-                        check.fail(case.error)
-                    else:
-                        check.add(case, {"cases": family.name, "case_seed": seed}, margins)
-                done[family] += 1
-                if progress is not None:
-                    progress(family.name, done.total(), len(plan))
-                interruption.check()
+        run_cases(checks, options, done, progress, threads)
     except KeyboardInterrupt:
         interruption.taken()
     verdicts = []
@@ -91,6 +66,48 @@ def verify_all(
     except KeyboardInterrupt:  # while a violation was confirmed or a stored case run: what is settled is not lost
         interruption.taken()
     return verdicts
+
+
+def run_cases(
+    checks: Sequence[Check],
+    options: Options,
+    done: Counter[Draw] | None = None,
+    progress: Progress | None = None,
+    threads: int = THREADS,
+) -> None:
+    """Give every check the cases of its families, each built once.
+
+    Args:
+        checks: as `begun` makes them. options: their seed is the first of the cases. done: filled with how many cases
+            of each family were given. progress, threads: as of `verify_all`.
+    """
+    done = Counter() if done is None else done
+    by_draw: dict[Draw, list[Check]] = {}
+    for check in checks:
+        for family in check.draws:
+            by_draw.setdefault(family, []).append(check)
+    if threads and not fit_together(by_draw, options.seed, THREADS + AHEAD):
+        threads = 0  # large cases, one at a time
+
+    def wanted(family: Draw, case: Any) -> bool:
+        return any(check.may_admit(case) for check in by_draw[family])
+
+    with (
+        interruption.released(),
+        threadpool_limits(1, user_api="blas"),  # the cases are prepared in threads already
+    ):
+        plan = [(family, options.seed + i) for family in by_draw for i in range(family.trials)]
+        for (family, seed), case in zip(plan, _ahead(plan, threads, wanted), strict=True):
+            margins: dict[int, float] = {}  # statements and forms have hypotheses in common
+            for check in by_draw[family]:
+                if isinstance(case, _Unbuilt):
+                    check.fail(case.error)
+                else:
+                    check.add(case, {"cases": family.name, "case_seed": seed}, margins)
+            done[family] += 1
+            if progress is not None:
+                progress(family.name, done.total(), len(plan))
+            interruption.check()
 
 
 def chosen_forms(statements: Iterable[Statement], forms: Iterable[Form] | None) -> list[tuple[Statement, Form]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from bounds.statement import Form, Kind, Outcome
 from verification.page import as_text
+from verification.seen import Seen
 from verification.standing import Standing
 
 NOT_REFUTED = "not refuted"
@@ -40,7 +41,7 @@ class Verdict:
     confirmed or only seen; `confirmation` says how. `own_data`: the cases are of the user's own data, and so is the
     outcome; `data_unused`: there are such data, and the form is not about data; `elsewhere`: with `own_data`, where the
     form is known to fail on other cases, on which. `unmet`: by hypothesis that rejected cases, the value found, the
-    limit, and where it is known an option with which cases pass.
+    limit, and where it is known an option with which cases pass. `seen`: some of the cases, for a picture.
     """
 
     id: str
@@ -77,6 +78,7 @@ class Verdict:
     data_unused: bool = False
     elsewhere: str | None = None
     unmet: dict[str, str] = field(default_factory=dict)
+    seen: Seen | None = None
 
     @property
     def word(self) -> str:
@@ -129,7 +131,8 @@ class Verdict:
 
         `from_json` gives the verdict back.
         """
-        return strict_json(asdict(self))
+        content = strict_json(asdict(replace(self, seen=None)))
+        return content | {"seen": None if self.seen is None else self.seen.to_json()}
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Verdict:
@@ -141,7 +144,8 @@ class Verdict:
         words = {"form": Form(content["form"]), "kind": Kind(content["kind"])}
         outcomes = {name: Outcome(content[name]) for name in ("outcome", "recorded")}
         standing = {"standing": Standing(content["standing"]) if content.get("standing") else None}
-        given = sides | tightness | margins | words | outcomes | standing | {"notes": tuple(content["notes"])}
+        seen = {"seen": None if content.get("seen") is None else Seen.from_json(content["seen"])}
+        given = seen | sides | tightness | margins | words | outcomes | standing | {"notes": tuple(content["notes"])}
         return cls(**(content | given))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import sympy as sp
 
@@ -16,9 +18,8 @@ FINITE = 0.02  # what the next power of the step may still do to an exponent
 
 def _power(values: np.ndarray) -> Estimate:
     """Of the step, in values (etas, starts)."""
-    found = slope(1 / STEP_SIZES, list(values), biased=False)
-    method = f"{found.method}, {FINITE:g} for a finite step"
-    return Estimate(-found.value, found.error + FINITE, method, found.rigour)
+    found = -slope(1 / STEP_SIZES, list(values), biased=False)
+    return replace(found, error=found.error + FINITE, method=f"{found.method}, {FINITE:g} for a finite step")
 
 
 def _repelled() -> SlidingLadder:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
 from ntkfl.estimate import Estimate, Rigour
@@ -19,7 +22,36 @@ class NoSlope(ArithmeticError, ValueError):
     """Values that are not positive and finite: they have no logarithm, and their power of the size is not known."""
 
 
-def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biased: bool = True) -> Estimate:
+@dataclass(frozen=True, eq=False)
+class Slope(Estimate):
+    """A slope that remembers what it was fitted to, for pictures: `values` at `sizes`, and the standard error of each.
+
+    Its value and error are all that is compared.
+    """
+
+    sizes: np.ndarray = field(default_factory=lambda: np.empty(0))
+    values: np.ndarray = field(default_factory=lambda: np.empty(0))
+    spread: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            value: ArrayLike,
+            error: ArrayLike,
+            method: str = ...,
+            rigour: Rigour = ...,
+            sizes: np.ndarray = ...,
+            values: np.ndarray = ...,
+            spread: np.ndarray = ...,
+        ) -> None: ...
+
+    def __neg__(self) -> Slope:
+        """The power of 1/size."""
+        return replace(self, value=-self.value, sizes=1 / self.sizes)
+
+
+def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biased: bool = True) -> Slope:
     """Slope of log(value) against log(size), with its interval.
 
     Args:
@@ -55,7 +87,10 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
     tail, _ = _least_squares(logs[2:], heights[2:])
     half = noise + max(abs(line - tail), abs(line - _exponent(logs, heights, biased)))
     half += 16 * EPS * (np.abs(heights).max() + np.abs(logs).max()) / np.ptp(logs)  # logs are rounded
-    return Estimate(line, half, f"log-log slope, {LEVEL:.0%} interval with finite-size bias", Rigour.SAMPLED)
+    known_by = f"log-log slope, {LEVEL:.0%} interval with finite-size bias"
+    spreads = np.array([(found**2).std(ddof=1) if len(found) > 1 else 0.0 for found in samples])
+    spreads /= 2 * root * np.sqrt([len(found) for found in samples])  # of the RMS, to first order
+    return Slope(line, half, known_by, Rigour.SAMPLED, sizes[order], root, spreads)
 
 
 def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:

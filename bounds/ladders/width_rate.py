@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,8 @@ class Quantity:
         found = slope(ladder.sizes, self.values(ladder), biased=self.biased)
         if self.exact:
             return found
-        return Estimate(
-            found.value, found.error + SYSTEMATIC, f"{found.method}, {SYSTEMATIC:g} for rare patterns", found.rigour
-        )
+        known_by = f"{found.method}, {SYSTEMATIC:g} for rare patterns"
+        return replace(found, error=found.error + SYSTEMATIC, method=known_by)
 
     def coefficient_on(self, ladder: Any) -> float:
         """The measured coefficient: RMS of value / width^exponent over the networks of the widest rungs."""

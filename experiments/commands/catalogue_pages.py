@@ -1,16 +1,19 @@
 """`ntkfl list` and `ntkfl show`: the statements, without running anything."""
 
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from experiments.console.bad_input import bad_input, shown_warnings
+from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
     from bounds.statement import Form, Statement
 
 WIDEST = 100
+PICTURES = ("png", "svg")
 
 
 def list_statements(
@@ -50,18 +53,45 @@ def show(
         ),
     ],
     latex: Annotated[bool, typer.Option("--latex", help="the formulas as LaTeX too")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="draw left side and bound on the cases of verify: .png or .svg")
+    ] = None,
 ) -> None:
-    """Show one statement: claim, hypotheses, formulas, source, how each side is measured, mutants, symbols."""
+    """Show one statement: claim, hypotheses, formulas, source, how each side is measured, mutants, symbols.
+
+    With --plot its cases are run, which may take a minute.
+    """
     from bounds.listing import find
     from bounds.papers import PAPERS
     from verification.statement_page import as_text
 
-    if identifier in PAPERS:
+    if identifier in PAPERS and plot is None:
         return typer.echo("\n".join(_conventions(identifier)))
     with bad_input():
         statements = find(identifier)
+        if plot is not None:
+            _plot(statements, plot)
     width = max(60, min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST))
     typer.echo("\n\n".join(as_text(statement, width, latex) for statement in statements))
+
+
+def _plot(statements: "tuple[Statement, ...]", path: Path) -> None:
+    suffix = path.suffix[1:].lower()
+    if suffix not in PICTURES:
+        raise ValueError(f"--plot {path} ends in {path.suffix or 'nothing'}; it must end in .png or .svg")
+    if len(statements) != 1:
+        named = ", ".join(one.id for one in statements[:3])
+        raise ValueError(f"--plot draws one statement, these are {len(statements)} ({named}, ...); name one")
+    from experiments.console.case_progress import CaseProgress
+    from experiments.pictures import as_bytes, drawn
+    from verification.statement_picture import seen_of
+
+    (statement,) = statements
+    with reserved(path) as (write,), shown_warnings(), CaseProgress() as progress:
+        seen = {form: found for (_, form), found in seen_of(statements, progress=progress).items()}
+        assert write is not None
+        write(as_bytes(drawn(statement, seen), suffix, statement.id))
+    typer.echo(f"picture: {path}", err=True)
 
 
 def _count(number: int, noun: str) -> str:

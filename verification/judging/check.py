@@ -19,11 +19,13 @@ from ntkfl.trajectory import provenance
 from verification.compare import Comparison, judge
 from verification.judging.confirm import Confirmation, Standing, confirm, refined
 from verification.judging.families import families, without_data
+from verification.judging.points import Points
 from verification.judging.stored_cases import Shown, necessity, run_witness
 from verification.judging.tally import Tally
 from verification.judging.way_out import changed, passes, way_out
 from verification.page import MEASURE, PASSES, ratio_text
 from verification.replaying import option_words, replay_command
+from verification.seen import STORED
 from verification.verdict import Side, Verdict
 
 REACH = {"m": 1e9, "T": 1e7}  # largest width and number of rounds that anyone can run; a smallest step is below 1e-6
@@ -31,6 +33,7 @@ REACH = {"m": 1e9, "T": 1e7}  # largest width and number of rounds that anyone c
 NO_ENGINE = "not about runs of the default families: nothing of it was computed on {device}, which was asked for"
 PART_ENGINE = "only the runs of the default families were computed on {device}; its other cases were not"
 NOT_ABOUT_DATA = "checked on cases of its own: it is not about data, and those given were not used"
+KEPT = 32  # cases of a form that a verdict keeps for its picture
 CONFIRM = 3  # violating cases that are kept to be confirmed; one that stands is enough
 
 
@@ -61,8 +64,10 @@ class Check:
     excess: list[float] = field(default_factory=list)  # right side over a bound that holds without the theorem
     devices: set[str | None] = field(default_factory=set)  # of the training engine; None: a case that did without it
     error: str | None = None  # an exception of the statement's own code: it ends this check and no other
+    points: Points = field(init=False)  # what a picture is drawn of
 
     def __post_init__(self) -> None:
+        self.points = Points(self.statement, self.form)
         if self.form is self.statement.mutated_form and self.statement.forms[self.form].recorded is Outcome.HOLDS:
             formula = self.statement.forms[self.form]
             try:
@@ -141,6 +146,7 @@ class Check:
         if formula.trivial is not None:
             self.excess.append(float((seen.right.lo / evaluate(formula.trivial, constants).hi).min()))
         worse = self.tally.add(seen, label | case_of(case).describe(), weight, failure)
+        self.points.add(case, label["cases"], seen, known, failure)
         if seen.outcome is Outcome.VIOLATED and (worse or len(self.violating) < CONFIRM):
             self.violating = [(case, seen), *self.violating][:CONFIRM]  # the latest or worst first
         for (mutated, reverse), tally in zip(self.mutated, self.mutants, strict=True):
@@ -197,6 +203,8 @@ class Check:
         if statement.forms[form].witness is not None and whole:
             shown = run_witness(statement, form)
             witness = shown.text
+            if not self.own_data:
+                self.points.add(shown.case, STORED, shown.seen, statement.measured(form, shown.case))
             if self.own_data:
                 elsewhere = _stored_case(statement, shown) if shown.violated else None
             else:
@@ -254,6 +262,7 @@ class Check:
             data_unused=unused,
             elsewhere=elsewhere,
             unmet=unmet,
+            seen=self.points.seen(KEPT) if self.points.rows else None,
             provenance=self._provenance(options),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -188,8 +188,8 @@ def exponent(values: np.ndarray) -> Estimate:
     Raises:
         NoSlope: a value that is not positive.
     """
-    found = slope(1 / SCALES, values)
-    return Estimate(-found.value, found.error + FINITE, f"{found.method}, {FINITE:g} for a finite Delta", found.rigour)
+    found = -slope(1 / SCALES, values)
+    return replace(found, error=found.error + FINITE, method=f"{found.method}, {FINITE:g} for a finite Delta")
 
 
 def _circle() -> np.ndarray:

@@ -1,0 +1,134 @@
+"""The figure of a statement: its panels, title, legend and caption, without overlaps."""
+
+from __future__ import annotations
+
+import io
+import math
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from bounds.statement import Form, Kind, Outcome, Statement
+from experiments.pictures.marks import EDGE, REFUTES, Styles
+from experiments.pictures.panels import panels_of
+from experiments.pictures.words import caption_of
+from experiments.studies.drawing import DPI, STYLE
+from verification.compare import SEVERITY
+from verification.seen import STORED, Seen
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+COLUMNS, WIDE, HIGH = 3, 2.45, 1.75  # panels in a row; inches of a panel with its axis, and of its axes alone
+LEFT, RIGHT, ABOVE, BELOW = 0.7, 0.08, 0.38, 0.54  # inches around the axes of a panel
+LINE, LETTER = 0.145, 0.0565  # inches: a line of text, a letter of the legend
+CROWD = 8  # families that make the legend small
+TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # in an inch; of a legend's mark
+
+
+def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> Figure:
+    """The figure of one statement: a panel a form, then what the ratio of the sides goes with, then the failures.
+
+    Args:
+        statement: whose words are used. seen: of each form that was checked. seed: the first of the cases, for the
+            caption.
+
+    Raises:
+        ValueError: no form was seen on any case.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    if not seen:
+        raise ValueError(f"no case of {statement.id} was admitted, so there is nothing to draw; choose other options")
+    families = tuple(dict.fromkeys(name for one in seen.values() for name in one.families if name != STORED))
+    styles = Styles(families)
+    panels = panels_of(statement, seen, styles)
+    columns = 2 if len(panels) == COLUMNS + 1 and len(families) <= CROWD else min(COLUMNS, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    width = max(WIDE * columns, 2 * WIDE)
+    title = textwrap.wrap(f"{statement.id}: {statement.title}", int(width * TITLE_LETTERS))
+    caption = textwrap.wrap(caption_of(statement, seen, seed), int(width * CAPTION_LETTERS))
+    stored = any(STORED in one.families for one in seen.values())
+    violated = any(SEVERITY[o] is Outcome.VIOLATED for one in seen.values() for o in one.outcome)
+    handles, names = _legend(statement, styles, stored, violated)
+    small = 6 if len(names) > CROWD else 7
+    legend = max(1, min(len(names), int(width / (LETTER * small / 7 * (max(map(len, names)) + TAB)))))
+    heights = (0.1 + LINE * 1.2 * len(title), HIGH + ABOVE + BELOW, LINE * math.ceil(len(names) / legend) + 0.06)
+    height = heights[0] + rows * heights[1] + heights[2] + LINE * len(caption) + 0.08
+    with matplotlib.rc_context(STYLE | {"font.size": 7, "axes.titlesize": 7.5, "legend.fontsize": 7}):
+        figure = Figure(figsize=(width, height))
+        FigureCanvasAgg(figure)
+        for place, (head, draw) in enumerate(panels):
+            row, column = divmod(place, columns)
+            top = height - heights[0] - row * heights[1] - ABOVE
+            across = width / columns
+            axes = figure.add_axes(
+                (
+                    (column * across + LEFT) / width,
+                    (top - HIGH) / height,
+                    (across - LEFT - RIGHT) / width,
+                    HIGH / height,
+                )
+            )
+            axes.set_title(head, pad=4)
+            draw(axes)
+        figure.text(0.5, 1 - 0.06 / height, "\n".join(title), ha="center", va="top", size=8.5, weight="bold")
+        figure.legend(
+            handles,
+            names,
+            loc="lower center",
+            bbox_to_anchor=(0.5, (LINE * len(caption) + 0.1) / height),
+            ncols=legend,
+            fontsize=small,
+            frameon=False,
+            borderaxespad=0,
+            borderpad=0,
+            labelspacing=0.25,
+            columnspacing=1.2,
+            handletextpad=0.5,
+            handlelength=1.6,
+        )
+        figure.text(0.5, 0.06 / height, "\n".join(caption), ha="center", va="bottom", size=6.5)
+    return figure
+
+
+def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:
+    """The figure as a .png or .svg file; the same bytes every time.
+
+    Args:
+        figure: to be written. suffix: png or svg. name: what the ids of the SVG are made of.
+    """
+    import matplotlib
+
+    file = io.BytesIO()
+    with matplotlib.rc_context(STYLE | {"svg.hashsalt": name}):
+        if suffix == "svg":
+            figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        else:
+            figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
+    return file.getvalue()
+
+
+def _legend(statement: Statement, styles: Styles, stored: bool, violated: bool) -> tuple[list[Any], list[str]]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = []
+    names: list[str] = []
+    for family in styles.families:
+        color, marker = styles(family)
+        handles.append(Line2D([], [], ls="", marker=marker, color=color, ms=3.5, mew=0))
+        names.append(family)
+    if stored:
+        handles.append(Line2D([], [], ls="", marker="*", color="black", ms=7, mew=0))
+        names.append("stored case")
+    if violated:
+        handles.append(Line2D([], [], ls="", marker="o", mfc="none", mec=EDGE, ms=6, mew=0.8))
+        names.append("violates it")
+    if statement.kind is not Kind.RATE:
+        handles.append(Patch(color=REFUTES, alpha=0.2, lw=0))
+        names.append("would refute it")
+    return handles, names

@@ -1,0 +1,102 @@
+"""What is written in the picture of a statement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy as sp
+
+from bounds.statement import Form, Kind, Statement
+from bounds.symbols import GLOSSARY
+from verification.compare import IDENTITIES
+from verification.page import ratio_text
+from verification.seen import STORED, Curve, Seen
+
+WORDS_LETTERS = 48  # of a knob's meaning, else its symbol alone is written
+SYMBOLS = {"eta_local": "eta_l", "eta_global": "eta_g", "local_steps": "K", "rounds": "T", "width": "m"}
+
+
+def ratio_word(statement: Statement) -> str:
+    """What the ratio of the two sides is called."""
+    if statement.kind in IDENTITIES:
+        return "|left $-$ right| / scale"
+    if statement.kind is Kind.TWO_SIDED:
+        return "how near to an end (1: at it)"
+    return "right/left" if statement.kind is Kind.LOWER else "left/right"
+
+
+def sharpest(statement: Statement, seen: Seen) -> str:
+    """The largest ratio of one form; "" where none is finite."""
+    finite = [ratio for ratio in seen.ratio if math.isfinite(ratio)]
+    if not finite:
+        return ""
+    if statement.kind is Kind.RATE:
+        return f"at most {ratio_text(max(finite), 3)} half-widths off"
+    word = {Kind.TWO_SIDED: "ratio"}.get(statement.kind, ratio_word(statement))
+    return f"largest {'difference' if statement.kind in IDENTITIES else word} {ratio_text(max(finite), 3)}"
+
+
+def caption_of(statement: Statement, seen: Mapping[Form, Seen], seed: int) -> str:
+    """What is drawn, in a line.
+
+    Args:
+        statement: whose picture it is. seen: of its forms. seed: the first of the cases.
+    """
+    total = max(one.cases for one in seen.values())
+    rows = max(len(one.family) - sum(one.families[at] == STORED for at in one.family) for one in seen.values())
+    said = [f"{total} {'case' if total == 1 else 'cases'}" + (f", {rows} of them drawn" if rows < total else "")]
+    said[0] += f", from seed {seed}"
+    if not any(one.exponents for one in seen.values()):
+        places = [pair for one in seen.values() for pair in zip(one.x, one.y, strict=True)]
+        lost = sum(not all(map(math.isfinite, pair)) for pair in places)
+        if lost:
+            said.append(f"{lost} with an infinite side are not drawn")
+        if any(0 in (*one.x, *one.y) for one in seen.values()):
+            said.append("a tick 0 on a logarithmic axis stands for exactly 0")
+        if any(line.along != "size" for one in seen.values() for line in one.curves):
+            said.append("of a left side with many entries the sharpest is drawn")
+        elif any(len(statement.forms[form].parts) > 1 for form in seen):
+            said.append("of several parts the sharpest is drawn")
+    else:
+        said.append("bars: intervals and standard errors")
+    return "; ".join(said) + "."
+
+
+def knob_words(statement: Statement, name: str) -> str:
+    """What a knob is called, in words, with the paper's symbol."""
+    symbol = SYMBOLS.get(name, name)
+    own = {str(s): (s, meaning) for s, meaning in statement.symbols.items()}
+    known = {str(s): (s, meaning) for s, (_, meaning) in GLOSSARY.items()} | own
+    if symbol not in known:
+        return name.replace("_", " ")
+    found, meaning = known[symbol]
+    words = meaning.partition(",")[0].partition(";")[0]
+    drawn_symbol = _math(found)
+    return f"{words}, {drawn_symbol}" if len(words) <= WORDS_LETTERS else drawn_symbol
+
+
+def short(name: str) -> str:
+    """A knob's symbol."""
+    symbol = SYMBOLS.get(name, name)
+    found = next((s for s in GLOSSARY if str(s) == symbol), None)
+    return _math(found) if found is not None else _math(sp.Symbol(name)) if len(name) <= 6 else name.replace("_", " ")
+
+
+def _math(symbol: Any) -> str:
+    """A symbol as matplotlib draws it, or its name where it cannot."""
+    from matplotlib.mathtext import MathTextParser
+
+    text = f"${sp.latex(symbol)}$"
+    try:
+        MathTextParser("path").parse(text)
+    except ValueError:
+        return str(symbol)
+    return text
+
+
+def size_words(lines: Sequence[Curve]) -> str:
+    """From which size to which these curves go."""
+    low, high = min(min(line.x) for line in lines), max(max(line.x) for line in lines)
+    return f"{low:.3g} to {high:.3g}"

@@ -1,0 +1,117 @@
+"""Pictures of statements: the file that was asked for, in its format, and nothing that lies on something else."""
+
+import io
+import math
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from bounds.listing import get
+from bounds.options import Options
+from bounds.statement import Form, Kind
+from experiments.command_line import app
+from experiments.pictures import as_bytes, drawn
+from experiments.pictures.scales import linear, scaled
+from verification.seen import Seen
+from verification.statement_picture import seen_of
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def seen(identifier, trials=2):
+    statement = get(identifier)
+    found = seen_of([statement], Options(trials=trials))
+    return statement, {form: one for (_, form), one in found.items()}
+
+
+def made_up(ratio, **more):
+    """Cases of one family with these ratios, the bound being 1."""
+    count = len(ratio)
+    columns = {"x": (1.0,) * count, "x_error": (0.0,) * count, "y": tuple(ratio), "y_error": (0.0,) * count}
+    return Seen(count, ("made up",), (0,) * count, (0,) * count, ratio=tuple(ratio), **(columns | more))
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_show_draws_the_file_that_was_asked_for(tmp_path, suffix):
+    path = tmp_path / f"picture.{suffix}"
+    result = run("show", "fl-ntk/A.2", "--plot", path)
+    assert result.exit_code == 0 and "Anti-concentration" in result.stdout and f"picture: {path}" in result.stderr
+    content = path.read_bytes()
+    if suffix == "svg":
+        assert ElementTree.fromstring(content).tag.endswith("svg")
+    else:
+        assert content.startswith(b"\x89PNG")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_show_refuses_other_endings_and_several_statements(tmp_path):
+    for name, said in (("a.gif", "ends in .gif"), ("a", "ends in nothing")):
+        result = run("show", "fl-ntk/A.2", "--plot", tmp_path / name)
+        assert result.exit_code == 2 and said in result.stderr and "must end in .png or .svg" in result.stderr
+    result = run("show", "alignment", "--plot", tmp_path / "a.png")
+    assert result.exit_code == 2 and "draws one statement, these are 5" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("identifier", ["fl-ntk/B.12", "fl-ntk/A.2", "fl-ntk/C.6", "averaging/I3", "averaging/I1"])
+def test_nothing_overlaps_and_all_is_inside(identifier):
+    figure = drawn(*seen(identifier))
+    renderer = figure.canvas.get_renderer()
+    figure.draw(renderer)
+    frame = figure.bbox
+    boxes = [axes.get_tightbbox(renderer) for axes in figure.axes]
+    boxes += [text.get_window_extent(renderer) for text in figure.texts] + [
+        figure.legends[0].get_window_extent(renderer)
+    ]
+    for box in boxes:
+        assert box.x0 >= frame.x0 - 2 and box.x1 <= frame.x1 + 2 and box.y0 >= frame.y0 - 2 and box.y1 <= frame.y1 + 2
+    for at, one in enumerate(boxes):
+        for other in boxes[at + 1 :]:
+            wide = min(one.x1, other.x1) - max(one.x0, other.x0)
+            high = min(one.y1, other.y1) - max(one.y0, other.y0)
+            assert min(wide, high) < 3  # pixels
+
+
+def test_a_picture_is_the_same_bytes_every_time():
+    statement, found = seen("fl-ntk/A.2")
+    for suffix in ("png", "svg"):
+        assert as_bytes(drawn(statement, found), suffix, "x") == as_bytes(drawn(statement, found), suffix, "x")
+
+
+@pytest.mark.parametrize(
+    "ratio", [(0.0, 0.0), (0.0, 1e-9, 2.0), (-1.0, 0.5), (math.inf, 0.5), (1e-250, 1e200), (1.0,)], ids=str
+)
+def test_zeros_infinities_and_negative_sides_are_drawn_or_told(ratio):
+    statement = get("fl-ntk/A.1")
+    figure = drawn(statement, {Form.STATED: made_up(ratio)})
+    assert as_bytes(figure, "png", "x")
+    caption = figure.texts[-1].get_text()
+    assert ("infinite side" in caption) == (math.inf in ratio) and ("exactly 0" in caption) == (0.0 in ratio)
+
+
+def test_no_case_is_refused_with_what_to_do():
+    with pytest.raises(ValueError, match=r"no case of fl-ntk/A.1 was admitted.*choose other options"):
+        drawn(get("fl-ntk/A.1"), {})
+
+
+def test_every_kind_has_a_picture():
+    for kind in Kind:
+        statement = replace(get("fl-ntk/A.1"), kind=kind)
+        assert as_bytes(drawn(statement, {Form.STATED: made_up((0.1, 0.2, 0.5, 0.7))}), "svg", "x")
+
+
+def test_a_name_of_a_family_is_no_markup():
+    found = replace(made_up((0.1, 0.2)), families=("<script>alert(1)</script> & $x",))
+    content = as_bytes(drawn(get("fl-ntk/A.1"), {Form.STATED: found}), "svg", "x")
+    assert b"<script" not in content and ElementTree.parse(io.BytesIO(content)) is not None
+
+
+def test_a_zero_has_its_place_below_the_smallest_number():
+    scale = scaled([0.0, 1e-3, 1.0])
+    assert scale.log and list(scale.place([0.0, 1e-3])) == [scale.floor, 1e-3] and scale.low < scale.floor < 1e-3
+    assert not scaled([-1.0, 1.0]).log and linear([2.0, 3.0]).low < 2 and np.isfinite(scaled([]).low)

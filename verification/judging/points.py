@@ -1,0 +1,319 @@
+"""What a check saw of every case, as numbers that a picture can be drawn of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from bounds.case import case_of
+from bounds.federated_run import FederatedRun
+from bounds.ladders.slopes import Slope
+from bounds.statement import Form, Kind, Statement
+from ntkfl import interruption
+from ntkfl.estimate import Estimate
+from verification.compare import IDENTITIES, SEVERITY, Comparison
+from verification.seen import STORED, Curve, Exponent, Seen, rounded
+
+Known = tuple[tuple[Estimate, ...], Mapping[Any, Any]]  # what `Statement.measured` gives
+
+NOT_KNOBS = ("seed", "case", "starts", "pairs", "draws", "networks")
+MANY, LONG, FEW = 4, 24, 3  # different values of a knob; places of a curve; families, or knobs, that are kept
+RELATED = 0.97  # rank correlation above which two knobs say the same
+
+
+@dataclass
+class Points:
+    """What one form's check has seen so far, a row a case; `seen` makes it a value."""
+
+    statement: Statement
+    form: Form
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    curves: dict[tuple[str, int], tuple[float, Curve]] = field(default_factory=dict)  # the sharpest of each family
+    exponents: list[Exponent] = field(default_factory=list)
+    failures: list[float] = field(default_factory=list)
+    lost: int = 0
+
+    def add(self, case: Any, family: str, comparison: Comparison, known: Known, failure: float | None = None) -> None:
+        """Keep what is drawn of an admitted case. A picture decides nothing: what cannot be drawn is counted as lost.
+
+        Args:
+            case: that was judged. family: it is of; STORED for a stored case. comparison: of its two sides.
+            known: what `Statement.measured` gave on it. failure: the probability with which it may fail, if it may.
+        """
+        try:
+            self._add(case, family, comparison, known, failure)
+        except Exception:
+            interruption.check()  # which an error of this kind may have been
+            self.lost += 1
+
+    def _add(self, case: Any, family: str, comparison: Comparison, known: Known, failure: float | None) -> None:
+        row = {"family": family, "outcome": SEVERITY.index(comparison.outcome), "ratio": comparison.tightness}
+        row["knobs"] = knob_values(self.statement, self.form, case, known[1])
+        row |= dict(zip(("x", "x_error", "y", "y_error"), self._place(comparison, known), strict=True))
+        self.rows.append(row)
+        if failure is not None and family != STORED:
+            self.failures.append(failure)
+        self._look(case, family, comparison, known)
+
+    def _place(self, seen: Comparison, known: Known) -> tuple[float, float, float, float]:
+        """Where a case is drawn: right and left; of an identity, the error and the difference, relative."""
+        left, right = seen.left, seen.right
+        kind, formula = self.statement.kind, self.statement.forms[self.form]
+        if kind in IDENTITIES:
+            gap = abs(float(left.value) - float(right.value))
+            scale = gap / seen.tightness if seen.tightness > 0 else max(abs(float(left.value)), abs(float(right.value)))
+            return (float(left.error) + float(right.error)) / (scale or 1), 0.0, seen.tightness, 0.0
+        if kind is Kind.TWO_SIDED:
+            (upper,), lower = formula.evaluate(known[1]), formula.evaluate_lower(known[1])
+            ends = np.broadcast_arrays(lower.value, upper.value, known[0][0].value, known[0][0].error)
+            low, high, value, error = (np.ravel(end) for end in ends)
+            with np.errstate(all="ignore"):
+                place, wide = (value - low) / (high - low), error / (high - low)
+            nearest = int(np.nanargmin(np.minimum(place, 1 - place)))
+            return float(high[nearest]), 0.0, float(place[nearest]), float(wide[nearest])
+        return float(right.value), float(right.error), float(left.value), float(left.error)
+
+    def _look(self, case: Any, family: str, seen: Comparison, known: Known) -> None:
+        """Keep what is a curve: values over sizes with their exponent, or the ratio over the entries of an array."""
+        left, constants = known
+        kind, formula = self.statement.kind, self.statement.forms[self.form]
+        if kind is Kind.RATE:
+            for part, (found, claimed) in enumerate(zip(left, formula.evaluate(constants), strict=True)):
+                self._exponents(family, part, found, claimed)
+        elif kind is Kind.ORDER:
+            self.exponents.append(_exponent(family, 0, seen.left, Estimate.exact(0.0)))
+            for part, (found, bound) in enumerate(zip(left, formula.evaluate(constants), strict=True)):
+                with np.errstate(all="ignore"):
+                    ratio, error = found.value / bound.value, found.error / abs(bound.value)
+                if ratio.ndim > 1:  # many networks of a size
+                    ratio, error = _root_mean_square(ratio)
+                self._keep(family, part, seen.tightness, curve(family, "size", case.sizes, ratio, error, claimed=0.0))
+        elif isinstance(left[0], Slope):
+            self._keep(family, 0, seen.tightness, slope_curve(family, left[0], None))
+        else:
+            self._entries(case, family, seen, left, constants)
+
+    def _exponents(self, family: str, part: int, found: Estimate, claimed: Estimate) -> None:
+        values = np.broadcast_arrays(found.value, found.error, claimed.value, claimed.error)
+        for value, error, theory, wide in zip(*(np.ravel(one) for one in values), strict=True):
+            said = _exponent(family, part, Estimate(value, error), Estimate(theory, wide))
+            self.exponents.append(said)
+        if isinstance(found, Slope):
+            power = float(np.ravel(claimed.value)[0])
+            line = slope_curve(family, found, power, part)
+            off = abs(float(found.value) - power) / max(float(found.error), 1e-300)
+            self._keep(family, part, off, line)
+
+    def _entries(self, case: Any, family: str, seen: Comparison, left: Any, constants: Mapping[Any, Any]) -> None:
+        if seen.tightness < self.curves.get((family, 0), (-np.inf, None))[0]:
+            return
+        parts = self.statement.forms[self.form].evaluate(constants)
+        pairs = [(a.value, b.value) for a, b in zip(left, parts, strict=True) if a.value.ndim or b.value.ndim]
+        best: tuple[float, np.ndarray] | None = None
+        for one, other in pairs:
+            ratio = ratios(self.statement.kind, one, other)
+            if ratio.shape[0] > MANY and (best is None or ratio.max() > best[0]):
+                best = float(ratio.max()), ratio.reshape(len(ratio), -1).max(axis=1)
+        if best is None:
+            return
+        rounds = case.setup.rounds if isinstance(case, FederatedRun) else None
+        count = len(best[1])
+        along = "round" if rounds is not None and count in (rounds, rounds + 1) else "entry"
+        start = 1 if rounds is not None and count == rounds else 0
+        self._keep(family, 0, seen.tightness, curve(family, along, np.arange(count) + start, best[1]))
+
+    def _keep(self, family: str, part: int, sharpness: float, line: Curve) -> None:
+        known = self.curves.get((family, part))
+        if known is None or sharpness > known[0]:
+            self.curves[family, part] = sharpness, line
+
+    def seen(self, limit: int | None = None) -> Seen:
+        """All of it as a value.
+
+        limit: how many cases of a form are kept at most: those that violate or are sharpest, and some of the others.
+        """
+        rows = _thinned(self.rows, limit)
+        families = tuple(dict.fromkeys(row["family"] for row in self.rows))
+        knobs = {} if self.exponents else chosen_knobs(self.statement, self.rows)
+        drawn = Counter(row["family"] == STORED for row in self.rows)
+        failed = sum(row["outcome"] == len(SEVERITY) - 1 for row in self.rows if row["family"] != STORED)
+        lines = [line for _, line in self.curves.values()]
+        return Seen(
+            cases=drawn[False],
+            families=families,
+            family=tuple(families.index(row["family"]) for row in rows),
+            outcome=tuple(row["outcome"] for row in rows),
+            **{name: tuple(rounded(row[name]) for row in rows) for name in ("x", "x_error", "y", "y_error", "ratio")},
+            knobs={name: tuple(rounded(row["knobs"].get(name, np.nan)) for row in rows) for name in knobs},
+            curves=tuple(lines if self.exponents else sorted(lines, key=_tail)[:FEW]),
+            exponents=tuple(dict.fromkeys(self.exponents)),
+            failed=failed if self.failures else None,
+            allowed=(rounded(min(self.failures)), rounded(max(self.failures))) if self.failures else None,
+        )
+
+
+def ratios(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """How near the sides are, entry by entry: left/right, or what stands for it in this kind.
+
+    Args:
+        kind: of the claim. left, right: the sides' values.
+    """
+    left, right = np.broadcast_arrays(left, right)
+    if kind in IDENTITIES:
+        scale = max(np.abs(left).max(initial=0), np.abs(right).max(initial=0))
+        return np.abs(left - right) / (scale or 1.0)
+    low, high = (right, left) if kind is Kind.LOWER else (left, right)
+    with np.errstate(all="ignore"):
+        found = np.where(high > 0, low / high, np.where(low < high, 0.0, np.inf))  # as `compare` has it
+        return np.where(low == high, 1.0, np.where(np.isnan(found), np.inf, found))
+
+
+def curve(
+    family: str,
+    along: str,
+    x: Iterable[float],
+    y: Iterable[float],
+    error: Iterable[float] | None = None,
+    *,
+    claimed: float | None = None,
+    part: int = 0,
+) -> Curve:
+    """A curve of at most LONG places, its numbers rounded.
+
+    Args:
+        family: of its case. along: what x is: size, round or entry. x, y, error: (places,) numbers.
+        claimed: the power of x that is claimed. part: of the claim.
+    """
+    places, values, errors = (np.ravel(np.asarray(one, float)) for one in (x, y, () if error is None else error))
+    count = len(places)
+    kept = np.unique(np.linspace(0, count - 1, min(count, LONG)).round().astype(int))
+
+    def thin(column: np.ndarray) -> tuple[float, ...]:
+        return tuple(rounded(float(value)) for value in column[kept]) if len(column) else ()
+
+    return Curve(family, along, thin(places), thin(values), thin(errors), claimed, part)
+
+
+def slope_curve(family: str, found: Slope, claimed: float | None, part: int = 0) -> Curve:
+    """What a slope was fitted to.
+
+    Args:
+        family: of the ladder. found: the slope. claimed: the power, where one is. part: of the claim.
+    """
+    return curve(family, "size", found.sizes, found.values, found.spread, claimed=claimed, part=part)
+
+
+def knob_values(statement: Statement, form: Form, case: Any, constants: Mapping[Any, Any]) -> dict[str, float]:
+    """The numbers of a case that a ratio may depend on: what it describes itself by, and symbols of the formula.
+
+    Args:
+        statement, form: what is claimed. case: of its families. constants: of the formula on it.
+    """
+    used: set[Any] = set()
+    for part in statement.forms[form].parts:
+        used |= sp.sympify(part).free_symbols
+    found: dict[str, float] = {}
+    for symbol in sorted(used, key=str):
+        value = _number(constants.get(symbol))
+        if value is not None:
+            found[str(symbol)] = value
+    same = {value for value in found.values() if value not in (0.0, 1.0)}
+    for name, said in case_of(case).describe().items():
+        value = _number(said)
+        if value is not None and value not in same and not any(word in name.split("_") for word in NOT_KNOBS):
+            found[name] = value
+    return found
+
+
+def chosen_knobs(statement: Statement, rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The knobs that a statement names; else of those that vary, the two whose ranks go best with the ratio's.
+
+    Args:
+        statement: whose `knobs` come first. rows: of `Points`.
+    """
+    names = dict.fromkeys(name for row in rows for name in row["knobs"])
+    if statement.knobs:
+        return tuple(name for name in map(str, statement.knobs) if name in names)
+    scored: list[tuple[float, str]] = []
+    columns: dict[str, np.ndarray] = {}
+    ratio = np.array([row["ratio"] for row in rows], float)
+    if len(set(ratio[np.isfinite(ratio)].round(6 if statement.kind not in IDENTITIES else 30))) < MANY:
+        return ()  # it goes with nothing
+    for name in names:
+        values = np.array([row["knobs"].get(name, np.nan) for row in rows], float)
+        usable = np.isfinite(values) & np.isfinite(ratio)
+        if usable.sum() >= max(2 * MANY, len(rows) / 2) and len(np.unique(values[usable])) >= MANY:
+            columns[name] = np.where(usable, values, np.nan)
+            scored.append((abs(rank_correlation(values[usable], ratio[usable])), name))
+    best: list[str] = []
+    for _, name in sorted(scored, key=lambda one: -one[0]):
+        usable = [np.isfinite(columns[name]) & np.isfinite(columns[other]) for other in best]
+        like = [
+            abs(rank_correlation(columns[name][both], columns[other][both]))
+            for other, both in zip(best, usable, strict=True)
+        ]
+        if all(one < RELATED for one in like):
+            best.append(name)
+    return tuple(best[:2])
+
+
+def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Spearman's; 0 where either does not vary."""
+    ranks = [np.unique(values, return_inverse=True)[1].astype(float) for values in (one, other)]
+    spread = [values.std() if len(values) else 0.0 for values in ranks]
+    if not len(one) or min(spread) == 0:
+        return 0.0
+    return float(((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())).mean() / (spread[0] * spread[1]))
+
+
+def _root_mean_square(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each row, with its standard error to first order."""
+    rows = values.reshape(len(values), -1)
+    root, count = np.sqrt((rows**2).mean(axis=1)), rows.shape[1]
+    return root, (rows**2).std(axis=1, ddof=min(1, count - 1)) / (2 * root * np.sqrt(count))
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, Estimate):
+        value = value.value
+    if isinstance(value, str):
+        try:
+            return float(Fraction(value))
+        except (ValueError, ZeroDivisionError):
+            return None
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        values = np.asarray(value, float)
+    except (TypeError, ValueError):
+        return None
+    if values.size == 0 or values.ndim > 2 or not (values.size == 1 or np.ptp(values) == 0):
+        return None
+    return float(values.ravel()[0])
+
+
+def _exponent(family: str, part: int, found: Estimate, claimed: Estimate) -> Exponent:
+    numbers = (found.value, found.error, claimed.value, claimed.error)
+    return Exponent(family, part, *(rounded(float(number)) for number in numbers))
+
+
+def _tail(line: Curve) -> float:
+    """The sharpest first."""
+    return -max(line.y, default=0.0)
+
+
+def _thinned(rows: list[dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
+    if limit is None or len(rows) <= limit:
+        return rows
+    order = sorted(
+        range(len(rows)), key=lambda i: (rows[i]["family"] != STORED, -rows[i]["outcome"], -rows[i]["ratio"])
+    )
+    first, rest = order[: limit // 3], sorted(order[limit // 3 :])
+    some = np.linspace(0, len(rest) - 1, limit - len(first)).round().astype(int)
+    return [rows[i] for i in sorted({*first, *(rest[i] for i in some)})]

@@ -1,0 +1,120 @@
+"""What was seen of the cases of one form, as a value: what its picture is drawn of, and what a verdict keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+STORED = "stored case"
+DIGITS = 4
+COLUMNS, ERRORS = ("x", "x_error", "y", "y_error", "ratio"), ("x_error", "y_error")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Values along something: `along` is "size" (of a ladder), "round" or "entry" (of an array, the ratio there).
+
+    claimed: the power of the size that is claimed. part: of the claim. error: empty where none is known.
+    """
+
+    family: str
+    along: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    error: tuple[float, ...] = ()
+    claimed: float | None = None
+    part: int = 0
+
+
+@dataclass(frozen=True)
+class Exponent:
+    """A measured exponent, its half-width, and what is claimed of it (for an O(.), of left/right: at most 0)."""
+
+    family: str
+    part: int
+    value: float
+    error: float
+    claimed: float
+    claimed_error: float = 0.0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The cases of one form, a row each, to DIGITS digits.
+
+    `cases`: how many were admitted, of which these are some; `families`: their names, to which `family` points.
+    `x`, `y`: right and left side; of an identity the relative error and difference; of a two-sided claim the upper end
+    and the place between the ends, 0 to 1. `outcome`: its place in `compare.SEVERITY`. `ratio`: left/right or what
+    stands for it. `knobs`: by name, what the ratio goes with. `failed`: how many cases broke a claim that may fail with
+    a probability between the two of `allowed`.
+    """
+
+    cases: int
+    families: tuple[str, ...]
+    family: tuple[int, ...]
+    outcome: tuple[int, ...]
+    x: tuple[float, ...]
+    x_error: tuple[float, ...]
+    y: tuple[float, ...]
+    y_error: tuple[float, ...]
+    ratio: tuple[float, ...]
+    knobs: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    curves: tuple[Curve, ...] = ()
+    exponents: tuple[Exponent, ...] = ()
+    failed: int | None = None
+    allowed: tuple[float, float] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types, a column of numbers as one string; `from_json` gives it back."""
+        found: dict[str, Any] = {"cases": self.cases, "families": list(self.families)}
+        found |= {name: _joined(getattr(self, name)) for name in ("family", "outcome", *COLUMNS)}
+        found |= {name: "" for name in ERRORS if not any(getattr(self, name))}
+        found["knobs"] = {name: _joined(values) for name, values in self.knobs.items()}
+        found["curves"] = [_packed(one) for one in self.curves]
+        found["exponents"] = [_packed(one) for one in self.exponents]
+        return found | {"failed": self.failed, "allowed": None if self.allowed is None else _joined(self.allowed)}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """What `to_json` wrote."""
+        columns = {name: _split(content[name]) for name in COLUMNS}
+        columns |= {name: (0.0,) * len(columns["x"]) for name in ERRORS if not content[name]}
+        family, outcome = (tuple(map(int, content[name].split())) for name in ("family", "outcome"))
+        allowed = content["allowed"]
+        return cls(
+            cases=content["cases"],
+            families=tuple(content["families"]),
+            family=family,
+            outcome=outcome,
+            **columns,
+            knobs={name: _split(values) for name, values in content["knobs"].items()},
+            curves=tuple(_unpacked(Curve, one) for one in content["curves"]),
+            exponents=tuple(_unpacked(Exponent, one) for one in content["exponents"]),
+            failed=content["failed"],
+            allowed=None if allowed is None else _split(allowed),  # type: ignore[arg-type]
+        )
+
+
+def rounded(value: float) -> float:
+    """To DIGITS digits; what is no number, or not known, is infinite: it is not drawn, and equal to itself."""
+    return math.inf if math.isnan(value) else float(f"{value:.{DIGITS}g}")
+
+
+def _joined(values: tuple[float, ...]) -> str:
+    return " ".join(f"{value:g}" for value in values)
+
+
+def _split(text: str) -> tuple[float, ...]:
+    return tuple(map(float, text.split()))
+
+
+def _packed(one: Curve | Exponent) -> dict[str, Any]:
+    content = {part.name: getattr(one, part.name) for part in fields(one)}
+    return {name: _joined(value) if isinstance(value, tuple) else value for name, value in content.items()}
+
+
+def _unpacked(kind: type, content: Mapping[str, Any]) -> Any:
+    columns = ("x", "y", "error") if kind is Curve else ()
+    return kind(**{name: _split(value) if name in columns else value for name, value in content.items()})

@@ -1,0 +1,53 @@
+"""What pictures of statements are drawn of: the cases of `verify`, measured and compared, and no more."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+from bounds.options import Options
+from bounds.statement import Form, Statement
+from verification.compare import judge
+from verification.engine import Progress, chosen_forms, run_cases
+from verification.judging.check import Check, begun
+from verification.seen import STORED, Seen
+
+
+def seen_of(
+    statements: Iterable[Statement],
+    options: Options | None = None,
+    progress: Progress | None = None,
+    limit: int | None = None,
+) -> dict[tuple[str, Form], Seen]:
+    """What is seen of every form on the cases of `verify`, stored cases included; without its mutants and verdicts.
+
+    Args:
+        statements: in all their forms. options: data, sizes, steps and seed of the cases. progress: as of `verify_all`.
+        limit: how many cases of a form are kept; None: all.
+
+    Raises:
+        RuntimeError: a statement's own code failed.
+    """
+    options = options or Options()
+    checks = [begun(statement, form, options) for statement, form in chosen_forms(statements, None)]
+    for check in checks:
+        check.mutated, check.mutants = [], []
+    run_cases(checks, options, progress=progress)
+    for check in checks:
+        if check.error is not None:
+            raise RuntimeError(f"{check.statement.id} ({check.form.value}): {check.error}")
+        if not check.own_data:
+            _add_stored(check)
+    return {(check.statement.id, check.form): check.points.seen(limit) for check in checks if check.points.rows}
+
+
+def _add_stored(check: Check) -> None:
+    statement, form = check.statement, check.form
+    witness = statement.forms[form].witness
+    if witness is None:
+        return
+    with warnings.catch_warnings():  # it may break a hypothesis on purpose
+        warnings.simplefilter("ignore", UserWarning)
+        case = witness()
+        known = statement.measured(form, case)
+        check.points.add(case, STORED, judge(statement, form, case, known=known), known)
