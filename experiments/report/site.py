@@ -77,6 +77,8 @@ def built(
         site.add("provenance.html", "provenance", tables=_tables(run.provenance))
     for page in pages:
         site.add(page.path, "statement", page=page)
+        if page.image is not None:
+            site.files[page.image] = page.picture()
     for study in studies:
         site.add(study.path, "study", study=study)
         site.files.update(study.files)

@@ -16,6 +16,7 @@ from experiments.report.outcomes import Shown, shown
 from experiments.report.verdict_file import VerdictFile
 from verification.findings import MEANING, Finding
 from verification.page import amount, answer, case_text, counts_lines, run_with, symbols, tightness_lines
+from verification.seen import Seen
 from verification.verdict import Side, Verdict
 
 FORM_TITLES = {Form.STATED: "As printed", Form.PROVED: "As argued", Form.REPAIRED: "Repaired"}
@@ -65,6 +66,25 @@ class StatementPage:
     def path(self) -> str:
         """Where the page is in the report."""
         return address(self.statement.id)
+
+    @property
+    def seen(self) -> dict[Form, Seen]:
+        """What the verdicts kept of their cases; nothing where an older version found them."""
+        kept = {part.form: part.verdict.seen for part in self.parts if part.verdict is not None}
+        return {form: seen for form, seen in kept.items() if seen is not None}
+
+    @property
+    def image(self) -> str | None:
+        """Where its picture is in the report; None where there is nothing to draw."""
+        return self.path.removesuffix("html") + "svg" if self.seen else None
+
+    def picture(self) -> bytes:
+        """The picture, as SVG."""
+        from experiments.pictures import as_bytes, drawn  # matplotlib is slow to load, and not every report has one
+
+        seeds = [p.verdict.provenance.get("seeds", {}) for p in self.parts if p.verdict is not None]
+        seed = next((each["first_seed"] for each in seeds if "first_seed" in each), 0)
+        return as_bytes(drawn(self.statement, self.seen, seed=seed), "svg", self.statement.id)
 
     @property
     def label(self) -> str:

@@ -6,6 +6,7 @@ import posixpath
 import re
 from dataclasses import replace
 from itertools import pairwise
+from xml.etree import ElementTree
 
 import pytest
 from html_tree import tree
@@ -19,6 +20,7 @@ from experiments.report.site import built
 from experiments.report.statement_pages import address
 from experiments.report.verdict_file import VerdictFile
 from verification.page import answer, case_text
+from verification.seen import Seen
 from verification.verdict import Side
 
 MIXED = (4.5, 3.0)  # WCAG AA: text, and marks of the interface
@@ -249,3 +251,16 @@ def test_every_verdict_of_the_catalogue_is_on_the_findings_page_if_it_differs(ru
 ])  # fmt: skip
 def test_notes_are_shown_with_the_signs_they_spell(text, shown):
     assert prose(text) == shown
+
+
+def test_a_statement_has_the_picture_of_the_cases_that_its_verdicts_kept():
+    seen = Seen(2, (HOSTILE,), (0, 0), (0, 0), (1.0, 2.0), (0.0, 0.0), (0.5, 0.1), (0.1, 0.0), (0.5, 0.05))
+    provenance = {"seeds": {"first_seed": 77}}
+    one = a_verdict("fl-ntk/B.12", Form.STATED, seen=seen, provenance=provenance)
+    site = built(VerdictFile((one, a_verdict("fl-ntk/A.1", Form.STATED)), {}))
+    assert [path for path in site if path.endswith(".svg")] == ["statements/fl-ntk-b-12.svg"]
+    picture = site["statements/fl-ntk-b-12.svg"]
+    assert ElementTree.fromstring(picture).tag.endswith("svg") and b"<script" not in picture
+    assert b"from seed 77" in picture
+    assert b'src="../statements/fl-ntk-b-12.svg"' in site[address("fl-ntk/B.12")]
+    assert b"<figure" not in site[address("fl-ntk/A.1")]
