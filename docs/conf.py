@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "extensions"))
+sys.path[:0] = [str(Path(__file__).parent / "extensions"), str(Path(__file__).parent)]
 
 project = "ntkfl"
 author = "the ntkfl authors"
@@ -16,6 +16,7 @@ extensions = [
     "mathml",
     "methods",
     "shell_cells",
+    "statement_pictures",
     "statements",
 ]
 exclude_patterns = ["_build", "pages", "bench.md"]  # bench.md is part of performance.md

@@ -6,6 +6,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+from statement_pictures import figure
 from tables import code, html, link, table
 
 from bounds.papers import own, slug
@@ -48,6 +49,7 @@ class StatementPages(SphinxDirective):
         section += nodes.paragraph("", f"{statement.kind.value}; {statement.source}")
         for form in statement.forms:
             section += self._form(statement, form)
+        section += figure(statement)
         facts = [("left side", [nodes.Text(prose(statement.says_left))])]
         facts += [(f"needs {h.name}", [nodes.Text(prose(h.says))]) for h in statement.hypotheses]
         if statement.source.note:

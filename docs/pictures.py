@@ -1,0 +1,49 @@
+"""Measure what the pictures of the statements are drawn of: `python docs/pictures.py [ID|PAPER]...`, some ten minutes.
+
+All of `statement_pictures.json`, or what it has of these statements, is written anew; the pages draw it when built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bounds.listing import find
+from bounds.papers import own
+from bounds.statement import Form
+from experiments.console.case_progress import CaseProgress
+from verification.judging.check import KEPT
+from verification.seen import Seen
+from verification.statement_picture import seen_of
+
+DATA = Path(__file__).parent / "statement_pictures.json"
+
+
+def read(path: Path = DATA) -> dict[str, dict[Form, Seen]]:
+    """What was seen of every statement, form by form."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        identifier: {Form(form): Seen.from_json(seen) for form, seen in forms.items()}
+        for identifier, forms in content.items()
+    }
+
+
+def write(words: Sequence[str] = ()) -> None:
+    """Measure these statements, or all, and keep what is seen."""
+    statements = find(*words) if words else tuple(own().values())
+    kept: dict[str, dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8")) if words and DATA.exists() else {}
+    with CaseProgress() as progress:
+        seen = seen_of(statements, progress=progress, limit=KEPT)
+    for statement in statements:
+        kept[statement.id] = {form: found.to_json() for (one, form), found in seen.items() if one == statement.id}
+    lines = [f"{json.dumps(identifier)}: {json.dumps(kept[identifier])}" for identifier in own() if identifier in kept]
+    DATA.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("words", nargs="*", metavar="ID|PAPER", help="only these statements")
+    write(parser.parse_args().words)
