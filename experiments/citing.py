@@ -89,7 +89,7 @@ def _of_statements(word: str) -> Citation:
 
 def _findings(statement: Statement) -> list[str]:
     """An entry for every form that differs from what holds: where it is shown, and what checks it without us."""
-    from verification.finding_address import address, anchor, check_script, findings_of
+    from verification.findings.address import address, anchor, check_script, findings_of
 
     entries = []
     for form in findings_of(statement):

@@ -10,7 +10,7 @@ from bounds.options import Options
 from bounds.statement import Form, Kind, Outcome, Statement
 from verification.engine import Progress, verify_all
 from verification.intervals import upper_limit
-from verification.mutation import only_form, true_forms
+from verification.mutation.matrix import only_form, true_forms
 from verification.verdict import Verdict
 
 FRESH = 1_000_000  # seeds of the batches start at its multiples, far from those of any other run

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from bounds.statement import Change
 from verification.false_alarms import FalseAlarms
-from verification.mutation import Fate, MutantFound
+from verification.mutation.matrix import Fate, MutantFound
 
 WRONG = (Fate.KILLED, Fate.SURVIVED)
 

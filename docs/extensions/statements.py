@@ -14,7 +14,7 @@ from bounds.statement import Form, Statement
 from bounds.symbols import GLOSSARY
 from experiments.report import mathml
 from experiments.report.prose import prose
-from verification.findings import MEANING
+from verification.findings.page import MEANING
 
 
 class StatementTable(SphinxDirective):

@@ -31,7 +31,7 @@ def findings(
     from bounds.options import Options
     from experiments.console.case_progress import CaseProgress
     from experiments.report.verdict_file import read
-    from verification.findings import as_page
+    from verification.findings.page import as_page
     from verification.processes import verify_in_processes
 
     with ExitStack() as stack:
@@ -60,7 +60,7 @@ def findings(
 
 
 def _keep(folder: Path) -> None:
-    from verification.stored_replays import stored_replays
+    from verification.findings.replays import stored_replays
 
     with if_stopped(lambda: f"the replay files that are done are in {folder}"):
         for name, text in stored_replays():

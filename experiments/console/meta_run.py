@@ -53,7 +53,7 @@ def check_verifier(
     from verification.library import library_mutants
     from verification.library import report as library_report
     from verification.library.report import library_json as faults_json
-    from verification.mutation import mutation_matrix, only_form, true_forms
+    from verification.mutation.matrix import mutation_matrix, only_form, true_forms
 
     started = time.monotonic()
     planted = library_mutants(None if whole else {statement.id for statement in statements})

@@ -11,7 +11,7 @@ from bounds.statement import Form, Nature, Outcome
 from experiments.report.outcomes import Shown, shown
 from experiments.report.statement_pages import StatementPage
 from experiments.report.verdict_file import VerdictFile
-from verification.findings import MEANING, SETTLED, PaperFindings
+from verification.findings.page import MEANING, SETTLED, PaperFindings
 from verification.report import totals
 from verification.verdict import NOT_REFUTED, Verdict
 

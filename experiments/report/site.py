@@ -17,7 +17,7 @@ from experiments.report.statement_pages import FORM_TITLES, HELPERS, statement_p
 from experiments.report.study_pages import StudyPage
 from experiments.report.verdict_file import VerdictFile
 from ntkfl.version import VERSION
-from verification.findings import by_paper, sentence
+from verification.findings.page import by_paper, sentence
 
 STATIC = ("style.css", "tables.js")
 

@@ -14,7 +14,7 @@ from bounds.statement import Claim, Form, Hypothesis, Outcome, Statement
 from experiments.report.mathml import claims, failure, inline, premise
 from experiments.report.outcomes import Shown, shown
 from experiments.report.verdict_file import VerdictFile
-from verification.findings import MEANING, Finding
+from verification.findings.page import MEANING, Finding
 from verification.page import amount, answer, case_text, counts_lines, run_with, symbols, tightness_lines
 from verification.seen import Seen
 from verification.verdict import Side, Verdict

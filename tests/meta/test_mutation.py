@@ -18,10 +18,10 @@ from verification.compare import Comparison, compare
 from verification.engine import verify, verify_all
 from verification.false_alarms import FRESH, false_alarms
 from verification.judging import check
-from verification.mutation import Fate, mutation_matrix, true_forms
+from verification.mutation.matrix import Fate, mutation_matrix, true_forms
+from verification.mutation.standard import standard_mutants
 from verification.mutation_report import alarms_totals, exposed, matrix_totals, meta_json, score
 from verification.report import table
-from verification.standard_mutants import standard_mutants
 from verification.verdict import Verdict, strict_json
 
 X, Y = sp.symbols("x y", positive=True)

@@ -8,7 +8,7 @@ from bounds.listing import catalogue, get
 from bounds.options import Options
 from bounds.statement import Form, Nature, Outcome
 from verification.engine import verify_all
-from verification.findings import MEANING, as_page
+from verification.findings.page import MEANING, as_page
 
 CHECKED = ("fl-ntk/A.1", "fl-ntk/Eq11", "fl-ntk/X.7")
 

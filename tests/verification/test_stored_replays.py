@@ -12,8 +12,8 @@ from bounds.listing import get
 from bounds.papers import own, slug
 from bounds.statement import Form, Nature
 from experiments.command_line import app
-from verification import stored_replays
-from verification.finding_address import address, anchor, check_script, findings_of, replay_path
+from verification.findings import replays
+from verification.findings.address import address, anchor, check_script, findings_of, replay_path
 from verification.search import read, rejudge, stored_counterexample, written
 
 ROOT = Path(__file__).parents[2]
@@ -77,8 +77,8 @@ def test_a_stored_case_that_is_not_there_or_does_not_violate_is_refused(monkeypa
 
 def test_all_of_them_are_written_by_the_command(tmp_path, monkeypatch):
     cheap = {i: s for i, s in own().items() if i in ("averaging/I10", "fl-ntk/A.1")}
-    monkeypatch.setattr(stored_replays, "own", lambda: cheap)
-    assert dict(stored_replays.stored_replays()).keys() == {"averaging_i10.json"}
+    monkeypatch.setattr(replays, "own", lambda: cheap)
+    assert dict(replays.stored_replays()).keys() == {"averaging_i10.json"}
 
 
 def test_addresses_are_ids_and_every_one_is_an_anchor_of_the_page():

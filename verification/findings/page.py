@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bounds.listing import catalogue, papers
 from bounds.statement import BEYOND, Form, Kind, Nature, Outcome, Statement
-from verification.finding_address import anchor, check_script, replay_path
+from verification.findings.address import anchor, check_script, replay_path
 from verification.page import headline, ratio_text
 from verification.plain_text import claim_lines
 from verification.report import MEASURE, escaped, markdown_table, totals, worst_first

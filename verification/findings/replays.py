@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from bounds.papers import own
 from ntkfl import interruption
-from verification.finding_address import replay_path
+from verification.findings.address import replay_path
 from verification.search import stored_counterexample, written
 
 
