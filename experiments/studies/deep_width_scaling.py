@@ -21,9 +21,9 @@ from experiments.studies.running.spread import BARS, mean, root_mean_square
 from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
 from ntkfl import data, gram
 from ntkfl.estimate import Estimate
+from ntkfl.gram.network_parameters import in_float64
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.infinite_width import KernelRegime
-from ntkfl.parameters import in_float64
 from ntkfl.problem import Problem, Setup
 from verification.compare import compare
 

@@ -11,8 +11,8 @@ from jaxtyping import Float, Num
 
 from ntkfl import interruption
 from ntkfl.gram.mirror import mirrored
+from ntkfl.gram.network_parameters import in_float64
 from ntkfl.memory import available, require
-from ntkfl.parameters import in_float64
 
 if TYPE_CHECKING:
     from torch import Tensor
