@@ -117,7 +117,20 @@ print(verdict.outcome, verdict.tightness, verdict.as_recorded)
 print(f"left {verdict.lhs.value:.3f}, right {verdict.rhs.value:.3f}")
 
 # %% [markdown]
-# `print(verdict)` gives the full page, and `verdict.to_json()` what `--json` keeps of it.
+# `print(verdict)` gives the full page, and `verdict.to_json()` what `--json` keeps of it. What it keeps of its cases can
+# be drawn: left side against bound, each with its error, and how often the bound failed.
+
+# %%
+from IPython.display import Image
+
+from experiments.pictures import as_bytes, drawn
+
+lemma = bounds.get("fl-ntk/C.6")
+Image(as_bytes(drawn(lemma, {verdict.form: verdict.seen}), "png", "mine"))
+
+# %% [markdown]
+# The bound is the same in every case, since it is made of your data alone; what varies is the network. All points are
+# on the side of the line that agrees with the lemma.
 #
 # The formula itself evaluates on numbers of yours, with no data at all, and can be solved for one of its symbols.
 # What width would make C.6 say that $H(0)$ is within 0.01 of its limit?
@@ -125,7 +138,6 @@ print(f"left {verdict.lhs.value:.3f}, right {verdict.rhs.value:.3f}")
 # %%
 from bounds.symbols import delta, m, n
 
-lemma = bounds.get("fl-ntk/C.6")
 numbers = {n: 24, delta: 0.1}
 print("at width 4096:", *lemma.evaluate(numbers | {m: 4096}, bounds.Form.STATED))
 print("width for 0.01:", [f"{width:.3g}" for width in lemma.solve_for(m, 0.01, numbers, bounds.Form.STATED)])

@@ -63,6 +63,26 @@
 #   decides.
 # - **replay**: the command that gives the same verdict again.
 #
+# The same in a picture, from Python: a verdict keeps the sides of its cases.
+
+# %%
+from IPython.display import Image
+
+import bounds
+from experiments.pictures import as_bytes, drawn
+from verification import verify
+
+lemma = bounds.get("fl-ntk/C.6")
+found = {verdict.form: verdict.seen for verdict in verify(lemma, options=bounds.Options(trials=20))}
+Image(as_bytes(drawn(lemma, found), "png", "c6"))
+
+# %% [markdown]
+# Each point is a case: its **left** side, measured, upwards, and its **right** side, the bound, to the right. Bars are
+# errors. A point in the shaded part, above the line *left = right*, would refute the lemma. **Tightness** is how near
+# the nearest point comes to the line: within a factor of two for the repaired form. The stated one holds by a larger
+# margin, since its bound is larger. `ntkfl show fl-ntk/C.6 --plot c6.png` draws it in one command, and the
+# [gallery](../gallery.md) has one of every statement.
+#
 # "Holds" means that no violation was found in 40 tries. It is support, not a proof.
 #
 # ## One that is violated
