@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-LABEL_LETTERS = 36  # of a line
+LABEL_LETTERS = 32  # of a line
 PARTS, FEW = 5, 4  # parts of a claim that are named below the axis; different ratios that have a distribution
 
 Draw = Callable[["Axes"], None]
@@ -37,7 +37,9 @@ def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -
     found: list[tuple[str, Draw]] = []
     for form, one in seen.items():
         draw = _exponents(statement, one, styles) if one.exponents else _sides(statement, one, styles)
-        found.append((f"{form.value}: {statement.forms[form].recorded.value}\n{sharpest(statement, one)}", draw))
+        found.append(
+            (f"{form.value} (recorded: {statement.forms[form].recorded.value})\n{sharpest(statement, one)}", draw)
+        )
     main = statement.mutated_form if statement.mutated_form in seen else list(seen)[-1]
     one, more = seen[main], []
     said = f"{main.value}: " if len(seen) > 1 else ""

@@ -67,7 +67,8 @@ class Scale:
         else:
             from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-            axis.set_major_locator(MaxNLocator(3 if name == "x" else 5))
+            integers = self.high - self.low >= 2  # no half clients
+            axis.set_major_locator(MaxNLocator(3 if name == "x" else 5, integer=integers))
             axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
         getattr(axes, f"set_{name}lim")(self.low, self.high)
 

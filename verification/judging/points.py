@@ -248,7 +248,7 @@ def chosen_knobs(statement: Statement, rows: Sequence[Mapping[str, Any]]) -> tup
     for name in names:
         values = np.array([row["knobs"].get(name, np.nan) for row in rows], float)
         usable = np.isfinite(values) & np.isfinite(ratio)
-        if usable.sum() >= max(2 * MANY, len(rows) / 2) and len(np.unique(values[usable])) >= MANY:
+        if usable.sum() >= max(2 * MANY, len(rows) / 2) and _varies(values[usable]):
             columns[name] = np.where(usable, values, np.nan)
             scored.append((abs(rank_correlation(values[usable], ratio[usable])), name))
     best: list[str] = []
@@ -261,6 +261,11 @@ def chosen_knobs(statement: Statement, rows: Sequence[Mapping[str, Any]]) -> tup
         if all(one < RELATED for one in like):
             best.append(name)
     return tuple(best[:2])
+
+
+def _varies(values: np.ndarray) -> bool:
+    """Whether by more than rounding, over several values."""
+    return len(np.unique(values)) >= MANY and np.ptp(values) > 1e-6 * np.abs(values).max()
 
 
 def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
