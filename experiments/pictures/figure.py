@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 COLUMNS, WIDE, HIGH = 3, 2.45, 1.75  # panels in a row; inches of a panel with its axis, and of its axes alone
-LEFT, RIGHT, ABOVE, BELOW = 0.7, 0.14, 0.38, 0.54  # inches around the axes of a panel
+LEFT, RIGHT, ABOVE, BELOW = 0.75, 0.12, 0.38, 0.54  # inches around the axes of a panel
 LINE, LETTER = 0.145, 0.0565  # inches: a line of text, a letter of the legend
 CROWD = 8  # families that make the legend small
 TITLE_LETTERS, CAPTION_LETTERS, TAB = 12.5, 20, 4  # in an inch; of a legend's mark
