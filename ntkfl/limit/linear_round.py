@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.limit.cohorts import CohortWeights
+from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.limit.round_modes import ClientModes, geometric_sum
 
 Vectors = Float[np.ndarray, "n k"]
@@ -108,6 +109,7 @@ class LinearRound:
         server: where the clients take plain steps with that pull and send their displacements alone, what the server
             makes of the mean of these: (mean, memory) -> (move, memory), a combination of them with numbers. It is
             what `random_rounds` needs.
+        outer: without `response`, the outermost eigenvalues where they are zeros of a symmetric function.
     """
 
     step: Step
@@ -119,6 +121,7 @@ class LinearRound:
     server_rate: float | None = None
     pull: float = 0.0
     server: Step | None = None
+    outer: OuterSpectrum | None = None
 
 
 def averaging(

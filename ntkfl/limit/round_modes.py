@@ -75,6 +75,15 @@ class ClientModes:
             result[owned] = (basis * values[owned]) @ (basis.T @ matrix[owned])
         return result
 
+    def turned(self, matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+        """V^T matrix V, V = blockdiag_c V_c: a matrix in the basis in which functions of the blocks are diagonal."""
+        result = np.array(matrix, float)
+        for owned, basis in zip(self.members, self.vectors, strict=True):
+            result[owned] = basis.T @ result[owned]
+        for owned, basis in zip(self.members, self.vectors, strict=True):
+            result[:, owned] = result[:, owned] @ basis
+        return result
+
     def local_residuals(self, residual: Float[np.ndarray, "T n C"], eta_local: float, steps: int) -> np.ndarray:
         """(I - eta_l H_cc)^k r_c for k = 0..steps, on each client's own samples, (T, steps+1, n, C).
 

@@ -127,10 +127,10 @@ def test_several_outputs_are_each_of_them():
 
 def test_the_largest_eigenvalues_of_a_large_map_are_those_of_the_whole(monkeypatch):
     problem, setup = ragged((9, 4, 12), d=30), Setup(eta_local=0.3, local_steps=3)
-    for method in ("scaffold", "feddyn"):
-        whole = kernel_regime(problem, setup, None, method, {"alpha": 2.0} if method == "feddyn" else {}).rate
+    for method, options in (("scaffold", {"option": "I"}), ("feddyn", {"alpha": 0.05}), ("cyclic", {})):
+        whole = kernel_regime(problem, setup, None, method, options).rate
         monkeypatch.setattr("ntkfl.limit.linear_regime.DENSE", 10)
-        large = kernel_regime(problem, setup, None, method, {"alpha": 2.0} if method == "feddyn" else {})
+        large = kernel_regime(problem, setup, None, method, options)
         assert large.rate == pytest.approx(whole, rel=1e-9)
         monkeypatch.undo()
 

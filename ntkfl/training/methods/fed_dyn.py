@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
+from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.training.method import Finish, LocalRule, Method, Objective, Round, ServerRule, Step, moved
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map
@@ -70,7 +72,8 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     """On (r, gamma), the dual of client c being g_c = Phi_c^T gamma_c, with P = f_K(H_D) of the pull alpha.
 
     A client moves by delta = P (r + gamma), then gamma' = gamma - alpha delta; the server, whose h is the mean of the
-    g_c, moves by (delta - gamma' / alpha) / N. Source: the note on further methods, A.
+    g_c, moves by (delta - gamma' / alpha) / N. Without r, an eigenvalue z = 1 + w has
+    H / N + (w^2 / P + alpha w) / (2 w + 1) singular. Source: the note on further methods, A.
     """
     alpha, clients = method.local.pull, len(blocks.clients.members)
     response = blocks.response(alpha)
@@ -80,4 +83,6 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         dual = memory[0] - alpha * delta
         return (delta - dual / alpha) / clients, (dual,)
 
-    return LinearRound(step, 1, pull=alpha)
+    with np.errstate(divide="ignore", over="ignore"):  # `OuterSpectrum` says what it is not for
+        outer = OuterSpectrum(0.5 / response, alpha * response, np.full(len(response), 0.5))
+    return LinearRound(step, 1, pull=alpha, outer=outer)

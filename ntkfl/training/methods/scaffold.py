@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
+from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective, Round, Step, moved
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree, tree_map
@@ -85,14 +86,17 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     With k_c the length of the client's steps, p = f(H_D) and G the response to a drift: a step meets the residual that
     the steps before and the drift e = H beta / N - H_D beta have left, so that beta' = (p r - G e) / k, with option I
     beta' = r. The controls' own part of the moves adds up to (mean_c k_c - k) beta over the clients, 0 where all take
-    the same steps, and the server moves by g/N times p r - G e and that.
+    the same steps, and the server moves by g/N times p r - G e and that. With option II and steps that are the same,
+    r' = r - (g k / N) H beta'; without r, an eigenvalue z = 1 + w has H / N + w (k w + p) / (g k p + (g k p + G) w)
+    singular.
 
     Source: the note on further methods, A.
     """
     assert isinstance(method.server, Average)
     server_rate, values = method.server.server_rate, blocks.clients.values
     members, length = blocks.clients.members, blocks.lengths()
-    clients, mean_length = len(members), np.mean([length[owned[0]] for owned in members])
+    clients, even = len(members), length.min() == length.max()
+    mean_length = length[0] if even else np.mean([length[owned[0]] for owned in members])
     response, later, uneven = blocks.response(), drift_response(blocks), (mean_length - length)[:, None]
     exact = method.local.needs_full_gradient
 
@@ -102,7 +106,10 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
         met = blocks.apply(response, residual) - blocks.apply(later, drift)
         return server_rate / clients * (met + uneven * beta), (residual if exact else met / length[:, None],)
 
-    return LinearRound(step, 1)
+    pull = server_rate * length * response  # g k p
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # `OuterSpectrum` says what it is not for
+        outer = OuterSpectrum(length / (pull + later), response / length, pull / (pull + later))
+    return LinearRound(step, 1, outer=outer if even and not exact else None)
 
 
 def drift_response(blocks: Blocks) -> np.ndarray:

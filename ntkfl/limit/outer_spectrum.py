@@ -1,0 +1,154 @@
+"""The outer eigenvalues of a round that remembers one vector: zeros of a symmetric matrix function, none missed.
+
+The state maps of SCAFFOLD and FedDyn have 2n rows and are not symmetric. Without the residual n rows are left: z is an
+eigenvalue where
+
+    T(w) = H / N + s w (w + p) / (w + b),   w = z - 1,
+
+is singular; s > 0, p > 0 and 0 < b <= 1 are functions of H_D. With c = b (b - p) the second part has the imaginary part
+s Im(w) (1 - c / |w + b|^2) and, for real w, the derivative s (1 - c / (w + b)^2). Outside all discs |w + b|^2 <= c both
+have one sign for every eigenvalue of H_D, so that no complex z is a zero there, and T increases with a real one.
+
+Where b is one number, x* T(w) x = 0 is a quadratic equation for each x, whose roots z have the product
+1 - x* (s p + (1 - b) H / N) x / x* s x. Beyond the root of the largest such product no complex z is a zero, x* T(w) x
+has at most one real zero on either side, and so it changes its sign from - to + as z grows.
+
+Hence beyond `radius` every eigenvalue of the state map is real, and T has as many negative eigenvalues at z > radius,
+or positive ones at z < -radius, as the state map has beyond that z. Whether there are any is what a Cholesky
+factorisation tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
+from scipy.optimize import brentq
+
+from ntkfl import interruption
+from ntkfl.limit.round_modes import ClientModes
+
+CLOSE = 1e-13  # how closely the eigenvalue is enclosed, relative where it is above 1; rounding is no smaller
+MARGIN = 1e-9  # an eigenvalue that is no farther beyond `radius` is left to others
+NEAR = 1e-3  # of the interval, above its lower end: where a factor is tried next
+INVERSE = 3  # steps of inverse iteration from one eigenvector to the next
+
+
+@dataclass(frozen=True, eq=False)
+class OuterSpectrum:
+    """T of a round, by its functions' values at the clients' eigenvalues.
+
+    Args:
+        scale: s, (n,). zero: p, (n,). pole: b, (n,).
+    """
+
+    scale: Float[np.ndarray, " n"]
+    zero: Float[np.ndarray, " n"]
+    pole: Float[np.ndarray, " n"]
+
+    @property
+    def known(self) -> bool:
+        """Whether s, p and b are as T needs them, which they may not be at local steps beyond the clients' limit."""
+        each = np.stack([self.scale, self.zero, self.pole])
+        return bool(np.isfinite(each).all() and each.min() > 0 and self.pole.max() <= 1)
+
+    def radius(self, turned: Float[np.ndarray, "n n"]) -> float:
+        """All eigenvalues of the state map that are larger are real.
+
+        Args:
+            turned: H / N in the basis in which H_D is diagonal.
+        """
+        discs = np.sqrt(np.maximum(self.pole * (self.pole - self.zero), 0))
+        largest = float((1 - self.pole + discs).max())
+        if np.ptp(self.pole) > 0:
+            return largest
+        root = 1 / np.sqrt(self.scale)
+        product = (1 - self.pole[0]) * turned * root * root[:, None]
+        product[np.diag_indices(len(product))] += self.zero
+        least = eigh(product, eigvals_only=True, subset_by_index=[0, 0], overwrite_a=True, check_finite=False)[0]
+        return min(largest, max(float(np.sqrt(max(1 - least, 0))), float(1 - self.pole[0])))
+
+    def largest(self, gram: Float[np.ndarray, "n n"], clients: ClientModes) -> float | None:
+        """The spectral radius of the state map, to 1e-13 and rounding; None where it is not beyond `radius`.
+
+        Args:
+            gram: H, (n, n). clients: its blocks.
+        """
+        if not self.known:
+            return None
+        turned = clients.turned(gram) / len(clients.members)
+        edge = 1 + MARGIN + self.radius(turned)
+        positive = _last_zero(turned, self.values, edge - 2, 0.0)  # T(0) = H / N: no positive eigenvalue is above 1
+        edge = edge if positive is None else 2 + positive
+        negative = _last_zero(-turned, lambda v: -self.values(-v), edge, edge)
+        if negative is not None:
+            return negative - 1
+        return None if positive is None else 1 + positive
+
+    def values(self, w: float) -> Float[np.ndarray, " n"]:
+        """s w (w + p) / (w + b)."""
+        return self.scale * w * (w + self.zero) / (w + self.pole)
+
+
+def _last_zero(
+    matrix: Float[np.ndarray, "n n"], values: Callable[[float], np.ndarray], low: float, first: float
+) -> float | None:
+    """The largest w > low where matrix + diag(values(w)), which is increasing there, is singular; None: there is none.
+
+    At the upper end of what encloses it there is a Cholesky factor; at the lower end there is none, or a Rayleigh
+    quotient is 0.
+
+    Args:
+        matrix: symmetric. values: the diagonal. low: from there on it increases. first: where an upper end is tried.
+    """
+    if _factor(matrix, values, low) is not None:
+        return None
+    high, step, near = max(first, low + CLOSE), CLOSE, NEAR
+    vector = np.random.default_rng(0).standard_normal(len(matrix))
+    while (factor := _factor(matrix, values, high)) is None:
+        low, high, step = high, high + step, 8 * step
+    while high - low > (close := CLOSE * max(1.0, high)):
+        if factor is not None:
+            vector = _towards_smallest(factor, vector)
+            below = _rayleigh_zero(matrix, values, vector, low, high)
+            low, near = max(low, below), NEAR if below > low else 0.5
+        middle = low + max(near * (high - low), close / 2)
+        factor = _factor(matrix, values, middle)
+        low, high, near = (middle, high, 0.5) if factor is None else (low, middle, near)
+    return (low + high) / 2
+
+
+def _factor(matrix: np.ndarray, values: Callable[[float], np.ndarray], w: float) -> np.ndarray | None:
+    """The Cholesky factor at w, None where there is none."""
+    interruption.check()
+    shifted = np.array(matrix, order="F")
+    shifted[np.diag_indices(len(shifted))] += values(w)
+    try:
+        return cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return None
+
+
+def _towards_smallest(factor: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    for _ in range(INVERSE):
+        vector = solve_triangular(factor, vector, lower=True, check_finite=False)
+        vector = solve_triangular(factor, vector, lower=True, trans="T", check_finite=False)
+        vector = vector / np.linalg.norm(vector)
+    return vector
+
+
+def _rayleigh_zero(
+    matrix: np.ndarray, values: Callable[[float], np.ndarray], vector: np.ndarray, low: float, high: float
+) -> float:
+    """Where between them the vector's Rayleigh quotient is 0; `low` where it is positive there already."""
+    constant, weights = vector @ matrix @ vector, vector**2
+
+    def quotient(w: float) -> float:
+        return float(constant + weights @ values(w))
+
+    if not quotient(low) < 0 < quotient(high):
+        return low
+    return float(brentq(quotient, low, high, xtol=CLOSE / 100))

@@ -1,0 +1,132 @@
+"""The outermost eigenvalue by definiteness is that of the whole state map, and no complex one is beyond its radius."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from linear_methods import ragged
+
+from ntkfl import interruption
+from ntkfl.exact_dynamics import of_method
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.outer_spectrum import OuterSpectrum
+from ntkfl.problem import Problem, Setup
+
+DOUBLE = 1e-7  # a dense solver finds double eigenvalues to the root of rounding
+
+
+def regime(problem, method, options, share, steps):
+    """At a local step of `share` over the largest client eigenvalue."""
+    base = algorithm1_limit(problem, Setup())
+    setup = Setup(eta_local=share / base.blocks.clients.values.max(), local_steps=steps)
+    return of_method(base.at(setup), method, options)
+
+
+def agrees(found):
+    """Whether there is an outermost real eigenvalue; if so it is the dense solver's largest."""
+    dense = np.linalg.eigvals(found.state_map)
+    outer, turned = found.round.outer, found._clients.turned(found.gram) / found.problem.n_clients
+    if outer is None or not outer.known:
+        return False
+    beyond = dense[np.abs(dense) > outer.radius(turned) + DOUBLE]
+    assert np.abs(beyond.imag).max(initial=0) <= DOUBLE
+    largest = outer.largest(found.gram, found._clients)
+    if largest is None:
+        assert len(beyond) == 0
+        return False
+    assert largest == found.rate == pytest.approx(np.abs(dense).max(), rel=DOUBLE, abs=0)
+    return True
+
+
+def problems(sizes, seed, kind):
+    problem = ragged(sizes, seed=seed, repeated=kind == "repeated", d=12 if kind == "wide" else 4)
+    if kind != "identical":
+        return problem
+    return Problem(np.tile(problem.x, (2, 1)), np.tile(problem.y, 2), np.repeat([0, 1], problem.n))
+
+
+data = st.builds(
+    problems,
+    st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    st.integers(0, 2**16),
+    st.sampled_from(["plain", "repeated", "wide", "identical"]),
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(problem=data, share=st.floats(0.01, 2.5), steps=st.integers(1, 6), rate=st.floats(-6, 6))
+def test_of_scaffold(problem, share, steps, rate):
+    agrees(regime(problem, "scaffold", {"server_rate": 2.0**rate}, share, steps))
+
+
+@settings(deadline=None, max_examples=50)
+@given(problem=data, share=st.floats(0.01, 2.5), steps=st.integers(1, 6), alpha=st.floats(-8, 4))
+def test_of_feddyn(problem, share, steps, alpha):
+    agrees(regime(problem, "feddyn", {"alpha": 2.0**alpha}, share, steps))
+
+
+def test_it_is_found_where_training_is_slow_or_diverges_and_left_to_others_where_complex_pairs_may_lead():
+    problem = ragged((9, 4, 12), d=30)
+    for method, options in (
+        ("scaffold", {"server_rate": 0.1}),
+        ("scaffold", {"server_rate": 30.0}),
+        ("feddyn", {"alpha": 5.0}),
+    ):
+        assert agrees(regime(problem, method, options, 0.5, 3)), options
+    turning = regime(problem, "feddyn", {"alpha": 0.01}, 0.5, 3)
+    assert not agrees(turning) and abs(turning.spectrum[-1].imag) > 0.01
+    assert turning.rate == pytest.approx(np.abs(turning.spectrum[-1]), rel=1e-12)
+    assert regime(problem, "scaffold", {"option": "I"}, 0.5, 3).round.outer is None
+
+
+def test_clients_who_take_unlike_numbers_of_steps_are_left_to_others_by_scaffold_and_not_by_feddyn():
+    base = algorithm1_limit(ragged((5, 5), d=12), Setup())
+    setup = Setup(eta_local=0.3 / base.blocks.clients.values.max(), local_steps=2)
+    assert of_method(base.at(setup), "scaffold", {}, client_steps=(1, 4)).round.outer is None
+    assert agrees(of_method(base.at(setup), "feddyn", {"alpha": 3.0}, client_steps=(1, 4)))
+    assert agrees(of_method(base.at(setup), "scaffold", {"server_rate": 0.2}, step_factors=(1.0, 0.5)))
+
+
+def test_the_server_rate_at_which_scaffold_turns_unstable_is_that_of_the_whole_map():
+    problem = ragged((9, 4, 12), d=30)
+    limit = regime(problem, "scaffold", {}, 0.5, 3).step_limits.eta_global
+    for change, stable in ((1 - 1e-6, True), (1 + 1e-6, False)):
+        near = regime(problem, "scaffold", {"server_rate": limit * change}, 0.5, 3)
+        assert near.stable == (np.abs(np.linalg.eigvals(near.state_map)).max() < 1) == stable
+
+
+def test_many_slow_modes_close_together_are_told_apart():
+    """Pairwise distances of 1e-9 in H: the largest one is taken, to 1e-13."""
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((12, 12)))[0]
+    gram = basis * (1e-3 + 1e-9 * np.arange(12)) @ basis.T
+    problem = Problem(np.eye(12), np.ones(12), None)
+    found = of_method(
+        algorithm1_limit(problem, Setup(eta_local=1.0, local_steps=1), (gram + gram.T) / 2), "scaffold", {}
+    )
+    assert found.rate == pytest.approx(1 - 1e-3, abs=1e-13)
+
+
+def test_signs_that_the_argument_does_not_cover_are_not_taken():
+    good = np.array([0.5, 1.0])
+    assert OuterSpectrum(good, good, good).known
+    for bad in (np.array([0.5, 0.0]), np.array([0.5, np.nan]), np.array([0.5, np.inf]), np.array([-1.0, 1.0])):
+        assert not OuterSpectrum(bad, good, good).known and not OuterSpectrum(good, bad, good).known
+        assert not OuterSpectrum(good, good, bad).known
+    assert not OuterSpectrum(good, good, 2 * good).known
+    even = regime(ragged((4, 3)), "scaffold", {}, 2.0, 4)  # f_K is 0 at the largest eigenvalue
+    assert not even.round.outer.known and even.rate == pytest.approx(np.abs(even.spectrum[-1]), rel=1e-12)
+
+
+def test_a_residual_that_stays_has_rate_one():
+    found = regime(ragged((3, 4), repeated=True), "scaffold", {"server_rate": 0.5}, 0.5, 3)
+    assert agrees(found) and found.rate == pytest.approx(1, abs=1e-12) and not found.stable
+
+
+def test_an_interrupt_is_noticed(monkeypatch):
+    def stop():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(interruption, "check", stop)
+    with pytest.raises(KeyboardInterrupt):
+        _ = regime(ragged((4, 3)), "scaffold", {"server_rate": 0.1}, 0.5, 2).rate
