@@ -18,6 +18,7 @@ from ntkfl.limit.regime import Regime, checked_rounds
 from ntkfl.memory import require
 
 DENSE = 2000  # rows of a state map whose radius is that of all its eigenvalues; beyond, only the largest are looked for
+SMALL = 150  # rows of a state map whose eigenvalues cost no more than a few Cholesky factors of half as many rows
 SEARCHED, CLOSE = 800, 1e-9  # rows of a state map whose largest server rate is searched for, and how closely
 RESTARTS, BASIS = 20, 80  # of that search, and vectors that it keeps; where eigenvalues crowd it does not converge
 MOST_ROUNDS = 1_000_000  # that are counted one by one
@@ -92,11 +93,11 @@ class LinearRegime(Regime):
     @cached_property
     def rate(self) -> float:
         """Spectral radius of the state map: the factor per round by which the residual falls in the long run."""
-        if self.round.outer is not None:
+        size = self._size
+        if self.round.outer is not None and size > SMALL:
             outer = self.round.outer.largest(self.gram, self._clients)
             if outer is not None:
                 return outer
-        size = self._size
         if self.round.response is not None or size <= DENSE:
             return float(np.abs(self.spectrum[-1]))
 

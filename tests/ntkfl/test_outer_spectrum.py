@@ -34,7 +34,7 @@ def agrees(found):
     if largest is None:
         assert len(beyond) == 0
         return False
-    assert largest == found.rate == pytest.approx(np.abs(dense).max(), rel=DOUBLE, abs=0)
+    assert largest == pytest.approx(np.abs(dense).max(), rel=DOUBLE, abs=0)
     return True
 
 
@@ -123,7 +123,19 @@ def test_a_residual_that_stays_has_rate_one():
     assert agrees(found) and found.rate == pytest.approx(1, abs=1e-12) and not found.stable
 
 
+def test_a_regime_takes_it_where_its_state_map_is_not_small(monkeypatch):
+    problem = ragged((9, 4, 12), d=30)
+    dense = regime(problem, "scaffold", {"server_rate": 0.1}, 0.5, 3)
+    whole = dense.rate
+    monkeypatch.setattr("ntkfl.limit.linear_regime.SMALL", 0)
+    found = regime(problem, "scaffold", {"server_rate": 0.1}, 0.5, 3)
+    assert found.rate == found.round.outer.largest(found.gram, found._clients) == pytest.approx(whole, rel=1e-12)
+    assert "state_map" in vars(dense) and "state_map" not in vars(found)
+
+
 def test_an_interrupt_is_noticed(monkeypatch):
+    monkeypatch.setattr("ntkfl.limit.linear_regime.SMALL", 0)
+
     def stop():
         raise KeyboardInterrupt
 
