@@ -30,6 +30,7 @@ class Trained:
         label: as of `Tuned`. predicted: rounds until the residual is eps times the network's first one, at infinite
             width. linearised: the same in the kernel regime of this network's H(0); None where that does not get there.
         trained: the same of the network; None where three times `predicted` are not enough, or it diverges.
+        ran, left: rounds that the network was trained, and the share of its first residual that was left then.
         off: max_t |y_m(t) - y_inf(t)| / |r(0)| over the rounds that were run, until it diverged if it did.
     """
 
@@ -38,6 +39,8 @@ class Trained:
     linearised: int | None
     trained: int | None
     off: float
+    ran: int
+    left: float
 
 
 def train_fastest(
@@ -54,7 +57,7 @@ def train_fastest(
 
     Args:
         problem: the data that were compared on. found: by `fastest`. width: hidden neurons. seed: of the network.
-        progress: told the method that begins.
+        progress: told the method that begins, and its predicted rounds.
 
     Raises:
         ValueError: a width below 1; labels of several outputs, which the network does not have; as `kernel_regime`.
@@ -74,9 +77,9 @@ def train_fastest(
         regime, own = (of_method(base.at(steps), one.method, one.options) for base in (limits, frozen))
         predicted, linearised = (_rounds(each, found.eps, weights.outputs(problem.x)) for each in (regime, own))
         if predicted is not None:
-            progress(one.label)
-            counted, off = _trained(problem, weights, one, regime, PATIENCE * predicted, found.eps)
-            rows.append(Trained(one.label, predicted, linearised, counted, off))
+            progress(f"{one.label}, {predicted} rounds predicted")
+            counted, off, ran, left = _trained(problem, weights, one, regime, PATIENCE * predicted, found.eps)
+            rows.append(Trained(one.label, predicted, linearised, counted, off, ran, left))
     return tuple(rows)
 
 
@@ -100,8 +103,8 @@ def _rounds(regime: LinearRegime, eps: float, start: np.ndarray) -> int | None:
 
 def _trained(
     problem: Problem, weights: Weights, one: Tuned, regime: LinearRegime, most: int, eps: float
-) -> tuple[int | None, float]:
-    """Rounds of the network to eps, at most so many, and how far off the regime it is meanwhile."""
+) -> tuple[int | None, float, int, float]:
+    """Rounds of the network to eps, at most so many; how far off the regime it is; rounds run; what is left."""
     from ntkfl.training.methods import build  # torch is slow to load
     from ntkfl.training.objectives import HalfSquares
     from ntkfl.training.wide_training import wide_federation
@@ -120,7 +123,8 @@ def _trained(
                 break
     known = regime.residual(np.arange(len(found)), problem.y - found[0])
     off = np.linalg.norm(found - known, axis=1).max() / np.linalg.norm(found[0])
-    return len(found) - 1 if share <= eps else None, float(off)
+    left = float(np.linalg.norm(found[-1]) / np.linalg.norm(found[0]))
+    return len(found) - 1 if share <= eps else None, float(off), len(found) - 1, left
 
 
 def _bytes(problem: Problem, width: int) -> float:

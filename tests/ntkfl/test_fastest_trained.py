@@ -64,7 +64,16 @@ def test_rounds_are_those_of_plain_loops_and_of_the_regimes(problem, found, rows
         for h, seen in ((None, rows[one.label].predicted), (own, rows[one.label].linearised)):
             assert seen == kernel_regime(problem, steps, h, one.method, one.options).rounds_to(EPS, start)
         if one.label in ("fedavg", "fedavg, server rate 1", "fedavgm"):
-            assert rows[one.label].trained == plain_rounds(problem, one)
+            assert rows[one.label].trained == rows[one.label].ran == plain_rounds(problem, one)
+            assert rows[one.label].left <= EPS
+
+
+def test_who_does_not_arrive_says_how_far_it_came(problem, found, monkeypatch):
+    monkeypatch.setattr(fastest_trained, "PATIENCE", 0.5)
+    told = []
+    for row in train_fastest(problem, found, WIDTH, SEED, told.append):
+        assert row.trained is None and row.ran <= 0.5 * row.predicted + 1 and EPS < row.left < 1, row
+        assert f"{row.label}, {row.predicted} rounds predicted" in told
 
 
 def test_a_wide_network_takes_the_predicted_rounds(problem, found):
@@ -104,7 +113,7 @@ def test_an_overflow_is_no_arrival(problem, monkeypatch):
     for after in (overflows, blows_up):
         monkeypatch.setattr(Federation, "round", after)
         (row,) = train_fastest(problem, edge(problem), 30)
-        assert row.trained is None and row.off == 0, after
+        assert row.trained is None and (row.off, row.ran, row.left) == (0, 0, 1), after
 
 
 def test_what_is_not_predicted_to_arrive_is_left_out(problem, monkeypatch):
@@ -113,7 +122,9 @@ def test_what_is_not_predicted_to_arrive_is_left_out(problem, monkeypatch):
 
 
 def test_orders_part_where_the_network_turns_a_pair_round():
-    a, b, c, d = (Trained(*row, 0.1) for row in (("a", 5, 5, 9), ("b", 7, 7, 7), ("c", 7, 7, None), ("d", 8, 8, 9)))
+    a, b, c, d = (
+        Trained(*row, 0.1, 9, 0.01) for row in (("a", 5, 5, 9), ("b", 7, 7, 7), ("c", 7, 7, None), ("d", 8, 8, 9))
+    )
     assert partings((a, b)) == partings((b, a)) == ((a, b),)
     assert partings((b, c)) == ()  # a tie is no order
     assert partings((c, d)) == ((c, d),) and partings((a, d)) == ()
