@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from jaxtyping import Float
 from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
+from ntkfl import interruption
 from ntkfl.exact_dynamics import of_method
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.infinite_width import KernelRegime
@@ -19,9 +20,15 @@ from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.problem import Problem, Setup
 
 LOCAL_STEPS = (1, 2, 5, 10, 20)
-SHARES = (1.0, 0.3, 0.1)  # of 1 / max_c |H_cc|: the local steps that are tried
+SHARES = (1.0, 0.3, 0.1)  # of 1 / max_c |H_cc|: local steps at which all else is searched for over a wide range
+MORE_SHARES = (1.9, 1.4, 0.55)  # and beside what was found at the nearest one
+LOWEST = 0.03  # of the shares that are searched
+RESOLUTION, SEARCHES = 0.05, 6  # of the logarithm of the local step, beside the best of these; steps tried, at most
+FLAT = 0.01  # of 1 - rate: where the first ones differ by no more, the local step is not searched for
 COARSE = np.geomspace(0.02, 50, 15)  # times the first guess, where a step is tuned by a search
-CLOSE = 1e-3  # relative, of a step that a search has tuned
+BESIDE = np.geomspace(0.25, 4, 5)  # times what was the best at a local step nearby
+CLOSE, SCANNED = 1e-3, 3e-2  # relative, of a step that a search has tuned; while the local step is searched for
+REACH = 0.4  # of the best 1 - rate: what a coarse search must come to for a fine one to follow
 UNSTABLE = 2.0  # what a search is told of a rate that is larger, or of steps for which there is none
 MOST_ROUNDS = 100_000  # that are counted for one method
 VECTORS = {"scaffold": 4}  # the size of a model each that a client receives and sends a round; 2 unless named
@@ -105,7 +112,9 @@ def fastest(
 
     Args:
         problem: data. gram: H, (n, n); default that of infinite width. local_steps: the K to try.
-        eta_local: of the clients; default: the best of 1, .3 and .1 over the largest |H_cc|.
+        eta_local: of the clients; default: searched for below 1.9 / max_c |H_cc|, at 2 of which a client alone
+            diverges: six values down to .1, then between the neighbours of the best one, or down to .03, to 5%. A
+            second minimum between two of the six may be missed.
         eps: what is left of the residual. budget: rounds after which the residual is compared instead.
         progress: told the method that begins.
 
@@ -124,17 +133,17 @@ def fastest(
     base = algorithm1_limit(problem, Setup(), gram)
     largest = float(base.blocks.clients.values.max())
     singular = not np.isfinite(condition := least_condition(problem, base.gram))
-    etas = (eta_local,) if eta_local is not None else tuple(share / largest for share in SHARES)
     found = []
     for label, tune in METHODS.items():
         progress(label)
         for steps in local_steps:
-            tried = []
-            for eta in etas:
-                tuned = tune(_Try(base.at(Setup(eta_local=eta, local_steps=steps)), singular))
-                tried += [one for one in tuned if one[0].step_warning is None]
-            if tried:
-                found.append(_counted(label, *min(tried, key=lambda one: _rate(one[0])), eps, budget))
+            search = _Search(tune, base, singular, steps)
+            if eta_local is None:
+                search.over(1 / largest)
+            else:
+                search.least(eta_local)
+            if search.tried:
+                found.append(_counted(label, *search.best, eps, budget))
     floor = _worst_rounds(condition, eps)
     return Fastest(eps, tuple(found), condition, floor, budget)
 
@@ -183,6 +192,13 @@ class _Try:
 
     base: KernelRegime
     singular: bool
+    nearby: dict[str, Any] = field(default_factory=dict)  # options that were the best at a local step near this one
+    close: float = CLOSE
+    known: float = UNSTABLE  # the least rate that is known at another local step
+
+    def least(self, value: Callable[[float], float], name: str, guess: float) -> float:
+        """The option of this name at which a rate is least; searched for beside what is nearby, or widely."""
+        return _least(value, guess, self.nearby.get(name), self.close, self.known)
 
     @property
     def length(self) -> float:
@@ -219,7 +235,7 @@ def _fedprox(at: _Try) -> Iterator[Found]:
     def rate(mu: float) -> float:
         return next((_rate(found) for found, _ in _averaged(at, "fedprox", mu=mu)), UNSTABLE)
 
-    yield from _averaged(at, "fedprox", mu=_least(rate, 1 / at.length))
+    yield from _averaged(at, "fedprox", mu=at.least(rate, "mu", 1 / at.length))
 
 
 def _momentum(at: _Try) -> Iterator[Found]:
@@ -243,14 +259,14 @@ def _searched(at: _Try, method: str) -> Iterator[Found]:
     """With the server rate that a search finds."""
     if at.singular:
         return
-    chosen = {"server_rate": _least(lambda g: at.regime(method, server_rate=g).rate, 1.0)}
+    chosen = {"server_rate": at.least(lambda g: at.regime(method, server_rate=g).rate, "server_rate", 1.0)}
     yield at.regime(method, **chosen), chosen
 
 
 def _feddyn(at: _Try) -> Iterator[Found]:
     if at.singular:
         return
-    chosen = {"alpha": _least(lambda alpha: at.regime("feddyn", alpha=alpha).rate, 1 / at.length)}
+    chosen = {"alpha": at.least(lambda alpha: at.regime("feddyn", alpha=alpha).rate, "alpha", 1 / at.length)}
     yield at.regime("feddyn", **chosen), chosen
 
 
@@ -266,18 +282,73 @@ METHODS: dict[str, Callable[[_Try], Iterator[Found]]] = {
 }
 
 
-def _least(value: Callable[[float], float], guess: float) -> float:
-    """A positive number near which `value` is least: the best of a coarse search, then a fine one beside it."""
+@dataclass(eq=False)
+class _Search:
+    """For the local step of a method at this number of local steps; `tried` has what is stable, with its rate."""
+
+    tune: Callable[[_Try], Iterator[Found]]
+    base: KernelRegime
+    singular: bool
+    steps: int
+    tried: list[tuple[float, Found]] = field(default_factory=list)
+
+    @property
+    def best(self) -> Found:
+        """That with the smallest rate, the first of equal ones."""
+        return min(self.tried, key=lambda one: round(one[0], 12))[1]
+
+    def least(self, eta: float, nearby: bool = False, close: float = CLOSE) -> float:
+        """The least rate at a local step; nearby: only beside what was the best at the nearest one."""
+        interruption.check()
+        beside: dict[str, Any] = {}
+        if nearby and self.tried:
+            beside = min(self.tried, key=lambda one: abs(np.log(one[1][0].setup.eta_local / eta)))[1][1]
+        base = self.base.at(Setup(eta_local=eta, local_steps=self.steps))
+        known = min((rate for rate, _ in self.tried), default=UNSTABLE)
+        at = _Try(base, self.singular, beside, close, known)
+        stable = [(_rate(one[0]), one) for one in self.tune(at) if one[0].step_warning is None]
+        self.tried += stable
+        return min((rate for rate, _ in stable), default=UNSTABLE)
+
+    def over(self, unit: float) -> None:
+        """Try local steps of up to 1.9 units: a grid, and between the neighbours of its best a bounded search."""
+        of = {share * unit: self.least(share * unit) for share in SHARES}
+        of |= {share * unit: self.least(share * unit, True, SCANNED) for share in MORE_SHARES}
+        best = min(of, key=lambda eta: of[eta])
+        if not self.tried or max(of.values()) - of[best] <= FLAT * (1 - of[best]):
+            return
+        low = max((eta for eta in of if eta < best), default=LOWEST * unit)
+        high = min((eta for eta in of if eta > best), default=best)
+        minimize_scalar(
+            lambda z: self.least(float(np.exp(z)), True, SCANNED),
+            bounds=(np.log(low), np.log(high)),
+            options={"xatol": RESOLUTION, "maxiter": SEARCHES},
+        )
+        self.least(self.best[0].setup.eta_local, True)
+
+
+def _least(
+    value: Callable[[float], float], guess: float, nearby: float | None, close: float = CLOSE, known: float = UNSTABLE
+) -> float:
+    """A positive number near which `value` is least: the best of a coarse search, then a fine one beside it.
+
+    The coarse one is beside `nearby` where that is given and the best is not at its ends, else widely about the guess.
+    Where it comes nowhere near the `known` least rate no fine one follows.
+    """
 
     def bounded(x: float) -> float:
         found = value(x)
         return found if found < UNSTABLE else UNSTABLE
 
-    coarse = guess * COARSE
+    coarse = guess * COARSE if nearby is None else nearby * BESIDE
     values = [bounded(float(x)) for x in coarse]
     at = int(np.argmin(values))
+    if nearby is not None and at in (0, len(coarse) - 1):
+        return _least(value, guess, None, close, known)
+    if 1 - values[at] < REACH * (1 - known):
+        return float(coarse[at])
     low, high = np.log(coarse[max(at - 1, 0)]), np.log(coarse[min(at + 1, len(coarse) - 1)])
-    fine = minimize_scalar(lambda z: bounded(float(np.exp(z))), bounds=(low, high), options={"xatol": CLOSE})
+    fine = minimize_scalar(lambda z: bounded(float(np.exp(z))), bounds=(low, high), options={"xatol": close})
     return float(np.exp(fine.x)) if fine.fun < values[at] else float(coarse[at])
 
 

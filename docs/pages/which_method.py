@@ -23,8 +23,8 @@
 # - A row is a method, a column a number of local steps $K$; the fastest method stands first.
 # - **vectors**: vectors of the model's size that a client receives and sends until then. SCAFFOLD sends its control
 #   variates too, so that each of its rounds counts twice.
-# - **tuned to**: the steps with the smallest rate. `eta_local` is the best of three shares of the largest step at
-#   which clients alone converge; the server's step and momentum are exact optima, `mu`, `alpha` and SCAFFOLD's server
+# - **tuned to**: the steps with the smallest rate. `eta_local` is searched for, to 5%, below 95% of the step at which
+#   a client alone diverges; the server's step and momentum are exact optima, `mu`, `alpha` and SCAFFOLD's server
 #   step come from a search over one number.
 # - **floor**: whatever the clients compute from their own data, the server meets a matrix $H P$ with $P$
 #   block-diagonal over the clients. Its condition number has a lower bound that depends on the data and the partition
@@ -63,8 +63,8 @@ legend = panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1
 
 # %% [markdown]
 # Unlike clients cost FedAvg a factor of three, whatever its steps. Methods that remember (momentum, SCAFFOLD, FedDyn)
-# lose little, and of those whose clients train at once SCAFFOLD with many local steps becomes the fastest. Its line is
-# not smooth, since `eta_local` is one of three values.
+# lose little, and of those whose clients train at once SCAFFOLD is the fastest as soon as they take several local
+# steps.
 #
 # ## One method, at steps of yours
 #

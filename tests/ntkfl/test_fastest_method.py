@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ntkfl import data, gram, kernel_regime
-from ntkfl.fastest_method import METHODS, fastest, least_condition
+from ntkfl.fastest_method import METHODS, SHARES, _least, fastest, least_condition
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.problem import Problem, Setup
 
 quietly = pytest.mark.filterwarnings("ignore::ntkfl.exact_dynamics.UnstableSteps")
@@ -94,6 +95,16 @@ def test_for_two_clients_the_bound_is_that_of_their_smallest_angle():
     assert least_condition(problem, h) == pytest.approx((1 + cosine) / (1 - cosine), rel=1e-9)
 
 
+def test_the_local_step_is_searched_for_beside_three_shares_of_its_limit():
+    problem = digits(8, 2)
+    largest = algorithm1_limit(problem, Setup()).blocks.clients.values.max()
+    found = {one.label: one for one in fastest(problem, local_steps=(3,)).tuned}
+    for share in SHARES:
+        for one in fastest(problem, local_steps=(3,), eta_local=share / largest).tuned:
+            assert found[one.label].rate <= one.rate + 1e-9
+    assert 1 < found["fedavg, server rate 1"].eta_local * largest <= 1.9 * (1 + 1e-12)
+
+
 def test_the_floor_is_below_every_method(found):
     assert all(one.rounds > found.floor for one in found.tuned if one.method != "cyclic")
     assert found.best[0].rounds == min(one.rounds for one in found.tuned)
@@ -144,3 +155,39 @@ def test_one_client_has_condition_one():
 def test_bad_requests_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         fastest(digits(6, 2), **options)
+
+
+GRID = np.geomspace(0.03, 1.9, 20)  # of 1 / max_c |H_cc|
+
+
+@pytest.fixture(scope="module", params=["iid", "dirichlet:0.1"])
+def searched(request):
+    problem = digits(12, 3, request.param)
+    largest = algorithm1_limit(problem, Setup()).blocks.clients.values.max()
+    at = {share: fastest(problem, local_steps=(3,), eta_local=share / largest) for share in (*SHARES, *GRID)}
+    rates = {share: {one.label: one.rate for one in each.tuned} for share, each in at.items()}
+    return fastest(problem, local_steps=(3,)), rates, largest
+
+
+@pytest.mark.slow
+def test_the_local_step_is_no_worse_than_three_shares_and_lies_below_the_limit(searched):
+    found, rates, largest = searched
+    for one in found.tuned:
+        assert one.rate <= min(rates[share].get(one.label, 1) for share in SHARES) + 1e-9
+        assert 0.03 <= one.eta_local * largest * (1 + 1e-12) and one.eta_local * largest <= 1.9 * (1 + 1e-12)
+
+
+@pytest.mark.slow
+def test_no_local_step_of_a_grid_is_faster_by_more_than_the_resolution(searched):
+    """To 5% of the step the pace -log(rate) is known to 15%: near its best it goes with the step's cube at most."""
+    found, rates, _ = searched
+    for one in found.tuned:
+        pace = -np.log(min(rates[share].get(one.label, 1) for share in GRID))
+        assert -np.log(one.rate) >= pace * 0.85, one
+
+
+def test_a_search_goes_wide_where_the_best_is_not_nearby():
+    value = lambda x: abs(np.log(x / 7.0)) / 10  # noqa: E731
+    for nearby in (None, 6.0, 0.3, 200.0):
+        assert _least(value, 1.0, nearby) == pytest.approx(7, rel=2e-3)
+    assert _least(value, 1.0, 6.0, known=-100.0) in 6.0 * np.geomspace(0.25, 4, 5)  # none of it comes near
