@@ -7,7 +7,8 @@ eigenvalue where
 
 is singular; s > 0, p > 0 and 0 < b <= 1 are functions of H_D. With c = b (b - p) the second part has the imaginary part
 s Im(w) (1 - c / |w + b|^2) and, for real w, the derivative s (1 - c / (w + b)^2). Outside all discs |w + b|^2 <= c both
-have one sign for every eigenvalue of H_D, so that no complex z is a zero there, and T increases with a real one.
+have one sign for every eigenvalue of H_D, so that no complex z is a zero there, and T increases with a real one. The
+poles w = -b, by which T differs from the state map's own polynomial, have |z| = 1 - b, which is never beyond `radius`.
 
 Where b is one number, x* T(w) x = 0 is a quadratic equation for each x, whose roots z have the product
 1 - x* (s p + (1 - b) H / N) x / x* s x. Beyond the root of the largest such product no complex z is a zero, x* T(w) x
@@ -31,7 +32,8 @@ from scipy.optimize import brentq
 from ntkfl import interruption
 from ntkfl.limit.round_modes import ClientModes
 
-CLOSE = 1e-13  # how closely the eigenvalue is enclosed, relative where it is above 1; rounding is no smaller
+CLOSE = 1e-15  # how closely the eigenvalue is enclosed, relative where w is above 1; 1 - z may be as small as 1e-10
+ROUNDING = 1e-14  # relative, of the two sides of b - p: where they cancel its root decides the radius
 MARGIN = 1e-9  # an eigenvalue that is no farther beyond `radius` is left to others
 NEAR = 1e-3  # of the interval, above its lower end: where a factor is tried next
 INVERSE = 3  # steps of inverse iteration from one eigenvector to the next
@@ -61,18 +63,24 @@ class OuterSpectrum:
         Args:
             turned: H / N in the basis in which H_D is diagonal.
         """
-        discs = np.sqrt(np.maximum(self.pole * (self.pole - self.zero), 0))
+        lost = ROUNDING * (self.pole + self.zero)
+        discs = np.sqrt(self.pole * np.maximum(self.pole - self.zero + lost, 0))
         largest = float((1 - self.pole + discs).max())
         if np.ptp(self.pole) > 0:
             return largest
         root = 1 / np.sqrt(self.scale)
         product = (1 - self.pole[0]) * turned * root * root[:, None]
         product[np.diag_indices(len(product))] += self.zero
+        trace = float(np.trace(product))  # no less than its norm
         least = eigh(product, eigvals_only=True, subset_by_index=[0, 0], overwrite_a=True, check_finite=False)[0]
+        least -= len(product) * np.finfo(float).eps * trace
         return min(largest, max(float(np.sqrt(max(1 - least, 0))), float(1 - self.pole[0])))
 
     def largest(self, gram: Float[np.ndarray, "n n"], clients: ClientModes) -> float | None:
-        """The spectral radius of the state map, to 1e-13 and rounding; None where it is not beyond `radius`.
+        """The spectral radius of the state map; None where it is not beyond `radius`.
+
+        It is enclosed to 1e-15, relative where |w| is above 1. Rounding moves it about as much as n roundings of H
+        would, or as a dense solver's: near 1 some n eps cond(H) of 1 - z, of which nothing is left where H is singular.
 
         Args:
             gram: H, (n, n). clients: its blocks.

@@ -96,7 +96,7 @@ def test_the_server_rate_at_which_scaffold_turns_unstable_is_that_of_the_whole_m
 
 
 def test_many_slow_modes_close_together_are_told_apart():
-    """Pairwise distances of 1e-9 in H: the largest one is taken, to 1e-13."""
+    """Pairwise distances of 1e-9 in H: the largest one is taken, to rounding."""
     rng = np.random.default_rng(0)
     basis = np.linalg.qr(rng.standard_normal((12, 12)))[0]
     gram = basis * (1e-3 + 1e-9 * np.arange(12)) @ basis.T
@@ -104,7 +104,23 @@ def test_many_slow_modes_close_together_are_told_apart():
     found = of_method(
         algorithm1_limit(problem, Setup(eta_local=1.0, local_steps=1), (gram + gram.T) / 2), "scaffold", {}
     )
-    assert found.rate == pytest.approx(1 - 1e-3, abs=1e-13)
+    assert found.round.outer.largest(found.gram, found._clients) == pytest.approx(1 - 1e-3, abs=2e-15)
+
+
+def test_the_pace_is_known_where_the_rate_is_nearly_one():
+    """With one local step it is g eta / N times the least eigenvalue of H, here 1e-10; 1 itself is known to 1e-16."""
+    problem, gram = Problem(np.eye(3), np.ones(3), np.array([0, 0, 1])), np.array([[2, 1, 0], [1, 2, 0], [0, 0, 3.0]])
+    base = algorithm1_limit(problem, Setup(eta_local=1e-9, local_steps=1), gram)
+    found = of_method(base, "scaffold", {"server_rate": 0.2})
+    assert 1 - found.round.outer.largest(found.gram, found._clients) == pytest.approx(1e-10, abs=2e-15)
+
+
+def test_the_radius_holds_what_rounding_may_hide():
+    """Where p is b up to rounding its root is 1e-8, which no computed difference tells."""
+    pole = np.array([0.3, 0.7])
+    for hidden in (0, 1e-15, -1e-15):
+        outer = OuterSpectrum(np.ones(2), pole * (1 + hidden), pole)
+        assert outer.radius(np.eye(2)) >= (1 - pole + pole * np.sqrt(2e-15)).max()
 
 
 def test_signs_that_the_argument_does_not_cover_are_not_taken():
