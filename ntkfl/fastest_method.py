@@ -113,8 +113,9 @@ def fastest(
     Args:
         problem: data. gram: H, (n, n); default that of infinite width. local_steps: the K to try.
         eta_local: of the clients; default: searched for below 1.9 / max_c |H_cc|, at 2 of which a client alone
-            diverges: six values down to .1, then between the neighbours of the best one, or down to .03, to 5%. A
-            second minimum between two of the six may be missed.
+            diverges: six values down to .1, then at most six more between the neighbours of the best one, or down to
+            .03, fewer once they are 5% apart. A second minimum between two of the six may be missed. No bound follows
+            from that: what is meant is -log(rate) within 15% of the best one's, and it is tested on digits.
         eps: what is left of the residual. budget: rounds after which the residual is compared instead.
         progress: told the method that begins.
 

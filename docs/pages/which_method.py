@@ -23,7 +23,7 @@
 # - A row is a method, a column a number of local steps $K$; the fastest method stands first.
 # - **vectors**: vectors of the model's size that a client receives and sends until then. SCAFFOLD sends its control
 #   variates too, so that each of its rounds counts twice.
-# - **tuned to**: the steps with the smallest rate. `eta_local` is searched for, to 5%, below 95% of the step at which
+# - **tuned to**: the steps with the smallest rate. `eta_local` is searched for below 95% of that at which
 #   a client alone diverges; the server's step and momentum are exact optima, `mu`, `alpha` and SCAFFOLD's server
 #   step come from a search over one number.
 # - **floor**: whatever the clients compute from their own data, the server meets a matrix $H P$ with $P$

@@ -179,7 +179,9 @@ def test_the_local_step_is_no_worse_than_three_shares_and_lies_below_the_limit(s
 
 @pytest.mark.slow
 def test_no_local_step_of_a_grid_is_faster_by_more_than_the_resolution(searched):
-    """To 5% of the step the pace -log(rate) is known to 15%: near its best it goes with the step's cube at most."""
+    """15% of the pace -log(rate) is what the search means to keep; it follows from nothing. Of 12 problems of 10 digits
+    the worst was 2% behind such a grid.
+    """
     found, rates, _ = searched
     for one in found.tuned:
         pace = -np.log(min(rates[share].get(one.label, 1) for share in GRID))
