@@ -176,7 +176,7 @@ def of_method(
         step_factors=factors,
         at_server_rate=at_server_rate if has_rate else None,
     )
-    vars(other)["_clients"] = regime.blocks.clients  # where `cached_property` looks first
+    vars(other).update(regime._decomposed)
     return other
 
 

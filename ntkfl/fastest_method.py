@@ -134,6 +134,7 @@ def fastest(
     base = algorithm1_limit(problem, Setup(), gram)
     largest = float(base.blocks.clients.values.max())
     singular = not np.isfinite(condition := least_condition(problem, base.gram))
+    _ = base._eigen  # once, for every regime that is tried
     found = []
     for label, tune in METHODS.items():
         progress(label)

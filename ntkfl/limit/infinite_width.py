@@ -48,7 +48,7 @@ class KernelRegime(Regime):
         warn of steps beyond the limit: `stable` and `step_warning` say so.
         """
         other = replace(self, setup=setup)
-        vars(other)["_clients"] = self._clients  # where `cached_property` looks first
+        vars(other).update(self._decomposed)
         same_steps = (setup.eta_local, setup.local_steps) == (self.setup.eta_local, self.setup.local_steps)
         if same_steps and np.isfinite(self._response).all():
             vars(other)["_modes"] = replace(self._modes, rho=other._rho)

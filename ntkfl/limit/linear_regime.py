@@ -44,12 +44,6 @@ class LinearRegime(Regime):
     at_server_rate: Callable[[float], LinearRegime] | None = None
 
     @cached_property
-    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues of H, ascending, and its eigenvectors."""
-        values, vectors = np.linalg.eigh(self.gram)
-        return values, vectors
-
-    @cached_property
     def nu(self) -> Float[np.ndarray, " n"] | None:
         """Eigenvalues of H u(H_D), ascending, where they decide the spectrum, else None. Source: ledger X.2."""
         if self.round.response is None:

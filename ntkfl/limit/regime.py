@@ -114,6 +114,17 @@ class Regime(ABC):
     def _clients(self) -> ClientModes:
         return ClientModes.of(self.gram, self.problem.clients())
 
+    @cached_property
+    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues of H, ascending, and its eigenvectors."""
+        values, vectors = np.linalg.eigh(self.gram)
+        return values, vectors
+
+    @property
+    def _decomposed(self) -> dict[str, object]:
+        """What is decomposed already, for the same H under other steps or methods, where `cached_property` looks."""
+        return {"_clients": self._clients} | {name: vars(self)[name] for name in ("_eigen",) if name in vars(self)}
+
     @property
     def blocks(self) -> Blocks:
         """What a round of a linear method is made of, at these steps."""

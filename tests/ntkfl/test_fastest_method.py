@@ -193,3 +193,10 @@ def test_a_search_goes_wide_where_the_best_is_not_nearby():
     for nearby in (None, 6.0, 0.3, 200.0):
         assert _least(value, 1.0, nearby) == pytest.approx(7, rel=2e-3)
     assert _least(value, 1.0, 6.0, known=-100.0) in 6.0 * np.geomspace(0.25, 4, 5)  # none of it comes near
+
+
+def test_the_gram_matrix_is_decomposed_once(monkeypatch):
+    problem, sizes, decompose = digits(8, 2), [], np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: sizes.append(len(matrix)) or decompose(matrix))
+    fastest(problem, local_steps=(2,), eta_local=0.1)
+    assert sizes.count(problem.n) == 1
