@@ -103,7 +103,7 @@ def _environment(settings: Path) -> dict[str, str]:
     """This environment's programs first, one thread, charts in the page, nothing from the user's own settings."""
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     fixed = {"PATH": programs, "IPYTHONDIR": str(settings), "MPLBACKEND": "inline", "COLUMNS": "100", "NO_COLOR": "1"}
-    return {**os.environ, **fixed, **dict.fromkeys(THREADS, "1")}
+    return {**os.environ, **fixed, **dict.fromkeys(THREADS, "1"), "PYTEST_ADDOPTS": ""}
 
 
 def _settle(notebook: NotebookNode, work: Path) -> None:

@@ -59,6 +59,11 @@ def _text(output: nbformat.NotebookNode) -> str:
     return output.get("text") or output.get("evalue") or output.get("data", {}).get("text/plain", "")
 
 
+def test_options_of_the_tests_that_run_a_page_are_not_those_of_tests_on_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--durations=5")
+    assert execute._environment(tmp_path)["PYTEST_ADDOPTS"] == ""
+
+
 def test_a_page_that_is_not_there_is_named():
     with pytest.raises(ValueError, match="no page 'from_pyton' in docs/pages; there are "):
         execute.source("from_pyton")
