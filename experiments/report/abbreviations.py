@@ -28,12 +28,27 @@ def _worth_a_name(formula: sp.Basic) -> sp.Basic | None:
     nodes = list(sp.preorder_traversal(formula))
     powers = [node.base for node in nodes if isinstance(node, sp.MatPow) and node.exp.is_Symbol]
     seen = Counter(node for node in nodes if isinstance(node, sp.MatAdd))
-    twice = [node for node in seen if seen[node] + seen[_transposed(node)] > 1]
+    twice = _twice(seen)
     for candidates in (powers, twice):
         long = [node for node in candidates if isinstance(node, sp.MatAdd) and len(plain(node)) > LONG]
         if long:
             return min(long, key=lambda node: _transposes(node))
     return None
+
+
+def _twice(seen: Counter[sp.Basic]) -> list[sp.Basic]:
+    """The matrices that are there twice, as they are or transposed; transposing is slow, so that few are tried."""
+    alike = Counter(map(_symbols, seen))
+    return [
+        node
+        for node, times in seen.items()
+        if times > 1 or (alike[_symbols(node)] > 1 and times + seen[_transposed(node)] > 1)
+    ]
+
+
+def _symbols(matrix: sp.Basic) -> frozenset[tuple[sp.Basic, int]]:
+    """How often a matrix has each symbol: what it shares with its transpose."""
+    return frozenset(Counter(node for node in sp.preorder_traversal(matrix) if node.is_symbol).items())
 
 
 def _transposed(matrix: sp.Basic) -> sp.Basic:
