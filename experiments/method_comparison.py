@@ -14,8 +14,8 @@ from scipy import stats
 
 from experiments.console.method_options import method_options
 from ntkfl.training.run_folder import RunFolder
-from ntkfl.training.summary import MEASURES, summary
-from ntkfl.training.training_run import prepared, run
+from ntkfl.training.runs.summary import MEASURES, summary
+from ntkfl.training.runs.training_run import prepared, run
 
 LEVEL = 0.95
 Progress = Callable[[str, int], None]  # the method and the seed that are next
@@ -40,7 +40,7 @@ class MethodComparison:
 
     Args:
         methods: as given, the first one the baseline. seeds: as run. values: by measure, (methods, seeds): the mean of
-            the last rounds, as `ntkfl.training.summary` has it.
+            the last rounds, as `ntkfl.training.runs.summary` has it.
     """
 
     methods: tuple[str, ...]

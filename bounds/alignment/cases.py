@@ -25,7 +25,7 @@ from ntkfl.estimate import Estimate
 from ntkfl.training.engine.federation import Federation
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.models.two_layer import to_network
-from ntkfl.training.training_run import prepared
+from ntkfl.training.runs.training_run import prepared
 
 PAPERS = "Entezari et al. 2022 (The role of permutation invariance); Ainsworth et al. 2023 (Git Re-Basin)"
 EPS = np.finfo(float).eps

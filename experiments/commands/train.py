@@ -12,7 +12,7 @@ from experiments.console.interruptible import if_stopped
 from experiments.console.method_options import method_options
 
 if TYPE_CHECKING:
-    from ntkfl.training.training_run import PreparedRun, Run
+    from ntkfl.training.runs.training_run import PreparedRun, Run
 
 LIST = "list"
 
@@ -120,7 +120,7 @@ def train(
         return
     from experiments.console.run_progress import RunProgress
     from ntkfl.training.config import checked, read_toml
-    from ntkfl.training.training_run import prepared
+    from ntkfl.training.runs.training_run import prepared
 
     with shown_warnings():
         with bad_input():
@@ -157,7 +157,7 @@ def _kept(job: "PreparedRun") -> str:
 def _print(done: "Run") -> None:
     """What was trained, then a line for each quantity: last, best, mean of the last rounds."""
     from ntkfl.training.engine.measurement import loss_unit
-    from ntkfl.training.summary import summary
+    from ntkfl.training.runs.summary import summary
 
     data = done.federation.data
     tested = 0 if data.x_test is None else len(data.x_test)

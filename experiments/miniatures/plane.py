@@ -10,7 +10,7 @@ import numpy as np
 from experiments.miniatures.miniature import Keys, Miniature, Quantity, Setting
 from experiments.miniatures.model_plane import ThreeModels
 from experiments.miniatures.solo_models import Solo
-from ntkfl.training.training_run import prepared
+from ntkfl.training.runs.training_run import prepared
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -31,7 +31,7 @@ from ntkfl.training.methods import build
 from ntkfl.training.methods.fed_gucci import Anchored
 from ntkfl.training.models.two_layer import to_network, to_networks
 from ntkfl.training.objectives import CrossEntropy
-from ntkfl.training.training_run import prepared
+from ntkfl.training.runs.training_run import prepared
 from ntkfl.training.tree import Params
 from verification.compare import compare
 

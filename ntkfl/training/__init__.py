@@ -3,9 +3,9 @@
 from ntkfl.training.engine.federation import Federation, State
 from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.kept_run import load_run
 from ntkfl.training.method import Method
 from ntkfl.training.model import Model
-from ntkfl.training.training_run import Run, run
+from ntkfl.training.runs.kept_run import load_run
+from ntkfl.training.runs.training_run import Run, run
 
 __all__ = ["FederatedData", "Federation", "LocalWork", "Method", "Model", "Run", "State", "load_run", "run"]

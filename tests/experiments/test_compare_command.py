@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from experiments.command_line import app
 from experiments.method_comparison import MethodComparison, compare_methods, parsed
 from ntkfl.training import run as train
-from ntkfl.training.summary import summary
+from ntkfl.training.runs.summary import summary
 
 SMALL = {"data": "digits", "model": "two-layer:4", "clients": 3, "samples": 60, "test": 30, "rounds": 2}
 WORDS = [word for key, value in SMALL.items() for word in (f"--{key.replace('_', '-')}", str(value))]

@@ -27,7 +27,7 @@ from experiments.miniatures.solo_models import Solo
 from experiments.studies.running import cell_store
 from ntkfl.connectivity.barrier import accuracy_barrier, group_accuracy_barrier, loss_barrier
 from ntkfl.connectivity.network import TwoLayer
-from ntkfl.training.training_run import prepared
+from ntkfl.training.runs.training_run import prepared
 from ntkfl.training.tree import tree_map
 
 SOLO = {"transitivity", "plane"}  # whose settings are not, or not all, training configurations

@@ -12,8 +12,8 @@ from toy_runs import KEYS, objects, toy_data, toy_run
 import ntkfl.training.engine.evaluation as evaluation
 from ntkfl.training.engine.evaluation import evaluate
 from ntkfl.training.metrics import Row
-from ntkfl.training.summary import summary
-from ntkfl.training.training_run import run
+from ntkfl.training.runs.summary import summary
+from ntkfl.training.runs.training_run import run
 
 
 def log_softmax(outputs):

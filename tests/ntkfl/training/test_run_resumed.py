@@ -12,11 +12,11 @@ import torch
 from tiny_federations import line, regression
 from toy_runs import measured, objects, same, tensors, toy_data, toy_run
 
-from ntkfl.training.checkpoint import load
 from ntkfl.training.methods import build, catalogue
 from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.run_folder import RunFolder
-from ntkfl.training.training_run import prepared, run
+from ntkfl.training.runs.checkpoint import load
+from ntkfl.training.runs.training_run import prepared, run
 
 IMA = {"ima": True, "ima_window": 2, "ima_start": 1}
 
@@ -48,7 +48,7 @@ import os, signal, sys
 from dataclasses import replace
 import toy_runs
 from toy_runs import *
-import ntkfl.training.checkpoint as checkpoint
+import ntkfl.training.runs.checkpoint as checkpoint
 given = objects("feddyn")
 server = given["method"].server
 class Killer(type(server)):
@@ -165,7 +165,7 @@ def test_ctrl_c_before_the_first_round(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
-        context.setattr("ntkfl.training.training_run.measured", stop)
+        context.setattr("ntkfl.training.runs.training_run.measured", stop)
         toy_run(out=tmp_path)
     (tmp_path / "metrics.csv").unlink()
     assert measured(run(**objects(), out=tmp_path, resume=True)) == measured(toy_run())
@@ -247,7 +247,7 @@ def test_a_damaged_table_is_refused(damage, message, tmp_path):
 
 def test_other_versions_are_told(tmp_path, monkeypatch):
     toy_run(out=tmp_path, rounds=1)
-    monkeypatch.setattr("ntkfl.training.training_run.version", lambda name: "0.0")
+    monkeypatch.setattr("ntkfl.training.runs.training_run.version", lambda name: "0.0")
     with pytest.warns(UserWarning, match="begun with other versions"):
         toy_run(out=tmp_path, resume=True)
 

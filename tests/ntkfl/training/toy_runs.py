@@ -7,7 +7,7 @@ from tiny_federations import classes, network
 
 from ntkfl.training.methods import build
 from ntkfl.training.objectives import CrossEntropy
-from ntkfl.training.training_run import run
+from ntkfl.training.runs.training_run import run
 from ntkfl.training.tree import flatten
 
 KEYS = {

@@ -1,0 +1,1 @@
+"""A training run: its rounds, its folder, its checkpoint, and reading it back."""
