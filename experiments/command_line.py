@@ -1,42 +1,58 @@
-"""The command line `ntkfl`: one command a line of COMMANDS, and the groups `study` and `conform`."""
+"""The command line `ntkfl`: one command a line of SECTIONS; `new`, `study` and `conform` have commands of their own."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from experiments.commands.applies import applies
-from experiments.commands.attack import attack
-from experiments.commands.barrier import barrier_between
 from experiments.commands.bench import bench
-from experiments.commands.catalogue_pages import list_statements, show
-from experiments.commands.certificate import certify
 from experiments.commands.cite import cite
-from experiments.commands.compare import compare
-from experiments.commands.conform import app as conform
-from experiments.commands.connectivity_table import connectivity_table
-from experiments.commands.convergence import rate
 from experiments.commands.doctor import doctor
-from experiments.commands.exponents import exponents
-from experiments.commands.fastest import fastest
-from experiments.commands.findings import findings
-from experiments.commands.gram_matrix import gram_matrix
-from experiments.commands.miniature import miniature
-from experiments.commands.new import app as new
+from experiments.commands.limits.certificate import certify
+from experiments.commands.limits.convergence import rate
+from experiments.commands.limits.fastest import fastest
+from experiments.commands.limits.gram_matrix import gram_matrix
+from experiments.commands.limits.simulation import simulation
+from experiments.commands.models.barrier import barrier_between
+from experiments.commands.models.compare import compare
+from experiments.commands.models.conform import app as conform
+from experiments.commands.models.connectivity_table import connectivity_table
+from experiments.commands.models.miniature import miniature
+from experiments.commands.models.train import train
 from experiments.commands.report import report
-from experiments.commands.requirements import requirements
-from experiments.commands.simulation import simulation
 from experiments.commands.study import app as study
-from experiments.commands.train import train
-from experiments.commands.verification_run import verify
+from experiments.commands.theorems.applies import applies
+from experiments.commands.theorems.attack import attack
+from experiments.commands.theorems.catalogue_pages import list_statements, show
+from experiments.commands.theorems.exponents import exponents
+from experiments.commands.theorems.findings import findings
+from experiments.commands.theorems.new import app as new
+from experiments.commands.theorems.requirements import requirements
+from experiments.commands.theorems.verification_run import verify
 from experiments.console.interruptible import Interruptible
+
+
+class Sections(Interruptible):
+    """A group whose help lists its commands under the headings that they were added with, in the order of these."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """A list for each heading; one column of names for all."""
+        longest = max(map(len, self.commands))
+        rows: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            short = command.get_short_help_str(formatter.width - 6 - longest)
+            rows.setdefault(getattr(command, "rich_help_panel", ""), []).append((name.ljust(longest), short))
+        for heading, those in rows.items():
+            with formatter.section(heading):
+                formatter.write_dl(those)
+
 
 app = typer.Typer(
     name="ntkfl",
-    cls=Interruptible,
+    cls=Sections,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -63,32 +79,44 @@ def main(
             stream.reconfigure(errors="replace")  # a terminal without Greek letters shows "?" instead of failing
 
 
-COMMANDS: dict[str, tuple[Callable, str]] = {
-    "verify": (verify, "Check statements on real and synthetic data."),
-    "applies": (applies, "Which statements apply to your data and setup."),
-    "list": (list_statements, "List the statements."),
-    "show": (show, "Show one statement in full."),
-    "certify": (certify, "Certify that a network converges."),
-    "rate": (rate, "Rate and stability limits at infinite width."),
-    "fastest": (fastest, "Which method and steps are fastest on your data."),
-    "simulate": (simulation, "Algorithm 1, finite, linearised or infinitely wide."),
-    "gram": (gram_matrix, "The Gram matrix of data and its extreme eigenvalues."),
-    "exponents": (exponents, "Powers of the width, theory and measured."),
-    "attack": (attack, "Search for a counterexample, or replay one."),
-    "findings": (findings, "Where printed forms differ from what holds."),
-    "report": (report, "Verdicts and studies as pages; two runs compared."),
-    "connectivity-table": (connectivity_table, "Theorem 3.5, R1, R2 and the exact barrier side by side."),
-    "barrier": (barrier_between, "Exact barriers between saved networks."),
-    "train": (train, "Train a federation with any of the methods."),
-    "compare": (compare, "Methods side by side over several seeds, with paired intervals."),
-    "miniature": (miniature, "The papers' experiments in small, and what is seen of their orderings."),
-    "bench": (bench, "Speed beside peers and the machine's limit."),
-    "requirements": (requirements, "What theorem B.3 asks for: width, step, rounds."),
-    "cite": (cite, "BibTeX of the papers behind a result, and of this tool."),
-    "doctor": (doctor, "What is installed and found here, and what is missing."),
+SECTIONS: dict[str, dict[str, tuple[Callable | typer.Typer, str]]] = {
+    "Theorems": {
+        "verify": (verify, "Check statements on real and synthetic data."),
+        "applies": (applies, "Which statements apply to your data and setup."),
+        "list": (list_statements, "List the statements."),
+        "show": (show, "Show one statement in full."),
+        "attack": (attack, "Search for a counterexample, or replay one."),
+        "findings": (findings, "Where printed forms differ from what holds."),
+        "requirements": (requirements, "What theorem B.3 asks for: width, step, rounds."),
+        "exponents": (exponents, "Powers of the width, theory and measured."),
+        "new": (new, "Begin a statement of your own."),
+    },
+    "The limit of wide networks": {
+        "rate": (rate, "Rate and stability limits at infinite width."),
+        "fastest": (fastest, "Which method and steps are fastest on your data."),
+        "certify": (certify, "Certify that a network converges."),
+        "simulate": (simulation, "Algorithm 1, finite, linearised or infinitely wide."),
+        "gram": (gram_matrix, "The Gram matrix of data and its extreme eigenvalues."),
+    },
+    "Models": {
+        "train": (train, "Train a federation with any of the methods."),
+        "compare": (compare, "Methods side by side over several seeds."),
+        "barrier": (barrier_between, "Exact barriers between saved networks."),
+        "connectivity-table": (connectivity_table, "Theorem 3.5, R1, R2 and the exact barrier side by side."),
+        "miniature": (miniature, "The papers' experiments in small."),
+        "conform": (conform, "Is your implementation the algorithm?"),
+    },
+    "Many runs, reports, this tool": {
+        "study": (study, "Width scaling, convergence and more, with pictures."),
+        "report": (report, "Verdicts and studies as pages; two runs compared."),
+        "cite": (cite, "BibTeX of the papers behind a result, and of this tool."),
+        "bench": (bench, "Speed beside peers and the machine's limit."),
+        "doctor": (doctor, "What is installed and found here, and what is missing."),
+    },
 }
-for name, (command, short_help) in COMMANDS.items():
-    app.command(name, short_help=short_help)(command)
-app.add_typer(new, name="new", short_help="Begin a statement of your own.")
-app.add_typer(study, name="study", short_help="Studies: width scaling, convergence and more, with pictures.")
-app.add_typer(conform, name="conform", short_help="Is your implementation the algorithm? Cases, and a verdict.")
+for section, commands in SECTIONS.items():
+    for name, (command, short_help) in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, short_help=short_help, rich_help_panel=section)
+        else:
+            app.command(name, short_help=short_help, rich_help_panel=section)(command)

@@ -181,7 +181,7 @@ def of_method(
 
 
 def _windowed(regime: LinearRegime, method: str, options: Mapping[str, Any], window: MovingWindow) -> WindowedRegime:
-    from ntkfl.training.ima import averaged
+    from ntkfl.training.engine.ima import averaged
     from ntkfl.training.methods import build
     from ntkfl.training.objectives import HalfSquares
 

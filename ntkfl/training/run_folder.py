@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ntkfl.training.runs.checkpoint import Checkpoint, load
+from ntkfl.training.checkpoint import Checkpoint, load
 
 CONFIG, METRICS, CHECKPOINT, LOCK = "config.toml", "metrics.csv", "checkpoint.safetensors", ".lock"
 MAY_CHANGE = "rounds"

@@ -16,7 +16,7 @@ from bounds.cases.gaussian_tail import GaussianTailDraw
 from bounds.listing import catalogue, get
 from bounds.papers import conventions, own
 from bounds.statement import Outcome
-from experiments.command_line import app
+from experiments.command_line import SECTIONS, app
 from verification.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -381,6 +381,13 @@ def test_replay_files_of_findings_need_a_folder(tmp_path):
     refused(
         "findings", "--replays", str(tmp_path / "absent"), message="absent, which is no folder; make it, or name one"
     )
+
+
+def test_help_lists_every_command_once_under_its_heading():
+    said = run("--help").output
+    for heading, commands in SECTIONS.items():
+        below = said.partition(f"\n{heading}:\n")[2].partition("\n\n")[0].splitlines()
+        assert {line.split()[0] for line in below} == set(commands)
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported():

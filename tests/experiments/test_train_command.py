@@ -13,11 +13,11 @@ import torch
 from typer.testing import CliRunner
 
 from experiments.command_line import app
-from experiments.commands.train import KEYS
+from experiments.commands.models.train import KEYS
 from experiments.console.method_options import method_options
+from ntkfl.training.checkpoint import load
 from ntkfl.training.config import RunConfig, checked, read_toml
 from ntkfl.training.methods import catalogue, options
-from ntkfl.training.runs.checkpoint import load
 from ntkfl.training.runs.training_run import run as run_in_python
 from ntkfl.training.tree import flatten
 

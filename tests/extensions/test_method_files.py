@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from ntkfl.training import run
+from ntkfl.training.checkpoint import load
 from ntkfl.training.config import checked, read_toml
 from ntkfl.training.methods import brought_by, build, options
 from ntkfl.training.objectives import CrossEntropy
-from ntkfl.training.runs.checkpoint import load
 
 SMALL = {"data": "digits", "clients": 3, "samples": 60, "test": 30, "rounds": 2, "model": "mlp:8", "dtype": "float64"}
 OPTIONS = " ".join(f"--{key} {value}" for key, value in SMALL.items())

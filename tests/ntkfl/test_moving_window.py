@@ -10,7 +10,7 @@ from ntkfl import gram, kernel_regime
 from ntkfl.exact_dynamics import MovingWindow
 from ntkfl.initialisation import draw
 from ntkfl.problem import Setup
-from ntkfl.training.ima import averaged
+from ntkfl.training.engine.ima import averaged
 from ntkfl.training.methods import build
 from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import SGD

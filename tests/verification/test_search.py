@@ -27,7 +27,7 @@ from bounds.listing import get
 from bounds.part_strategies import log_uniform
 from bounds.statement import Claim, Form, Hypothesis, Kind, Outcome
 from experiments.command_line import app
-from experiments.commands.attack import NIGHTLY
+from experiments.commands.theorems.attack import NIGHTLY
 from ntkfl.algorithm1.reference import DOUBLE
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.estimate import Estimate
@@ -487,7 +487,7 @@ def test_each_stage_of_a_search_is_said_as_it_begins():
 def test_the_nightly_search_shares_its_time_among_forms_that_are_recorded_to_hold(tmp_path, monkeypatch):
     claims = [claim for name in NIGHTLY for claim in get(name).forms.values()]
     assert all(claim.recorded is not Outcome.VIOLATED for claim in claims)
-    monkeypatch.setattr("experiments.commands.attack.NIGHTLY", ("fl-ntk/X.2", "fl-ntk/Eq16"))
+    monkeypatch.setattr("experiments.commands.theorems.attack.NIGHTLY", ("fl-ntk/X.2", "fl-ntk/Eq16"))
     asked = []
 
     def of_few_cases(statement, form, **given):

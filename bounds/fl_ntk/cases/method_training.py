@@ -53,8 +53,8 @@ class Training:
         Args:
             problem: data. setup: local steps and eta_local. weights: at the start. linearised: patterns frozen there.
         """
+        from ntkfl.training.engine.ima import averaged
         from ntkfl.training.engine.local_plan import LocalWork  # torch is slow to load
-        from ntkfl.training.ima import averaged
         from ntkfl.training.methods import build
         from ntkfl.training.objectives import HalfSquares
         from ntkfl.training.optimizers import SGD

@@ -8,9 +8,9 @@ from ntkfl.training.config import RunConfig
 from ntkfl.training.datasets import load
 from ntkfl.training.engine.devices import torch_device
 from ntkfl.training.engine.federation import Federation
+from ntkfl.training.engine.ima import averaged
 from ntkfl.training.engine.local_plan import FewerEpochs, LocalWork
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.ima import averaged
 from ntkfl.training.method import Method
 from ntkfl.training.methods import build as build_method
 from ntkfl.training.model import Model

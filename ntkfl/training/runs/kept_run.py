@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ntkfl.training.checkpoint import restored
 from ntkfl.training.config import checked
 from ntkfl.training.engine.assembly import federation as assembled
 from ntkfl.training.engine.measurement import loss_unit
@@ -13,7 +14,6 @@ from ntkfl.training.method import Method
 from ntkfl.training.metrics import Row, read_rows, require_unaltered
 from ntkfl.training.model import Model
 from ntkfl.training.run_folder import RunFolder
-from ntkfl.training.runs.checkpoint import restored
 from ntkfl.training.runs.training_run import Run, data_digest, method_file, require_objects
 
 

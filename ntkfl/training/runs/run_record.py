@@ -7,10 +7,10 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ntkfl.training.checkpoint import Checkpoint
 from ntkfl.training.engine.federation import State
 from ntkfl.training.metrics import ROWS, MetricsFile, Row, rows_digest
 from ntkfl.training.run_folder import RunFolder
-from ntkfl.training.runs.checkpoint import Checkpoint
 
 
 class RunRecord:

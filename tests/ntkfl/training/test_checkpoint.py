@@ -11,9 +11,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from tiny_federations import classes, network, on_classes
 
-import ntkfl.training.runs.checkpoint as checkpoint
+import ntkfl.training.checkpoint as checkpoint
+from ntkfl.training.checkpoint import Checkpoint, load, restored, tensors_digest
 from ntkfl.training.engine.federation import State
-from ntkfl.training.runs.checkpoint import Checkpoint, load, restored, tensors_digest
 from ntkfl.training.tree import flatten
 
 RUN = {"config": {"rate": 0.1}}

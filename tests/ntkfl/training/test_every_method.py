@@ -7,8 +7,8 @@ import pytest
 import torch
 from tiny_federations import on_classes, states
 
+from ntkfl.training.engine.ima import averaged
 from ntkfl.training.engine.local_plan import LocalWork
-from ntkfl.training.ima import averaged
 from ntkfl.training.methods import catalogue
 from ntkfl.training.optimizers import SGD
 from ntkfl.training.tree import flatten, tree_map

@@ -8,8 +8,8 @@ import torch
 from tiny_federations import flat, models, on_classes, on_quadratics, rows, states
 
 from ntkfl.training.engine.federation import State
+from ntkfl.training.engine.ima import averaged
 from ntkfl.training.engine.local_plan import LocalWork
-from ntkfl.training.ima import averaged
 from ntkfl.training.method import ServerRule
 from ntkfl.training.methods import build
 from ntkfl.training.objectives import CrossEntropy

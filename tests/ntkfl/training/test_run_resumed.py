@@ -12,10 +12,10 @@ import torch
 from tiny_federations import line, regression
 from toy_runs import measured, objects, same, tensors, toy_data, toy_run
 
+from ntkfl.training.checkpoint import load
 from ntkfl.training.methods import build, catalogue
 from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.run_folder import RunFolder
-from ntkfl.training.runs.checkpoint import load
 from ntkfl.training.runs.training_run import prepared, run
 
 IMA = {"ima": True, "ima_window": 2, "ima_start": 1}
@@ -48,7 +48,7 @@ import os, signal, sys
 from dataclasses import replace
 import toy_runs
 from toy_runs import *
-import ntkfl.training.runs.checkpoint as checkpoint
+import ntkfl.training.checkpoint as checkpoint
 given = objects("feddyn")
 server = given["method"].server
 class Killer(type(server)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.commands.train import takes_keys
+from experiments.commands.models.train import takes_keys
 from experiments.console.bad_input import bad_input, shown_warnings
 from experiments.console.interruptible import if_stopped
 from experiments.console.output_files import reserved

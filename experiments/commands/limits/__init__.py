@@ -1,0 +1,1 @@
+"""Commands about the kernel regime: Gram matrices, rates, certificates, networks beside their limit."""

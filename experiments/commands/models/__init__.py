@@ -1,0 +1,1 @@
+"""Commands about models: trained, compared, averaged, held against an implementation."""

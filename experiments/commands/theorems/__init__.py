@@ -1,0 +1,1 @@
+"""Commands about the statements: checked, attacked, listed, shown, applied to data, begun."""
