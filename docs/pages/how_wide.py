@@ -185,7 +185,7 @@ print(f"gap at m = 2048: {float(gap[-1]):.4f}; gap 0.01 at m = {2048 * (float(ga
 #
 # The file's path stands wherever a study's name does: `ntkfl study list digits_width.py`, `--dry-run`, `--scheduler`.
 # A study may also bring `charts`, and say by `seconds` and `megabytes` what a cell costs, so that `--dry-run` knows;
-# `experiments/studies/generalisation.py` is a complete example.
+# `experiments/studies/questions/generalisation.py` is a complete example.
 #
 # ## What is guaranteed, and what is not
 #

@@ -1,13 +1,12 @@
 """Studies: each answers, over a grid of cells, a question that a theorem or a figure of the papers raises.
 
-A study is one module of this package with a STUDY, named as the study is (`width_scaling.py` has "width-scaling"), a
+A study is one module of `questions` with a STUDY, named as the study is (`width_scaling.py` has "width-scaling"), a
 module that an installed package announces under that name as `ntkfl.studies`, or a file of the user's that has one.
 Importing the package imports none of them.
 """
 
 from __future__ import annotations
 
-import re
 import warnings
 from functools import cache
 from importlib import import_module
@@ -18,10 +17,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from experiments.studies.study import Study
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "questions"
 SUFFIX = ".py"
 GROUP = "ntkfl.studies"
-_HAS_STUDY = re.compile(r"^STUDY\b", re.MULTILINE)
 
 
 @cache
@@ -83,7 +81,7 @@ def find(spec: str) -> Study:
     if spec.endswith(SUFFIX):
         module = from_file(spec).module
     elif spec in _own():
-        module = import_module(f"{__name__}.{path.stem}")
+        module = import_module(f"{__name__}.{HERE.name}.{path.stem}")
     else:
         module = from_package(_announced()[spec]).module
     study = getattr(module, "STUDY", None)
@@ -97,8 +95,8 @@ def find(spec: str) -> Study:
 
 
 def modules_of_studies() -> list[Path]:
-    """The files of this package that have a study."""
-    return [path for path in sorted(HERE.glob(f"*{SUFFIX}")) if _HAS_STUDY.search(path.read_text(encoding="utf-8"))]
+    """The files of `questions`."""
+    return sorted(HERE.glob(f"[!_]*{SUFFIX}"))
 
 
 @cache

@@ -5,7 +5,7 @@ import pytest
 from planted import planted
 
 from bounds.statement import Outcome
-from experiments.studies.alignment import (
+from experiments.studies.questions.alignment import (
     AFTER,
     CONNECTED,
     FEDAVG,

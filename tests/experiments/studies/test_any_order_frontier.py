@@ -5,7 +5,7 @@ import pytest
 from planted import planted
 
 from bounds.statement import Outcome
-from experiments.studies.any_order_frontier import EVERY, STUDY, chain_reaction, measure
+from experiments.studies.questions.any_order_frontier import EVERY, STUDY, chain_reaction, measure
 from experiments.studies.running.measuring import as_arrays
 from ntkfl import certify_any_order, data
 from ntkfl.any_order.constraint_rows import ConstraintRows

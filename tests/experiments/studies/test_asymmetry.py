@@ -5,7 +5,7 @@ import pytest
 from planted import planted
 
 from bounds.statement import Outcome
-from experiments.studies.asymmetry import DIFFERENCE, STEPS, STUDY, measure, problem
+from experiments.studies.questions.asymmetry import DIFFERENCE, STEPS, STUDY, measure, problem
 from experiments.studies.running.measuring import as_arrays
 from ntkfl.initialisation import draw
 

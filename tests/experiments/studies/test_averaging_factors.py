@@ -5,8 +5,8 @@ import pytest
 from planted import planted
 
 from bounds.statement import Outcome
-from experiments.studies import averaging_factors
-from experiments.studies.averaging_factors import FACTORS, GAP, PARTS, ROUNDS, SCALE, STUDY, measure
+from experiments.studies.questions import averaging_factors
+from experiments.studies.questions.averaging_factors import FACTORS, GAP, PARTS, ROUNDS, SCALE, STUDY, measure
 from ntkfl import data
 from ntkfl.initialisation import draw
 

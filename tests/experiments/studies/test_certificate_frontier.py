@@ -8,7 +8,7 @@ from planted import planted
 
 from bounds.fl_ntk.certificates.certificate import a_priori_certificate
 from bounds.statement import Outcome
-from experiments.studies.certificate_frontier import STUDY, measure, problem_of
+from experiments.studies.questions.certificate_frontier import STUDY, measure, problem_of
 from experiments.studies.running.measuring import as_arrays
 from ntkfl import gram
 from ntkfl.initialisation import draw

@@ -7,8 +7,8 @@ import pytest
 from planted import planted
 
 from bounds.statement import Outcome
-from experiments.studies import convergence
-from experiments.studies.convergence import AS_MANY, SHARE, STUDY, WIDTH, measure, problem_of
+from experiments.studies.questions import convergence
+from experiments.studies.questions.convergence import AS_MANY, SHARE, STUDY, WIDTH, measure, problem_of
 from experiments.studies.running.measuring import as_arrays
 from ntkfl import gram
 from ntkfl.initialisation import draw

@@ -5,9 +5,18 @@ import pytest
 from planted import planted
 
 from bounds.statement import Outcome
-from experiments.studies import deep_width_scaling
-from experiments.studies.deep_width_scaling import NETWORKS, QUANTITIES, ROUNDS, STEPS, STUDY, limit, measure, problem
 from experiments.studies.grid import chosen_grid
+from experiments.studies.questions import deep_width_scaling
+from experiments.studies.questions.deep_width_scaling import (
+    NETWORKS,
+    QUANTITIES,
+    ROUNDS,
+    STEPS,
+    STUDY,
+    limit,
+    measure,
+    problem,
+)
 from ntkfl.training import engine_trajectory
 from ntkfl.training.models.wide_networks import WideNetwork
 

@@ -5,7 +5,7 @@ import pytest
 from planted import planted
 
 from bounds.statement import Outcome
-from experiments.studies.drift import ETA, STUDY, client_move, measure, off_limit, problem
+from experiments.studies.questions.drift import ETA, STUDY, client_move, measure, off_limit, problem
 from experiments.studies.running.measuring import as_arrays
 from experiments.studies.running.spread import root_mean_square
 from ntkfl.initialisation import draw

@@ -6,7 +6,7 @@ from planted import planted
 
 from bounds.fl_ntk.cases.sampled_problem import UserData
 from bounds.statement import Outcome
-from experiments.studies.generalisation import DELTA, HELD_OUT, RANDOM, STUDY, TRUE, RandomLabels, measure
+from experiments.studies.questions.generalisation import DELTA, HELD_OUT, RANDOM, STUDY, TRUE, RandomLabels, measure
 from experiments.studies.running.measuring import as_arrays
 from ntkfl import gram
 from ntkfl.estimate import Estimate

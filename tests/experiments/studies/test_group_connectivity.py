@@ -5,7 +5,7 @@ import pytest
 from planted import planted
 
 from bounds.statement import Outcome
-from experiments.studies.group_connectivity import ETA, POINTS, STEPS, STUDY, ladder_of, measure
+from experiments.studies.questions.group_connectivity import ETA, POINTS, STEPS, STUDY, ladder_of, measure
 from experiments.studies.running.measuring import as_arrays
 from ntkfl.initialisation import draw
 

@@ -6,7 +6,7 @@ from planted import planted
 
 from bounds.averaging.i11 import NoisyQuadratic
 from bounds.statement import Outcome
-from experiments.studies.ima_window import DISTANCE, ROUNDS, RUNS, STUDY, measure, second_moment, used
+from experiments.studies.questions.ima_window import DISTANCE, ROUNDS, RUNS, STUDY, measure, second_moment, used
 from experiments.studies.running.measuring import as_arrays
 
 

@@ -6,8 +6,8 @@ from planted import planted
 
 from bounds.fl_ntk.cases.method_ladder import PULL, variants
 from bounds.statement import Outcome
-from experiments.studies import method_limits
-from experiments.studies.method_limits import METHODS, QUANTITIES, RATE, SETUP, STUDY, limit, measure, problem
+from experiments.studies.questions import method_limits
+from experiments.studies.questions.method_limits import METHODS, QUANTITIES, RATE, SETUP, STUDY, limit, measure, problem
 from ntkfl import gram
 from ntkfl.initialisation import draw
 

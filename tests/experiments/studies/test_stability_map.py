@@ -6,9 +6,9 @@ import torch
 from planted import planted
 
 from bounds.statement import Outcome
-from experiments.studies import stability_map
+from experiments.studies.questions import stability_map
+from experiments.studies.questions.stability_map import CLIENTS, FEATURES, MOST, N_SAMPLES, STUDY, measure
 from experiments.studies.running.measuring import as_arrays
-from experiments.studies.stability_map import CLIENTS, FEATURES, MOST, N_SAMPLES, STUDY, measure
 from ntkfl import data, gram, networks
 from ntkfl.initialisation import draw
 

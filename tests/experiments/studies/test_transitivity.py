@@ -6,8 +6,8 @@ from planted import planted
 
 from bounds.cases.cube_networks import CubeDraw
 from bounds.statement import Outcome
+from experiments.studies.questions.transitivity import BOUNDS, ORIGIN, POWERS, SPHERE, STUDY, measure
 from experiments.studies.running.measuring import as_arrays
-from experiments.studies.transitivity import BOUNDS, ORIGIN, POWERS, SPHERE, STUDY, measure
 from ntkfl.estimate import Estimate
 
 

@@ -5,9 +5,18 @@ import pytest
 from planted import planted
 
 from bounds.statement import Outcome
+from experiments.studies.questions.width_scaling import (
+    EXACT,
+    MATRICES,
+    NUMBERS,
+    PRINTED,
+    SETUP,
+    STUDY,
+    measure,
+    problem,
+)
 from experiments.studies.running.measuring import as_arrays
 from experiments.studies.running.stored_ladder import DEVIATION, OUTPUTS, StoredLadder
-from experiments.studies.width_scaling import EXACT, MATRICES, NUMBERS, PRINTED, SETUP, STUDY, measure, problem
 from ntkfl import gram
 from ntkfl.initialisation import draw
 
