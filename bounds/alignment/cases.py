@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property, lru_cache
 from itertools import permutations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -22,10 +21,10 @@ from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import CROSS_ENTROPY, SQUARED
 from ntkfl.connectivity.network import TwoLayer, between
 from ntkfl.estimate import Estimate
-from ntkfl.training.engine.federation import Federation
-from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.models.two_layer import to_network
-from ntkfl.training.runs.training_run import prepared
+
+if TYPE_CHECKING:
+    from ntkfl.training.engine.federation import Federation
+    from ntkfl.training.federated_data import FederatedData
 
 PAPERS = "Entezari et al. 2022 (The role of permutation invariance); Ainsworth et al. 2023 (Git Re-Basin)"
 EPS = np.finfo(float).eps
@@ -288,6 +287,8 @@ def _trained(draw: TrainedPairsDraw, seed: int) -> TrainedPairs:
 
 def _barriers(width: int, passes: int, entropy: list[int]) -> tuple[float, float]:
     """Before and after."""
+    from ntkfl.training.runs.training_run import prepared  # torch is slow to load
+
     seeds = [int(each) for each in np.random.SeedSequence(entropy).generate_state(2)]
     keys: dict[str, Any] = {"optimizer": "adam", "rate": 4e-3, "batch_size": 50, "dtype": "float32", "clients": 1}
     run = prepared(
@@ -302,9 +303,11 @@ def _barriers(width: int, passes: int, entropy: list[int]) -> tuple[float, float
 
 def _end(run: Federation) -> TwoLayer:
     """The one client's model after its steps from the start of the run's seed."""
+    from ntkfl.training.models.two_layer import to_network
+
     ends = run.round(run.start(), keep_ends=True).ends or {}
     return to_network({name: rows[0] for name, rows in ends.items()})
 
 
 def _samples(data: FederatedData) -> tuple[np.ndarray, np.ndarray]:
-    return data.x.flatten(1).to(torch.float64).numpy(), data.y.numpy()
+    return data.x.flatten(1).double().numpy(), data.y.numpy()
