@@ -7,7 +7,7 @@ import sympy as sp
 
 from bounds.fl_ntk.averaging_maps import FEDPROX
 from bounds.fl_ntk.cases.method_ladder import CONNECTED, PULL, SERVER_MOMENTUM, MethodLadder, method_draws
-from bounds.fl_ntk.state_maps import AFTER, CONTROL, MAP, beta, first, mu, second, shares, start
+from bounds.fl_ntk.state_maps import AFTER, CONTROL, MAP, beta, first, mu, product, second, shares, start
 from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, D, H
 from bounds.mutants import index_shifted, power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
@@ -83,7 +83,10 @@ STATEMENTS = (
         ),
         forms={
             Form.REPAIRED: Claim(
-                (*(known + REACH for known in RESIDUAL.values()), *(REACH - known for known in RESIDUAL.values())),
+                (
+                    *(sp.MatAdd(known, REACH) for known in RESIDUAL.values()),
+                    *(sp.MatAdd(REACH, product(-1, known)) for known in RESIDUAL.values()),
+                ),
                 note="above and below: " + ", ".join(RESIDUAL),
             )
         },

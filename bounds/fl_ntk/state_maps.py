@@ -19,6 +19,13 @@ from bounds.symbols import K, N, T, eta_global, eta_local, n
 first, second = sp.MatrixSymbol("E_1", 2 * n, n), sp.MatrixSymbol("E_2", 2 * n, n)
 start = sp.MatrixSymbol("r_0", n, 1)
 
+NOTHING = sp.ZeroMatrix(n, n)
+
+
+def product(*factors: Any) -> sp.MatrixExpr:
+    """Their product, the factors as they are: `*` would multiply them out anew, which takes seconds here."""
+    return sp.MatMul(*factors).doit(deep=False)
+
 
 def state_map(now: Any, kept: Any, remembers: Any, remembered: Any) -> sp.MatrixExpr:
     """The map [[now, kept], [remembers, remembered]] of (r, memory).
@@ -26,9 +33,8 @@ def state_map(now: Any, kept: Any, remembers: Any, remembered: Any) -> sp.Matrix
     Args:
         now, kept: to r, from r and from the memory. remembers, remembered: to the memory, from the same.
     """
-    return (
-        first * now * first.T + first * kept * second.T + second * remembers * first.T + second * remembered * second.T
-    )
+    parts = ((first, now, first), (first, kept, second), (second, remembers, first), (second, remembered, second))
+    return sp.MatAdd(*(product(to, part, taken.T) for to, part, taken in parts if part != NOTHING))
 
 
 SERVER = eta_global * H * shares * RESPONSE
@@ -37,7 +43,6 @@ LENGTH = eta_local * K
 LATER = D**-1 * (LENGTH * IDENTITY - RESPONSE)  # sum of the responses of fewer steps
 CONTROL = IDENTITY - (RESPONSE + LATER * H / N) / LENGTH
 
-NOTHING = sp.ZeroMatrix(n, n)
 HEAVY_BALL = state_map((1 + beta) * IDENTITY - SERVER, -beta * IDENTITY, IDENTITY, NOTHING)
 NESTEROV = state_map((1 + beta) * MAP, -beta * MAP, IDENTITY, NOTHING)
 SCAFFOLD = state_map(
@@ -48,11 +53,14 @@ FEDDYN = state_map(
 )
 TWICE, ONCE = (first + second) * start, first * start  # the starts (r_0, r_0) and (r_0, 0)
 SEEN = (1 + beta) * first.T - beta * second.T  # the point that Nesterov's step extrapolates to
-AFTER = (
-    first.T * HEAVY_BALL**T * TWICE,
-    SEEN * NESTEROV**T * TWICE,
-    first.T * SCAFFOLD**T * ONCE,
-    first.T * FEDDYN**T * ONCE,
+AFTER = tuple(
+    product(seen, sp.MatPow(each, T), begun)
+    for seen, each, begun in (
+        (first.T, HEAVY_BALL, TWICE),
+        (SEEN, NESTEROV, TWICE),
+        (first.T, SCAFFOLD, ONCE),
+        (first.T, FEDDYN, ONCE),
+    )
 )
 
 
