@@ -7,14 +7,15 @@
 # # A first verdict
 #
 # This page takes you from an installed `ntkfl` to a verdict that you understand: one statement that holds, one that
-# is violated as its paper prints it, and the way to have both judged again. It takes ten minutes, most of them
-# reading. If the command is not there yet, see [Install](../install.md).
+# is violated as its paper prints it, and the commands that repeat both. It takes ten minutes, most of them reading.
+# If the command is not there yet, see [Install](../install.md).
 #
 # ## What there is to check
 #
 # A **statement** is a numbered result of a paper: an equation, a lemma, a claim. It comes in up to three **forms**:
-# as *stated* in print, as its proof has it (*proved*), and *repaired*, where the printed one fails. The list gives
-# the kind of claim, and what is recorded of each form:
+# as *stated* in print, as its proof has it (*proved*), and *repaired*, where the printed one fails. The list shows
+# the kind of each claim and, for each form, the outcome recorded in the catalogue. In brackets is how a form differs
+# from what holds: a *misprint*, a matter of *reading* the text one way, an error of *substance*.
 
 # %%
 # !ntkfl list --paper averaging
@@ -31,13 +32,14 @@
 # !ntkfl show fl-ntk/C.6
 
 # %% [markdown]
-# - **needs**, **needs also**: the hypotheses, of all forms or of one. Each is a function of the case. A case that
-#   does not meet it is rejected, and counted.
+# - **needs**, **needs also**: the hypotheses, of all forms or of one. Each is tested on every *case*, that is, on
+#   every network and data set that is tried. A case that does not meet it is rejected, and counted.
 # - **stated**, **repaired**: the formulas. Everywhere *left* is what is measured and *right* is the formula. This one
 #   may fail with probability δ.
 # - **left is**: how the left side is measured. Here neurons are counted, and the limit has a closed form; no
 #   training.
-# - **mutants**: versions of the formula made wrong on purpose, for the checker to find out.
+# - **mutants**: versions of the formula made wrong on purpose, which the checker must call violated. **necessity**:
+#   cases that break the claim when a hypothesis is dropped.
 #
 # ## Check it
 #
@@ -51,19 +53,20 @@
 # The first line is the answer. What it rests on:
 #
 # - **cases**: twenty networks on 20 of scikit-learn's digits (8 x 8 pixels, centred, unit rows) and twenty on random
-#   points of a sphere, anew for each seed. All met the hypotheses, and on all 40 the left side was the smaller one.
+#   points of a sphere, drawn anew for each seed. All met the hypotheses, and on all 40 the left side was the smaller
+#   one.
 # - **left**, **right**: the two sides where they came closest, each with a bound on its error. A case *holds* only if
 #   the left side is below the right one with both errors counted against it. It *touches* if the two agree to six
 #   digits or more, as an exact bound does. Where the errors do not decide, it is *unresolved*, never a pass.
 # - **tightness**: the largest left/right was 0.45, so the bound is within a factor of about two of the truth. A bound
 #   that holds by ten orders of magnitude would show it here.
 # - **worst case**: where that was, by family and seed.
-# - **mutants**: all four wrong formulas were called violated on these cases. So this check can say no.
+# - **mutants**: all four wrong formulas were called violated on these cases. So the check is able to fail.
 # - **notes**: the formula may fail with probability 0.1. It never did. For such statements an exact binomial test
 #   decides.
 # - **replay**: the command that gives the same verdict again.
 #
-# The same in a picture, from Python: a verdict keeps the sides of its cases.
+# The same in a picture, from Python: a verdict keeps both sides of its cases.
 
 # %%
 from IPython.display import Image
@@ -99,14 +102,14 @@ Image(as_bytes(drawn(lemma, found), "png", "c6"))
 #
 # - **witness**: a stored case shows it: one variable, $\pm 1$ with equal chance, $t = 1$. The sum is always at most
 #   1, so the left side is 1; the right side is 0.69. You can check that by hand.
-# - **confirmed**: both sides are *balls*, intervals that surely contain the exact value, and the intervals do not
-#   meet.
-# - **recorded: violated**: the catalogue knew. The last line counts the verdicts that differ from what is recorded.
-#   There are none, and the exit status is 0. A verdict that differs makes it 1.
+# - **confirmed**: both sides are *balls*, intervals that are proved to contain the exact value, and they are
+#   disjoint.
+# - **recorded: violated**: the catalogue already has this outcome. The last line counts the verdicts that differ from
+#   what is recorded. There are none, and the exit status is 0. A verdict that differs makes it 1.
 #
-# ## Do not believe the stored case
+# ## Find a violation without the stored case
 #
-# `attack` searches for a violation without looking at the stored one. What it finds is shrunk to the simplest case
+# `attack` searches for a violation and never looks at the stored one. What it finds is shrunk to the simplest case
 # that still violates, confirmed, and written to a file:
 
 # %% tags=["timing"]
@@ -116,7 +119,7 @@ Image(as_bytes(drawn(lemma, found), "png", "c6"))
 # !ntkfl attack --replay counterexample_fl_ntk_a_1_stated.json
 
 # %% [markdown]
-# The file holds the case in exact numbers. Whoever has it can judge the violation again, on another machine, and is
+# The file holds the case in exact numbers. Anyone who has it can check the violation again on another machine, and is
 # told if the file was changed.
 #
 # ## Where to go next
