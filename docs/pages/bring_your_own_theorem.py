@@ -23,8 +23,8 @@
 #
 # ## The smallest file
 #
-# A statement is data. It says what the right side is (a sympy formula), how the left side is measured on a case, what
-# a case must satisfy, and on which families of cases to try it.
+# A statement is an object with four parts: the right side (a sympy formula), how the left side is measured on a case
+# (a network with its data), what a case must satisfy, and on which families of cases to try it.
 
 # %%
 # %%writefile my_theorem.py
@@ -55,11 +55,11 @@ STATEMENTS = (
 # %% [markdown]
 # - `id` is `paper/label`, with any paper that is not taken. `kind` decides the comparison: upper, lower, equality,
 #   two-sided, probability, rate and so on.
-# - A **hypothesis** is a margin: a case meets it when the number is at least 0. (A function that answers yes or no is
-#   refused: `False` is 0.)
-# - `forms` holds a `Claim`, a formula, for the form **as stated**; later there may be one `PROVED` and one `REPAIRED`.
-#   `recorded` is what you believe of it: that it holds, unless you say otherwise. `OPEN` means: not settled. Where it
-#   is violated, the exit status of `verify` is 3.
+# - A **hypothesis** is a margin: a case meets it when the number is at least 0. (A function that returns `True` or
+#   `False` is refused, since `False` counts as 0.)
+# - `forms` holds a `Claim`, a formula, for the form **as stated**; later there may be one `PROVED` and one
+#   `REPAIRED`. `recorded` is the outcome that you expect: that it holds, unless you say otherwise. `OPEN` means: not
+#   settled. If an open form is violated, the exit status of `verify` is 3.
 # - `constants` gives the formula's symbols their values on a case. `measure` gives the left side as an `Estimate`, a
 #   value with an error. The two must share nothing but the case, or the comparison tests itself.
 # - `draws` names **families of cases**. `initial_network_draws` are networks at initialisation on the built-in digits
@@ -87,8 +87,8 @@ STATEMENTS = (
 # %% [markdown]
 # One sample and one neuron that is active on it: $H(0) = 1 > 1/2$. Now the gap in the argument is plain: a neuron is
 # active on half of the samples **in the mean**; the neurons that were drawn may be active on all. The exit status is
-# 1, since a violation of what is not recorded as violated is news. The counterexample is confirmed in ball arithmetic
-# (an enclosure of each side, not a rounded number), and the file replays it:
+# 1, since this form was not recorded as violated. The counterexample is confirmed in ball arithmetic (an enclosure of
+# each side, not a rounded number), and the file replays it:
 
 # %%
 # !ntkfl attack my_theorem.py --replay counterexample_mine_largest_eigenvalue_stated.json
@@ -104,7 +104,7 @@ STATEMENTS = (
 # - `mutants`: formulas made wrong on purpose. The checker must call them violated, on the same cases.
 # - `Cluster`, a family of cases of its own. On generic data $n$ is a loose bound, and a wrong formula such as $\sqrt
 #   n$ would pass. Points close together bring the left side near $n/2$. A family has a name, a number of seeds, how
-#   many admitted cases a verdict needs, the case of a seed, and a Hypothesis strategy for `attack`.
+#   many admitted cases a verdict needs, the case of a seed, and a strategy of the library Hypothesis for `attack`.
 
 # %%
 # %%writefile my_theorem.py
@@ -179,18 +179,18 @@ STATEMENTS = (
 # !ntkfl verify my_theorem.py --trials 30
 
 # %% [markdown]
-# Read the second page from the top:
+# Read the second verdict from the top:
 #
-# - 90 cases, none rejected, none violated. The largest left/right, about .6, is on a cluster: there the bound is used
-#   to more than half.
+# - 90 cases, none rejected, none violated. The largest left/right, about .6, is on a cluster: there the left side is
+#   more than half of the bound.
 # - Both mutants are killed. Without `Cluster` both would survive, and the verdict would say *weakly tested*.
 # - `needed?`: dropping the hypothesis breaks the claim, and the stored case shows it.
 # - `replay` is the command that gives this verdict again. The line above it names the file by its checksum, so that
 #   an old verdict is not mistaken for one of the file as it is now.
 #
-# The first page shows the stated form violated in two ways: by the stored case, and by a good part of the clusters.
-# Its outcome is the recorded one, so the exit status is 0. It is 1 as soon as a form does not do what you recorded of
-# it, so this command can stand in your continuous integration.
+# The first verdict shows the stated form violated in two ways: by the stored case, and by a good part of the
+# clusters. Its outcome is the recorded one, so the exit status is 0. As soon as an outcome differs from the recorded
+# one the status is 1, so this command can run in your continuous integration.
 #
 # `show` gives the page that a reader of your paper would want:
 
@@ -200,8 +200,7 @@ STATEMENTS = (
 # %% [markdown]
 # ## From Python
 #
-# The file is an ordinary module; `bounds.load` brings its statements, and everything works on them as on those of the
-# catalogue.
+# The file is an ordinary module; `bounds.load` returns its statements, which work like those of the catalogue.
 
 # %%
 import bounds
@@ -217,12 +216,13 @@ print("for 50 samples:", *statement.evaluate({n: 50}))
 # ## Limits
 #
 # - A verdict *holds* means: no violation on the cases that were drawn, with the error of both sides taken into
-#   account. It is no proof. The draft above held, too.
+#   account. It is no proof. The false claim above held in 60 trials, too.
 # - The file is code, and it is run. Do not run a file that you have not read. Where one of its functions fails, that
 #   check ends as *unresolved*, with the error and the line.
 # - The left side is only as good as its error. Return what a function of this project gives (`Estimate`), or say how
 #   an error of your own was obtained. A right answer with an error that is too small makes a false alarm.
 #
 # Where to go next: [check a theorem on your own data](check_a_theorem.ipynb), or copy a statement of a kind like
-# yours. `ntkfl list` names them all; their files lie in `bounds/`, one a numbered result. `bounds/fl_ntk/c_6.py` is a
-# statement that may fail with a small probability, `bounds/fl_ntk/b_12.py` one about every round of a training run.
+# yours. `ntkfl list` names them all; their files lie in `bounds/`, one for each numbered result.
+# `bounds/fl_ntk/c_6.py` is a statement that may fail with a small probability, `bounds/fl_ntk/b_12.py` one about
+# every round of a training run.
