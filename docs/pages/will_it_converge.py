@@ -7,9 +7,8 @@
 # # Will this network converge?
 #
 # Before training, three questions have an answer: are the steps stable, how fast will the training loss fall, and
-# does *this* network, of finite width, surely get there? The first two are a matter of one eigenvalue problem. The
-# third is a **certificate**. The data here are eight of scikit-learn's digits on two clients, so that everything
-# takes seconds.
+# does *this* network, of finite width, certainly converge? The first two need one eigendecomposition. The third is a
+# **certificate**. The data here are eight of scikit-learn's digits on two clients, so that everything takes seconds.
 #
 # ## Rate and stability limits
 #
@@ -25,12 +24,12 @@
 # - **eta_global limit**: beyond it some residual grows, with everything else as it is.
 # - **eta_local limit**: below it, every `eta_global` up to 1 is stable, whatever the number of local steps and of
 #   rounds. It depends on the clients' own data only: $2 / \max_c \lambda_{\max}(H_{cc})$.
-# - The eigenvalues are certified: the error is a bound for the matrix in memory.
+# - The eigenvalues are certified: the error is a proven bound, for the matrix in memory.
 #
 # `eta_local` multiplies the gradient of *half the sum* of squares over a client's samples, as in the theory. If your
 # loss is half their mean, divide your step by the client's number of samples.
 #
-# A step that is too large is told at once, with the limit:
+# A step that is too large is reported at once, with the limit:
 
 # %%
 # !ntkfl rate --data digits --n 8 --clients 2 --eta-local 3
@@ -56,11 +55,11 @@ for round_ in (0, 50, 100, 200):
 print("rounds to a thousandth of the residual:", regime.rounds_to(1e-3))
 
 # %% [markdown]
-# This is a forecast. It is exact at infinite width, and says nothing certain of a given network. (From a shell:
+# This is a forecast. It is exact at infinite width, and guarantees nothing about a given network. (From a shell:
 # `ntkfl simulate`.)
 #
-# How wide a network has to be for that, one sees in a picture: networks of three widths, five of each, and the limit.
-# Each starts from outputs of its own, so what is drawn is the residual relative to its start.
+# The next picture shows how wide a network has to be for that: networks of three widths, five of each, and the limit.
+# Each network starts from other outputs, so the residual is drawn relative to its start.
 
 # %%
 import dataclasses
@@ -86,8 +85,8 @@ left.legend()
 plt.show()
 
 # %% [markdown]
-# Narrow networks converge too, each at a rate of its own. Wide ones follow the limit, and eight times the width is
-# about a third of the distance: it falls like $m^{-1/2}$.
+# Narrow networks converge too, each at a rate of its own. Wide ones follow the limit. Eight times the width leaves
+# about a third of the distance, which falls like $m^{-1/2}$.
 #
 # ## What the theorem asks for
 #
@@ -98,9 +97,8 @@ plt.show()
 # !ntkfl requirements --data digits --n 8 --clients 2
 
 # %% [markdown]
-# Some $10^{13}$ neurons and $10^8$ rounds. Nobody can meet that, so the theorem as it stands says nothing of your
-# network. Its argument says a lot, once every constant in it is replaced by a number computed from the network at
-# hand.
+# Some $10^{13}$ neurons and $10^8$ rounds. Nobody can meet that, so the theorem as it stands says nothing about your
+# network. Its proof says a lot, once every constant in it is replaced by a number computed from the network at hand.
 #
 # ## A certificate
 #
@@ -112,12 +110,12 @@ plt.show()
 # !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --width 8000
 
 # %% [markdown]
-# Not certified: neurons might move by more than the radius within which the argument works. That is no sign of
-# divergence. The certificate is sufficient, not necessary.
+# Not certified: neurons might move by more than the radius within which the proof works. That is no sign of
+# divergence. The certificate's conditions are sufficient, not necessary.
 #
-# Nothing in it asks for Gaussian weights. After some training the residual is smaller, neurons will move less from
-# there on, and the same network may certify. `--watch` trains on, and looks after every 50 rounds. Here it says at
-# round 0 that the movement is expected to be 5.7 times the radius, and 50 rounds later it certifies:
+# The weights need not be Gaussian. After some training the residual is smaller, neurons will move less from there on,
+# and the same network may be certified. `--watch` trains on and tries again every 50 rounds. At round 0 it expects
+# the movement to be 5.7 times the radius; 50 rounds later the network is certified:
 
 # %%
 # !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --width 8000 --watch
@@ -125,13 +123,13 @@ plt.show()
 # %% [markdown]
 # - **CERTIFIED** line: a bound on the residual in every later round (`t` counts from that round), and on how far any
 #   neuron moves.
-# - **movement needed** against **radius R**: the argument works for neurons that stay within R, and shows that they
-#   move at most as far as needed. The margins below are rigorous.
-# - **patterns in doubt**: neurons so close to a sample's kink that floats do not tell on which side; they are counted
-#   against the claim.
+# - **movement needed** against **radius R**: the proof works for neurons that move by at most R, and shows that they
+#   move by at most the movement needed. The margins below are rigorous.
+# - **patterns in doubt**: pairs of a neuron and a sample, so close to the kink (where the neuron switches on or off)
+#   that rounding hides the side; the worse case is assumed.
 #
-# How narrow may the network be? `--search` looks for the smallest width that certifies, here from round 300 on, and
-# puts it beside Theorem B.3:
+# How narrow may the network be? `--search` looks for the smallest width that can be certified, here after 300 rounds,
+# and compares it with Theorem B.3:
 
 # %%
 # !ntkfl certify --data digits --n 8 --clients 2 --eta-local 0.1 --after 300 --search
@@ -140,13 +138,14 @@ plt.show()
 # Some 50 neurons against millions (with the theorem's unnamed constant taken as 1) or $10^{14}$ (with the constants
 # of its proof). `--search-steps` looks for the largest step instead.
 #
-# `--save FILE` keeps the certificate with the command that gives it again.
+# `--save FILE` saves the certificate with the command that reproduces it.
 #
 # ## What a certificate is not
 #
-# - It is about the network whose weights are the floats that the seed draws (after the rounds trained in float64),
-#   and about Algorithm 1 from there in exact arithmetic. Rounding in later training is not part of it.
-# - It is about the **training** residual. It says nothing of test error.
+# - It is about one network, whose weights are the floats in memory (drawn from the seed, or after the rounds trained
+#   in float64), and about Algorithm 1 from there on in exact arithmetic. It does not cover rounding in later
+#   training.
+# - It is about the **training** residual. It says nothing about the test error.
 # - Full participation, full-batch local steps, squared loss, one output, only the hidden layer trained.
 # - One that fails proves nothing. `NOT CERTIFIED` means that this argument does not decide.
 # - `fl-ntk/B.3-certificate`, `fl-ntk/X.11` and `fl-ntk/X.12` are the theorems behind it, and statements of the
@@ -165,7 +164,8 @@ for n in (4, 8):
     print(f"{n} samples:", found.certified, f"shortfall {found.shortfall:.3g}")
 
 # %% [markdown]
-# (`shortfall`: movement needed, in units of the radius; at most 1 certifies. `print(found)` gives the whole page.)
+# (`shortfall` is the movement needed divided by the radius; a network is certified if it is at most 1. `print(found)`
+# gives the whole page.)
 #
 # Where to go next: [how wide is wide enough](how_wide.ipynb), or [train and compare
 # methods](train_and_compare.ipynb).
