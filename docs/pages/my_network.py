@@ -6,14 +6,14 @@
 # %% [markdown]
 # # My network
 #
-# You have a network of your own, of any depth: a torch module, or a JAX function. This page goes from there to its
-# kernel, to its federated rate for every method, and to how far the trained network is from both. The data are twenty
+# You have a network of your own, of any depth: a torch module, or a JAX function. This page computes its kernel and
+# its convergence rate under every federated method, and shows how far real training is from both. The data are twenty
 # of scikit-learn's digits on four clients, so that everything takes seconds.
 #
 # ## From a module to its kernel
 #
-# Any module will do that is a differentiable function of single samples. Batch norm mixes the samples of a batch, and
-# dropout is random: both are refused, with the reason. Parameters are converted to float64.
+# Any module will do whose output on a sample is a differentiable function of that sample alone. Batch norm mixes the
+# samples of a batch, and dropout is random: both are refused, with the reason. Parameters are converted to float64.
 
 # %%
 import torch
@@ -35,13 +35,13 @@ print("smallest eigenvalue", ntkfl.gram.smallest_eigenvalue(kernel))
 
 # %% [markdown]
 # The kernel is $J J^\top$, with a row of $J$ for each sample: the gradient of the network's output in all parameters.
-# The Jacobian is never held as a whole. A network of several outputs $C$ has a kernel of $nC$ rows, and
-# `problem.per_output()` the samples that go with them.
+# The Jacobian is never held as a whole. A network with $C$ outputs has a kernel of $nC$ rows; `problem.per_output()`
+# is the problem with $nC$ samples that goes with it.
 #
 # ## Its federated rate
 #
-# As long as the network stays near its linearisation, training is linear, and `kernel_regime` knows all of it: the
-# rate, the largest steps, the rounds, for every method that is linear in the weights.
+# As long as the network stays near its linearisation, training is linear, and `kernel_regime` computes all of it: the
+# rate, the largest stable steps, the rounds, for every method that is linear in the weights.
 
 # %%
 setup = ntkfl.Setup(eta_local=0.05, local_steps=2, rounds=150)
@@ -56,8 +56,8 @@ print(f"clients contract for eta_local below {regime.step_limits.eta_local:.3f}"
 #
 # ## How far the trained network is from it
 #
-# `simulate_network` trains all parameters by the one engine of this library, under any method, on full batches; with
-# `linearised=True` it trains the linearised network, which is the kernel regime, to rounding.
+# `simulate_network` trains all parameters with this library's training engine, under any method, on full batches.
+# With `linearised=True` it trains the linearised network, which agrees with the kernel regime up to rounding.
 
 # %%
 import numpy as np
@@ -70,9 +70,9 @@ for linearised in (True, False):
     print(f"{'linearised' if linearised else 'trained':10}: outputs off the kernel regime by {off:.1e} of the residual")
 
 # %% [markdown]
-# So far is a network of this size, with PyTorch's own initialisation, from its kernel regime: the rates above are a
-# forecast of the first rounds, and of its order later on. The wider, the nearer: three networks, each beside the kernel
-# regime of its own kernel.
+# That is how far a network of this size, with PyTorch's own initialisation, is from its kernel regime. The rates
+# above forecast the first rounds; later on they give the order of magnitude. Wider networks are nearer. Here are
+# three, each beside the kernel regime of its own kernel.
 
 # %%
 import matplotlib.pyplot as plt
@@ -111,11 +111,11 @@ print(f"same class on {np.mean(np.sign(predicted) == np.sign(trained)):.0%} of {
 # %% [markdown]
 # ## Networks that have a limit
 #
-# Some networks have a kernel that no longer depends on chance when they are wide: fully connected ones of any depth,
-# with ReLU, erf or GELU and with biases or without, and convolutional ones with global average pooling. They go by
-# their names, in NTK parametrisation; `:standard` after the name gives the standard one, whose steps
-# `step_factors` scales so that it trains the same functions. Their limits are in closed form (`ntkfl.gram.deep`), so
-# that a network can be compared with the exact run at infinite width.
+# Some networks have a kernel that no longer depends on the random start when they are wide: fully connected ones of
+# any depth, with ReLU, erf or GELU and with biases or without, and convolutional ones with global average pooling.
+# They have names, such as `fc:3:relu`, and use the NTK parametrisation. `:standard` after the name gives the standard
+# one, and `step_factors` scales its steps so that it trains the same functions. Their limits are in closed form
+# (`ntkfl.gram.deep`), so that a network can be compared with the exact run at infinite width.
 
 # %%
 wide = ntkfl.networks.wide("fc:3:relu")  # three layers of weights, all trained
@@ -132,9 +132,10 @@ axis.legend()
 plt.show()
 
 # %% [markdown]
-# Four times the width is half the distance, at any depth: it is the kernel's own fluctuation at the start. What
-# training adds is smaller: of order $1/m$ where the activation is smooth. A ReLU network's kernel moves by
-# $m^{-1/2}$ too, since neurons cross kinks ([deep/kinks](../statements/deep.md)), which one sees at large widths only.
+# Four times the width halves the distance, at any depth. It comes from the random fluctuation of the kernel at the
+# start. What training adds is smaller: of order $1/m$ where the activation is smooth. A ReLU network's kernel also
+# moves by $m^{-1/2}$, since neurons cross kinks ([deep/kinks](../statements/deep.md)), but this shows at large widths
+# only.
 #
 # `ntkfl study run deep-width-scaling` measures the powers of the width. Networks of 2 to 6 layers together, widths 64 to
 # 768, 12 seeds, with 99% intervals:
@@ -149,7 +150,7 @@ plt.show()
 #
 # ## A JAX function
 #
-# It goes with its parameters, any nest of arrays, and is trained by the same engine.
+# It is passed with its parameters, any pytree of arrays, and is trained by the same engine.
 
 # %%
 import jax
@@ -174,7 +175,7 @@ print(f"{np.linalg.norm(problem.y - exact.outputs(run.rounds, run.outputs[0])):.
 # %% [markdown]
 # ## From a shell
 #
-# A file of three lines is enough; what it draws, it draws from seed 0.
+# A file of three lines is enough. It is run with seed 0.
 
 # %%
 # %%writefile mine.py
@@ -195,6 +196,7 @@ module = Sequential(Linear(64, 200), Tanh(), Linear(200, 1))
 # ## What there is not
 #
 # A forecast is no proof. Certificates (`ntkfl certify`) are for the two-layer network of FL-NTK: their bounds on how
-# far a kernel moves are for one layer of trained weights. What is *proved* of a deep network is the smallest eigenvalue
-# of its limit kernel, whose entries have proven errors (`ntkfl.gram.deep_estimate`). The limit of convolutional networks
-# and the kernel of a finite network are float64 without a proof, as the tables say.
+# far a kernel moves are for one layer of trained weights. What is *proved* of a deep network is the smallest
+# eigenvalue of its limit kernel, whose entries have proven errors (`ntkfl.gram.deep_estimate`). The limit of
+# convolutional networks and the kernel of a finite network are computed in float64 without proven errors, as the
+# tables say (*not certified*).
