@@ -8,8 +8,8 @@
 #
 # A federated method has a server step, a number of local steps $K$, and often a constant of its own. The usual answer
 # is a grid search. On a wide network there is a better one: a method that is **linear** in the weights (its steps
-# add, scale and remember gradients, nothing else) has an exact limit at infinite width, and its rounds can be
-# counted without training. The data here are 50 images of digits.
+# add, scale and remember gradients, nothing else) has an exact limit at infinite width, and the rounds that it needs
+# can be counted without training. The data here are 50 images of digits.
 #
 # ## One table
 #
@@ -23,18 +23,18 @@
 # - A row is a method, a column a number of local steps $K$; the fastest method stands first.
 # - **vectors**: vectors of the model's size that a client receives and sends until then. SCAFFOLD sends its control
 #   variates too, so that each of its rounds counts twice.
-# - **tuned to**: the steps with the smallest rate. `eta_local` is searched for below 95% of that at which
-#   a client alone diverges; the server's step and momentum are exact optima, `mu`, `alpha` and SCAFFOLD's server
-#   step come from a search over one number.
-# - **floor**: whatever the clients compute from their own data, the server meets a matrix $H P$ with $P$
+# - **tuned to**: the steps with the fastest convergence. `eta_local` is searched for up to 95% of the step at which a
+#   client alone diverges. The server's step and momentum are exact optima; `mu`, `alpha` and SCAFFOLD's server step
+#   come from a search over one number.
+# - **floor**: whatever the clients compute from their own data, a round is governed by a matrix $H P$ with $P$
 #   block-diagonal over the clients. Its condition number has a lower bound that depends on the data and the partition
-#   only. Momentum at that condition number is the number of rounds given. It is a measure of what is left to gain, not
-#   a method.
+#   only. The rounds given are those of server momentum at that condition number. The floor shows what is left to
+#   gain; it is not a method.
 #
 # On these clients more local steps help little from $K = 5$ on. What helps is momentum at the server, and it costs no
-# communication. `cyclic` lets the clients train in turn, each on the model that the one before has left: it needs few
-# rounds, but in each of them four clients wait for one another, and the floor, which is for clients who train at once,
-# does not bind it.
+# communication. `cyclic` lets the clients train in turn, each starting from the model of the one before. It needs few
+# rounds, but in each of them four clients wait for one another. The floor is for clients who train at once and does
+# not apply to it.
 #
 # ## Clients with unlike data
 #
@@ -62,9 +62,9 @@ panels[0].set_yticks(ticks, ticks)
 legend = panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
 # %% [markdown]
-# Unlike clients cost FedAvg a factor of three, whatever its steps. Methods that remember (momentum, SCAFFOLD, FedDyn)
-# lose little, and of those whose clients train at once SCAFFOLD is the fastest as soon as they take several local
-# steps.
+# Heterogeneous clients cost FedAvg a factor of three, whatever its steps. Methods with a memory (momentum, SCAFFOLD,
+# FedDyn) lose little. Among methods whose clients train at once SCAFFOLD is the fastest as soon as they take several
+# local steps.
 #
 # ## One method, at steps of yours
 #
@@ -75,9 +75,10 @@ legend = panels[1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1
 # !ntkfl rate --data digits --n 50 --clients 4 --local-steps 5 --eta-local 0.5 --method fedavgm --option momentum=0.6
 
 # %% [markdown]
-# A method of yours, given by its file, has its limit too: the training engine's round is run from every unit vector of
-# what server and clients keep, which gives its linear map, or shows that there is none. `--momentum` of the clients'
-# steps is treated in the same way. A method that is known to have no linear limit says why:
+# A method of yours, given by its file, may have a limit too. One round of the training engine is run from every unit
+# vector of its state, that is, of all that server and clients store. This gives the linear map, or shows that there
+# is none. `--momentum` of the clients' steps is treated in the same way. A method that is known to have no linear
+# limit says why:
 
 # %%
 # !ntkfl rate --data digits --n 50 --method fedadam
@@ -98,15 +99,16 @@ for method, options in (("fedavg", {}), ("scaffold", {"server_rate": 2.0}), ("fe
 # %% [markdown]
 # ## What this does not say
 #
-# - It is about squared loss, full-batch local steps and all clients in every round. `ntkfl rate` has the exact mean
-#   square where clients or batches are drawn (`--participation`, `--batch-size`), and clients who take steps of
-#   different numbers (`--client-steps`); `ntkfl.kernel_regime(loss=...)` has other convex losses.
-# - It is exact at infinite width. A finite network of width $m$ is off by about $m^{-1/2}$ under every method, more in
-#   late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train 16384` trains a network of that width
-#   under the best entry of each method, and says which pairs it ranks the other way round. Steps that are tuned to the
-#   edge of stability, FedAvg's server step and the heavy ball's, are the farthest off: fewer rounds than predicted where
-#   the largest eigenvalue of the network's kernel falls in training, more where slow modes are not those of the limit
-#   (FedAvg on Dirichlet clients took 435 rounds to .001, for 244). Methods a few rounds apart may change places by it.
+# - It is about squared loss, full-batch local steps and all clients in every round. `ntkfl rate` gives the exact mean
+#   square if clients or batches are sampled (`--participation`, `--batch-size`), and takes clients with different
+#   numbers of steps (`--client-steps`); `ntkfl.kernel_regime(loss=...)` has other convex losses.
+# - It is exact at infinite width. A finite network of width $m$ is off by about $m^{-1/2}$ under every method, more
+#   in late rounds (`ntkfl study run method-limits --out DIR`). `ntkfl fastest --train 16384` trains a network of that
+#   width with the best steps of each method, and says which pairs of methods come out in the other order. The
+#   predictions are worst for steps that are tuned to the edge of stability: FedAvg's server step and heavy-ball
+#   momentum. A network takes fewer rounds than predicted where the largest eigenvalue of its kernel falls in
+#   training, and more where its slow modes are not those of the limit (FedAvg on Dirichlet clients took 435 rounds to
+#   .001, predicted 244). Methods a few rounds apart may change places.
 # - It is about the training residual. The fastest method is not the one that generalises best.
 #
 # Where to go next: [will this network converge](will_it_converge.ipynb), or [train federated
