@@ -6,14 +6,14 @@
 # %% [markdown]
 # # Is this training safe from here on?
 #
-# You have trained a network, and keep on training it: other batches, more clients, another number of local steps,
-# on a schedule that nobody knows yet. Can that still go wrong? Of a **checkpoint** this question can have an answer
-# that is proved: from these weights on, the training loss tends to 0 *whatever the order of batches, clients and
-# steps is*, no later model is farther from this one than a stated distance, and the classes of these test samples
-# are final. This page goes from a checkpoint of yours to that sentence.
+# You have trained a network, and keep on training it: other batches, more clients, another number of local steps, on
+# a schedule that nobody knows yet. Can that still go wrong? For a **checkpoint** this question can have a proved
+# answer: from these weights on, the training loss tends to 0 *whatever the order of batches, clients and steps is*,
+# no later model is farther from this one than a stated distance, and the classes of these test samples are final.
+# This page goes from a checkpoint of yours to that sentence.
 #
-# It is for networks with one hidden ReLU layer of which that layer is trained (with biases, with one output or
-# several), on sums of squares. What is not covered stands [at the end](#what-is-proved-and-what-is-not).
+# It is for networks with one hidden ReLU layer in which only that layer is trained (with biases, with one output or
+# several), on sums of squares. What is not covered is listed [at the end](#what-is-proved-and-what-is-not).
 #
 # ## A checkpoint
 #
@@ -52,8 +52,8 @@ for step in range(141):
     sgd.step()
 
 # %% [markdown]
-# The data go into a `.npz` file beside it: `x`, `y`, and if you have them `owner` (the client of each sample),
-# `x_test` and `y_test`. The rows must be what the network sees.
+# The data go into a `.npz` file: `x`, `y`, and if you have them `owner` (the client of each sample), `x_test` and
+# `y_test`. The rows of `x` must be the network's inputs, as it gets them.
 
 # %%
 np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x_test, y_test=np.sign(digits.y_test))
@@ -67,9 +67,9 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 # !ntkfl certify --any-order --data mine.npz --weights step_40.safetensors
 
 # %% [markdown]
-# Not certified. That is no verdict on the training, only on this proof: the network is not close enough to its data
-# yet. The last line says by how much: about so many times smaller the residual would have to be. Train on, and ask
-# again:
+# Not certified. That says nothing against the training; the proof does not apply yet, because the network does not
+# fit its data closely enough. The last line estimates how many times smaller the residual has to be. Train on, and
+# ask again:
 
 # %%
 # !ntkfl certify --any-order --data mine.npz --weights step_140.safetensors --test --plot margins.png --attack 300
@@ -79,17 +79,19 @@ np.savez("mine.npz", x=digits.x, y=digits.y, owner=digits.owner, x_test=digits.x
 #
 # - **D, distance to the fit**. There is a point $W^*$ that fits every label, at this distance. The proof shows that
 #   no step of any order leads away from $W^*$; so training stays in a ball, and comes to rest in it.
-# - **pairs held at kinks**. A neuron that changes sides on a sample would spoil the argument. Pairs of a neuron and a
-#   sample that could do so are few (here none), and $W^*$ is chosen with these neurons exactly at their kinks; there
-#   they may cross as often as they like.
-# - **margin off A**: all other pairs keep their side, with this to spare. It is above 0, or there is no certificate.
-# - **steps allowed**: the longest steps that the sentence covers. They are steps on *half the sum* of squares over a
+# - **pairs held at kinks**. A neuron's kink for a sample is where it switches on or off; a neuron that crosses it
+#   would spoil the proof. Pairs of a neuron and a sample where that could happen are few (here none). $W^*$ is chosen
+#   with these neurons exactly on their kinks; then they may cross as often as they like.
+# - **margin off A** ($A$ are the held pairs): all other pairs keep their side, with this margin. Only above 0 is
+#   there a certificate.
+# - **steps allowed**: the longest steps that the proof covers. They are steps on *half the sum* of squares over a
 #   batch of distinct samples. If your loss is the mean over a batch of $b$ samples, your learning rate is $b / 2$
 #   times the step meant here.
-# - **test samples whose class is final**: no continuation can change their sign. The picture shows by how much:
-#   margins above the line are final whatever else is known.
-# - **an adversary**: a search for an order that breaks the sentence. It finds none, and it must not; it is a check of
-#   the certificate by other means, and no part of the proof.
+# - **test samples whose class is final**: no continuation can change their sign. The picture shows by how much: a
+#   margin above the line is larger than any later change of an output; below it a sharper bound for the single sample
+#   may still settle the class.
+# - **an adversary**: a search for an order of steps that breaks the certificate. It must find none, and finds none.
+#   It checks the certificate by other means and is no part of the proof.
 
 # %%
 from IPython.display import Image
@@ -99,8 +101,8 @@ Image("margins.png", width=560)
 # %% [markdown]
 # ## Go on training, in the worst way
 #
-# From Python the certificate is an object. Let us take it at its word: single samples in a random order, each with the
-# longest step allowed, one client alone for a while, then the other.
+# From Python the certificate is an object. Now train in a way that should do harm: single samples in a random order,
+# each with almost the longest step allowed, one client alone for a while, then the other.
 
 # %%
 from pathlib import Path
@@ -130,7 +132,8 @@ print("never farther from W*:", sorted(distances, reverse=True) == distances)
 print("within 2 D of the checkpoint:", np.linalg.norm(w - start) <= 2 * found.distance.hi)
 
 # %% [markdown]
-# And the predictions: what was called final has stayed, and every output lies in the interval that was known before.
+# And the predictions: what was called final has stayed, and every output lies in the interval that the certificate
+# gave before.
 
 # %%
 seen = np.column_stack([digits.x_test, np.ones(len(digits.x_test))])
@@ -143,8 +146,8 @@ print("all outputs in their intervals:", bool(((interval.lo <= later) & (later <
 # %% [markdown]
 # ## Where it ends
 #
-# Take away a hypothesis, and the sentence is false: the adversary finds an order that leads away from $W^*$ where the
-# network is not certified, or where steps are longer than allowed.
+# Without its hypotheses the claim is false: the adversary finds an order that leads away from $W^*$ where the network
+# is not certified, or where steps are longer than allowed.
 
 # %% tags=["noise:0.5"]
 from ntkfl.any_order.adversary import attack_any_order
@@ -156,9 +159,9 @@ print("longer steps:", attack_any_order(found, trials=2000, longer=1.2))
 # %% [markdown]
 # ## What is proved, and what is not
 #
-# - The sentence is about the stored floats as real numbers, and about training in real arithmetic from there on. All
-#   that decides is enclosed, so rounding cannot have made the certificate hold; rounding of later training is not in
-#   it.
+# - The certificate is about the stored floats as real numbers, and about training in exact arithmetic from there on.
+#   All numbers that decide have proven errors, so it cannot hold by rounding alone. Rounding in later training is not
+#   covered.
 # - It covers gradient steps of any batches in any order, any clients, any numbers of local steps, and means of such
 #   models with server steps up to 1. It does not cover momentum or control variates *after* the checkpoint, a readout
 #   that is trained too, or deeper networks.
@@ -166,8 +169,8 @@ print("longer steps:", attack_any_order(found, trials=2000, longer=1.2))
 #   right.
 # - `NOT CERTIFIED` proves nothing. How near a network must be, and what ends the reach of this proof, is measured in
 #   `ntkfl study run any-order-frontier`.
-# - The theorem with its proof is the docstring of `ntkfl.any_order`; it is held against runs, with every hypothesis
-#   shown to be needed, as a statement of the catalogue: `ntkfl verify fl-ntk/any-order`.
+# - The theorem and its proof are the docstring of `ntkfl.any_order`. As a statement of the catalogue it is compared
+#   with runs, and each hypothesis is shown to be needed: `ntkfl verify fl-ntk/any-order`.
 #
-# `ntkfl certify --any-order --watch` trains a network here, by Algorithm 1, until a round certifies. Before any
+# `ntkfl certify --any-order --watch` trains a network itself, by Algorithm 1, until it can be certified. Before any
 # training other theorems apply: [will this network converge?](will_it_converge.ipynb)
