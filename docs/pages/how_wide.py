@@ -7,8 +7,8 @@
 # # How wide is wide enough?
 #
 # The theory of FL-NTK describes federated training of an infinitely wide network. Yours has $m$ hidden neurons. How
-# far is it from the limit, and how fast does the distance fall with $m$? There are three ways to an answer: what the
-# theorem asks for, what a study over widths measures, and the same study on your own data.
+# far is it from the limit, and how fast does the distance fall with $m$? There are three answers: what the theorem
+# asks for, what a study over widths measures, and the same study on your own data.
 #
 # ## What the theorem asks for
 #
@@ -24,15 +24,16 @@
 #
 # ## A study over widths
 #
-# A study answers one question over a grid of runs and holds each answer against theory. `ntkfl study list` shows all
-# of them; with a name, one: its question, its source, and an option for each axis that replaces the values shown.
+# A study answers one question over a grid of runs and compares each answer with theory. `ntkfl study list` names them
+# all. With a name, it shows one: its question, its source, and for each axis of the grid an option with its default
+# values.
 
 # %%
 # !ntkfl study list width-scaling
 
 # %% [markdown]
-# Each cell of this grid trains one network by FedAvg beside its infinite-width limit, from the same first residual,
-# on six points of the sphere. Before running anything, ask what it costs:
+# Each cell of this grid trains one network by FedAvg on six points of the sphere, and computes its infinite-width
+# limit from the same initial residual. Before running anything, ask what it costs:
 
 # %%
 # !ntkfl study run width-scaling --out width --dry-run
@@ -57,8 +58,8 @@ print("\n".join(run.communicate()[1].splitlines()[-2:]))
 # !ntkfl study status width
 
 # %% [markdown]
-# The same command goes on, to the same bits as if it had not been stopped. `--plot` draws the figures. (Progress goes
-# to standard error, which this page leaves out.)
+# The same command goes on, with results that are bit for bit as if it had not been stopped. `--plot` draws the
+# figures. (Progress goes to standard error, which this page leaves out.)
 
 # %%
 # !ntkfl study run width-scaling --out width --plot 2>/dev/null
@@ -68,8 +69,9 @@ print("\n".join(run.communicate()[1].splitlines()[-2:]))
 # seeds and the change when the smallest widths are dropped, since a power law holds only in the limit. An interval
 # wider than ±0.2 decides nothing: *unresolved*. One answer is violated, *as recorded*: the printed Eq (18) leaves out
 # a part that does not fall with the width when clients take several local steps (see the [findings](../findings)).
-# What holds says: the movement of every single neuron falls like $m^{-1/2}$, the movement of all of them together
-# does not fall, and outputs approach the limit like $m^{-1/2}$. **A hundred times the width for one more digit.**
+# The claims that hold say: the movement of every single neuron falls like $m^{-1/2}$, the movement of all of them
+# together does not fall, and outputs approach the limit like $m^{-1/2}$. **A hundred times the width for one more
+# digit.**
 
 # %%
 from IPython.display import Image
@@ -96,16 +98,16 @@ for width in (64, 1024, 16384):
     print(f"m = {width:6d}: {float(error.sel(width=width)):.4f}")
 
 # %% [markdown]
-# From the widest network and the exponent follows the width for a tolerance of yours. It is an extrapolation along a
-# power law that was measured, not a theorem:
+# The error of the widest network and the exponent give the width for your own tolerance. That is an extrapolation
+# along a measured power law, not a theorem:
 
 # %%
 tolerance = 0.001
 print(f"error {tolerance} at m = {16384 * (float(error.sel(width=16384)) / tolerance) ** 2:.1e}")
 
 # %% [markdown]
-# Would a smaller grid have done? The study's own `summarise` says what it makes of a part of the cells. Four widths
-# and five seeds settle next to nothing, and the tool says so instead of guessing:
+# Would a smaller grid have been enough? `summarise` draws the study's conclusions from any part of the cells. Four
+# widths and five seeds settle next to nothing, and the tool says so instead of guessing:
 
 # %%
 from collections import Counter
@@ -118,8 +120,8 @@ print(Counter(answer.outcome.value for answer in find("width-scaling").summarise
 # %% [markdown]
 # ## The same on your data: a study of your own
 #
-# A study is one file with a `STUDY`. This one asks the question of the page on 50 real images: how far are the
-# outputs of the trained network from its kernel regime, at worst over the rounds? To ask it of your data, put
+# A study is one file with a `STUDY`. This one asks the question of this page about 50 real images: how far are the
+# outputs of the trained network from the kernel regime, in the worst round? To ask it of your data, put
 # `ntkfl.data.load("mine.csv")` in place of the digits.
 
 # %%
@@ -183,21 +185,21 @@ print(f"gap at m = 2048: {float(gap[-1]):.4f}; gap 0.01 at m = {2048 * (float(ga
 # Labels are ±1, so a gap of 0.01 is one percent: some thousands of neurons, where the theorem asks for 1.4e19.
 # This is the practical answer to the question, for these data and these steps.
 #
-# The file's path stands wherever a study's name does: `ntkfl study list digits_width.py`, `--dry-run`, `--scheduler`.
-# A study may also bring `charts`, and say by `seconds` and `megabytes` what a cell costs, so that `--dry-run` knows;
-# `experiments/studies/questions/generalisation.py` is a complete example.
+# The file's path can be given wherever a study's name can: `ntkfl study list digits_width.py`, `--dry-run`,
+# `--scheduler`. A study may also bring `charts`, and say by `seconds` and `megabytes` what a cell costs, so that
+# `--dry-run` knows; `experiments/studies/questions/generalisation.py` is a complete example.
 #
 # ## What is guaranteed, and what is not
 #
-# * Every cell is a file that is there whole or not at all, named by a hash of its inputs and of the code with the
+# * Every cell is a file, written completely or not at all. Its name is a hash of its inputs, of the code and of the
 #   versions of the libraries. Change the code, and the cells are measured again. The hash follows your file's imports
 #   into modules of yours; it does not see data files that it reads, so write their checksum into it.
-# * A damaged cell is named and measured again. One that fails leaves its traceback in `failures/`, and the others go
-#   on: `ntkfl study status width` says which and why.
+# * A damaged cell is reported and measured again. One that fails leaves its traceback in `failures/`, and the others
+#   go on: `ntkfl study status width` says which and why.
 # * Several runs may share a folder, also at the same time.
 # * Cells run in one process a core, with one thread each. On several machines: [Scale out](scale_out).
 # * An exponent holds for the widths and the data it was measured on. Its interval covers noise, dropped widths and
-#   one next-order term, no more.
+#   one next-order term, and nothing else.
 #
 # Where next: `ntkfl exponents --data mine.csv` measures all exponents of the catalogue on your data, with
 # coefficients; `ntkfl report --studies width --out report` makes a page of the study; `ntkfl study list` names the
