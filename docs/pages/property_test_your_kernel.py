@@ -8,7 +8,8 @@
 #
 # You have written a kernel function: the neural tangent kernel of your network, say, from a formula on paper. Is it
 # symmetric, positive definite where it should be, invariant under rotations? And is it the limit of your network at
-# all? `verification.kernels.check` looks for data sets on which it is not, and shows the smallest one it finds.
+# all? `verification.kernels.check` searches for data sets on which one of these properties fails, and shows the
+# smallest one it finds.
 #
 # ## A kernel from the textbook
 #
@@ -49,12 +50,12 @@ print(check(both_layers, examples=50))
 # - *strictly positive where claimed*: for ReLU networks the smallest eigenvalue is positive unless two rows are
 #   parallel or pairs of opposite rows are linearly dependent. There (*singular elsewhere*) it must be 0.
 # - *rotation invariant*: $k(xQ, zQ) = k(x, z)$. *homogeneous*: $k(cx, z) = c\,k(x, z)$ for $c > 0$.
-# - *worst* is the number that came closest to failing, *allowed* where it must lie.
+# - *worst* is the value that came closest to failing; *allowed* says where it must lie.
 #
 # The counterexample is two rows $10^{-8}$ radians apart. Their dot product is 1 in floats, so `arccos` returns 0: the
 # two rows are the same to this function, and its Gram matrix is singular. It should have a smallest eigenvalue of
-# about $1.6 \cdot 10^{-9}$. Whoever inverts this matrix, or takes its smallest eigenvalue as a convergence rate, gets noise.
-# Half of all digits are lost in `arccos` near 1; the cure is an angle from lengths:
+# about $1.6 \cdot 10^{-9}$. Whoever inverts this matrix, or takes its smallest eigenvalue as a convergence rate, gets
+# noise. Near 1 `arccos` loses half of all digits; the cure is to compute the angle from lengths:
 
 
 # %% tags=["timing"]
@@ -88,7 +89,7 @@ print("broken:", found.broken)
 
 # %% [markdown]
 # One number suffices: $k(2, 2)$ is 1 where 4 is right. On unit rows everything holds, which is why tests on
-# normalised data never see it. The arrays can be pasted into a test as they are.
+# normalised data never see it. The printed arrays can be pasted into a test.
 #
 # ## Is it the limit of your network?
 #
@@ -117,14 +118,14 @@ def half_forgotten(x, width, seed):
 print(check(both_layers, finite=half_forgotten, examples=20)["concentrates"])
 
 # %% [markdown]
-# The error stands still at 0.25: the two functions differ by a constant. A single comparison at one width with a
-# tolerance would have to be wide enough for the noise, and may let such a factor through. A factor within 2% of 1
-# drowns here, too; larger `widths` see it.
+# The error stays at 0.25: the two functions differ by a constant. A comparison at a single width needs a tolerance
+# wide enough for the noise, and may let such a wrong factor pass. Here, too, a factor within 2% of 1 is lost in the
+# noise; larger `widths` show it.
 #
 # ## Other kernels
 #
-# The defaults fit ReLU networks. Say what yours claims: a polynomial kernel is homogeneous of degree 2, and of its
-# positivity nothing is claimed here.
+# The defaults fit ReLU networks. For another kernel, say what it should satisfy: this polynomial kernel is
+# homogeneous of degree 2, and we claim nothing about its positivity.
 
 
 # %%
@@ -143,7 +144,8 @@ print(check(quadratic, homogeneous=2, strictly_positive=None, examples=50))
 #
 # `check(kernel).ok` is a test in one line. For properties of your own, `bounds.strategies` has the Hypothesis
 # strategies that `check` draws from: `unit_data`, `nearly_parallel`, `antipodal_families`, `labels`, `partitions`,
-# `problems`, `setups`. They draw directions from small integers, so that examples shrink to the likes of (1, 0).
+# `problems`, `setups`. They draw directions from small integers, so that examples shrink to simple ones such as (1,
+# 0).
 
 # %%
 # %%writefile test_my_kernel.py
@@ -179,7 +181,7 @@ def test_a_step_below_the_limit_never_raises_the_residual(problem):
 # - Sampling supports a property and does not prove it. A counterexample refutes it, to within `rounding` (1e-7 by
 #   default).
 # - All data drawn are unit rows, rescaled where a property asks for it; up to six rows in up to five dimensions.
-# - Only symmetric positive semi-definite kernels are kernels here.
+# - Only symmetric positive semi-definite kernels can be checked.
 #
 # Where to go next: [how wide is wide enough](how_wide.ipynb) measures how fast a network reaches its kernel, and
 # [bring your own theorem](bring_your_own_theorem.ipynb) checks a bound on it.
