@@ -6,16 +6,17 @@
 # %% [markdown]
 # # Check your implementation
 #
-# You have written FedAvg, or a framework did it for you. Is it the algorithm? A run that learns says little: with the
-# clients' shares wrong, a schedule ignored or a momentum kept, it learns too, and ends a few points lower.
+# You have written FedAvg, or a framework did it for you. Is it really FedAvg? That it learns says little: with wrong
+# client weights, an ignored learning-rate schedule or a momentum that is not reset it learns too, and ends a few
+# points lower.
 #
-# `ntkfl conform run` gives your code small problems, tells it who trains on which samples in every round, and holds
-# its weights against those of a plain loop, round by round, to $10^{-10}$. Where they differ, it says from which round
-# and tensor on, and which known variant of the method yours is.
+# `ntkfl conform run` gives your code small problems, tells it who trains on which samples in every round, and
+# compares its weights with those of a plain loop, round by round, to $10^{-10}$. If they differ, it names the first
+# round and tensor, and the known variant of the method that yours is.
 #
 # ## An implementation
 #
-# Thirty lines, as one might write them. There is a fault in them, of a kind that is easily overlooked.
+# Thirty lines, as one might write them. They have a fault that is easily overlooked.
 
 # %%
 # %%writefile my_fedavg.py
@@ -53,12 +54,12 @@ class Server:
 # ## An adapter
 #
 # An adapter is a Python file with one function, `run(case)`. It returns, or yields, the global model after every
-# round: a dictionary of arrays. The case has everything else:
+# round: a dictionary of arrays. The case provides everything else:
 #
 # - `case.method` and `case.options`; a `NotImplementedError` leaves out what you do not have.
-# - `case.start`, the first model as one vector; `case.tensors(vector)` makes named tensors of it, `case.flat(tensors)`
-#   a vector again. `case.gradient(vector, x, y)` is the gradient of the loss of a batch; a framework of yours may
-#   compute it itself, `case.model` names the network.
+# - `case.start`, the first model as one vector; `case.tensors(vector)` makes named tensors of it,
+#   `case.flat(tensors)` a vector again. `case.gradient(vector, x, y)` is the gradient of the loss of a batch; your
+#   framework may compute it itself (`case.model` names the network).
 # - `case.rounds`, and of round `t` the local rate `case.rates[t]`, the clients `case.cohort(t)` and the local steps of
 #   each, `case.batches(t, client)`. `case.sizes` are the numbers of samples.
 # - `case.momentum`, `case.weight_decay`, `case.clip`: the local optimizer.
@@ -88,15 +89,15 @@ def run(case):
 
 
 # %% [markdown]
-# ## What it is
+# ## What it does
 
 # %%
 # !ntkfl conform run adapter.py --method fedavg
 
 # %% [markdown]
-# Where clients have no momentum it is FedAvg. In the three cases where they have, it shows: the buffer is made once and
-# lives as long as the client, so that from its second round on a client begins with the velocity of a model that is
-# gone. Clients of FedAvg keep nothing between rounds. A variant says what an implementation is, not whether it works:
+# In the cases without momentum it is FedAvg. In the three cases with momentum it differs: the buffer is made once and
+# lives as long as the client, so from its second round on a client begins with the momentum of an old model. Clients
+# of FedAvg keep nothing between rounds. A variant says what an implementation computes, not whether that is good:
 # somebody may want just this.
 #
 # ## Without the fault
@@ -118,9 +119,9 @@ written = Path("my_fedavg.py").write_text(text)
 print(Path("conform.md").read_text())
 
 # %% [markdown]
-# `--json FILE` keeps everything, every case with its difference, and `ntkfl report --conformance FILE --out DIR` makes a
-# page of it. The exit status is 0 when all that was not left out is equal, else 1: in a pipeline of yours the command is
-# a test.
+# `--json FILE` keeps everything, every case with its difference, and `ntkfl report --conformance FILE --out DIR`
+# makes a page of it. The exit status is 0 when all cases that were run are equal, else 1, so the command can be a
+# test in your pipeline.
 #
 # ## In another environment
 #
@@ -131,21 +132,21 @@ print(Path("conform.md").read_text())
 # ntkfl conform run adapter.py --python /path/to/my/environment/bin/python --limit 20
 # ```
 #
-# Nothing that the adapter returns is unpickled or imported here. One that crashes, hangs, or returns NaN, half
-# precision, wrong names or shapes costs that case a line, and the next one is run. float32 is taken for what it is: what
-# it may be off by is 16 times what the plain loop itself loses in float32.
+# Nothing that the adapter returns is unpickled or imported here. If it crashes, hangs, or returns NaN, half
+# precision, wrong names or shapes, one line says so for that case, and the next one is run. An adapter in float32 may
+# differ by 16 times the error that the plain loop itself makes in float32.
 #
 # ## The methods, and variants by name
 #
-# All nineteen methods have cases; without `--method` all are run. What is known by name is listed so:
+# All nineteen methods have cases; without `--method` all are run. This lists the known variants of a method:
 
 # %%
 # !ntkfl conform variants --method scaffold
 
 # %% [markdown]
-# Each is one line of the plain loop, changed. Tests hold every two of them apart on the cases, in float64 and in
-# float32. Where none explains what was seen, two at once are tried; else the report says *no known variant*, and where
-# the difference begins.
+# Each is one changed line of the plain loop. Tests make sure that the cases tell any two of them apart, in float64
+# and in float32. If none explains the difference, two at once are tried; if that fails too, the report says *no known
+# variant*, and where the difference begins.
 #
 # From Python:
 
@@ -164,7 +165,7 @@ print(found.conforms, found.methods[0].outcome.value, sorted({case.precision for
 # - Equal means equal on these cases: small networks, four rounds, five clients. A fault that shows only in the
 #   hundredth round, or in half precision, is not seen.
 # - What a case does not ask for is not tested: how cohorts are drawn, how data are shuffled, evaluation, communication.
-# - Adapters stand for what is under test. Where a framework leaves local training to its users, the adapter's own
-#   local steps are tested with it.
+# - An adapter is tested together with the framework: if a framework leaves local training to its users, the local
+#   steps tested are the adapter's own.
 #
-# What three frameworks are on these cases: [conformance of frameworks](../conformance.md).
+# How three frameworks do on these cases: [conformance of frameworks](../conformance.md).
