@@ -12,12 +12,14 @@
 # $$\sup_{0 \le \alpha \le 1} \; L(\alpha w_1 + (1 - \alpha) w_2) - \alpha L(w_1) - (1 - \alpha) L(w_2).$$
 #
 # For networks $f(x) = v \cdot \mathrm{relu}(U x)$ it is computed here without a grid: along the segment the outputs
-# are quadratic between the kinks that they cross, so the supremum is taken piece by piece. Squared and absolute loss
-# and accuracy are exact up to rounding; logistic loss and cross-entropy are bounded to 1e-10 on every piece.
+# are piecewise quadratic, with breaks where a unit switches on or off, so the supremum is taken piece by piece.
+# Squared and absolute loss and accuracy are exact up to rounding; logistic loss and cross-entropy are bounded to
+# 1e-10 on every piece.
 #
 # ## Two networks
 #
-# The strangest barrier is that between a network and itself with its units in another order, the same function:
+# The strangest barrier is that between a network and a copy whose units are in another order, which is the same
+# function:
 
 # %%
 import numpy as np
@@ -41,8 +43,8 @@ print("connectivity loss", connectivity_loss(first, second, x, y))
 #
 # ## A group, trained alone or connected to an anchor
 #
-# Now real images. Three networks from starts of their own are trained on different halves of 400 digits: first by
-# themselves, then with FedGuCci's connectivity loss to one trained anchor.
+# Now real images. Three networks from different starts are trained on different halves of 400 digits: first by
+# themselves, then with FedGuCci's connectivity loss to one trained anchor network.
 
 # %%
 from experiments.two_layer_training import initial_network, trained
@@ -71,8 +73,8 @@ for said, group in groups.items():
 
 # %% [markdown]
 # The connectivity loss divides the barrier of the pair by more than a hundred here; the drop of the group's accuracy
-# becomes negative, which says that averaging helps. The last two lines of each group are FedGuCci's Definition 3.6,
-# for any number of networks.
+# becomes negative, which says that averaging helps. The last two lines of each group compare the averaged network
+# with the group's mean loss and mean accuracy: FedGuCci's Definition 3.6, for any number of networks.
 #
 # ## The plane through three models
 #
@@ -99,13 +101,13 @@ plt.show()
 
 # %% [markdown]
 # Circles are the three models, the star is their mean. `ntkfl miniature plane --out miniatures` draws this for larger
-# models and for the clients of a federation, as FedGuCci's Figure 3 and IMA's Figure 1: [Results](../results) has the
+# models and for clients of one training, like FedGuCci's Figure 3 and IMA's Figure 1: [Results](../results) has the
 # picture.
 #
 # ## Saved networks, and networks of a run
 #
-# A network is kept as a `.npz` file with the arrays `hidden` (h, l) and `readout` (h,) or (C, h). Bring yours that
-# way.
+# A network is saved as a `.npz` file with the arrays `hidden` (h, l) and `readout` (h,) or (C, h). Save yours in this
+# form.
 
 # %%
 from pathlib import Path
@@ -122,8 +124,8 @@ for name, network in zip("ab", groups["alone"], strict=False):
 # The grid of 11 points, as papers use it, is there for comparison; a grid can only miss the maximum. `--json FILE`
 # keeps the numbers.
 #
-# The folder of a training run stands for its network, if the model is `two-layer:WIDTH`. The barrier is then taken on
-# the run's own test samples:
+# The folder of a training run can be given in place of a network, if the model is `two-layer:WIDTH`. The barrier is
+# then taken on the run's own test samples:
 
 # %%
 # !ntkfl train fedavg --model two-layer:64 --partition shards:2 --rounds 5 --out fedavg 2>log | grep acc
@@ -137,7 +139,8 @@ for name, network in zip("ab", groups["alone"], strict=False):
 # %% [markdown]
 # ## The clients of a round
 #
-# What the server averages are the clients' models. From a kept run, one more round with its ends kept:
+# The server averages the clients' models. Here a saved run is trained for one more round, and the clients' models at
+# its end are kept:
 
 # %%
 from itertools import combinations
@@ -156,32 +159,35 @@ for folder in ("fedavg", "fedgucci"):
     print(f"{'':<9} drop of accuracy: {group_accuracy_barrier(clients, images, labels)}")
 
 # %% [markdown]
-# Each client knows few classes and is bad at the others. No loss rises between any two of them, which begin at one
-# network, and the mean of all is far better than they are: both numbers below the first are negative.
+# Each client knows few classes and is bad at the others. All start from one network, and there is no barrier between
+# any two of them. The mean of all is far better than they are: both numbers below the first are negative.
 #
 # ## What the theorems promise
 #
-# `ntkfl connectivity-table` puts the bounds beside the truth: for networks drawn at random, trained alone or
-# connected, and for clients of a round. `--images fashion-mnist` takes other images.
+# `ntkfl connectivity-table` compares the bounds with the exact barriers: for networks drawn at random, trained alone
+# or connected, and for clients of a round. `--images fashion-mnist` takes other images.
 
 # %%
 # !ntkfl connectivity-table
 
 # %% [markdown]
-# Read a row from right to left: the exact barrier, what the theorems bound (*largest gap*), then the bounds. *d* is
-# the side of the cube around the anchor that the networks lie in. Theorem 3.5 holds and is far from the truth on
-# every row; R2, which looks at the data, is within a small factor on networks drawn around an anchor (*cube*).
-# Trained networks are no uniform draws, so there Theorem 3.5 and R1 are no guarantee, while the sure bound and R2
-# hold. The rows of ten classes are cross-entropy barriers, certified, against the bounds times the loss's own
-# Lipschitz constant, $\sqrt 2$ (Assumption 3.2 has 1). From starts of their own (*alone*), training with the
-# connectivity loss to a trained anchor (*connected*) divides the barrier by six for ten classes, and by less for two.
-# *FedAvg* and *FedGuCci* are clients of one round, which begin at one network: between those no loss barrier is seen
-# (0 is: to within 1e-10). FedGuCci's clients move farther from it (column d), as statement X4 says.
+# Read a row from right to left: the exact barriers, what the theorems bound (*largest gap*), then the bounds. *R1*,
+# *R2* and *sure* are proved by this project (`ntkfl show fedgucci/R2`). *d* is the side of the cube around the anchor
+# that the networks lie in. Theorem 3.5 holds and is far from the truth on every row; R2, which looks at the data, is
+# within a small factor on networks drawn around an anchor (*cube*). Trained networks are no uniform draws, so there
+# Theorem 3.5 and R1 guarantee nothing, while the sure bound and R2 hold. The rows of ten classes have certified
+# cross-entropy barriers, and bounds times the loss's own Lipschitz constant, $\sqrt 2$ (Assumption 3.2 has 1). For
+# different starts (*alone*), training with the connectivity loss to a trained anchor (*connected*) divides the
+# barrier by six for ten classes, and by less for two. *FedAvg* and *FedGuCci* are clients of one round, which start
+# from one network: between those no loss barrier is seen (0 means less than 1e-10). FedGuCci's clients move farther
+# from it (column d), as statement `fedgucci/X4` says.
 #
 # ## Any other model
 #
-# Barriers are exact for two-layer networks without biases. Of any other torch module only evaluations are needed:
-# `TorchNetwork` makes it a network that can be averaged, and what is then taken on a grid of the segment says so.
+# Barriers are exact for two-layer networks without biases. Any other torch module only has to be evaluated:
+# `TorchNetwork` wraps it so that it can be averaged. Its barriers are computed on a grid of the segment, and the
+# output says so. *WENS less FMA* is the ensemble's output less that of the averaged network; *locality* is the
+# largest distance of a model from the average.
 
 # %%
 import torch
@@ -228,8 +234,9 @@ print("CKA of two       ", f"{linear_cka(models[0].outputs(x), models[1].outputs
 #
 # ## How large is a region of low loss?
 #
-# FedGuCci's $d_\varepsilon$ is the root, of the order of the number of weights, of the volume of $\{L < \varepsilon\}$
-# in a cube. For few weights uniform points give it, for many splitting does. Without a bounded domain it is infinite:
+# FedGuCci's $d_\varepsilon$ is $V^{1/S}$, with $V$ the volume of $\{L < \varepsilon\}$ in a cube and $S$ the number
+# of weights. For few weights it is estimated from uniform points, for many by multilevel splitting. Without a bounded
+# domain it is infinite:
 
 # %%
 from ntkfl.connectivity.low_loss_region import region_size, split_region_size
@@ -255,8 +262,9 @@ except ValueError as error:
 # %% [markdown]
 # ## If it is not: align the models, or connect them
 #
-# The strange barrier of the beginning goes away when the units are put back. `align` moves the second network's units
-# to where they fit the first's; that is an assignment problem, and no other order is nearer:
+# The strange barrier of the beginning goes away when the units are put back in order. `align` permutes the second
+# network's units so that they fit the first's. That is an assignment problem, solved exactly, so no other order is
+# nearer:
 
 # %%
 from ntkfl.connectivity.alignment import align, align_group
@@ -267,8 +275,8 @@ print("squared distance ", found.cost_before, "->", found.cost_after)
 print("loss barrier     ", loss_barrier(first, found.aligned, inputs, first.outputs(inputs)))
 
 # %% [markdown]
-# Networks from starts of their own are no such copies. What aligning does for the two groups from above, by weights
-# and by the units' activations on the data:
+# Networks trained from different starts are no such copies. What aligning does for the two groups from above, by
+# weights and by the units' activations on the data:
 
 # %%
 for said, group in groups.items():
@@ -281,10 +289,10 @@ for said, group in groups.items():
         )
 
 # %% [markdown]
-# Aligned, the models that were trained alone have no barrier either: 0, to within the error. Their mean, which was
-# far worse than they are, is better than they are. Connecting in training and aligning afterwards together do best.
-# An aligned network is a network, so its barrier is exact as before. `least_barrier` asks whether some other order
-# has a smaller one, and says whether it tried them all, as it does up to 8 units.
+# After alignment, the models that were trained alone have no barrier either: 0, to within the error. Their mean was
+# far worse than they are, and is now better. Connecting in training and aligning afterwards do best together. The
+# barrier of an aligned network is exact as before. `least_barrier` searches for an order with a smaller one, and says
+# whether it tried them all, as it does up to 8 units.
 #
 # On saved networks, both barriers at once:
 
@@ -292,10 +300,11 @@ for said, group in groups.items():
 # !ntkfl barrier a.npz b.npz --data digits --n 400 --loss cross-entropy --align weights
 
 # %% [markdown]
-# Torch modules are aligned layer by layer, in turns until nothing changes, from several starts of which the best
-# counts. Which weights move together is found by following one evaluation, so that convolutions, norms and residual
-# streams need no list; what cannot be followed is refused, with the weights and the reason. Units are compared by
-# their weights, their activations, or their parts of the outputs: the activation times the outputs' gradient to it.
+# Torch modules are aligned layer by layer, in turns until nothing changes, from several starts, and the best result
+# is kept. Tracing one evaluation shows which weights must be permuted together, so that convolutions, norms and
+# residual streams need no list. What cannot be traced is refused, with the weights and the reason. Units are compared
+# by their weights, by their activations, or by their contributions to the outputs (activation times gradient of the
+# outputs).
 
 # %%
 from ntkfl.connectivity.units.torch_alignment import align_torch
@@ -315,10 +324,10 @@ print(f"all three by weights: group barrier {evaluated_group_barrier(loss, model
 print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 
 # %% [markdown]
-# Most of the barrier is gone, not all: with several layers the turns end in a minimum that need not be the best, and a
-# grid bounds a barrier from below only. By outputs less of it is gone here: units that add the same to the outputs may
-# read their inputs otherwise. (It is the one rule that rescaling units does not change.) Batch norm's running averages
-# move with their channels, but the mean of two networks has not the averages of its own activations: take them anew
+# Most of the barrier is gone, not all: with several layers the search ends in a local minimum, and a grid bounds a
+# barrier from below only. Matching by outputs removes less here: units with the same contribution may read their
+# inputs differently. (It is the only rule that is unchanged when units are rescaled.) Batch norm's running averages
+# are permuted with their channels, but those of an averaged network do not fit its activations: compute them again
 # before you judge it.
 #
 # In short, where a group is not connected:
@@ -326,27 +335,27 @@ print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 # * Models that are trained already: align them to one of them, or all to each other (`align_group`, and for modules
 #   `align_torch_group`), and measure again.
 # * Models that are yet to be trained: give them one start, or connect them to an anchor.
-# * Clients of a round begin at one network and stay near it. The nearest order of their units is the order they have,
-#   so that `ntkfl train fedavg-aligned`, which aligns them before they are averaged, is FedAvg until steps are very
-#   long.
+# * Clients of a round start from one network and stay near it. Their units are already in the nearest order, so
+#   `ntkfl train fedavg-aligned`, which aligns them before they are averaged, is the same as FedAvg until steps are
+#   very long.
 #
 # `ntkfl study run alignment` measures all of these by width, on digits and on Fashion-MNIST:
 #
 # ![Exact barriers against the width, for networks trained alone, connected, from one start](../alignment.png)
 #
-# These are its default axes: five widths, both data sets, four seeds, and two lengths of training, of which the picture
-# has the longer one. Weight matching takes .39 nats off the barrier of independent models, on average, and lowers it
-# in all of 80 pairs; connecting to an anchor takes off .22. Both together are better than either, by .03 nats than
-# matching alone. Which matching is the better one depends on the data: activations on digits after a short training,
-# by .08 nats, weights on Fashion-MNIST after a long one, by .03. Clients of a round have no barrier to begin with.
-# `ntkfl verify alignment` checks what is proved of aligned networks.
+# The study has five widths, both data sets, four seeds, and two lengths of training, of which the picture shows the
+# longer one. Weight matching lowers the barrier of independent models by .39 nats on average, and in all of 80 pairs;
+# connecting to an anchor lowers it by .22. Both together are better than matching alone, by .03 nats. Which matching
+# is better depends on the data: by activations on digits after a short training (by .08 nats), by weights on
+# Fashion-MNIST after a long one (by .03). Clients of a round have no barrier to begin with. `ntkfl verify alignment`
+# checks what is proved of aligned networks.
 
 # %% [markdown]
 # ## Limits
 #
 # * Exact barriers are for two-layer networks without biases; of others a grid gives a lower bound.
-# * A barrier is of a data set: take samples that the models have not been trained on.
-# * Networks that compute the same may have a barrier, as above; align them before you believe it.
+# * A barrier depends on the data set: take samples that the models have not been trained on.
+# * Networks that compute the same function may have a barrier between them, as above: align them first.
 #
 # Where next: `ntkfl study run transitivity`, `group-connectivity` and `drift` measure how barriers grow with
 # distance, clients and width; [How wide is wide enough?](how_wide) explains studies.
