@@ -7,14 +7,15 @@
 # # Why neurons gather at kinks
 #
 # A ReLU neuron has a kink for every sample: the weights $w$ with $w \cdot x_i = 0$. At the start, a network of width
-# $m$ has neurons near it by chance, and fewer, the closer one looks. After training there are many more, at distances
-# that shrink with the residual (`fl-ntk/X.13`). This page shows them arrive, says which neurons are caught and how
-# many, and by which kernel the loss falls while they are (`fl-ntk/X.13b`).
+# $m$ has some neurons near it by chance; the smaller the distance, the fewer. After training there are many more, at
+# distances that shrink with the residual (`fl-ntk/X.13`). This page shows how they arrive, which neurons are caught
+# and how many, and which kernel drives the loss while they are caught (`fl-ntk/X.13b`).
 #
 # ## They arrive
 #
-# Twenty digits on one client, plain gradient descent. $z = \sqrt m\, w_r \cdot x_i$ is the neuron's place beside the
-# kink of sample $i$. Below are the places of the neurons that end at a kink, and of some that start as near and do not.
+# Twenty digits on one client, plain gradient descent. $z = \sqrt m\, w_r \cdot x_i$ is the signed distance of neuron
+# $r$ from the kink of sample $i$, scaled. The plot shows $z$ for the neurons that end at a kink, and for some that
+# start as near and do not end there.
 
 # %% tags=["noise:0.5"]
 from dataclasses import replace
@@ -58,10 +59,11 @@ plt.show()
 #
 # ## Which neurons are caught
 #
-# Neuron $r$ feels sample $i$ only on one side of its kink. On the other side it feels the rest,
-# $a_r B$ with $B = \sum_{j \ne i} \langle x_i, x_j \rangle s_{rj} r_j$; on its own side $a_r (B + |x_i|^2 r_i)$ (over
-# $\sqrt m$). It is held if both point to the kink: if $a_r r_i < 0$, and
-# $\psi = -B / (|x_i|^2 r_i)$ is between 0 and 1. If $a_r r_i > 0$, the kink repels. Of the caught pairs:
+# Gradient descent pushes neuron $r$ along $x_i$. Where the neuron is inactive on sample $i$, the push is $a_r B /
+# \sqrt m$ with $B = \sum_{j \ne i} \langle x_i, x_j \rangle s_{rj} r_j$, which comes from the other samples ($r_j$ is
+# the residual of sample $j$, and $s_{rj} = 1$ if the neuron is active on it, else 0). Where it is active, the push is
+# $a_r (B + |x_i|^2 r_i) / \sqrt m$. The neuron is held if both push it to the kink: if $a_r r_i < 0$, and $\psi = -B
+# / (|x_i|^2 r_i)$ is between 0 and 1. If $a_r r_i > 0$, the kink repels. Of the caught pairs:
 
 # %% tags=["noise:0.5"]
 from ntkfl.finite_width.sliding import sliding
@@ -87,10 +89,10 @@ print(f"median difference: {np.median(np.abs(psi - active)):.1g}")
 # %% [markdown]
 # ## How many
 #
-# The count can be foretold without a constant fitted. In a wide network a neuron changes sides on one sample at most,
-# and its place follows a scalar recursion driven by the residuals of the *infinite* network; the neurons near the kink
-# are then counted by their density at the start. Federated, on four clients with five local steps, pairs within
-# $0.3\,|r| / \sqrt m$ of their kinks:
+# The count can be predicted without fitting a constant. In a wide network a neuron changes sides on at most one
+# sample, and its $z$ follows a scalar recursion driven by the residuals of the *infinite* network. The density of $z$
+# at the start then gives the number of neurons that end near the kink. Here for federated training on four clients
+# with five local steps, pairs within $0.3\,|r| / \sqrt m$ of their kinks:
 
 # %% tags=["noise:0.2"]
 from ntkfl.finite_width.kink_gathering import pairs_near_kinks
@@ -112,15 +114,15 @@ for m in (500, 2000, 8000):
     print(f"{m:5}   {float(foretold.value[0]) * m**0.5:8.0f}   {chance:27.1g}   {counts}")
 
 # %% [markdown]
-# It goes with $\sqrt m$. (It is a limit: in narrow networks the late residuals have other directions than those of
-# the infinite one, and with them other neurons are held.)
+# The count grows like $\sqrt m$. (The prediction is a limit: in narrow networks the late residuals have other
+# directions than those of the infinite one, so other neurons are held.)
 #
 # ## The kernel that is left
 #
-# A caught neuron slides along the hyperplane of its kink. Of its other forces only the projections on that hyperplane
-# move it, and it adds nothing to $f_i$. So while these pairs are held the residual falls by
-# the Gram matrix of the gradients *with the held pairs projected out*. Over the last hundred rounds, from the residual
-# before them, three kernels foretell the residual after them:
+# A caught neuron slides along the hyperplane of its kink. Only the parts of the other pushes that lie in that
+# hyperplane move it, and it adds nothing to $f_i$. So while these pairs are held, the kernel of training is the Gram
+# matrix of the gradients *with the held pairs projected out*. Three kernels predict the residual over the last
+# hundred rounds, from the residual before them:
 
 # %% tags=["noise:0.5"]
 before, after, gram = residual[-window - 1], residual[-1], problem.x @ problem.x.T
@@ -137,8 +139,8 @@ for name, kernel in kernels.items():
     print(f"{name:26} off by {np.linalg.norm(predicted - after) / np.linalg.norm(after):.1e} of |r|")
 
 # %% [markdown]
-# As a statement: in networks made so that neurons are held for a while, gradient descent comes to the flow
-# $r' = -H_P r$ of this kernel as its step goes to 0, with an error proportional to the step.
+# As a statement: in networks built so that neurons are held for a while, gradient descent converges to the flow $r' =
+# -H_P r$ of this kernel as its step goes to 0, with an error proportional to the step.
 
 # %%
 # !ntkfl verify fl-ntk/X.13b --trials 3
@@ -146,10 +148,9 @@ for name, kernel in kernels.items():
 # %% [markdown]
 # ## What it means
 #
-# - A bound that counts neurons by their distance to the kinks at the start is not touched by this. One that starts
-#   again at a checkpoint is: the gathered neurons are always within the radius that it needs
-#   (`ntkfl show fl-ntk/X.13`).
-# - A certificate that knows them is not: [the any-order certificate](safe_from_here.ipynb) puts its point $W^*$ on
-#   these kinks.
+# - A bound that counts neurons by their distance to the kinks at the start is not affected. One that starts again at
+#   a checkpoint is: the gathered neurons are always within the radius that it needs (`ntkfl show fl-ntk/X.13`).
+# - A certificate that treats these neurons by themselves is not affected: [the any-order
+#   certificate](safe_from_here.ipynb) puts its point $W^*$ on these kinks.
 # - With several local steps a neuron may also cross a kink within a client's steps only, and come back with the mean.
-#   Such pairs are not in the kernel above: what they do to the rate is open.
+#   Such pairs are not in the kernel above: how they change the rate is an open question.
