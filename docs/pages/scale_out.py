@@ -6,9 +6,9 @@
 # %% [markdown]
 # # Scale out: more processes, machines, devices, and less memory
 #
-# Nothing here changes a result. Cells of a study are the same bits on any worker of one kind of machine; a run shared
-# among devices differs from the run on one by rounding, a Gram matrix counted by them in nothing. This page runs
-# everything on the machine it was made on; what needs another machine is given as commands and said to be so.
+# Nothing here changes a result. Cells of a study are the same bits on any worker of one kind of machine. A run on
+# several devices differs from a run on one by rounding; a Gram matrix counted on several devices is the same to the
+# bit. Everything with an output was run on one machine; what needs other machines is shown as commands only.
 #
 # ## The cores of this machine
 #
@@ -53,10 +53,9 @@ cluster += [start("worker", address, "--nthreads", "1", "--death-timeout", "60")
 # !ntkfl study run drift --widths 128,256 --seeds 3 --scheduler {address} --out there 2>/dev/null
 
 # %% [markdown]
-# Workers are sent the study's name (of your own study the path, which must hold the same file there), the cell's
-# point and the version of the code; they send the numbers back and store nothing. A worker with other code is
-# refused, and one that dies is survived: its cells go to others. Here are the same cells from this machine's own
-# processes:
+# Workers are sent the study's name (for your own study its path, where each machine needs the same file), the cell's
+# parameters and the version of the code; they send the numbers back and store nothing. A worker with other code is
+# refused. If one dies, its cells go to others. Here are the same cells from this machine's own processes:
 
 # %%
 # !ntkfl study run drift --widths 128,256 --seeds 3 --out here 2>/dev/null | tail -1
@@ -73,15 +72,15 @@ for process in reversed(cluster):
     process.wait()
 
 # %% [markdown]
-# **Security.** Dask runs what whoever reaches its port asks for, and its messages are unpickled. Keep the port to
-# machines of yours, or give scheduler and workers the same `--tls-ca-file`, `--tls-cert` and `--tls-key`, and the run
-# `--scheduler tls://HOST:8786 --tls-ca CA.pem --tls-cert CERT.pem --tls-key KEY.pem`.
+# **Security.** Whoever reaches Dask's port can run any code there, since its messages are unpickled. Open the port to
+# your own machines only, or give scheduler and workers the same `--tls-ca-file`, `--tls-cert` and `--tls-key`, and
+# the run `--scheduler tls://HOST:8786 --tls-ca CA.pem --tls-cert CERT.pem --tls-key KEY.pem`.
 #
-# `python -m experiments.benchmarks.studies` measures what the running itself costs, per cell and per process.
+# `python -m experiments.benchmarks.studies` measures the overhead per cell and per process.
 #
 # ## A Gram matrix larger than memory
 #
-# `gram.initial` never holds the network: neurons are drawn, counted in packed bits and forgotten, at any width.
+# `gram.initial` never holds the whole network: neurons are drawn, counted in packed bits and discarded, at any width.
 # `gram.infinite` works tile by tile and writes where you say, so that the disk may hold what memory does not. Here
 # all 1797 digits:
 
@@ -98,8 +97,8 @@ print(f"{on_disk.nbytes / 2**20:.0f} MiB on disk, as in memory: {np.array_equal(
 # %% [markdown]
 # ## Long and wide runs of Algorithm 1
 #
-# By default `simulate` records how every neuron moves, which costs memory and time. Without that, a large run goes
-# through groups of clients, whose temporaries stay small, and may be done in float32:
+# By default `simulate` records how every neuron moves, which costs memory and time. Without that, a large run takes
+# clients in groups, so that temporary arrays stay small, and may use float32:
 
 # %%
 problem = ntkfl.data.digits(n=300, clients=30)
@@ -110,13 +109,13 @@ print(f"residual norm {double.residual_norm[0]:.2f} -> {double.residual_norm[-1]
 print(f"float32 is off by less than 1e-4: {np.abs(single.outputs - double.outputs).max() < 1e-4}")
 
 # %% [markdown]
-# Verdicts use float64. Float32 is for looking around. `memory=` takes the bytes that the run may use on each device,
+# Verdicts use float64. Float32 is for a quick look. `memory=` takes the bytes that the run may use on each device,
 # beside its results; groups of clients are made to fit, and what cannot fit is refused before it starts.
 #
 # ## Several JAX devices
 #
-# `devices=` deals the neurons out; every local step the devices exchange the outputs of one group of clients, and
-# nothing of the network. `gram.initial` takes them too: each counts neurons of its own, and the counts are added once.
+# `devices=` shares out the neurons. In every local step the devices exchange the outputs of one group of clients, and
+# no weights. `gram.initial` takes `devices=` too: each device counts its own neurons, and the counts are added once.
 # Without several devices, JAX can pretend to have them, which is how this is tested: here are four on the processor.
 # The number of devices is fixed when JAX starts, so this is a program of its own.
 
@@ -160,8 +159,8 @@ print("H(0) the same bits:", np.array_equal(counted, ntkfl.gram.initial(problem.
 # ## Several hosts
 #
 # One run over the devices of several hosts is the same program on each of them, with the same arguments; each gets
-# the whole trajectory. Here two processes of this machine play two hosts with two devices each. (On real hosts the
-# address is the first one's. Of clusters with a scheduler JAX finds it by itself: `jax.distributed.initialize()`.)
+# the whole trajectory. Here two processes of this machine play two hosts with two devices each. (On real hosts it is
+# the address of the first one. On clusters with a scheduler JAX finds it by itself: `jax.distributed.initialize()`.)
 
 # %%
 # %%writefile hosts.py
@@ -205,7 +204,7 @@ for host in hosts:
     print("\n".join(host.communicate()[0].splitlines()[-2:]))
 
 # %% [markdown]
-# Weights of chosen rounds (`keep=`) are not gathered from several hosts.
+# With several hosts the weights of chosen rounds (`keep=`) are not gathered.
 #
 # A study needs none of this: its cells are independent, so give it a Dask cluster.
 #
