@@ -7,7 +7,7 @@
 # # From Python
 #
 # The command line is a thin layer; everything is there from Python. Three packages matter: `ntkfl` (data, Gram
-# matrices, training and its infinite-width limit), `bounds` (the statements), `verification` (the machine that checks
+# matrices, training and its infinite-width limit), `bounds` (the statements), `verification` (the code that checks
 # them). Arrays are NumPy's, float64; a number that is not exact comes with its error.
 #
 # ## Gram matrices
@@ -45,7 +45,7 @@ exact = regime.trajectory(initial_outputs=run.outputs[0])
 print(f"residual after 200 rounds: {run.residual_norm[-1]:.4f} simulated, {exact.residual_norm[-1]:.4f} in the limit")
 
 # %% [markdown]
-# Both return a `Trajectory`, so they subtract.
+# Both return a `Trajectory`, so they are easily compared.
 
 # %%
 import matplotlib.pyplot as plt
@@ -60,8 +60,8 @@ plt.show()
 # %% [markdown]
 # ## Statements with your own numbers
 #
-# A statement evaluates on numbers of yours, in ball arithmetic, and says what it would take. Symbols are those of the
-# [glossary](../glossary.md).
+# A statement can be evaluated on your own numbers, in ball arithmetic (each result with a proven error), and solved
+# for a symbol. Symbols are those of the [glossary](../glossary.md).
 
 # %%
 import bounds
