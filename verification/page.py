@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sympy as sp
 
 from bounds.listing import catalogue
-from bounds.statement import Form, Kind, Outcome, Statement
+from bounds.statement import Claim, Form, Kind, Outcome, Statement
 from bounds.symbols import GLOSSARY
 from verification.intervals import percent
 from verification.plain_text import claim_lines
@@ -182,10 +182,16 @@ def _name(symbol: Any) -> str:
 
 
 def _form(verdict: Verdict, statement: Statement | None) -> str:
-    nature = statement.forms[verdict.form].nature if statement is not None else None
-    nature_text = f"; differs from what holds by: {nature.value}" if nature else ""
-    meaning = FORM_MEANING[verdict.form]
-    return f"{verdict.form.value} ({meaning}), {verdict.kind.value}, recorded: {verdict.recorded.value}{nature_text}"
+    nature = nature_text(statement.forms[verdict.form]) if statement is not None else ""
+    recorded = "; ".join(filter(None, [verdict.recorded.value, nature]))
+    return f"{verdict.form.value} ({FORM_MEANING[verdict.form]}), {verdict.kind.value}, recorded: {recorded}"
+
+
+def nature_text(claim: Claim) -> str:
+    """What a claim's nature says of it, "" without one; a form that holds does not differ from what holds."""
+    if claim.nature is None:
+        return ""
+    return f"{'remark' if claim.recorded is Outcome.HOLDS else 'differs from what holds by'}: {claim.nature.value}"
 
 
 def counts_lines(verdict: Verdict) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bounds.listing import word_for
 from bounds.statement import Statement
-from verification.page import LABEL, entry, symbols, wrapped
+from verification.page import LABEL, entry, nature_text, symbols, wrapped
 from verification.plain_text import claim_lines, symbol_text
 
 
@@ -21,13 +21,12 @@ def as_text(statement: Statement, width: int = 100, latex: bool = False) -> str:
     lines += entry("source", [str(statement.source), statement.source.note], width)
     lines += entry("needs", [f"{name}: {says}" for name, says in hypotheses.items()] or ["no hypothesis"], width)
     for form, claim in statement.forms.items():
-        nature = [f"differs from what holds by: {claim.nature.value}"] if claim.nature else []
         more = [f"needs also {h.name}: {h.says}" for h in claim.hypotheses]
         lines += ["", *entry(form.value, claim_lines(statement, form), width)]
         if latex:  # to be copied, so not wrapped
             lines += [" " * (LABEL + 1) + part for part in claim.latex().split(r" ;\quad ")]
         lines += entry("", [*more, claim.note], width)
-        lines += entry("", [f"recorded: {claim.recorded.value}", *nature], width)
+        lines += entry("", [f"recorded: {claim.recorded.value}", nature_text(claim)], width)
         if claim.witness is not None:
             lines += entry("", ["a stored case shows the violation"], width)
     mutants = ", ".join(mutant.name for mutant in statement.mutants)

@@ -350,7 +350,11 @@ def test_show_tells_hypotheses_source_measure_and_mutants(identifier):
         assert " ".join(formula.latex().split(r" ;\quad ")[0].split()) in text
         for hypothesis in statement.required(form):
             assert " ".join(hypothesis.says.split()) in text
-        assert f"recorded: {statement.forms[form].recorded.value}" in text
+        recorded = f"recorded: {formula.recorded.value}"
+        if formula.nature is not None:  # what holds does not differ from what holds
+            word = "remark" if formula.recorded is Outcome.HOLDS else "differs from what holds by"
+            recorded += f" {word}: {formula.nature.value}"
+        assert recorded in text
 
 
 def test_show_of_a_paper_tells_its_conventions():
