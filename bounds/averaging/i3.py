@@ -117,7 +117,7 @@ STATEMENTS = (
         TWO,
         "mean",
         "a kink moves by O(Delta) and changes f by O(Delta) on the way: O(Delta^2) in the mean, as the rest. So the "
-        "lemma's order holds in x-mean for ReLU too, for x in two dimensions or more. The ledger fits 1.91-1.95 to "
+        "lemma's order holds in x-mean for ReLU too, for x in two dimensions or more. Our notes fit 1.91-1.95 to "
         "Delta .1-.0125; its bound with constants is not repeated here",
         (ROWS_NONZERO, SECOND_ORDER),
         {ROWS_NONZERO.name: zero_row},
@@ -128,7 +128,7 @@ STATEMENTS = (
         sp.Rational(3, 2),
         "root_mean_square",
         "the square of what kinks change is O(Delta^2) on a share O(Delta) of the circle: exponent 3/2, so that "
-        "O(Delta^2) is not true in mean square. The ledger fits 1.54-1.57 to Delta .1-.0125",
+        "O(Delta^2) is not true in mean square. Our notes fit 1.54-1.57 to Delta .1-.0125",
         (ROWS_NONZERO, KINKS_MOVE, SECOND_ORDER),
         {ROWS_NONZERO.name: zero_row, KINKS_MOVE.name: fixed_kinks},
     ),
@@ -137,7 +137,7 @@ STATEMENTS = (
         "largest value",
         sp.Integer(1),
         "largest",
-        "on a kink the gap is of first order, so that O(Delta^2) is not true uniformly in x. The ledger fits "
+        "on a kink the gap is of first order, so that O(Delta^2) is not true uniformly in x. Our notes fit "
         "1.06-1.15 to Delta .1-.0125",
         (KINKS_MOVE, SECOND_ORDER),
         {KINKS_MOVE.name: fixed_kinks},

@@ -34,7 +34,7 @@ STATEMENTS = (
             IMA,
             "Eq (12) and (14)",
             note="(12) and (14) print the covariance over all k, k'; that repeats the variance term. Theorem 1 in the "
-            "main text and (11) have k' != k and are right, so an index was lost in typesetting. The ledger's figures "
+            "main text and (11) have k' != k and are right, so an index was lost in typesetting. Our notes' figures "
             "(excess .004178 = variance) are of a run of its own; the excess is the variance term in every case here",
         ),
         forms={

@@ -64,7 +64,7 @@ STATEMENTS = (
             "Eqs (14), (33), (37) of the ICLR version",
             note="a typesetting slip of the ICLR version, in which the radius b slid under the root; the KDD version "
             "prints sqrt(2h) b, and (30) gives it. z is homogeneous of degree one in x, so b has to enter to the first "
-            "power: as printed the bound fails more often than delta once b is large (the ledger: 29% of the draws at "
+            "power: as printed the bound fails more often than delta once b is large (our notes: 29% of the draws at "
             "b = 5e5; here b = 1e8). (6) prints sqrt(2) h b, which is true and looser by sqrt(h)",
         ),
         {

@@ -39,7 +39,7 @@ STATEMENTS = (
             "holds; in the plane it does not. Repaired for L_i >= 0 that is gamma-smooth everywhere: "
             "|grad L_i| <= sqrt(2 gamma L_i), so each point of the new segment, at most Gamma from its old place, has "
             "sqrt(L_i) <= sqrt(epsilon) + sqrt(gamma/2) Gamma; no minimiser is needed. The printed bound follows from "
-            "it where Gamma >= 2 sqrt(2 epsilon/gamma). The ledger's example is quadratic with gamma its largest "
+            "it where Gamma >= 2 sqrt(2 epsilon/gamma). Our notes' example is quadratic with gamma its largest "
             "Hessian norm on a rectangle (1.0047); here the loss is linear from |y + c| = 6 on, so that it is smooth "
             "on the whole plane, with gamma = 1.0177",
         ),

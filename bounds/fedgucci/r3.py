@@ -117,7 +117,7 @@ class BallDraw(DerivedDraw):
 
 
 def ball_draws(options: Any) -> tuple[BallDraw, ...]:
-    """The ledger's h = 64, l = 4, and smaller networks at smaller sides; the law of x is part of the claim."""
+    """Our notes' h = 64, l = 4, and smaller networks at smaller sides; the law of x is part of the claim."""
     shapes = ((64, 4, 0.2, 1), (8, 4, 0.2, 1), (8, 4, 0.05, 1), (4, 2, 0.1, 1), (8, 4, 0.2, 3))
     trials = options.trials or 25
     return tuple(
@@ -156,7 +156,7 @@ STATEMENTS = (
         "Second order in the side of the cube, at anchors without dead rows",
         Source(
             BEYOND,
-            "R3 of the ledger",
+            "R3 of our notes",
             note="x uniform in the ball of radius b. A unit switches between the two networks only where |u_anc,i . x| "
             "<= (d/2) sqrt(l) b, which has a probability of at most c_l d sqrt(l)/|u_anc,i| (the density of u.x/|u| is "
             "at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2))), and J_i <= d sqrt(l) b/4 there. So R1's "

@@ -122,7 +122,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "section 3 of the ledger, X1",
+            "section 3 of our notes, X1",
             note="an output is quadratic in alpha between the at most n h points where a unit changes its sign, its "
             "mean square quartic; the absolute loss is quadratic between these and the roots of the residuals",
         ),

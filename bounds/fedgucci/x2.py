@@ -42,7 +42,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "section 3 of the ledger, X2",
+            "section 3 of our notes, X2",
             note="J is 0 on units whose sign the two networks share: without kinks z is a parabola, largest at 1/2",
         ),
         forms={

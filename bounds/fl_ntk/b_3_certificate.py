@@ -71,7 +71,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "repairs Theorem B.3 (B.3' of the ledger)",
+            "repairs Theorem B.3 (B.3' of our notes)",
             note="no probability, no sets Q_i and no width beyond what the numbers of the network at hand "
             "require; the derivation is in "
             "bounds/fl_ntk/certificates/certificate.py",

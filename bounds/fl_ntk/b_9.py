@@ -152,7 +152,7 @@ STATEMENTS = (
             FL_NTK,
             "Lemma B.9, Eq (14)",
             note="prints w_{k,c,r}(t+1) against w_{0,c,r}(t), one round apart, where B.10 and B.4 need the same round; "
-            "the ledger finds the printed index violated for labels fixed before the draw too (8 to 9 draws in 100). "
+            "our notes find the printed index violated for labels fixed before the draw too (8 to 9 draws in 100). "
             "Repaired: same round, n_c for n; and the sharper bound by K gradient steps",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),

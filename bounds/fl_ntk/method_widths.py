@@ -14,7 +14,7 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "note on theorems beyond the papers, section A",
-            note="section 7 of the ledger has -1/2 for FL-NTK's algorithm, fl-ntk/W-outputs: H(0) - H_inf is of that "
+            note="section 7 of our notes have -1/2 for FL-NTK's algorithm, fl-ntk/W-outputs: H(0) - H_inf is of that "
             "order, and so is the mean change of the outputs by neurons that cross kinks. A state map of another "
             "method passes both on. Eleven widths tell the bias by the two smallest being dropped; a next-order term "
             "beside it would fit noise only",

@@ -28,7 +28,7 @@ AT_START = "log-log slope over networks at initialisation, widths up to 2^20: "
 
 
 def _beyond(note: str) -> Source:
-    return Source(BEYOND, "section 7 of the ledger", note=note)
+    return Source(BEYOND, "section 7 of our notes", note=note)
 
 
 def _at_start(read: Callable) -> Callable[[InitialLadder], list[np.ndarray]]:
@@ -82,7 +82,7 @@ def _mean_and_spread(label: str, title: str, name: str, note: str) -> WidthRate:
         f"{title}: its mean over networks, and its fluctuation",
         quantities,
         source=_beyond(
-            f"{note}; the ledger has one exponent, of the RMS of both together, which moves from -3/4 to -1/2"
+            f"{note}; our notes have one exponent, of the RMS of both together, which moves from -3/4 to -1/2"
         ),
         says_left=f"{ON_RUNS}the norm of the mean over networks of {title}, and the RMS distance from that mean",
         draws=ladder_draws,
@@ -141,7 +141,7 @@ STATEMENTS = (
         "movement",
         HALF,
         "the leading coefficient is at least max_s |X^T (c_T * s)| over initial patterns s (W-coefficient-movement), "
-        "not equal to it as the ledger has it: runs exceed it by up to 6%, without a trend in the width where they do",
+        "not equal to it as our notes have it: runs exceed it by up to 6%, without a trend in the width where they do",
         coefficient=_limit("movement_limit", HALF),
     ),
     _one(
@@ -149,14 +149,14 @@ STATEMENTS = (
         "max_{c,r,k} |w_{k,c,r}(t) - u_r(t)|",
         "local_step",
         HALF,
-        "at the middle round; the ledger did not run it",
+        "at the middle round; our notes did not run it",
     ),
     _one(
         "total-movement",
         "|U(T) - U(0)|_F",
         "total_movement",
         ZERO,
-        "m neurons that move by m^(-1/2) each; the ledger did not run it",
+        "m neurons that move by m^(-1/2) each; our notes did not run it",
         coefficient=_limit("total_movement_limit", ZERO),
     ),
     _one("flips", "share of patterns flipped by round T", "flips", HALF, "only neurons within m^(-1/2) of a kink flip"),

@@ -103,7 +103,7 @@ def _squared_movement(ladder: WidthLadder) -> Estimate:
 
 
 def _beyond(note: str) -> Source:
-    return Source(BEYOND, "section 7 of the ledger", note=note)
+    return Source(BEYOND, "section 7 of our notes", note=note)
 
 
 GRAM_SYMBOLS = {limit_gram: "Gram matrix at infinite width", inner: "X X^T"}
@@ -159,7 +159,7 @@ STATEMENTS = (
         title="The farthest neuron goes at least as far as the best fixed pattern",
         kind=Kind.LOWER,
         source=_beyond(
-            "the ledger takes max_s |X^T (c_T * s)|, s the initial patterns, for the coefficient of the largest "
+            "our notes take max_s |X^T (c_T * s)|, s the initial patterns, for the coefficient of the largest "
             "movement. Runs exceed it by 0 to 6%, without a trend in the width where they do, so it is taken as a "
             "lower bound; a likely reason, not isolated here, is that about sqrt(m) neurons cross a kink on the way "
             "and may go further than any that keeps its pattern. Claimed less a twentieth at the largest width"

@@ -70,7 +70,7 @@ STATEMENTS = (
         title="The exact round map M = I - (eta_g/N) H P",
         kind=Kind.EQUALITY,
         source=Source(
-            BEYOND, "section 6 of the ledger", note="P = blockdiag f_K(H_cc), f_K(q) = (1 - (1 - eta_l q)^K)/q"
+            BEYOND, "section 6 of our notes", note="P = blockdiag f_K(H_cc), f_K(q) = (1 - (1 - eta_l q)^K)/q"
         ),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
         forms={Form.REPAIRED: Claim((ROUND_MAP * r,) * 2)},

@@ -83,8 +83,8 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=Source(
             BEYOND,
-            "section 6 of the ledger",
-            note="the ledger's line, derived there and not run, is right in its first part and in its drift term, "
+            "section 6 of our notes",
+            note="our notes' line, derived there and not run, is right in its first part and in its drift term, "
             "given two corrections. (a) Its r is y(0) - y: with r(t) = y - y(t), as in section 0, the sum has the "
             "other sign. (b) Its remainder O(1/m) is right for the network linearised in its weights, where the "
             "first part is all there is to this order. For the network itself it is not: about m^(1/2) neurons change "

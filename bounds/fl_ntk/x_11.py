@@ -41,7 +41,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "section 6 of the ledger",
+            "section 6 of our notes",
             note="B.3' nowhere uses that the weights are Gaussian, so it may start at the weights of round T0. The "
             "residual shrinks geometrically while lambda hardly changes, so real images that are out of its reach at "
             "round 0 certify later. The stored float64 weights are the start; the run that continues from them is "

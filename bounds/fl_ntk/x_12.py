@@ -58,8 +58,8 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "section 6 of the ledger",
-            note="the ledger's X.12 is the H^-1 norm around H(0). Its proof was re-derived without a gap, and holds "
+            "section 6 of our notes",
+            note="our notes' X.12 is the H^-1 norm around H(0). Its proof was re-derived without a gap, and holds "
             "for any norm |S^-1 r| and around any symmetric matrix in reach: the matrix in the middle of the counts "
             "nearly halves E where neurons sit on both sides of a kink, and |H^(-1/4) r| (p = 1/2) allows half as "
             "much E again. Proof: bounds/fl_ntk/certificates/stable_step_certificate.py",

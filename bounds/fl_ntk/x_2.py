@@ -36,7 +36,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "section 6 of the ledger",
+            "section 6 of our notes",
             note="H = L L^T makes H P similar to the symmetric L^T P L, for any eta_l, also where P is indefinite",
         ),
         hypotheses=(at_most(150), POSITIVE_LIMIT),

@@ -49,7 +49,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "section 6 of the ledger",
+            "section 6 of our notes",
             note="q runs over the eigenvalues of the clients' blocks; the second part is the spectral radius of "
             "M against 1. "
             "From H <= N blockdiag(H_cc)",

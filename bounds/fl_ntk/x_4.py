@@ -46,7 +46,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "section 6 of the ledger",
+            "section 6 of our notes",
             note="every client fits its own samples exactly, and the server goes eta_g/N of the way: P tends to "
             "blockdiag H_cc^-1; the limit does not depend on eta_l",
         ),

@@ -108,6 +108,6 @@ class InitialLadderDraw:
 
 
 def initial_ladder_draws(options: Options) -> tuple[InitialLadderDraw, ...]:
-    """The ledger's data (n=6, d=4), or the user's, at widths 2^8..2^20."""
+    """Our notes' data (n=6, d=4), or the user's, at widths 2^8..2^20."""
     name = "sphere, n=6, d=4" if options.data is None else federated_draws(options)[0].name
     return (InitialLadderDraw(f"{name}, at initialisation, widths 2^8..2^20", options),)

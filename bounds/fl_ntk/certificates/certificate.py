@@ -32,7 +32,7 @@ rho |X| r0 / sqrt m times sum_{s<t} q^{s/2} < 1 / (1 - sqrt q). By (4) the first
 start, so (2) applies to it, hence (4) to the next, and so on to k = K. The round then moves the server as (4) says, it
 stays within R, and (3) applies: both hypotheses hold for t + 1.
 
-Against the ledger nothing was missing but the thresholds R |x_i| for rows that are not exactly of unit norm. (The
+Against our notes nothing was missing but the thresholds R |x_i| for rows that are not exactly of unit norm. (The
 server's part of need grows while the client's shrinks, so the larger of the two would do for their sum; it gains
 little.)
 

@@ -29,7 +29,7 @@ of client c by at most (eta_l / sqrt m) |X_c| sum_{j<k} |r^(j)|.
 (5) Induction on (t, k) as in step (5) of certificate.py: the server has moved by at most the first part of need (with
 sum_{s<t} q^s < 1/(1-q) in it), and each local step adds to the second, so that all positions stay within R.
 
-Against the ledger: its X.12 is S = L with H = L L^T and H = H(0), E with max(D, U) in place of (D + U)/2 for the
+Against our notes: its X.12 is S = L with H = L L^T and H = H(0), E with max(D, U) in place of (D + U)/2 for the
 clients too, |A^k S| <= a^k sqrt(mu), |S^-1| = lam^-1/2, |S^-1 H| = sqrt(mu). The middle matrix is what matters most:
 neurons stuck at a kink straddle it, so D and U are alike, and E is nearly halved. The norm is a trade: |S| |S^-1| =
 (mu/lam)^(p/2) multiplies E, while for p < 1 the frozen map contracts more slowly, or not at all at p = 0 (X.5).

@@ -153,7 +153,7 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
 STUDY = Study(
     name="averaging-factors",
     question="How does the error of the averaged model split into the paper's factors, round by round?",
-    source="IMA, Theorem 1, (13)-(14); I4, I8 of the ledger",
+    source="IMA, Theorem 1, (13)-(14); I4, I8 of our notes",
     axes=(
         Axis("partition", ("iid", "shards:1"), "of the samples over the clients"),
         Axis("local_steps", (1, 4, 16), "local steps K", option="local-steps", least=1),

@@ -169,7 +169,7 @@ def _sorted(x: np.ndarray, y: np.ndarray) -> tuple[list[float], list[float]]:
 STUDY = Study(
     name="certificate-frontier",
     question="How wide must a network be before the certificate says that it converges, by n, d and lambda?",
-    source="repaired Theorem B.3 (B.3' of the ledger)",
+    source="repaired Theorem B.3 (B.3' of our notes)",
     axes=(
         Axis("n", (4, 5, 6, 8), "samples", least=1),
         Axis("d", (8, 32), "features", least=1),

@@ -230,7 +230,7 @@ def _rate_chart(cells: xarray.Dataset, common: str) -> Chart:
 STUDY = Study(
     name="convergence",
     question="How do the rounds depend on the clients, the local steps and both step sizes?",
-    source="FL-NTK, Theorems 4.1 and B.3; X.3b and X.6 of the ledger",
+    source="FL-NTK, Theorems 4.1 and B.3; X.3b and X.6 of our notes",
     axes=(
         Axis("clients", (1, 2, 4, 8, 16), "clients N", least=1),
         Axis("local_steps", (1, 2, 4, 8), "local steps K", option="local-steps", least=1),

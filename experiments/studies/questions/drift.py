@@ -99,7 +99,7 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
     return (
         *found,
         exponent(
-            claim, "X4 of the ledger, fl-ntk/W-gram", -0.5, sizes, samples(off_limit(cells), "width"), biased=False
+            claim, "X4 of our notes, fl-ntk/W-gram", -0.5, sizes, samples(off_limit(cells), "width"), biased=False
         ),
     )
 
@@ -162,7 +162,7 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
 STUDY = Study(
     name="drift",
     question="How much farther does a client go when FedGuCci keeps it connected to the model that it starts from?",
-    source="FedGuCci, Eq (12); X4 of the ledger",
+    source="FedGuCci, Eq (12); X4 of our notes",
     axes=(
         Axis("beta", (0.5, 1.0, 3.0), "weight of the connectivity loss", least=0),
         Axis("local_steps", (1, 4, 16), "local steps K", option="local-steps", least=1),

@@ -147,7 +147,7 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
 STUDY = Study(
     name="group-connectivity",
     question="What does averaging K clients do to the loss, by K and by the width?",
-    source="FedGuCci, Definition 3.6 and Theorem 3.8; X3 of the ledger",
+    source="FedGuCci, Definition 3.6 and Theorem 3.8; X3 of our notes",
     axes=(
         Axis("clients", (2, 4, 12), "clients K", least=2),
         Axis(

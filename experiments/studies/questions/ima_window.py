@@ -137,7 +137,7 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
 STUDY = Study(
     name="ima-window",
     question="How much noise does the mean of the last P global models leave, by P and by the round it starts in?",
-    source="IMA, Eq (5) and section 6.2; I11 of the ledger",
+    source="IMA, Eq (5) and section 6.2; I11 of our notes",
     axes=(
         Axis("window", (1, 2, 5, 10, 20), "models P in the mean", least=1),
         Axis("start", (0.0, 0.5, 0.75, 0.98), "round t_s from which on is averaged", "T", least=0),

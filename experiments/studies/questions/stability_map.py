@@ -247,7 +247,7 @@ def _map(cells: xarray.Dataset, name: str) -> Chart:
 STUDY = Study(
     name="stability-map",
     question="At which pairs of step sizes does training diverge, and is it where the kernel regime says?",
-    source="X.3 of the ledger; FL-NTK, Theorem B.3 (its step sizes)",
+    source="X.3 of our notes; FL-NTK, Theorem B.3 (its step sizes)",
     axes=(
         Axis("network", (TWO_LAYER,), "or of any depth, such as fc:3:relu", option="networks", read=network_name),
         Axis(

@@ -113,7 +113,7 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
 STUDY = Study(
     name="transitivity",
     question="How large is the barrier between two networks that are both close to one anchor?",
-    source="FedGuCci, Theorem 3.5; R1, R2, X5 of the ledger",
+    source="FedGuCci, Theorem 3.5; R1, R2, X5 of our notes",
     axes=(
         Axis("h", (8, 32), "hidden units", least=1),
         Axis("side", tuple(0.1 * 2.0 ** (-k / 2) for k in range(9)), "side d of the cube", above=0),

@@ -135,7 +135,7 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
 STUDY = Study(
     name="width-scaling",
     question="With which power of the width does everything in training approach the kernel regime?",
-    source="FL-NTK, sections 3.2 and 6, Eq (18); section 7 of the ledger",
+    source="FL-NTK, sections 3.2 and 6, Eq (18); section 7 of our notes",
     axes=(
         Axis(WIDTH, tuple(2**k for k in range(6, 15)), "hidden neurons m", option="widths", least=1),
         Axis(SEED, tuple(range(8)), "of the initial network", option="seeds"),
