@@ -12,14 +12,14 @@ from bounds.statement import Claim, Form, Kind, Outcome, Source, Statement
 STATEMENTS = (
     Statement(
         id="alignment/conjecture",
-        title="The barrier modulo permutation vanishes with the width (a conjecture)",
+        title="Up to a permutation of the units, the barrier vanishes with the width (a conjecture)",
         kind=Kind.UPPER,
         source=Source(
             "Entezari, Sedghi, Saukh, Neyshabur (ICLR 2022)",
             "Conjecture 1",
-            note="open. The conjecture gives no rate, so that what is tested is whether the barrier after weight "
-            "matching falls: a power of the width below 0. Weight matching bounds the least barrier of all orders "
-            "from above. Nothing here settles a limit of infinite width",
+            note="open. The conjecture gives no rate, so the test is whether the barrier after weight matching falls "
+            "with the width: whether its exponent is below 0. That barrier is an upper bound on the smallest one over "
+            "all orders of the units. No such test settles a limit at infinite width",
         ),
         forms={Form.STATED: Claim(sp.Integer(0), recorded=Outcome.OPEN)},
         constants=lambda case: {},

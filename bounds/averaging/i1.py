@@ -51,8 +51,8 @@ STATEMENTS = (
             IMA,
             "Eq (1)",
             note="the first expression, sum (n_k/n) L_k with L_k the client's expected loss, is right. The second "
-            "writes the sum of the client's sample losses for L_k, without 1/n_k; that it was meant follows from the "
-            "definition of L_k as an expectation. The line above it has n = sum up to N, which is K",
+            "writes the sum of the client's sample losses for L_k, without 1/n_k. That 1/n_k was meant follows from "
+            "the definition of L_k as an expectation. The line above it has n = sum up to N, where K is meant",
         ),
         forms={
             Form.STATED: Claim(

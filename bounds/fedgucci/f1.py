@@ -61,13 +61,13 @@ def _measure(case: CubeNetworks) -> Estimate:
 STATEMENTS = (
     Statement(
         id="fedgucci/F1",
-        title="The loss barrier: 0 at both ends, and its supremum is taken",
+        title="The loss barrier: 0 at both ends, and its supremum is attained",
         kind=Kind.DEFINITION,
         source=Source(
             FEDGUCCI,
             "Definition 2.1, Eq (3)",
-            note="both ends give 0, so the barrier is at least 0; it has no upper bound, as the paper says. Squared "
-            "and absolute loss here, whose barriers are exact",
+            note="both ends give 0, so the barrier is at least 0; it has no upper bound, as the paper says. Checked "
+            "with the squared and the absolute loss, whose barriers are exact",
         ),
         forms={Form.STATED: Claim(between_loss - alpha * first_loss - (1 - alpha) * second_loss)},
         constants=_constants,
@@ -77,8 +77,9 @@ STATEMENTS = (
             first_loss: "L(w_1)",
             second_loss: "L(w_2)",
         },
-        says_left="0 at alpha = 0 and 1, and the exact barrier where it is taken, for both losses; beside them, with "
-        "no line taken off, the largest losses and the largest mean |z|",
+        says_left="for both losses: 0 at alpha = 0 and 1, and the exact barrier, alpha being where it is attained; "
+        "then, without the line between the ends, the largest losses and the largest mean |z|, z = f_alpha - alpha f_1 "
+        "- (1 - alpha) f_2",
         draws=lambda options: far_label_draws(options, side=1.5, n=8, trials=20),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),

@@ -43,25 +43,26 @@ GAUSS = (5 * outer_low + 8 * middle + 5 * outer_high) / 18
 STATEMENTS = (
     Statement(
         id="fedgucci/F12",
-        title="The connectivity loss is exact by three Gauss points a piece",
+        title="The connectivity loss is exact with three Gauss points in each piece",
         kind=Kind.EQUALITY,
         source=Source(
             FEDGUCCI,
             "Eqs (7) and (8)",
-            note="a definition; the squared loss is quartic between the kinks, so the rule of degree 5 on each piece "
-            "has no error, where one global rule of 5 points errs by 1e-4. One uniform alpha a batch is unbiased",
+            note="a definition. Between two kinks (where a unit changes its sign) the squared loss is quartic in "
+            "alpha, so three Gauss points, exact to degree 5, make no error there; one rule of 5 points on all of [0, "
+            "1] is off by 1e-4. One uniform alpha for each batch is unbiased",
         ),
         forms={Form.STATED: Claim((GAUSS, own_loss + beta * GAUSS))},
         constants=_constants,
         measure=_measure,
         symbols={
             outer_low: "sum over the pieces of width times L at the first Gauss point",
-            middle: "the same at the pieces' middles",
-            outer_high: "the same at the third Gauss point",
+            middle: "sum over the pieces of width times L at the piece's middle",
+            outer_high: "sum over the pieces of width times L at the third Gauss point",
             own_loss: "L(w_1), the network that is trained; w_2 is the anchor",
             beta: "weight of the connectivity loss",
         },
-        says_left="the integral of the pieces' polynomials over [0, 1]; and L(w_1) + beta times it",
+        says_left="left 1: the integral of the pieces' polynomials over [0, 1]; left 2: L(w_1) + beta times it",
         draws=small_draws,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),

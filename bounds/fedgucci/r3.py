@@ -153,7 +153,7 @@ def zero_rows() -> BallPopulation:
 STATEMENTS = (
     cube_bound(
         "fedgucci/R3",
-        "Second order in the side of the cube, at anchors without dead rows",
+        "A bound of second order in the side of the cube, for anchors without dead rows",
         Source(
             BEYOND,
             "R3 of our notes",
@@ -161,8 +161,8 @@ STATEMENTS = (
             "<= (d/2) sqrt(l) b, which has a probability of at most c_l d sqrt(l)/|u_anc,i| (the density of u.x/|u| is "
             "at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2))), and J_i <= d sqrt(l) b/4 there. So R1's "
             "term E1 d_anc/4 becomes c_l b l d^2/4 sum_i |v_anc,i|/|u_anc,i|, with the columns of the readout for C "
-            "outputs. A bound on the gap of the outputs; a barrier is at most the loss's constant times it. Theorem "
-            "3.5 is of first order in d, which is necessary at U_anc = 0 only",
+            "outputs. It bounds the gap of the outputs; a barrier is at most the loss's Lipschitz constant times that. "
+            "Theorem 3.5 is of first order in d, which is necessary at U_anc = 0 only",
         ),
         {Form.REPAIRED: Claim(R3, failure=delta)},
         hypotheses=(
@@ -181,9 +181,9 @@ STATEMENTS = (
             density: "largest density of a coordinate of x, times b: Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2))",
             ratios: "sum_i |v_anc,i|_2/|u_anc,i|",
         },
-        says_left="sup over alpha of E_x |z_x(alpha)|_2 over the ball, enclosed by a sample of x: E_x |z_x(1/2)| "
-        "below, the mean of a bound on sup over alpha of |z_x| above, each with an empirical Bernstein bound at 1 - "
-        "1e-6",
+        says_left="sup over alpha of E_x |z_x(alpha)|_2, x in the ball, between two bounds from a sample of x: E_x "
+        "|z_x(1/2)| below, the mean of a bound on sup over alpha of |z_x| above, each with an empirical Bernstein "
+        "bound at 1 - 1e-6; z_x(alpha) is f_alpha - alpha f_1 - (1 - alpha) f_2 at x",
         draws=ball_draws,
         mutants=(
             scaled(sp.Rational(1, 200)),

@@ -118,13 +118,14 @@ QUARTIC = sum(c * u**k for k, c in enumerate(COEFFICIENTS))
 STATEMENTS = (
     Statement(
         id="fedgucci/X1",
-        title="The loss barrier exactly: a quartic between the kinks",
+        title="The exact loss barrier: the squared loss is a quartic between the kinks",
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
             "section 3 of our notes, X1",
-            note="an output is quadratic in alpha between the at most n h points where a unit changes its sign, its "
-            "mean square quartic; the absolute loss is quadratic between these and the roots of the residuals",
+            note="at no more than n h points of the segment (kinks) a unit changes its sign. Between them an output is "
+            "quadratic in alpha and the mean squared error quartic; the absolute loss is quadratic between the kinks "
+            "and the roots of the residuals",
         ),
         forms={Form.REPAIRED: Claim((QUARTIC, peak - alpha * first_loss - (1 - alpha) * second_loss))},
         hypotheses=(ACTIVE,),
@@ -134,11 +135,12 @@ STATEMENTS = (
             u: "place within a piece, -1..1",
             **{c: f"coefficient of u^{k} of the quartic through five evaluations" for k, c in enumerate(COEFFICIENTS)},
             peak: "loss at the highest of all pieces' ends and stationary points",
-            alpha: "that place",
+            alpha: "where L_peak is taken, on the segment alpha w_1 + (1 - alpha) w_2",
             first_loss: "L(w_1)",
             second_loss: "L(w_2)",
         },
-        says_left="the mean squared error at four other points of every piece, evaluated; and the exact barrier",
+        says_left="left 1: the mean squared error, evaluated at four other points of every piece; left 2: the exact "
+        "barrier",
         draws=_draws,
         mutants=(
             scaled(sp.Rational(100_001, 100_000)),

@@ -61,26 +61,32 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "note on theorems beyond the papers, section C",
-            note="one fixed point W* serves every order: relu is homogeneous, so that <grad f_i, W* - W> is exactly "
-            "the residual while no sign off A differs from W*'s, and the gradients stay in the span of C, so that no "
-            "sign does. Steps that are averaged count with their weights: the note's sum over all steps is that of one "
-            "model. Several outputs need no change; both layers trained are not covered. Proof: ntkfl/any_order",
+            note="one point W* serves every order. relu is homogeneous, so <grad f_i, W* - W> is exactly the residual "
+            "as long as W and W* have the same signs w_r.x_i outside A, the pairs (r, i) that are held at kinks; and "
+            "steps along gradients cannot change these signs. In a mean of models each step counts with its model's "
+            "weight. Several outputs need no change; training both layers is not covered. Proof: ntkfl/any_order",
         ),
         hypotheses=(
             Hypothesis(
                 "certified",
-                "sign w*_r.x_i > D kappa_ri for every pair off A, enclosed",
+                "|w*_r.x_i| > D kappa_ri, with the sign that the checkpoint has, for every pair (r, i) outside A, with "
+                "proven errors; kappa_ri <= |x_i|",
                 lambda case: 0.0 if case.certificate.certified else -1.0,
             ),
-            Hypothesis("steps", "|E J J' E| <= 2 - eps at every step", lambda case: 1 - case.longer),
+            Hypothesis(
+                "steps",
+                "|E J J' E| <= 2 - eps at every step, J the gradients of its batch, E = diag(sqrt eta_i)",
+                lambda case: 1 - case.longer,
+            ),
             Hypothesis("server", "the server's step on a mean is at most 1", lambda case: 1 - case.server),
         ),
         forms={Form.REPAIRED: Claim((sp.Integer(1), D**2, 2 * D))},
         constants=_constants,
         measure=_measure,
-        symbols={D: "|W0 - W*|, the distance of the checkpoint to the point that fits and holds A"},
-        says_left="eps sum eta r^2 of a step over what it lowered |W - W*|^2 by; |W - W*|^2 + eps sum eta r^2 in the "
-        "end; changes of outputs over |x|; in long precision, orders random or chosen against the claim",
+        symbols={D: "|W0 - W*|, the distance from the checkpoint W0 to W*, which fits all labels and holds A"},
+        says_left="left 1: eps sum eta r^2 of a step over what it lowered |W - W*|^2 by; left 2: |W - W*|^2 + eps sum "
+        "eta r^2 in the end; left 3: changes of outputs over |x|; in long precision, the order random or chosen "
+        "against the claim",
         draws=ordered_draws,
         mutants=(
             scaled(sp.Rational(1, 3)),

@@ -51,7 +51,7 @@ STATEMENTS = (
             ),
             Form.PROVED: Claim(
                 8 * (1 + 2 * eta_local * n * K) * REACH,
-                note="the proof's last line with its sum of square roots done right",
+                note="the last line of the proof, with its sum of square roots computed correctly",
             ),
             Form.REPAIRED: Claim(4 * (1 + 2 * eta_local * n * K) * REACH),
         },

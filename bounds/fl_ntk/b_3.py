@@ -32,8 +32,9 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Theorem B.3, Eq (7)",
-            note="checked as a conclusion at sizes that can be run: its own premise (width, step) is out of reach. "
-            "|y_i| = O(1) is used in the proof and stated nowhere; see B.3-unbounded-labels in the list of statements",
+            note="the width and the step that it asks for are out of reach, so its conclusion is checked at sizes that "
+            "can be run. |y_i| = O(1) is used in the proof and stated nowhere; see B.3-unbounded-labels in the list of "
+            "statements",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
         forms={
@@ -42,7 +43,7 @@ STATEMENTS = (
                 failure=delta,
                 premise={m: n**4 * sp.log(n / delta) / lam**4, eta_local: STEP},
                 nature=Nature.OUT_OF_REACH,
-                note="premise evaluated with the O-constants the proof uses for the step, and 1 for the width",
+                note="the premise is evaluated with the proof's O-constant for the step, and with 1 for the width",
                 consequence="the conclusion may be expected at widths far below those asked for, but not "
                 "concluded from this theorem; a certificate (B.3-certificate, X.12) does conclude "
                 "it for one given network",
@@ -53,7 +54,8 @@ STATEMENTS = (
                 premise={m: sp.Integer(64_000_000) * n**3 * r0**2 / lam**4, eta_local: STEP},
                 nature=Nature.OUT_OF_REACH,
                 draws=lambda options: federated_draws(options, label="eta_l=.01", eta_local=0.01),
-                note="the printed constants prove the exponent 1.95, not 1/2; they need R <= lambda/(1000 n)",
+                note="the printed constants prove the factor 1 - 1.95 rho lambda, not 1 - rho lambda/2; they need R <= "
+                "lambda/(1000 n)",
                 consequence="the rate may be taken as 1.95 rho lambda instead of rho lambda/2 wherever the "
                 "theorem's argument applies",
             ),

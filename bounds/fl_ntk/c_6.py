@@ -43,11 +43,11 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma C.6",
-            note="as extracted the root covers sqrt m as well, weaker than what C.8 uses; the O-constant is "
-            "taken as 1. It needs a small delta: one sample and one neuron are always 1/2 apart, and ln(n / delta) "
-            "goes to 0 as delta goes to 1 (found by `ntkfl attack`). With delta <= 1/2 and unit rows it follows from "
-            "the repaired form, as ln(n + 1) <= (2 sqrt m - 1) ln(n / delta). Repaired: "
-            "Hoeffding for each of the n(n+1)/2 entries",
+            note="in our text of the paper the root covers sqrt m as well, which is weaker than what C.8 uses; the "
+            "O-constant is taken as 1. It needs a small delta: for one sample and one neuron the left side is always "
+            "1/2, and ln(n / delta) goes to 0 as delta goes to 1 (found by `ntkfl attack`). With delta <= 1/2 and unit "
+            "rows it follows from the repaired form, as ln(n + 1) <= (2 sqrt m - 1) ln(n / delta). The repaired form "
+            "is Hoeffding's inequality for each of the n(n+1)/2 entries",
         ),
         forms={
             Form.STATED: Claim(

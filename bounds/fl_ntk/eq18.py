@@ -64,11 +64,12 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Eq (18)",
-            note="xi(t) has (eta_g eta_l/N) sum_k H_inf (y^{(k)}(t) - y(t)) among its terms, which no width makes "
-            "small at a fixed eta_l: for K > 1 |xi| tends to |(eta_g/N) H_inf (P - eta_l K I) r|, at most rho eta_l "
-            "(K-1) |H_inf|^2/2 |r| where eta_l q <= 2, and its exponent is 0. For K = 1 that is 0 and (18) is right. "
-            "Repaired: with the exact map M of X.1 in place of I - rho H_inf, or with that term added. How small it is "
-            "at the paper's own step is said beside the printed form",
+            note="one term of xi(t), (eta_g eta_l/N) sum_k H_inf (y^{(k)}(t) - y(t)), does not fall with the width at "
+            "a fixed eta_l. So for K > 1 |xi| tends to |(eta_g/N) H_inf (P - eta_l K I) r|, which is at most rho eta_l "
+            "(K-1) |H_inf|^2/2 |r| if eta_l q <= 2 for every eigenvalue q of a client block, and its exponent is 0. "
+            "For K = 1 the term is 0 and (18) is right. Repaired: with the exact map M of X.1 in place of I - rho "
+            "H_inf, or with that term added. The note of the printed form says how small the term is at the paper's "
+            "own step",
         ),
         forms={
             Form.STATED: Claim(

@@ -76,8 +76,8 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Definition 3.2, as the width tends to infinity",
-            note="E of x_i.x_j 1{w.x_i >= 0} 1{w.x_j >= 0} over Gaussian w: both half-spaces share the part "
-            "(pi - theta)/(2 pi) of all directions",
+            note="the mean of x_i.x_j 1{w.x_i >= 0} 1{w.x_j >= 0} over Gaussian w: a share (pi - theta)/(2 pi) of all "
+            "directions lies in both half-spaces",
         ),
         hypotheses=(at_most(150), TWO_SAMPLES, POSITIVE_LIMIT),
         forms={Form.STATED: Claim((inner * (sp.pi - angle) / (2 * sp.pi), angle, MIDDLE - APART, MIDDLE + APART))},
@@ -91,8 +91,8 @@ STATEMENTS = (
             cross: "x_1.x_2",
             between: "angle between x_1 and x_2",
         },
-        says_left="from the library's functions: every entry of H_inf, every angle, and the smallest and largest "
-        "eigenvalue of H_inf on the first two samples",
+        says_left="from the library's functions: left 1 every entry of H_inf, left 2 every angle, left 3 and 4 the "
+        "smallest and largest eigenvalue of H_inf on the first two samples",
         draws=_draws,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),

@@ -43,7 +43,7 @@ def at_most(samples: int) -> Hypothesis:
     """A limit of this tool, not of the theorem: matrices of balls beyond this size take too long."""
     return Hypothesis(
         "fits-in-balls",
-        f"n <= {samples}, so that the right side is affordable in balls",
+        f"n <= {samples}, so that ball arithmetic is affordable",
         Limit("n", lambda case: case.problem.n, at_most=samples),
         free=True,
     )

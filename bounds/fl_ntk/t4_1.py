@@ -53,14 +53,13 @@ STATEMENTS = (
             FL_NTK,
             "Theorem 4.1",
             note="prints T = O(N/(lambda eta_l eta_g K) ln(1/eps)); section 6 closes with (1 - rho lambda/2)^T <= eps, "
-            "where the factor |y - y(0)|^2 of (7) has been left out. From (7), L <= eps once "
-            "T >= 2 N/(lambda eta_l eta_g K) ln(|y - y(0)|^2/(2 N eps)). The O() is judged without choosing its "
-            "constant: along a ladder the ratio of the rounds needed to the formula must not grow. As eps -> 1, "
-            "ln(1/eps) -> 0 while the rounds needed tend to those that bring L(u(0)) > 1 down to 1, so that the ratio "
-            "grows like 1/ln(1/eps); at eps = 1 the formula is 0, and no constant mends that. It takes a loss above 1 "
-            "at the start, which |y_i| = O(1) and N < n allow; for eps below some power of L(u(0)) the printed form "
-            "is right, and with L(u(0)) <= 1 for every eps: a hypothesis left out. The loss is printed as a sum to N "
-            "for n, over u in R^(d x M)",
+            "where the factor |y - y(0)|^2 of (7) has been left out. From (7), L <= eps once T >= 2 N/(lambda eta_l "
+            "eta_g K) ln(|y - y(0)|^2/(2 N eps)). The O() is judged without choosing its constant: along a ladder of "
+            "sizes the rounds needed, divided by the formula, must not grow. They do if the loss starts above 1, which "
+            "|y_i| = O(1) and N < n allow: as eps -> 1 some rounds are still needed while ln(1/eps) -> 0, so the ratio "
+            "grows like 1/ln(1/eps), and no constant mends that. The printed form is right for eps below some power of "
+            "L(u(0)), and for every eps if L(u(0)) <= 1: a hypothesis left out. The loss is printed as a sum up to N "
+            "where n is meant, over u in R^(d x M)",
         ),
         hypotheses=(
             Hypothesis(

@@ -42,8 +42,8 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Theorem 4.3",
-            note="the informal version of Theorem C.11, with the same gap: l(y,y) = 0 is nowhere assumed, and for the "
-            "constant loss 1 the left side stays 1 while the right side tends to 0 with n, so that no O-constant mends "
+            note="the informal version of Theorem C.11, with the same gap: l(y,y) = 0 is nowhere assumed. For the "
+            "constant loss 1 the left side stays 1 while the right side tends to 0 as n grows, so no O-constant mends "
             "it. Definition 4.2 asks for lambda_min(H(0)), which depends on the network as well as on the data and is "
             "therefore no property of a distribution; Definition C.1 has H_inf, used here. Repaired: as C.11",
         ),

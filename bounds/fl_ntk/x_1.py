@@ -77,8 +77,8 @@ STATEMENTS = (
         constants=lambda case: map_constants(case) | {r: residuals(case)[:, :-1]},
         measure=_measure,
         symbols=MAP_SYMBOLS | {r: "y(t) - y, one column a round"},
-        says_left="y(t+1) - y, every round: of the linearised network trained in parameter space; of the kernel regime "
-        "of H(0), a round after y(t)",
+        says_left="y(t+1) - y in every round: left 1 of the linearised network, trained in parameter space; left 2 of "
+        "the kernel regime of H(0), one round after y(t)",
         draws=linearised_draws,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),

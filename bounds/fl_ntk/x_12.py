@@ -54,20 +54,22 @@ def weighted_norm(root: np.ndarray, vectors: Estimate) -> Estimate:
 STATEMENTS = (
     Statement(
         id="fl-ntk/X.12",
-        title="The stable-step certificate: contraction in the H^-1 norm, or between it and the Euclidean",
+        title="The stable-step certificate: contraction in the H^-1 norm, or in one between it and the Euclidean norm",
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
             "section 6 of our notes",
-            note="our notes' X.12 is the H^-1 norm around H(0). Its proof was re-derived without a gap, and holds "
-            "for any norm |S^-1 r| and around any symmetric matrix in reach: the matrix in the middle of the counts "
-            "nearly halves E where neurons sit on both sides of a kink, and |H^(-1/4) r| (p = 1/2) allows half as "
-            "much E again. Proof: bounds/fl_ntk/certificates/stable_step_certificate.py",
+            note="our notes have the H^-1 norm and H(0). The proof was derived again without a gap, and holds for any "
+            "norm |S^-1 r| and for any symmetric H that the kernels of the run stay near, up to a perturbation E. The "
+            "matrix in the middle of the possible counts nearly halves E where neurons sit on both sides of a kink, "
+            "and |H^(-1/4) r| (p = 1/2) allows an E half as large again. Proof: "
+            "bounds/fl_ntk/certificates/stable_step_certificate.py",
         ),
         hypotheses=(
             Hypothesis(
                 "certified",
-                "the certificate's three conditions hold at the start, in balls",
+                "the certificate's three conditions (stability, contraction, movement) hold at the start, in ball "
+                "arithmetic",
                 lambda case: 0.0 if _certificate(case).certified else -1.0,
             ),
         ),
@@ -80,7 +82,8 @@ STATEMENTS = (
             need: "the movement that the certificate allows, at most its radius R",
             t: "rounds since the checkpoint",
         },
-        says_left="the residual in the certificate's norm and the largest movements of the run that continues",
+        says_left="in the run from the checkpoint on, left 1: the residual in the certificate's norm; left 2, left 3: "
+        "the largest movements of the global and of the local weights",
         draws=checkpoint_draws,
         mutants=(
             scaled(sp.Rational(1, 16)),

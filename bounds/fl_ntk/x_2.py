@@ -15,7 +15,8 @@ from ntkfl.estimate import Estimate
 nu = sp.Symbol("nu", real=True)
 
 POSITIVE_LIMIT = Hypothesis(
-    "positive-limit", "H_inf > 0: no parallel rows, antipodal families independent",
+    "positive-limit", "H_inf is positive definite: no parallel rows, and pairs of opposite rows have independent "
+    "directions",
     lambda case: float(gram.smallest_eigenvalue(gram.infinite_estimate(case.problem.x)).lo) - 1e-300,
 )  # fmt: skip
 

@@ -36,14 +36,15 @@ STATEMENTS = (
         source=Source(
             BEYOND,
             "after X.3",
-            note="the eigenvalues of M are 1 - (eta_g/N) nu with nu > 0, so that the largest reaches -1 there",
+            note="the eigenvalues of M are 1 - (eta_g/N) nu with nu > 0; at this step that of nu_max is -1",
         ),
         hypotheses=(at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE),
         forms={Form.REPAIRED: Claim((2 * N / top, sp.Integer(1)))},
         constants=lambda case: {top: case.nu[-1], N: case.problem.n_clients},
         measure=_measure,
         symbols={top: "largest eigenvalue of L^T P L, H = L L^T"},
-        says_left="of the kernel regime: the largest stable server step, and the spectral radius of M there",
+        says_left="left 1: the largest stable server step of the kernel regime; left 2: the spectral radius of M at "
+        "that step",
         draws=lambda options: kernel_draws(options, reach=1.99),
         mutants=(scaled(sp.Rational(1_000_001, 1_000_000)), without(N), power(top, sp.Rational(1, 2)), power(N, 2)),
         uses=("fl-ntk/X.2", "fl-ntk/X.3"),
