@@ -275,8 +275,8 @@ print("squared distance ", found.cost_before, "->", found.cost_after)
 print("loss barrier     ", loss_barrier(first, found.aligned, inputs, first.outputs(inputs)))
 
 # %% [markdown]
-# Networks trained from different starts are no such copies. What aligning does for the two groups from above, by
-# weights and by the units' activations on the data:
+# Networks trained from different starts are no such copies. Here is what aligning does for the two groups from above,
+# by weights and by the units' activations on the data:
 
 # %%
 for said, group in groups.items():
@@ -345,10 +345,10 @@ print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 #
 # The study has five widths, both data sets, four seeds, and two lengths of training, of which the picture shows the
 # longer one. Weight matching lowers the barrier of independent models by .39 nats on average, and in all of 80 pairs;
-# connecting to an anchor lowers it by .22. Both together are better than matching alone, by .03 nats. Which matching
-# is better depends on the data: by activations on digits after a short training (by .08 nats), by weights on
-# Fashion-MNIST after a long one (by .03). Clients of a round have no barrier to begin with. `ntkfl verify alignment`
-# checks what is proved of aligned networks.
+# connecting to an anchor lowers it by .22. Both together are better than either alone, and .03 nats better than
+# matching. Which matching is better depends on the data: by activations on digits after a short training (by .08
+# nats), by weights on Fashion-MNIST after a long one (by .03). Clients of a round have no barrier to begin with.
+# `ntkfl verify alignment` checks what is proved of aligned networks.
 
 # %% [markdown]
 # ## Limits
