@@ -160,7 +160,7 @@ STATEMENTS = (
             note="x uniform in the ball of radius b. A unit switches between the two networks only where |u_anc,i . x| "
             "<= (d/2) sqrt(l) b, which has a probability of at most c_l d sqrt(l)/|u_anc,i| (the density of u.x/|u| is "
             "at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2))), and J_i <= d sqrt(l) b/4 there. So R1's "
-            "term E1 d_anc/4 becomes c_l b l d^2/4 sum_i |v_anc,i|/|u_anc,i|, with the columns of the readout for C "
+            "first term becomes c_l b l d^2/4 sum_i |v_anc,i|/|u_anc,i|, with the columns of the readout for C "
             "outputs. It bounds the gap of the outputs; a barrier is at most the loss's Lipschitz constant times that. "
             "Theorem 3.5 is of first order in d, which is necessary at U_anc = 0 only",
         ),

@@ -125,6 +125,9 @@ plt.show()
 #   neuron moves.
 # - **movement needed** against **radius R**: the proof works for neurons that move by at most R, and shows that they
 #   move by at most the movement needed. The margins below are rigorous.
+# - **factor of the frozen kernel**: how much a round shrinks the residual if no neuron moves, in the norm
+#   $|S^{-1} r|$ with $S = H^{p/2}$. **Perturbation E** bounds the change of the kernel $H$ while neurons move by at
+#   most R, $E_c$ that of the clients' blocks. Both together give the **factor q** of the real network.
 # - **patterns in doubt**: pairs of a neuron and a sample, so close to the kink (where the neuron switches on or off)
 #   that rounding hides the side; the worse case is assumed.
 #
