@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-UNIT_TOLERANCE = 1e-12  # |norm - 1| below this counts as a unit row: the ledger's predicate `unit`
+UNIT_TOLERANCE = 1e-12  # |norm - 1| below this counts as a unit row: the predicate `unit`
 
 
 class Weights(NamedTuple):

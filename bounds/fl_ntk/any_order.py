@@ -75,8 +75,8 @@ STATEMENTS = (
             ),
             Hypothesis(
                 "steps",
-                "|E J J' E| <= 2 - eps at every step, for an eps > 0; J the gradients of its batch, E = diag(sqrt eta_i), "
-                "eta_i the step of sample i",
+                "|E J J' E| <= 2 - eps at every step, for an eps > 0; J the gradients of its batch, E = diag(sqrt "
+                "eta_i), eta_i the step of sample i",
                 lambda case: 1 - case.longer,
             ),
             Hypothesis("server", "the server's step on a mean is at most 1", lambda case: 1 - case.server),

@@ -67,7 +67,7 @@ def simulate(
             float32, of several devices or of groups, a run that does not fit into `memory`, or into this machine's.
         FloatingPointError: the run overflowed; the message names the round and the stability limit.
 
-    Source: FL-NTK, Algorithm 1 (with k = 0..K-1: the printed loop is circular, see the ledger's section 0).
+    Source: FL-NTK, Algorithm 1 (with k = 0..K-1: the printed loop is circular, see fl-ntk/Alg1-update).
     """
     if memory is not None and not memory > 0:
         raise ValueError(f"memory is {memory}; it must be a positive number of bytes")

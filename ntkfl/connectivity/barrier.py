@@ -51,7 +51,7 @@ def loss_barrier(
 
     Raises:
         ValueError: networks of different shapes, inputs or labels that do not fit them or the loss.
-    Source: FedGuCci, Definition 2.1, Eq (3); ledger X1.
+    Source: FedGuCci, Definition 2.1, Eq (3); fedgucci/X1.
     """
     segment, chosen, y = _checked(first, second, x, y, loss)
     if chosen in (SQUARED, ABSOLUTE):

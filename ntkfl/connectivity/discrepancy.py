@@ -24,7 +24,7 @@ def mean_discrepancy(
     Raises:
         ValueError: matrices whose shapes do not fit, fewer than two points in a sample, a power below 1, or an
             entry that is not finite.
-    Source: IMA, Theorem 2; its terms are those of the U-statistic with K^2 (ledger I7).
+    Source: IMA, Theorem 2; its terms are those of the U-statistic with K^2 (averaging/I7).
     """
     own, other, cross = (np.asarray(matrix, float) for matrix in (own, other, cross))
     if own.ndim != 2 or other.ndim != 2 or cross.shape != (len(own), len(other)):

@@ -26,7 +26,7 @@ def ensemble_outputs(
 
     Raises:
         ValueError: as `combination`; inputs that do not fit.
-    Source: IMA, section III; ledger I3.
+    Source: IMA, section III; averaging/I3.
     """
     chosen = shares(networks, weights)
     outputs = [p * network.outputs(x) for p, network in zip(chosen, networks, strict=True)]

@@ -53,7 +53,7 @@ def error_factors(
     Raises:
         ValueError: shapes that do not fit, weights that do not sum to 1, an entry that is not finite, or an owner
             that is no client.
-    Source: IMA, Theorem 1 (13)-(14) and Eq (11); ledger I4, I5. The draws must be those of the joint law of the
+    Source: IMA, Theorem 1 (13)-(14) and Eq (11); averaging/I4, I5. The draws must be those of the joint law of the
     round: under a product law every covariance is zero (I6).
     """
     outputs, averaged, y, owner, weights = _checked(outputs, averaged, y, owner, weights)

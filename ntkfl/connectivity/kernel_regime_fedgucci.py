@@ -18,7 +18,7 @@ def equivalent_setup(setup: Setup, beta: float) -> Setup:
 
     Raises:
         ValueError: beta negative or not finite.
-    Source: ledger X4; FedGuCci, Eq (12) with one anchor.
+    Source: fedgucci/X4; FedGuCci, Eq (12) with one anchor.
     """
     c = overshoot(beta)
     return replace(setup, eta_local=setup.eta_local * (1 + beta / 3), eta_global=setup.eta_global * (1 + c))
@@ -29,7 +29,7 @@ def overshoot(beta: float) -> float:
 
     Raises:
         ValueError: beta negative or not finite.
-    Source: ledger X4.
+    Source: fedgucci/X4.
     """
     if not (np.isfinite(beta) and beta >= 0):
         raise ValueError(f"beta is {beta!r}; the weight of the connectivity loss must be 0 or positive, and finite")

@@ -36,7 +36,7 @@ def region_size(
     Raises:
         ValueError: an unbounded cube (the region is then infinite, and the message says why), no points, or a loss
             that is NaN.
-    Source: FedGuCci, Lemma 3.3; ledger F3.
+    Source: FedGuCci, Lemma 3.3; fedgucci/F3.
     """
     centre = _checked_cube(centre, side)
     if np.isnan(below):
@@ -84,7 +84,7 @@ def split_region_size(
 
     Raises:
         ValueError: an unbounded cube; fewer than 2 runs or 10 particles; a region that is not reached; a NaN.
-    Source: ledger F3, "Estimating d_eps" (b).
+    Source: fedgucci/F3, "Estimating d_eps" (b).
     """
     centre = _checked_cube(centre, side)
     if runs < 2 or particles < 10:

@@ -25,7 +25,7 @@ def pairs_near_kinks(
         rounds: from 0..T, (q,). radii: positive, (q,). draws, starts, seed: as in `boundary_layer.kink_layers`.
 
     Raises:
-        ValueError: rounds outside 0..T, radii of another shape or not positive; as `kink_layers`. Source: ledger X.13.
+        ValueError: rounds outside 0..T, radii of another shape or not positive; as `kink_layers`. Source: fl-ntk/X.13.
     """
     rounds, radii = np.asarray(rounds, int), np.asarray(radii, float)
     if rounds.ndim != 1 or rounds.shape != radii.shape or not (radii > 0).all():

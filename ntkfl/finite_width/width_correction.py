@@ -47,7 +47,7 @@ def map_derivative(
     Args:
         problem: who owns which sample. setup: local steps, eta_local and eta_global. gram: H. change: dH, symmetric.
 
-    Source: ledger X.10.
+    Source: fl-ntk/X.10.
     """
     response, moved = np.zeros_like(gram), np.zeros_like(gram)
     for owned in problem.clients():
@@ -65,7 +65,7 @@ def gram_correction(
     """First order of the outputs y(t), t = 0..T, in a change dH of the Gram matrix (default: of H_inf).
 
     It is -sum_{s<t} M^{t-1-s} dM M^s r with r = y - y(0) = problem.y: the residual moves by the sum, the outputs by
-    minus the sum (with a plus sign, as in the ledger, r is y(0) - y). Source: ledger X.10.
+    minus the sum (with a plus sign, r is y(0) - y). Source: fl-ntk/X.10.
 
     Args:
         problem: y is the residual y - y(0) at the start. setup: steps and rounds. change: dH, symmetric.
@@ -93,7 +93,7 @@ def drift_correction(problem: Problem, setup: Setup, **sampling) -> Estimate:
         problem: y is the residual y - y(0) at the start. setup: sigma, steps and rounds; the width is not used.
         sampling: draws, starts, margin and seed, as of `kink_layers`.
 
-    Raises: as `kink_layers`. Source: ledger X.9, X.10.
+    Raises: as `kink_layers`. Source: fl-ntk/X.9, X.10.
     """
     h = infinite(problem.x)
     local, server = _forcing(problem, setup, **sampling)

@@ -40,7 +40,7 @@ def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
 
     Raises:
         ValueError: an entry that is not finite, or a zero row.
-    Source: FL-NTK, assumption lambda > 0; the antipodal case is X.7 of the project's ledger.
+    Source: FL-NTK, assumption lambda > 0; the antipodal case is fl-ntk/X.7.
     """
     between = angles(x)
     parallel = _pairs(np.triu(between <= _SAME, 1))

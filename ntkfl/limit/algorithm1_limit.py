@@ -43,7 +43,7 @@ def warn_if_unstable(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | 
     Args:
         problem: data. setup: eta_local, eta_global and local_steps. gram: H, (n, n); default: H_inf.
 
-    Returns the warning's text, None where there is nothing to warn of. Raises: as `kernel_regime`. Source: ledger X.3.
+    Returns the warning's text, None where there is nothing to warn of. Raises: as `kernel_regime`. Source: fl-ntk/X.3.
     """
     if gram is None and setup.eta_global <= 1:
         traces = np.bincount(problem.owner, (problem.x**2).sum(axis=1)) / 2  # |H_cc| <= tr H_cc: spares a large H

@@ -31,7 +31,7 @@ class StepLimits(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class KernelRegime(Regime):
-    """Federated training at infinite width; made by `kernel_regime`, which validates. Source: ledger X.1 to X.4, X.8.
+    """Federated training at infinite width; made by `kernel_regime`, which validates. Source: fl-ntk/X.1 to X.4, X.8.
 
     The residual r(t) = y - y(t) follows r(t+1) = M r(t), M = I - (eta_g/N) H P, P = blockdiag_c f_K(H_cc),
     f_K(q) = eta_l sum_{k<K} (1 - eta_l q)^k. `initial_outputs`, y(0), is 0 unless given: the value that a wide network
@@ -61,7 +61,7 @@ class KernelRegime(Regime):
 
     @cached_property
     def nu(self) -> Float[np.ndarray, " n"]:
-        """Eigenvalues of H P, ascending. Real: those of a symmetric matrix. Source: ledger X.2."""
+        """Eigenvalues of H P, ascending. Real: those of a symmetric matrix. Source: fl-ntk/X.2."""
         return np.sort(np.append(self._modes.nu, np.zeros(self.problem.n - len(self._modes.nu))))
 
     @property
@@ -76,7 +76,7 @@ class KernelRegime(Regime):
 
     @property
     def stable(self) -> bool:
-        """Whether 0 < (eta_g/N) nu < 2 for every nu: the residual contracts to 0 from any start. Source: ledger X.3."""
+        """Whether 0 < (eta_g/N) nu < 2 for every nu: the residual contracts to 0 from any start. Source: fl-ntk/X.3."""
         return bool(self.nu[0] > 0 and self._rho * self.nu[-1] < 2)
 
     @property
@@ -127,7 +127,7 @@ class KernelRegime(Regime):
         return first_round_within(self._modes, initial, eps * norm)
 
     def local_outputs(self, t: int, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """y^{(k)}(t), k = 0..K: each sample as its own client sees it, (K+1, n[, C]). Source: ledger X.1.
+        """y^{(k)}(t), k = 0..K: each sample as its own client sees it, (K+1, n[, C]). Source: fl-ntk/X.1.
 
         Raises: as `outputs`.
         """
@@ -137,7 +137,7 @@ class KernelRegime(Regime):
     def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """|U(t) - U(0)|_F at infinite width, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0).
 
-        Raises: as `outputs`. Source: ledger X.8.
+        Raises: as `outputs`. Source: fl-ntk/X.8.
         """
         squared = self._modes.squared_movement(self._initial_residual(initial_outputs), checked_rounds(rounds))
         return np.sqrt(self._finite(squared)).reshape(np.shape(rounds))

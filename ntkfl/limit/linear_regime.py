@@ -45,7 +45,7 @@ class LinearRegime(Regime):
 
     @cached_property
     def nu(self) -> Float[np.ndarray, " n"] | None:
-        """Eigenvalues of H u(H_D), ascending, where they decide the spectrum, else None. Source: ledger X.2."""
+        """Eigenvalues of H u(H_D), ascending, where they decide the spectrum, else None. Source: fl-ntk/X.2."""
         if self.round.response is None:
             return None
         values, basis = self._eigen
@@ -209,7 +209,7 @@ class LinearRegime(Regime):
         return vectors[:, values <= len(values) * np.finfo(float).eps * values[-1]]
 
     def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
-        """|U(t) - U(0)|_F, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0). Source: ledger X.8."""
+        """|U(t) - U(0)|_F, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0). Source: fl-ntk/X.8."""
         c = self._coefficients(self._initial_residual(initial_outputs), checked_rounds(rounds))
         squared = np.einsum("tic,ij,tjc->t", c, self.gram, c, optimize=True)
         return np.sqrt(np.maximum(self._finite(squared), 0)).reshape(np.shape(rounds))

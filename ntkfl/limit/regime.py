@@ -75,7 +75,7 @@ class Regime(ABC):
         initial_prediction: ArrayLike | None = None,
         cross_gram: ArrayLike | None = None,
     ) -> np.ndarray:
-        """f(x, t) = f(x, 0) + h(x)^T H^{-1} (y(t) - y(0)), (len(rounds), n'[, C]). Source: ledger X.8.
+        """f(x, t) = f(x, 0) + h(x)^T H^{-1} (y(t) - y(0)), (len(rounds), n'[, C]). Source: fl-ntk/X.8.
 
         H is not inverted: the coefficients H^{-1} (y(t) - y(0)) are what the clients' steps add up to, for a singular
         H too.

@@ -90,7 +90,7 @@ class ClientModes:
         Args:
             residual: at the start of each of T rounds. eta_local: the step. steps: K.
 
-        Source: ledger X.1.
+        Source: fl-ntk/X.1.
         """
         powers = decay(eta_local * self.values, np.arange(steps + 1)[:, None])
         result = np.empty((len(residual), steps + 1, *residual.shape[1:]))
@@ -146,7 +146,7 @@ class RoundModes:
         Args:
             gram: H. clients: the modes of its blocks. eta_local: the local step. steps: K. rho: eta_global / N.
 
-        Source: ledger X.2.
+        Source: fl-ntk/X.2.
         """
         response = geometric_sum(clients.values, eta_local, steps)
         if response.min() >= SAFELY_POSITIVE * eta_local:

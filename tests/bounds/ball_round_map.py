@@ -49,7 +49,7 @@ def limit_response(block: arb_mat, eta: arb) -> arb_mat:
 def round_map(case: KernelCase, *, unlimited: bool = False) -> arb_mat:
     """M = I - (eta_g/N) H P, P = blockdiag of the clients' responses; `unlimited`: with K -> infinity.
 
-    Source: ledger X.1, X.4.
+    Source: fl-ntk/X.1, X.4.
     """
     h, n, eta = case.gram, case.problem.n, ball(case.setup.eta_local)
     response = ball_matrix(np.zeros((n, n)))

@@ -39,7 +39,7 @@ little.)
 Rounding: lam, lam_c enter by lower ends, the rest by upper ends; beta lam falls in E, mu, h and rises in lam, and need
 falls in beta lam. It is computed as |X| r0 / sqrt m ((1 + sqrt q) / (beta lam) + K eta_l), which does not cancel.
 
-Source: repaired form of FL-NTK, Theorem B.3 (ledger B.3').
+Source: repaired form of FL-NTK, Theorem B.3 (fl-ntk/B.3-certificate).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def a_priori_certificate(
     Raises:
         ValueError: several outputs, weights of another shape or not finite, signs other than +-1, norms beyond
             [1e-100, 1e100], or a radius that is not positive.
-    Source: repaired FL-NTK, Theorem B.3 (ledger B.3').
+    Source: repaired FL-NTK, Theorem B.3 (fl-ntk/B.3-certificate).
     """
     weights = checked(problem, setup, weights)
     with precision():

@@ -36,7 +36,7 @@ neurons stuck at a kink straddle it, so D and U are alike, and E is nearly halve
 
 Rounding: S is the float64 matrix V diag(nu^(p/2)) of H's eigenpairs, taken as it is; S^-1 and all products are balls.
 
-Source: beyond FL-NTK (ledger X.12).
+Source: beyond FL-NTK (fl-ntk/X.12).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def stable_step_certificate(
 
     Raises:
         ValueError: as `a_priori_certificate`, or a power outside [0, 1].
-    Source: beyond FL-NTK (ledger X.12).
+    Source: beyond FL-NTK (fl-ntk/X.12).
     """
     wrong = [p for p in powers if not 0 <= p <= 1]
     if wrong or not powers:

@@ -18,6 +18,6 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """r' = (I - g H blockdiag_c p_c f_K(H_cc)) r. Source: ledger X.1, with the weights p_c."""
+    """r' = (I - g H blockdiag_c p_c f_K(H_cc)) r. Source: fl-ntk/X.1, with the weights p_c."""
     assert isinstance(method.server, Average)
     return averaging(blocks, blocks.shares(method.weighting) * blocks.response(), method.server.server_rate)

@@ -21,6 +21,6 @@ def method(objective: Objective | None = None, *, server_rate: float = 1.0) -> M
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """r' = (I - (g/N) H P) r, P = f_K(H_D). Source: ledger X.1."""
+    """r' = (I - (g/N) H P) r, P = f_K(H_D). Source: fl-ntk/X.1."""
     assert isinstance(method.server, Average)
     return averaging(blocks, blocks.shares(method.weighting) * blocks.response(), method.server.server_rate)
