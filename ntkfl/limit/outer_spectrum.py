@@ -16,7 +16,7 @@ has at most one real zero on either side, and so it changes its sign from - to +
 
 Hence beyond `radius` every eigenvalue of the state map is real, and T has as many negative eigenvalues at z > radius,
 or positive ones at z < -radius, as the state map has beyond that z. Whether there are any is what a Cholesky
-factorisation tells.
+factorisation tells. Where there are none, and b is one number, `complex_pairs` looks for a complex pair.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 from scipy.optimize import brentq
 
 from ntkfl import interruption
+from ntkfl.limit.complex_pairs import pair_radius
 from ntkfl.limit.round_modes import ClientModes
 
 CLOSE = 1e-15  # how closely the eigenvalue is enclosed, relative where w is above 1; 1 - z may be as small as 1e-10
@@ -68,8 +69,7 @@ class OuterSpectrum:
         largest = float((1 - self.pole + discs).max())
         if np.ptp(self.pole) > 0:
             return largest
-        root = 1 / np.sqrt(self.scale)
-        product = (1 - self.pole[0]) * turned * root * root[:, None]
+        product = (1 - self.pole[0]) * self._between_roots(turned)
         product[np.diag_indices(len(product))] += self.zero
         trace = float(np.trace(product))  # no less than its norm
         least = eigh(product, eigvals_only=True, subset_by_index=[0, 0], overwrite_a=True, check_finite=False)[0]
@@ -77,10 +77,11 @@ class OuterSpectrum:
         return min(largest, max(float(np.sqrt(max(1 - least, 0))), float(1 - self.pole[0])))
 
     def largest(self, gram: Float[np.ndarray, "n n"], clients: ClientModes) -> float | None:
-        """The spectral radius of the state map; None where it is not beyond `radius`.
+        """The spectral radius of the state map; None where it is not proved.
 
-        It is enclosed to 1e-15, relative where |w| is above 1. Rounding moves it about as much as n roundings of H
-        would, or as a dense solver's: near 1 some n eps cond(H) of 1 - z, of which nothing is left where H is singular.
+        Beyond `radius` it is enclosed to 1e-15, relative where |w| is above 1. Rounding moves it about as much as n
+        roundings of H would, or as a dense solver's: near 1 some n eps cond(H) of 1 - z, of which nothing is left where
+        H is singular.
 
         Args:
             gram: H, (n, n). clients: its blocks.
@@ -94,7 +95,22 @@ class OuterSpectrum:
         negative = _last_zero(-turned, lambda v: -self.values(-v), edge, edge)
         if negative is not None:
             return negative - 1
-        return None if positive is None else 1 + positive
+        return self._pair_radius(turned) if positive is None else 1 + positive
+
+    def _pair_radius(self, turned: Float[np.ndarray, "n n"]) -> float | None:
+        if np.ptp(self.pole) > 0:
+            return None
+        damping = self._between_roots(turned)
+        stiffness = self.pole[0] * damping
+        damping[np.diag_indices(len(damping))] += self.zero
+        found = pair_radius(damping, stiffness)
+        return None if found is None or found <= 1 - self.pole[0] else found
+
+    def _between_roots(self, turned: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+        """s^-1/2 H / N s^-1/2."""
+        root = 1 / np.sqrt(self.scale)
+        product = turned * root * root[:, None]
+        return (product + product.T) / 2
 
     def values(self, w: float) -> Float[np.ndarray, " n"]:
         """s w (w + p) / (w + b)."""

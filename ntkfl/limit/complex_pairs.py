@@ -1,0 +1,176 @@
+"""The spectral radius of a round that remembers one vector where a complex pair is outermost: found, then proved.
+
+Between roots of s, and where b is one number, the T of `outer_spectrum` times w + b is Q(w) = w^2 + w D + A with
+D = p + G, A = b G and G = H / N. Arnoldi finds zeros of it, and may miss some. That none farther out is missed is
+proved by taking out those that are found. Let X T^2 + D X T + A X = 0, X and T real, and L(w) = w X T - A X. Then
+L(w)^T = (w - T^T)^-1 T^T X^T Q(w) for every w that is no eigenvalue of T, so that for any symmetric Y
+
+    Q(w) - L(w) Y L(w)^T = w^2 M + w D' + A'
+
+is Q(w) with a matrix on its left: the zeros of Q but for those of T are zeros of it. They have |1 + w| < r if for every
+x both zeros of x* (w^2 M + w D' + A') x have, and this is so where three matrices are positive definite: its values at
+w = r - 1 and at w = -r - 1, and, for the product of the two 1 + w, D' - A' - (1 - r^2) M. These are real and symmetric,
+and Cholesky factorisations tell.
+
+Any Y proves, if it succeeds. Moving zeros inward is more friction: with an orthonormal V to which X is close, D' is to
+be D + c V V^T, and M and A' what they were. Were X within V, this would be Y = c W^-1 [[0, J], [J, 0]] W^-T, where
+W = [V^T X; V^T X T] and J = (V^T A V)^-1 / 2. This Y is taken.
+
+Source: own derivation. Such updates of symmetric quadratic polynomials without spillover are due to Carvalho, Datta,
+Lin and Wang (2006), of whom only a summary was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Complex, Float
+from scipy.linalg import LinAlgError, cholesky, eigh, lu_factor, lu_solve
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
+
+from ntkfl import interruption
+
+ROWS = 16  # of Q for each zero that is looked for; with fewer a dense solver is as quick
+NEAREST = (24, 64)  # zeros that are looked for; the outer quarter, half or all of them are taken out
+FRICTION = 1.5, 0.01  # c over what the outermost zero has of friction above the least, and over all it has
+RESIDUAL = 1e-14  # of a zero and its vector, over the norm of D and 1
+AMPLIFIED = 1e5  # the most that W^-1 may do to the residuals
+MARGIN = 1e-9  # by which all others are proved to be within the outermost
+
+Square = Float[np.ndarray, "n n"]
+
+
+def pair_radius(damping: Square, stiffness: Square) -> float | None:
+    """The largest |1 + w| of all zeros w of w^2 + w D + A where a complex pair has it; None where that is not proved.
+
+    Rounding moves it as it does a dense solver's: so much may be farther out that is nearly a zero that was found.
+
+    Args:
+        damping: D, symmetric. stiffness: A, symmetric.
+    """
+    tried = [wanted for wanted in NEAREST if ROWS * wanted <= len(damping)]
+    if not tried:
+        return None
+    least, slowest = eigh(damping - stiffness, subset_by_index=[0, 0], check_finite=False)
+    half, squared = slowest[:, 0] @ damping @ slowest[:, 0] / 2, slowest[:, 0] @ stiffness @ slowest[:, 0]
+    if squared <= half**2:
+        return None
+    shift = complex(-half, np.sqrt(squared - half**2))
+    inverse = _inverse(damping, stiffness, shift)
+    for wanted in tried:
+        found = _nearest(damping, stiffness, shift, inverse, wanted)
+        if found is None:
+            return None
+        w, vectors = found
+        radius = float(np.abs(1 + w[0]))
+        excess = 1 - radius**2 - least[0]
+        extra = FRICTION[0] * max(excess, 0) + FRICTION[1] * (1 - radius**2)
+        for count in (wanted // 4, wanted // 2, wanted):
+            if others_within(radius - MARGIN, damping, stiffness, w[:count], vectors[:, :count], extra):
+                return radius
+    return None
+
+
+def others_within(
+    radius: float,
+    damping: Square,
+    stiffness: Square,
+    w: Complex[np.ndarray, " m"],
+    vectors: Complex[np.ndarray, "n m"],
+    extra: float,
+) -> bool:
+    """Whether all zeros of w^2 + w D + A but for these and their conjugates are proved to have |1 + w| < radius.
+
+    False: not proved.
+
+    Args:
+        radius: positive. damping: D. stiffness: A. w: zeros, not real, no two of them conjugate. vectors: theirs.
+        extra: c, of what is added to D.
+    """
+    turned = vectors * np.exp(-0.5j * np.angle(np.sum(vectors**2, axis=0)))  # as real as can be
+    turned /= np.linalg.norm(turned, axis=0)
+    count, moved = len(w), turned * w
+    x, xt = np.hstack([turned.real, turned.imag]), np.hstack([moved.real, moved.imag])
+    v = np.linalg.svd(x, full_matrices=False)[0][:, :count]
+    try:
+        back = np.linalg.inv(np.vstack([v.T @ x, v.T @ xt]))
+        middle = extra / 2 * np.linalg.inv(v.T @ stiffness @ v)
+    except LinAlgError:
+        return False
+    if not np.linalg.norm(back) < AMPLIFIED:
+        return False
+    middle = (middle + middle.T) / 2
+    first, second = np.split(xt @ back, 2, axis=1)  # of L: the part with w
+    first_rest, second_rest = np.split(stiffness @ (x @ back), 2, axis=1)
+    mass = np.eye(len(damping)) - _both(first @ middle, second)
+    damping = damping + _both(first_rest @ middle, second) + _both(first @ middle, second_rest)
+    stiffness = stiffness - _both(first_rest @ middle, second_rest)
+    return (
+        _positive(damping - stiffness - (1 - radius**2) * mass)
+        and _positive((radius - 1) ** 2 * mass + (radius - 1) * damping + stiffness)
+        and _positive((radius + 1) ** 2 * mass - (radius + 1) * damping + stiffness)
+    )
+
+
+def _both(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    product = left @ right.T
+    return product + product.T
+
+
+def _positive(matrix: np.ndarray) -> bool:
+    """Whether it is positive definite by more than rounding."""
+    interruption.check()
+    matrix[np.diag_indices(len(matrix))] -= len(matrix) * np.finfo(float).eps * np.linalg.norm(matrix)
+    try:
+        cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return False
+    return True
+
+
+def _inverse(damping: Square, stiffness: Square, shift: complex) -> Callable[[np.ndarray], np.ndarray]:
+    """Vectors to Q(shift)^-1 times them."""
+    matrix = np.array(stiffness + shift * damping, order="F")
+    matrix[np.diag_indices(len(matrix))] += shift**2
+    factors = lu_factor(matrix, overwrite_a=True, check_finite=False)
+    return lambda vector: lu_solve(factors, vector, check_finite=False)
+
+
+def _nearest(
+    damping: Square, stiffness: Square, shift: complex, inverse: Callable[[np.ndarray], np.ndarray], wanted: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The zeros nearest to the shift that are above the real line, with their vectors, outermost first.
+
+    Args:
+        damping: D. stiffness: A. shift: not a zero. inverse: of Q(shift). wanted: how many.
+    """
+    n = len(damping)
+
+    def solve(state: np.ndarray) -> np.ndarray:
+        interruption.check()
+        position, velocity = state[:n], state[n:]
+        moved = -inverse(velocity + _product(damping, position) + shift * position)
+        return np.concatenate([moved, position + shift * moved])
+
+    start = np.random.default_rng(0).standard_normal(2 * n).astype(complex)
+    try:
+        distance, states = eigs(LinearOperator((2 * n, 2 * n), solve, dtype=complex), wanted, v0=start, tol=1e-13)
+    except ArpackError:
+        return None
+    w, vectors = shift + 1 / distance, states[:n] / np.linalg.norm(states[:n], axis=0)
+    rubbing, pulling = _product(damping, vectors), _product(stiffness, vectors)
+    one, two, three = (np.sum(vectors * part, axis=0) for part in (vectors, rubbing, pulling))
+    w = w - (one * w**2 + two * w + three) / (2 * one * w + two)  # a step towards the zero of x^T Q(w) x
+    above = w.imag > MARGIN
+    w, vectors, rubbing, pulling = w[above], vectors[:, above], rubbing[:, above], pulling[:, above]
+    residual = np.linalg.norm(vectors * w**2 + rubbing * w + pulling, axis=0)
+    if len(w) == 0 or not residual.max() <= RESIDUAL * (1 + np.linalg.norm(damping)):
+        return None
+    outer = np.argsort(-np.abs(1 + w))
+    return w[outer], vectors[:, outer]
+
+
+def _product(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """A real matrix times complex vectors, without a complex copy of it."""
+    return matrix @ vectors.real + 1j * (matrix @ vectors.imag)

@@ -1,0 +1,125 @@
+"""A complex pair that is proved to be outermost is; with the outermost pair left out nothing is proved."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from linear_methods import ragged
+
+from ntkfl import interruption
+from ntkfl.exact_dynamics import of_method
+from ntkfl.limit import complex_pairs
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.complex_pairs import MARGIN, others_within, pair_radius
+from ntkfl.problem import Setup
+
+DOUBLE = 1e-7  # a dense solver finds double zeros to the root of rounding
+
+
+def feddyn(sizes, alpha, share=0.5, steps=3, **options):
+    base = algorithm1_limit(ragged(sizes, **options), Setup())
+    setup = Setup(eta_local=share / base.blocks.clients.values.max(), local_steps=steps)
+    return of_method(base.at(setup), "feddyn", {"alpha": alpha})
+
+
+def quadratic(regime):
+    """D and A of its state map."""
+    outer = regime.round.outer
+    root = outer.scale**-0.5
+    between = regime._clients.turned(regime.gram) / regime.problem.n_clients * root * root[:, None]
+    between = (between + between.T) / 2
+    return between + np.diag(outer.zero), outer.pole[0] * between
+
+
+def zeros(damping, stiffness):
+    """All zeros and vectors of w^2 + w D + A by a dense solver, outermost first."""
+    n = len(damping)
+    w, states = np.linalg.eig(np.block([[np.zeros((n, n)), np.eye(n)], [-stiffness, -damping]]))
+    order = np.argsort(-np.abs(1 + w))
+    return w[order], states[:n, order]
+
+
+def proved(damping, stiffness, w, vectors, chosen, extra):
+    """Whether all others are proved to be within the outermost of these, of zeros above the real line."""
+    radius = np.abs(1 + w[chosen]).max() - MARGIN
+    return others_within(radius, damping, stiffness, w[chosen], vectors[:, chosen], extra * (1 - radius**2))
+
+
+draws = {
+    "sizes": st.lists(st.integers(1, 6), min_size=1, max_size=4),
+    "alpha": st.floats(-10, 3).map(lambda power: 2.0**power),
+    "share": st.floats(0.05, 1.8),
+    "steps": st.integers(1, 6),
+    "d": st.sampled_from([4, 12, 40]),
+    "repeated": st.booleans(),
+    "seed": st.integers(0, 2**16),
+}
+
+
+@settings(deadline=None, max_examples=100)
+@given(**draws, extra=st.floats(0.01, 1), count=st.integers(1, 12), outermost=st.booleans())
+def test_what_is_proved_of_the_others_is_so(sizes, alpha, share, steps, d, repeated, seed, extra, count, outermost):
+    regime = feddyn(sizes, alpha, share, steps, d=d, repeated=repeated and sum(sizes) > 1, seed=seed)
+    if not regime.round.outer.known:
+        return
+    damping, stiffness = quadratic(regime)
+    w, vectors = zeros(damping, stiffness)
+    assert np.abs(1 + w[0]) == pytest.approx(np.abs(np.linalg.eigvals(regime.state_map)).max(), abs=DOUBLE)
+    above = np.flatnonzero(w.imag > DOUBLE)
+    chosen = above[:count] if outermost else np.random.default_rng(seed).permutation(above)[:count]
+    if len(chosen) and proved(damping, stiffness, w, vectors, chosen, extra):
+        assert np.abs(1 + w[0]) <= np.abs(1 + w[chosen]).max() + DOUBLE
+
+
+def test_nothing_is_proved_without_the_outermost_pair_and_all_is_with_it():
+    damping, stiffness = quadratic(feddyn((9, 7, 12), 0.01, d=30))
+    w, vectors = zeros(damping, stiffness)
+    above = np.flatnonzero(w.imag > 0)
+    assert proved(damping, stiffness, w, vectors, above[:6], 0.1)
+    for first in (1, 2, 3):
+        assert not proved(damping, stiffness, w, vectors, above[first : first + 6], 0.1)
+    assert not proved(damping, stiffness, w, vectors, above[[0, 0, 1]], 0.1)  # a pair that is there twice
+
+
+def test_a_real_zero_farther_out_is_not_hidden_by_pairs():
+    damping, stiffness = quadratic(feddyn((9, 7, 12), 0.5, d=30))
+    w, vectors = zeros(damping, stiffness)
+    above = np.flatnonzero(w.imag > 0)
+    assert w[0].imag == 0 and len(above) and not proved(damping, stiffness, w, vectors, above[:6], 0.1)
+
+
+def test_the_pair_is_that_of_the_whole_state_map(monkeypatch):
+    monkeypatch.setattr(complex_pairs, "ROWS", 2)
+    found = 0
+    for seed, alpha in enumerate((0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)):
+        regime = feddyn((20, 17, 23), alpha, d=60, seed=seed)
+        radius = regime.round.outer.largest(regime.gram, regime._clients)
+        dense = np.linalg.eigvals(regime.state_map)
+        if radius is not None:
+            assert radius == pytest.approx(np.abs(dense).max(), rel=1e-12)
+            found += dense[np.abs(dense).argmax()].imag != 0
+    assert found >= 3
+
+
+def test_few_rows_are_left_to_the_dense_solver_and_so_is_what_is_not_proved(monkeypatch):
+    damping, stiffness = quadratic(feddyn((20, 17, 23), 0.01, d=60))
+    assert pair_radius(damping, stiffness) is None
+    monkeypatch.setattr(complex_pairs, "ROWS", 2)
+    assert pair_radius(damping, stiffness) is not None
+    monkeypatch.setattr(complex_pairs, "RESIDUAL", 0)
+    assert pair_radius(damping, stiffness) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(complex_pairs, "ROWS", 2)
+    monkeypatch.setattr(complex_pairs, "others_within", lambda *given: False)
+    assert pair_radius(damping, stiffness) is None
+
+
+def test_an_interrupt_is_noticed(monkeypatch):
+    monkeypatch.setattr(complex_pairs, "ROWS", 2)
+
+    def stop():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(interruption, "check", stop)
+    with pytest.raises(KeyboardInterrupt):
+        pair_radius(*quadratic(feddyn((20, 17, 23), 0.01, d=60)))
