@@ -56,7 +56,7 @@ def pair_radius(damping: Square, stiffness: Square) -> float | None:
     half, squared = slowest[:, 0] @ damping @ slowest[:, 0] / 2, slowest[:, 0] @ stiffness @ slowest[:, 0]
     if squared <= half**2:
         return None
-    shift = complex(-half, np.sqrt(squared - half**2))
+    shift = complex(-half, 1.001 * np.sqrt(squared - half**2))  # not at a zero, which it may be next to
     inverse = _inverse(damping, stiffness, shift)
     for wanted in tried:
         found = _nearest(damping, stiffness, shift, inverse, wanted)
