@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 
-from ntkfl import interruption
+from ntkfl import interruption, lapack
 from ntkfl.exact_dynamics import of_method
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.infinite_width import KernelRegime
@@ -164,7 +163,9 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
     if len(_above_rounding(np.linalg.eigvalsh(gram))) < problem.n:
         return float("inf")
     blocks = np.where(problem.owner[:, None] == problem.owner, gram, 0)
-    least, even = float(eigh(gram, blocks, eigvals_only=True)[0]), problem.n_clients + problem.n_clients % 2
+    both = (np.array(one, float, order="F") for one in (gram, blocks))
+    least = float(lapack.generalised_eigenvalues(*both)[0])
+    even = problem.n_clients + problem.n_clients % 2
     return (even - least) / ((even - 1) * least)
 
 

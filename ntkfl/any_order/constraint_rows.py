@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Bool, Float, Int
 
+from ntkfl import lapack
 from ntkfl.any_order.neuron_pass import Pairs, Pass, add_pairs, preactivations
 from ntkfl.any_order.rounding import above, below, gamma, length
 from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
@@ -116,7 +117,7 @@ class ConstraintRows:
         inner = smallest_eigenvalue(middle)
         found = Estimate(inner.value, np.nextafter(inner.error + radius, np.inf), inner.method)
         if not below(found.lo) > 0:
-            raise Dependent(scipy.linalg.eigh(middle, subset_by_index=[0, 0])[1][:, 0])
+            raise Dependent(lapack.lowest_vector(middle.T.copy(order="F")))
         return found
 
     @cached_property

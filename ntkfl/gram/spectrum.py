@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from ntkfl import interruption
+from ntkfl import interruption, lapack
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.error_free import SMALLEST
@@ -135,8 +135,7 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
         diagonal = np.diag(h) - shift
         shifted = h.T.copy(order="F")  # in LAPACK's order, so that it is factored in place
         np.fill_diagonal(shifted, diagonal)
-        factor, failed = scipy.linalg.lapack.dpotrf(shifted, lower=True, clean=False, overwrite_a=True)
-        if failed or not np.isfinite(factor.diagonal()).all():  # some LAPACKs run on through NaN
+        if not lapack.cholesky(shifted) or not np.isfinite(shifted.diagonal()).all():  # some LAPACKs run on through NaN
             margin *= 4
             continue
         lower = np.nextafter(shift - _backward_error(h, diagonal), -np.inf)
@@ -146,8 +145,8 @@ def _by_cholesky(h: np.ndarray) -> Estimate:
 def _lowest_vector(h: np.ndarray) -> np.ndarray:
     """About an eigenvector of the smallest eigenvalue: what it is off by widens the enclosure and no more."""
     if len(h) > LANCZOS_FROM:
-        factor, failed = scipy.linalg.lapack.dpotrf(h.T.copy(order="F"), lower=True, clean=False, overwrite_a=True)
-        if not failed:
+        factor = h.T.copy(order="F")
+        if lapack.cholesky(factor):
             solve = scipy.linalg.blas.dtrsv
             inverse = LinearOperator(
                 h.shape, lambda b: solve(factor, solve(factor, b, lower=True), lower=True, trans=1), dtype=float
@@ -155,7 +154,7 @@ def _lowest_vector(h: np.ndarray) -> np.ndarray:
             start = np.random.default_rng(0).standard_normal(len(h))
             with suppress(ArpackNoConvergence):
                 return eigsh(inverse, k=1, which="LA", v0=start, tol=1e-6)[1][:, 0]
-    return scipy.linalg.eigh(h, subset_by_index=[0, 0])[1][:, 0]
+    return lapack.lowest_vector(h.T.copy(order="F"))
 
 
 def _backward_error(h: np.ndarray, diagonal: np.ndarray) -> float:

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.optimize import brentq
 
-from ntkfl import interruption
+from ntkfl import interruption, lapack
 from ntkfl.limit.complex_pairs import pair_radius
 from ntkfl.limit.round_modes import ClientModes
 
@@ -72,7 +72,7 @@ class OuterSpectrum:
         product = (1 - self.pole[0]) * self._between_roots(turned)
         product[np.diag_indices(len(product))] += self.zero
         trace = float(np.trace(product))  # no less than its norm
-        least = eigh(product, eigvals_only=True, subset_by_index=[0, 0], overwrite_a=True, check_finite=False)[0]
+        least = lapack.smallest_eigenvalue(np.asfortranarray(product))
         least -= len(product) * np.finfo(float).eps * trace
         return min(largest, max(float(np.sqrt(max(1 - least, 0))), float(1 - self.pole[0])))
 
@@ -150,10 +150,7 @@ def _factor(matrix: np.ndarray, values: Callable[[float], np.ndarray], w: float)
     interruption.check()
     shifted = np.array(matrix, order="F")
     shifted[np.diag_indices(len(shifted))] += values(w)
-    try:
-        return cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        return None
+    return shifted if lapack.cholesky(shifted) else None
 
 
 def _towards_smallest(factor: np.ndarray, vector: np.ndarray) -> np.ndarray:

@@ -1,0 +1,127 @@
+"""Factorisations and eigenvalues of LAPACK during which other threads run, as they do not during scipy's.
+
+scipy keeps the lock of the interpreter until LAPACK returns: minutes in which the thread that hears signals
+(`ntkfl.interruption`) would be deaf. These are the routines that scipy calls, with its arguments: the same bits. numpy
+lets others run as well; here is what it has not, or has not in place.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from jaxtyping import Float
+from numpy.linalg import LinAlgError
+from scipy.linalg import cython_lapack
+
+
+def cholesky(matrix: Float[np.ndarray, "n n"]) -> bool:
+    """Write the lower Cholesky factor over the lower triangle, in place; False: the matrix is not positive definite.
+
+    Raises:
+        ValueError: not a writeable float64 matrix in Fortran's order.
+    """
+    _require_own(matrix)
+    return _call("dpotrf", b"L", len(matrix), matrix, len(matrix)) == 0
+
+
+def smallest_eigenvalue(matrix: Float[np.ndarray, "n n"]) -> float:
+    """About the smallest eigenvalue of a symmetric matrix, whose contents are lost.
+
+    Raises:
+        ValueError: as `cholesky`. LinAlgError: LAPACK fails.
+    """
+    return _smallest(matrix, b"N")[0]
+
+
+def lowest_vector(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, " n"]:
+    """About an eigenvector of the smallest eigenvalue of a symmetric matrix, whose contents are lost.
+
+    Raises:
+        ValueError: as `cholesky`. LinAlgError: LAPACK fails.
+    """
+    return _smallest(matrix, b"V")[1]
+
+
+def generalised_eigenvalues(
+    matrix: Float[np.ndarray, "n n"], metric: Float[np.ndarray, "n n"]
+) -> Float[np.ndarray, " n"]:
+    """About the l, ascending, for which matrix - l metric is singular; the contents of both are lost.
+
+    Raises:
+        ValueError: as `cholesky`. LinAlgError: the metric is not positive definite, or LAPACK fails.
+    """
+    _require_own(matrix)
+    _require_own(metric)
+    n = len(matrix)
+    values, work, whole = np.empty(n), np.empty(2 * n + 1), np.empty(1, np.intc)
+    info = _call("dsygvd", 1, b"N", b"L", n, matrix, n, metric, n, values, work, len(work), whole, 1)
+    if info:
+        raise LinAlgError(f"dsygvd of {n} rows ended with info = {info}; the second matrix must be positive definite")
+    return values
+
+
+def _smallest(matrix: np.ndarray, vectors: bytes) -> tuple[float, np.ndarray]:
+    _require_own(matrix)
+    n, found = len(matrix), np.empty(1, np.intc)
+    values, vector, support = np.empty(n), np.empty(n), np.empty(2, np.intc)
+
+    def run(work: np.ndarray, size: int, whole: np.ndarray, whole_size: int) -> int:
+        limits = (0.0, 0.0, 1, 1, 0.0)  # of values, of indices, and the tolerance
+        out = (found, values, vector, n, support)
+        return _call("dsyevr", vectors, b"I", b"L", n, matrix, n, *limits, *out, work, size, whole, whole_size)
+
+    work, whole = np.empty(1), np.empty(1, np.intc)
+    info = run(work, -1, whole, -1)  # asks for the sizes
+    if not info:
+        work, whole = np.empty(int(work[0])), np.empty(int(whole[0]), np.intc)
+        info = run(work, len(work), whole, len(whole))
+    if info or found[0] != 1:
+        raise LinAlgError(f"dsyevr of {n} rows ended with info = {info}; the entries must be finite")
+    return float(values[0]), vector
+
+
+def _require_own(matrix: np.ndarray) -> None:
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+        raise ValueError(f"the matrix has shape {matrix.shape}; it must be (n, n) with n at least 1")
+    if matrix.dtype != np.float64 or not (matrix.flags.f_contiguous and matrix.flags.writeable):
+        order = "Fortran's" if matrix.flags.f_contiguous else "another"
+        kind = "" if matrix.flags.writeable else ", read-only"
+        raise ValueError(
+            f"the matrix is {matrix.dtype} in {order} order{kind}; it must be float64 in Fortran's, and writeable"
+        )
+
+
+def _call(name: str, *arguments: bytes | int | float | np.ndarray) -> int:
+    """Call a routine with all of its arguments but the last, which is returned: its info."""
+    info = ctypes.c_int()
+    _routine(name)(*(_passed(one) for one in arguments), ctypes.byref(info))
+    return info.value
+
+
+def _passed(argument: bytes | int | float | np.ndarray) -> object:
+    """As Fortran takes it: everything by its address."""
+    if isinstance(argument, bytes):
+        return ctypes.c_char_p(argument)
+    if isinstance(argument, np.ndarray):
+        return argument.ctypes.data_as(ctypes.c_void_p)
+    return ctypes.byref(ctypes.c_int(argument) if isinstance(argument, int) else ctypes.c_double(argument))
+
+
+@cache
+def _routine(name: str) -> Callable[..., None]:
+    """The routine that scipy exports to Cython and numba, as a function of C: ctypes calls it without the lock.
+
+    Raises:
+        ImportError: the routine does not end with an info of 32 bits, as in a scipy of other integers.
+    """
+    capsule, python = cython_lapack.__pyx_capi__[name], ctypes.pythonapi
+    signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", python))(capsule)
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", python))
+    if not signature.endswith(b", int *)"):
+        raise ImportError(
+            f"scipy's {name} is {signature.decode()}; it must end with int *, so that integers have 32 bits"
+        )
+    return ctypes.CFUNCTYPE(None)(pointer(capsule, signature))
