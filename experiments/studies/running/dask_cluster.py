@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from experiments.studies.running.cell import Cell
@@ -64,7 +66,9 @@ class Cluster:
         tls = {"tls_ca_file": self.ca, "tls_client_cert": self.cert, "tls_client_key": self.key}
         try:
             security = Security(require_encryption=True, **tls) if self.ca else None
-            return Client(self.address, security=security, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+            return _in_thread(
+                lambda: Client(self.address, security=security, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+            )
         except (OSError, TimeoutError) as error:
             raise RunStopped(f"no Dask scheduler answers at {self.address}: {error}") from None
 
@@ -142,6 +146,26 @@ class DaskCluster:
     def _room(self) -> int:
         with _connected():
             return AHEAD * max(1, sum(self._client.nthreads().values()))
+
+
+def _in_thread(make: Callable[[], Client]) -> Client:
+    """What `make` gives, or raises, in a thread of its own: an interrupt does not fall into it.
+
+    A client that is interrupted while it connects waits half a minute before it is gone, and prints a traceback.
+    """
+    made: SimpleQueue[Client | Exception] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            made.put(make())
+        except Exception as error:
+            made.put(error)
+
+    Thread(target=run, daemon=True).start()
+    found = made.get()
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 @contextmanager

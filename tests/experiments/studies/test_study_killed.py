@@ -4,6 +4,7 @@ import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections import Counter
@@ -162,6 +163,40 @@ def test_a_cell_that_kills_its_workers_fails_and_the_rest_go_on(pendulum, tmp_pa
     grid, store = chosen_grid(pendulum, {"lengths": "2,3", "gravity": "9.81", "seeds": "1"}), StudyFolder(out).store
     first, second = grid.cells()
     assert store.kept(first) and "again when nothing else was measured" in store.failure(second)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_the_cluster_to_its_user_with_nothing_more_to_do(
+    sent, pendulum, tmp_path, started, cluster, held
+):
+    from distributed import Client
+
+    address, scheduler, worker = cluster
+    working, out = worker(**held), tmp_path / "out"
+    process = started(*RUN, pendulum, "--scheduler", address, "--out", out)
+    until(lambda: done(out) >= 3)
+    process.send_signal(sent)
+    _, err = finished(process, 128 + sent)
+    kept = int(re.search(r"(\d+) of 16 cells are kept", err)[1])
+    assert 3 <= kept == done(out) < 16 and "Traceback" not in err
+    with Client(address, set_as_default=False) as client:
+        until(lambda: client.run_on_scheduler(lambda dask_scheduler: not dask_scheduler.tasks))
+        assert len(client.scheduler_info()["workers"]) == 1 and scheduler.poll() is working.poll() is None
+    (tmp_path / "hold").unlink()
+    printed, _ = finished(started(*RUN, pendulum, "--scheduler", address, "--out", out))
+    assert "from 16 of 16 cells" in printed
+
+
+def test_an_interrupt_while_it_connects(pendulum, tmp_path, started):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        process = started(*RUN, pendulum, "--scheduler", address, "--out", tmp_path)
+        connection, _ = silent.accept()
+        with connection:
+            assert connection.recv(1), "it has said who it is, and waits for an answer"
+            process.send_signal(signal.SIGINT)
+            _, err = finished(process, 130)
+    assert "0 of 16 cells are kept" in err and "Traceback" not in err
 
 
 def test_a_lost_scheduler_ends_the_run_and_keeps_what_is_done(pendulum, tmp_path, started, cluster, held):
