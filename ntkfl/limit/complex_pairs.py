@@ -26,10 +26,10 @@ from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Complex, Float
-from scipy.linalg import LinAlgError, cholesky, eigh, lu_factor, lu_solve
+from scipy.linalg import LinAlgError, lu_factor, lu_solve
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
-from ntkfl import interruption
+from ntkfl import interruption, lapack
 
 ROWS = 16  # of Q for each zero that is looked for; with fewer a dense solver is as quick
 NEAREST = (24, 64)  # zeros that are looked for; the outer quarter, half or all of them are taken out
@@ -52,8 +52,8 @@ def pair_radius(damping: Square, stiffness: Square) -> float | None:
     tried = [wanted for wanted in NEAREST if ROWS * wanted <= len(damping)]
     if not tried:
         return None
-    least, slowest = eigh(damping - stiffness, subset_by_index=[0, 0], check_finite=False)
-    half, squared = slowest[:, 0] @ damping @ slowest[:, 0] / 2, slowest[:, 0] @ stiffness @ slowest[:, 0]
+    slowest = lapack.lowest_vector(np.asfortranarray(damping - stiffness))
+    half, squared = slowest @ damping @ slowest / 2, slowest @ stiffness @ slowest
     if squared <= half**2:
         return None
     shift = complex(-half, 1.001 * np.sqrt(squared - half**2))  # not at a zero, which it may be next to
@@ -64,7 +64,7 @@ def pair_radius(damping: Square, stiffness: Square) -> float | None:
             return None
         w, vectors = found
         radius = float(np.abs(1 + w[0]))
-        excess = 1 - radius**2 - least[0]
+        excess = 1 - radius**2 - (2 * half - squared)
         extra = FRICTION[0] * max(excess, 0) + FRICTION[1] * (1 - radius**2)
         for count in (wanted // 4, wanted // 2, wanted):
             if others_within(radius - MARGIN, damping, stiffness, w[:count], vectors[:, :count], extra):
@@ -122,11 +122,7 @@ def _positive(matrix: np.ndarray) -> bool:
     """Whether it is positive definite by more than rounding."""
     interruption.check()
     matrix[np.diag_indices(len(matrix))] -= len(matrix) * np.finfo(float).eps * np.linalg.norm(matrix)
-    try:
-        cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        return False
-    return True
+    return lapack.cholesky(np.asfortranarray(matrix))
 
 
 def _inverse(damping: Square, stiffness: Square, shift: complex) -> Callable[[np.ndarray], np.ndarray]:
