@@ -233,6 +233,14 @@ def test_an_order_claim_fails_where_the_ratio_grows(exponent, outcome):
     assert abs(found.left.value - exponent) < 1e-12
 
 
+def test_growth_that_the_interval_does_not_exclude_refutes_no_order():
+    """The ratio goes up and down: its slope is above 0, by less than its half-width."""
+    wobbling = 1 + 0.1 * (-1.0) ** np.arange(1, 9)
+    found = judge(statement(Kind.ORDER, lambda ladder: estimate(wobbling), sp.Integer(1)), Form.STATED, Ladder())
+    assert 0 < found.left.value < found.left.error
+    assert found.outcome is H
+
+
 def test_a_column_is_not_held_against_a_row():
     column, row = Estimate.exact(np.ones((3, 1))), Estimate.exact(np.ones(3))
     with pytest.raises(ValueError, match=r"the sides have shapes \(3, 1\) and \(3,\)"):
