@@ -170,6 +170,32 @@ def test_sides_that_are_balls_already_need_no_second_run():
     assert found.how == "nothing redid it; sides known by: ball; ball, inputs known by count"
 
 
+class Networks(Case):
+    """A left side seen over many networks, and what other networks show instead."""
+
+    def __init__(self, left, others):
+        self.left, self.others = left, others
+
+    def fresh(self):
+        return Networks(self.others, None)
+
+
+@pytest.mark.parametrize(
+    ("others", "standing"),
+    [
+        (Estimate(2.0, 1e-12), Standing.CONFIRMED),
+        (Estimate(0.5, 1e-12), Standing.FALLEN),
+        (Estimate(1.1, 0.5), Standing.FALLEN),  # open on other networks is not violated there
+    ],
+)
+def test_what_was_seen_over_networks_stands_if_other_networks_violate_it(others, standing):
+    most_1 = claim(sp.Integer(1), lambda case: case.left, constants=lambda case: {})
+    case = Networks(Estimate(2.0, 1e-12), others)
+    found = confirm(most_1, STATED, case, judge(most_1, STATED, case))
+    assert found.standing is standing
+    assert found.how == f"other networks {'agree' if found.stands else 'do not agree'}: {others}"
+
+
 @pytest.mark.parametrize("rigour", list(Rigour))
 def test_trust_goes_by_rigour_and_not_by_words(rigour):
     named = claim(sp.Integer(1), lambda case: Estimate(2.0, 1e-12, "ball", rigour), constants=lambda case: {})
