@@ -128,6 +128,14 @@ def test_too_few_admitted_cases_are_untested_and_say_why():
     assert verdict.notes[0] == "7 admitted cases of 20 required; hypothesis 'tiny' rejected 23"
 
 
+def test_of_several_families_the_one_that_needs_fewest_says_how_many_cases_do():
+    dear = Numbers("dear", trials=4, required=3)
+    (verdict,) = verify(claim(draws=(Numbers(trials=5), dear)))
+    assert (verdict.trials, verdict.outcome) == (9, Outcome.HOLDS)
+    (alone,) = verify(claim(draws=(Numbers(trials=9),)))
+    assert (alone.trials, alone.outcome) == (9, Outcome.UNTESTED)
+
+
 @pytest.mark.parametrize(
     "families", [(), (Numbers(trials=0, required=0),), (Numbers(required=0),)], ids=["none", "no seeds", "all rejected"]
 )
