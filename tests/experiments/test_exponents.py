@@ -1,13 +1,18 @@
 """`ntkfl exponents`: every quantity has its row, columns line up, and short ladders are refused."""
 
 import re
+from dataclasses import dataclass
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bounds.ladders.width_rate import WidthRate
+from bounds.ladders.width_rate import ONE, Quantity, WidthRate, width_rate
 from bounds.listing import catalogue
+from bounds.statement import Source
 from experiments.command_line import app
+from verification.exponents import exponents
 
 TABLE = ("exponents", "--largest", "16384", "--networks", "3", "--rounds", "4")
 
@@ -17,6 +22,29 @@ def lines():
     result = CliRunner().invoke(app, TABLE, env={"COLUMNS": "150"})
     assert result.exit_code == 0, result.output
     return result.output.splitlines()
+
+
+@dataclass(frozen=True)
+class Powers:
+    """A ladder on which a quantity is 3 / size^seed, and another one is 0."""
+
+    def case(self, seed):
+        sizes = 2.0 ** np.arange(1, 9)
+        return SimpleNamespace(sizes=sizes, power=3 * sizes**-seed, nothing=0 * sizes)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_rows_are_of_the_networks_of_the_seed(seed):
+    quantities = (
+        Quantity("power", ONE, lambda ladder: ladder.power, exact=True, coefficient=lambda ladder: 3.0),
+        Quantity("nothing", ONE, lambda ladder: ladder.nothing),
+    )
+    about = {"source": Source("tests", "W"), "says_left": "given", "draws": lambda options: ()}
+    power, nothing = exponents({Powers(): [width_rate("mine/W", "powers", quantities, **about)]}, seed)
+    assert (power.quantity, power.statement, power.theory, power.coefficient) == ("power", "mine/W", -1, 3.0)
+    assert power.measured.value == pytest.approx(-seed, abs=1e-12)
+    assert power.found == pytest.approx(np.sqrt(np.mean((3 * 2.0 ** (np.arange(6, 9) * (1 - seed))) ** 2)))
+    assert (nothing.measured, nothing.found, nothing.coefficient) == (None, None, None)  # lost in the noise
 
 
 @pytest.mark.slow
