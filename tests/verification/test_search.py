@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
 from typer.testing import CliRunner
 
+from bounds.case import Case
 from bounds.cases.bounded_sum import BoundedSum
 from bounds.cases.kernel_case import kernel_cases
 from bounds.federated_run import FederatedRun, federated_run, federated_runs
@@ -39,7 +40,7 @@ from verification.search import attack, hunt, read, rejudge, scoring, written
 from verification.search.ascent import climb, coordinates, neighbours
 from verification.search.case_codec import decode, encode
 from verification.search.replay_file import Replay, _digest
-from verification.search.scoring import FAR_ROUND, Seen, _heading, stands
+from verification.search.scoring import FAR_ROUND, Seen, _heading, look, stands
 from verification.search.simpler import shrunk, simpler
 from verification.verdict import Standing
 
@@ -211,6 +212,13 @@ def test_it_finds_what_is_false_in_two_percent_of_the_familys_own_cases_as_verif
     assert len(seen) == 1 and seen != {done.found.by}  # other cases for another seed, the same for the same
 
 
+def test_a_replay_whose_sides_are_no_longer_those_of_the_file_says_so():
+    planted = replace(get("fl-ntk/A.1"), **planted_in(lambda seed: 12))
+    for sides in ((12.0, 10.0), (12.5, 10.0), (12.0, 10.5)):
+        again = rejudge(Replay(planted, Form.STATED, Number(12), sides))
+        assert again.confirmed and again.same_sides is (sides == (12.0, 10.0))
+
+
 def test_a_search_in_which_no_case_is_admitted_is_untested(tmp_path, monkeypatch):
     free = Hypothesis("free", "never met", lambda case: -1.0)
     rare = Hypothesis("rare", "met by half of the strategy's cases", lambda case: 4 - case.value)
@@ -344,6 +352,28 @@ def test_few_cases_in_a_hundred_networks_do_not_confirm_a_claim_that_may_fail(mo
     found = stands(statement, Form.STATED, object(), Seen(1.0, comparison=LEVEL, frequency=(2, 4, 0.1)))
     assert not found.stands
     assert found.how == "5 of 50 fresh networks fail; allowed probability 0.1; exact binomial interval"
+
+
+@dataclass(frozen=True)
+class Drawn(Case):
+    """A case of which nothing but the seed is random."""
+
+    seed: int = 0
+
+    def redrawn(self, seed):
+        return Drawn(seed)
+
+
+def test_networks_that_showed_a_violation_do_not_confirm_it():
+    """Networks of small seeds, which a search looks at first, all fail; no other does."""
+    planted = planted_in(None) | {"measure": lambda case: Estimate.exact(20.0 if case.seed < 1000 else 5.0)}
+    planted |= {"forms": {Form.STATED: Claim(sp.Integer(10), failure=sp.Rational(1, 10))}}
+    may_fail = replace(get("fl-ntk/A.1"), **planted)
+    seen = look(may_fail, Form.STATED, Drawn())
+    assert seen.violated
+    found = stands(may_fail, Form.STATED, Drawn(), seen)
+    assert found.standing is Standing.FALLEN
+    assert found.how.startswith("0 of 50 fresh networks fail")
 
 
 @settings(max_examples=3, deadline=None, database=None)
