@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -84,6 +85,20 @@ def test_the_automatic_step_is_the_largest_that_passes(data):
     assert passing_step([MOVEMENT], list(Form), options) == (0.0157, "small-local-steps")
     with pytest.raises(ValueError, match="no hypothesis of these statements limits the step"):
         passing_step([get("fl-ntk/X.2")], list(Form), options)
+
+
+@pytest.mark.parametrize("limits", [(0.25, 0.125), (0.125, 0.25)])
+def test_the_automatic_step_passes_every_hypothesis_of_every_statement(limits):
+    def limited(limit):
+        step = Limit("eta_l", lambda case: case, at_most=limit)
+        asked = Hypothesis(f"at most {limit}", "eta_l is small", step, eased_by=("eta_local",))
+        return replace(MOVEMENT, hypotheses=(asked,), necessity={}, draws=steps)
+
+    def steps(options):
+        return (SimpleNamespace(case=lambda seed: options.eta_local),)
+
+    found = passing_step(map(limited, limits), [MOVEMENT.mutated_form], Options())
+    assert found == (0.125, "at most 0.125")
 
 
 def test_exit_statuses_and_last_lines(data):
