@@ -276,3 +276,10 @@ def test_clipping_is_of_the_gradient_alone_as_with_torchs_optimizers():
         assert float(torch.nn.utils.clip_grad_norm_(own.values(), 0.05)) > 0.05  # it binds
         steps.step()
     assert distance(after(run).model, own) < 1e-7  # torch divides by the norm + 1e-6
+
+
+def test_clients_trained_together_are_clipped_each_by_its_own_norm():
+    clipped = SGD(clip=0.3)
+    alone = after(federation(at_once=1, optimizer=clipped)).model
+    assert distance(after(federation(at_once=100, optimizer=clipped)).model, alone) < 1e-12
+    assert distance(after(federation(at_once=1, optimizer=SGD())).model, alone) > 1e-3  # it binds
