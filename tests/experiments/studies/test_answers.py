@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from bounds.statement import Outcome
-from experiments.studies.answers import along, equal, exponent, interval, measured_exponent, samples, upper
+from experiments.studies.answers import along, equal, exponent, interval, measured_exponent, sampled, samples, upper
 from experiments.studies.running.spread import mean, root_mean_square
 from experiments.studies.study import counted
 from ntkfl.estimate import Estimate
@@ -21,6 +22,15 @@ def test_a_planted_power_is_recovered_and_another_one_violated(theory, outcome):
     answer = exponent("claim", "source", theory, SIZES, SAMPLES)
     assert answer.outcome is outcome
     assert answer.measured is not None and answer.measured.lo < -0.5 < answer.measured.hi
+
+
+@pytest.mark.parametrize(
+    ("theory", "outcome"), [(0.1, Outcome.HOLDS), (0.2, Outcome.UNRESOLVED), (0.3, Outcome.VIOLATED)]
+)
+def test_a_mean_is_violated_only_where_chance_alone_takes_it_once_in_a_million(theory, outcome):
+    answer = sampled("claim", "source", theory, lambda level: Estimate(0.0, 0.05 * norm.ppf((1 + level) / 2)))
+    assert answer.outcome is outcome  # half-widths: .129 at 99%, .245
+    assert ("outside the interval of 99%, within that of 0.999999" in answer.note) is (outcome is Outcome.UNRESOLVED)
 
 
 def test_missing_cells_do_not_count():
