@@ -200,6 +200,15 @@ def test_a_folder_holds_one_run(tmp_path):
     assert (tmp_path / "other" / "metrics.csv").read_text() == "mine"
 
 
+def test_a_run_goes_on_with_the_samples_that_it_was_begun_with(tmp_path):
+    toy_run(out=tmp_path, rounds=1)
+    data = toy_data()
+    for part in ("x", "y", "owner", "x_test", "y_test"):
+        other = replace(data, **{part: np.roll(data.owner, 1) if part == "owner" else getattr(data, part).roll(1, 0)})
+        with pytest.raises(ValueError, match="toy has changed since the run in"):
+            run(**objects() | {"data": other}, out=tmp_path, resume=True)
+
+
 def test_only_the_number_of_rounds_may_change(tmp_path):
     toy_run(out=tmp_path, rounds=2)
     with pytest.raises(ValueError, match=r"rate is 0.1, and 0.05 in the run that is resumed; only rounds may change"):
