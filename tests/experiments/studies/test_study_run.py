@@ -18,12 +18,14 @@ from experiments.studies import module_file as find_file
 from experiments.studies.grid import chosen_grid
 from experiments.studies.results import gathered, read, write
 from experiments.studies.runner import planned, run
-from experiments.studies.running import cell_store, code_version
+from experiments.studies.running import cell_store, code_version, measuring
 from experiments.studies.running.cell import Cell
+from experiments.studies.running.cell_store import CellStore
 from experiments.studies.running.code_version import OtherCode, version_of
 from experiments.studies.running.local_processes import LocalProcesses
 from experiments.studies.running.measuring import RunStopped, Status, as_arrays, measured, settle
 from experiments.studies.study_folder import StudyFolder
+from ntkfl import interruption
 from ntkfl.estimate import Estimate
 
 
@@ -209,6 +211,23 @@ def test_the_version_changes_with_the_study_and_not_with_its_place(pendulum, tmp
     mine.write_text(mine.read_text() + "# a comment\n")
     versions.append(version_of.__wrapped__(str(mine)))
     assert len(set(versions)) == len(versions) - 1
+
+
+def test_an_error_that_an_interrupt_has_become_is_no_failure_of_the_cell(pendulum, grid, tmp_path, monkeypatch):
+    """C code may swallow a KeyboardInterrupt and raise what it likes."""
+
+    def stopped():
+        raise KeyboardInterrupt
+
+    def interrupted(point):
+        monkeypatch.setattr(interruption, "check", stopped)
+        raise RuntimeError("a callback failed")
+
+    study, cell, store = replace(find(pendulum), measure=interrupted), next(grid.cells()), CellStore(tmp_path)
+    monkeypatch.setattr(measuring, "find", lambda spec: study)
+    with pytest.raises(KeyboardInterrupt):
+        settle(store, pendulum, cell)
+    assert store.failure(cell) is None and store.kept(cell) is None
 
 
 @pytest.mark.parametrize("package", code_version.PACKAGES)
