@@ -5,6 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.command_line import app
+from experiments.connectivity_rows import _trained_row
 from experiments.two_layer_training import federated_clients, initial_network, trained
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import CROSS_ENTROPY
@@ -105,6 +106,14 @@ def test_the_table_is_in_order():
     assert [row.split(":")[0] for row in rows[6:]] == ["digits, even/odd"] * 4 + ["digits, ten classes"] * 4
     said = ["alone", "connected", "FedAvg", "FedGuCci"] * 2
     assert [row.split(": ")[1].split()[0] for row in rows[6:]] == said
+
+
+def test_the_cube_around_the_anchor_holds_both_networks_and_no_smaller_one_does():
+    networks = [START, trained(START, X, CLASSES, steps=20, rate=0.5)]
+    row = _trained_row("mine", ANCHOR, networks, X, CLASSES, 0.1)
+    off = np.array([network.vector() - ANCHOR.vector() for network in networks])
+    assert row.side / 2 == np.abs(off).max()
+    assert row.barrier <= row.gap <= row.by_data <= row.sure and row.gap <= row.first <= row.stated
 
 
 @pytest.mark.parametrize(
