@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from experiments.studies import catalogue, find, names
+from experiments.studies import grid as grids
 from experiments.studies.grid import chosen_grid
 from experiments.studies.runner import require_memory
 from experiments.studies.study import Axis, Quantity
@@ -77,6 +78,14 @@ def test_values_are_replaced_by_the_type_of_the_defaults(pendulum):
     assert [axis.values for axis in grid.axes] == [(9.81, 1.62), (1.0, 2.5, 0.7), (0, 1, 2)]
     assert all(type(cell.point["length"]) is float for cell in chosen_grid(pendulum, {"lengths": "1,2"}).cells())
     assert grid.shape == (2, 3, 3)
+
+
+def test_so_many_seeds_begin_at_the_first_of_the_study(pendulum, monkeypatch):
+    own = find(pendulum)
+    *others, seeds = own.axes
+    monkeypatch.setattr(grids, "find", lambda spec: replace(own, axes=(*others, replace(seeds, values=(5, 6)))))
+    assert chosen_grid(pendulum).axes[-1].values == (5, 6)
+    assert chosen_grid(pendulum, {"seeds": "3"}).axes[-1].values == (5, 6, 7)
 
 
 def test_a_cell_that_two_grids_share_has_one_key(pendulum):
