@@ -99,6 +99,14 @@ def test_missing_cells_are_left_out_and_unsorted_widths_sorted():
     assert first.panels and second.panels
 
 
+def test_a_network_of_which_a_number_is_missing_does_not_count():
+    hole = {OUTPUTS: np.array([np.nan, *np.ones(N - 1)])}
+    cells = planted(STUDY, lambda p: cell(p) | (hole if (p["width"], p["seed"]) == (64, 0) else {}))
+    ladder = StoredLadder.of(cells, problem(), SETUP)
+    assert ladder.widths[0] == 64 and ladder.counts == (7, *(8,) * (len(ladder.widths) - 1))
+    assert len(ladder.samples(OUTPUTS)[0]) == len(ladder.samples("flips")[0]) == 7
+
+
 def test_fluctuations_and_means_add_up_to_the_mean_square():
     ladder = StoredLadder.of(planted(STUDY, cell), problem(), SETUP)
     means, spreads = ladder.split("gram_drift")
