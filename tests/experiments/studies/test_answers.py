@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy import stats
 
 from bounds.statement import Outcome
 from experiments.studies.answers import along, equal, exponent, interval, measured_exponent, sampled, samples, upper
@@ -28,7 +28,7 @@ def test_a_planted_power_is_recovered_and_another_one_violated(theory, outcome):
     ("theory", "outcome"), [(0.1, Outcome.HOLDS), (0.2, Outcome.UNRESOLVED), (0.3, Outcome.VIOLATED)]
 )
 def test_a_mean_is_violated_only_where_chance_alone_takes_it_once_in_a_million(theory, outcome):
-    answer = sampled("claim", "source", theory, lambda level: Estimate(0.0, 0.05 * norm.ppf((1 + level) / 2)))
+    answer = sampled("claim", "source", theory, lambda level: Estimate(0.0, 0.05 * stats.norm.ppf((1 + level) / 2)))
     assert answer.outcome is outcome  # half-widths: .129 at 99%, .245
     assert ("outside the interval of 99%, within that of 0.999999" in answer.note) is (outcome is Outcome.UNRESOLVED)
 
@@ -119,6 +119,9 @@ def test_points_of_a_chart_lie_in_their_intervals_and_missing_ones_are_nan():
         assert (low[:-1] <= value[:-1]).all() and (value[:-1] <= high[:-1]).all() and (low < high)[:-1].all()
         assert np.isnan([value[-1], low[-1], high[-1]]).all()
     assert root_mean_square([np.array([3.0, 4.0])])[0][0] == pytest.approx(np.sqrt(12.5))
+    few = np.array([1.0, 2.0, 4.0])
+    _, (low,), (high,) = mean([few])
+    assert (low, high) == pytest.approx(stats.t.interval(0.99, 2, few.mean(), stats.sem(few)))
 
 
 def test_where_it_holds_with_an_open_cell_the_ratio_is_that_of_the_worst_settled_one():
