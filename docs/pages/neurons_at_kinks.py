@@ -139,8 +139,9 @@ for name, kernel in kernels.items():
     print(f"{name:26} off by {np.linalg.norm(predicted - after) / np.linalg.norm(after):.1e} of |r|")
 
 # %% [markdown]
-# As a statement: in networks built so that neurons are held for a while, gradient descent converges to the flow $r' =
-# -H_P r$ of this kernel as its step goes to 0, with an error proportional to the step.
+# As a statement: in networks built so that neurons are held for a while, gradient descent, and FedAvg with any number of
+# local steps, converge to the flow $r' = -H_P r$ of this kernel as the step goes to 0, with an error proportional to
+# the step.
 
 # %%
 # !ntkfl verify fl-ntk/X.13b --trials 3
@@ -152,5 +153,7 @@ for name, kernel in kernels.items():
 #   a checkpoint is: the gathered neurons are always within the radius that it needs (`ntkfl show fl-ntk/X.13`).
 # - A certificate that treats these neurons by themselves is not affected: [the any-order
 #   certificate](safe_from_here.ipynb) puts its point $W^*$ on these kinks.
-# - With several local steps a neuron may also cross a kink within a client's steps only, and come back with the mean.
-#   Such pairs are not in the kernel above: how they change the rate is an open question.
+# - With several local steps a neuron may also cross a kink within a client's steps only, in every round, and come back
+#   with the mean. Such pairs are held like the others: $\psi$ is their share of active local steps, and they are
+#   projected out too. Late in training they are most of the held pairs. That is a statement for small steps. With long
+#   ones a client's own kernel differs (the note of `ntkfl show fl-ntk/X.13b` has the numbers).

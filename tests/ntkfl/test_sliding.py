@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds.fl_ntk.cases.sliding_ladder import STARTS, STEP_SIZES, TIME, sliding_case
-from ntkfl import Problem, Weights, gram
+from ntkfl import Problem, Setup, Weights, data, gram, simulate
 from ntkfl.finite_width.sliding import sliding
+from ntkfl.initialisation import draw
 
 
 def network(seed, n=4, d=6, width=30):
@@ -71,6 +72,67 @@ def test_no_other_kernel_is_come_to():
         rates, modes = np.linalg.eigh(kernel)
         other = modes @ (np.exp(-TIME * rates) * (modes.T @ case.residual))
         assert np.linalg.norm(other - case.limit) > 20 * projected
+
+
+def test_a_run_with_clients_and_local_steps_is_algorithm_1():
+    """At places on the kinks: what `simulate` leaves is as far from the limit."""
+    case = sliding_case(2, clients=2, local_steps=3)
+    y = case.weights.outputs(case.x) + case.residual
+    problem = Problem(case.x, y, np.array([0, 1, 0, 1]))
+    setup = Setup(64, eta_local=2 / 3 / 32, local_steps=3, rounds=16)
+    run = simulate(problem, setup, case.weights, keep=[16])
+    left = np.linalg.norm(y - run.outputs[16] - case.limit)
+    assert left > 1e-5
+    assert case._descend(1 / 32, np.zeros((STARTS, 6)))[0] == pytest.approx(np.full(STARTS, left), abs=1e-9)
+
+
+def test_one_local_step_on_several_clients_is_gradient_descent():
+    alone, together = sliding_case(1, held=2), sliding_case(1, held=2, clients=2)
+    for one, other in zip(alone.runs, together.runs, strict=True):
+        assert one == pytest.approx(other, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_with_local_steps_most_held_pairs_cross_on_their_client_only():
+    """Late in training; the round map with all of them projected out foretells the residual, no other does."""
+    n, width, clients, local_steps, eta, rounds, window = 20, 200, 4, 5, 0.03, 4000, 100
+    problem = data.digits(n=n, clients=clients)
+    drawn = draw(width, problem.d, 0)
+    a, w, x = drawn.signs / np.sqrt(width), drawn.hidden, problem.x
+    active, sides, before = np.zeros((width, n)), [], None
+    for t in range(rounds):
+        if t >= rounds - window:
+            before = problem.y - a @ np.maximum(w @ x.T, 0) if before is None else before
+            sides.append(w @ x.T >= 0)
+        total = np.zeros_like(w)
+        for own in problem.clients():
+            local = w
+            for _ in range(local_steps):
+                z = local @ x[own].T
+                on, r = z >= 0, problem.y[own] - a @ np.maximum(z, 0)
+                if t >= rounds - window:
+                    active[:, own] += on / (window * local_steps)
+                local = local + eta * (a[:, None] * on * r) @ x[own]
+            total += local
+        w = total / clients
+    after = problem.y - a @ np.maximum(w @ x.T, 0)
+
+    held = (active > 0.01) & (active < 0.99)
+    crossing = (np.diff(np.array(sides), axis=0).sum(axis=0) >= 3) & held
+    assert 3 * crossing.sum() < held.sum()
+
+    found = sliding(problem, Weights(w, drawn.signs), np.argwhere(held))
+    assert found.held(after).all()
+    assert np.median(np.abs(found.activations(after) - active[held])) < 0.05
+
+    def off(kernel):
+        local = np.eye(n) - eta * kernel * (problem.owner[:, None] == problem.owner)
+        pull = sum(np.linalg.matrix_power(local, k) for k in range(local_steps))
+        step = np.eye(n) - eta / clients * kernel @ pull
+        return np.linalg.norm(np.linalg.matrix_power(step, window) @ before - after) / np.linalg.norm(after)
+
+    only_crossing = sliding(problem, Weights(w, drawn.signs), np.argwhere(crossing))
+    assert 10 * off(found.kernel()) < min(off(only_crossing.kernel()), off(gram.finite(x, w)))
 
 
 def test_a_drawn_case_is_what_it_says():

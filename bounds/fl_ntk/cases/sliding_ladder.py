@@ -1,4 +1,4 @@
-"""Case: a network with neurons at kinks that hold them, trained by gradient descent with shorter and shorter steps."""
+"""Case: a network with neurons at kinks that hold them, trained by FedAvg with shorter and shorter steps."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from hypothesis.strategies import SearchStrategy
 from bounds.case import Case
 from bounds.options import Options
 from ntkfl.finite_width.sliding import Sliding, sliding
+from ntkfl.interruption import check
 from ntkfl.problem import Problem, Weights
 
-STEP_SIZES = 2.0 ** -np.arange(5, 12)  # eta
+STEP_SIZES = 2.0 ** -np.arange(5, 12)  # time of a round, K eta / N
 STARTS = 48  # of each: held neurons begin at random places within one step of their kinks
 TIME = 0.5
 TIMES = np.linspace(0, TIME, 65)  # at which the hypotheses are looked at
@@ -23,17 +24,24 @@ TRIALS = 12
 SAMPLES, FEATURES, WIDTH, HELD = 4, 6, 64, 6
 CLEAR = 0.3  # distance of all other pairs to their kinks
 BETWEEN = (0.25, 0.75)  # psi of drawn pairs
+CLIENTS, LOCAL_STEPS = 2, 3
 
 
 @dataclass(frozen=True, eq=False)
 class SlidingLadder(Case):
-    """Weights whose `pairs` are exactly at their kinks; residual at the start; time .5 of gradient flow."""
+    """Weights whose `pairs` are exactly at their kinks; residual at the start; time .5 of gradient flow.
+
+    Args:
+        clients, local_steps: N, sample i being on client i mod N, and K. One and one: gradient descent.
+    """
 
     x: np.ndarray
     weights: Weights
     pairs: np.ndarray
     residual: np.ndarray
     seed: int = 0
+    clients: int = 1
+    local_steps: int = 1
 
     @cached_property
     def sliding(self) -> Sliding:
@@ -68,44 +76,57 @@ class SlidingLadder(Case):
 
     @property
     def clearance(self) -> float:
-        """How far all other pairs stay from their kinks along the flow, of what they could move in a step less."""
+        """How far all other pairs stay from their kinks along the flow, of what they could move on a client less."""
         moved = np.einsum("ti,imd->tmd", self._flow[1], self.sliding.features())
         z = (self.weights.hidden + moved) @ self.x.T
         side = np.where(self.weights.hidden @ self.x.T >= 0, 1.0, -1.0)
         side[self.pairs[:, 0], self.pairs[:, 1]] = np.inf
         z[:, self.pairs[:, 0], self.pairs[:, 1]] = 1.0
-        return float((side * z).min()) - STEP_SIZES[0] * np.abs(self.residual).sum()
+        moves = self.clients * STEP_SIZES[0] * np.sqrt(len(self.x) / len(self.weights.signs))  # of K eta, unit rows
+        return float((side * z).min() - moves * np.linalg.norm(self.residual))
 
     @cached_property
     def runs(self) -> tuple[np.ndarray, np.ndarray]:
         """|r_eta - exp(-t H_P) r_0| at the end, and how the pairs' shares of active steps differ from the means of psi.
 
+        Active is counted in the local steps of the client that has the pair's sample.
+
         Returns:
-            (etas, starts) each; of the shares the root mean square over the pairs.
+            (rounds' times, starts) each; of the shares the root mean square over the pairs.
         """
         rng = np.random.default_rng([self.seed, 17])
-        found = [self._descend(eta, rng.uniform(-1, 1, (STARTS, len(self.pairs)))) for eta in STEP_SIZES]
+        found = [self._descend(time, rng.uniform(-1, 1, (STARTS, len(self.pairs)))) for time in STEP_SIZES]
         return np.array([one for one, _ in found]), np.array([other for _, other in found])
 
-    def _descend(self, eta: float, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All starts at once, from these places beside the kinks, in steps of the own force; (starts,) each."""
+    def _descend(self, time: float, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All starts at once, from these places beside the kinks, in units of the own force's move; (starts,) each."""
         neuron, sample = self.pairs.T
         a = self.weights.signs / np.sqrt(len(self.weights.signs))
         y = a @ np.maximum(self.weights.hidden @ self.x.T, 0) + self.residual
         w = np.repeat(self.weights.hidden[None], STARTS, axis=0)
-        moved = eta * places * np.abs(a[neuron] * self.residual[sample]) / (self.x[sample] ** 2).sum(axis=1)
+        moved = time * places * np.abs(a[neuron] * self.residual[sample]) / (self.x[sample] ** 2).sum(axis=1)
         for k, (r, i) in enumerate(self.pairs):
             w[:, r] += moved[:, [k]] * self.x[i]
-        active, steps = np.zeros(places.shape), round(TIME / eta)
-        for _ in range(steps):
-            z = w @ self.x.T
-            on = z >= 0
-            active += on[:, neuron, sample]
-            residual = y - a @ np.maximum(z, 0)
-            w += eta * (a[:, None] * on * residual[:, None, :]) @ self.x
+        active, rounds = np.zeros((STARTS, *self.weights.hidden.shape[:1], len(y))), round(TIME / time)
+        eta = time * self.clients / self.local_steps
+        for _ in range(rounds):
+            check()
+            total = np.zeros_like(w)
+            for client in range(self.clients):
+                own, local = slice(client, None, self.clients), w
+                x = self.x[own]
+                for _ in range(self.local_steps):
+                    z = local @ x.T
+                    on = z >= 0
+                    active[:, :, own] += on
+                    residual = y[own] - a @ np.maximum(z, 0)
+                    local = local + eta * (a[:, None] * on * residual[:, None, :]) @ x
+                total += local
+            w = total / self.clients
         residual = y - a @ np.maximum(w @ self.x.T, 0)
         psi = np.trapezoid(self.activations, TIMES, axis=0) / TIME
-        return np.linalg.norm(residual - self.limit, axis=1), np.sqrt(((active / steps - psi) ** 2).mean(axis=1))
+        share = active[:, neuron, sample] / (rounds * self.local_steps)
+        return np.linalg.norm(residual - self.limit, axis=1), np.sqrt(((share - psi) ** 2).mean(axis=1))
 
     @property
     def n_runs(self) -> int:
@@ -118,7 +139,8 @@ class SlidingLadder(Case):
 
     def describe(self) -> dict[str, Any]:
         """What identifies the case in a report."""
-        return {"n": len(self.x), "m": len(self.weights.signs), "held pairs": len(self.pairs), "seed": self.seed}
+        found = {"n": len(self.x), "m": len(self.weights.signs), "held pairs": len(self.pairs), "seed": self.seed}
+        return found | {"N": self.clients, "K": self.local_steps}
 
 
 @dataclass(frozen=True)
@@ -128,22 +150,34 @@ class SlidingDraw:
     trials: int = TRIALS
     required: int = 5
     name: str = "neurons at kinks that hold them"
+    clients: int = 1
+    local_steps: int = 1
 
     def case(self, seed: int) -> SlidingLadder:
         """The case of one seed."""
-        return sliding_case(seed)
+        return sliding_case(seed, clients=self.clients, local_steps=self.local_steps)
 
     def strategy(self) -> SearchStrategy[SlidingLadder]:
         """Other seeds, fewer held pairs."""
-        return st.builds(sliding_case, st.integers(0, 2**31), st.integers(1, HELD))
+        kind = {"clients": st.just(self.clients), "local_steps": st.just(self.local_steps)}
+        return st.builds(sliding_case, st.integers(0, 2**31), st.integers(1, HELD), **kind)
 
 
-def sliding_case(seed: int, held: int = HELD, *, repelled: bool = False, near: bool = False) -> SlidingLadder:
+def sliding_case(
+    seed: int,
+    held: int = HELD,
+    *,
+    repelled: bool = False,
+    near: bool = False,
+    clients: int = 1,
+    local_steps: int = 1,
+) -> SlidingLadder:
     """The case of one seed.
 
     Args:
         seed: of data and weights.
         held: pairs at kinks. repelled: at their kinks, but with a_r r_i > 0. near: another pair starts near its kink.
+        clients, local_steps: of the training.
     """
     rng = np.random.default_rng([seed, 19])
     while True:
@@ -170,9 +204,11 @@ def sliding_case(seed: int, held: int = HELD, *, repelled: bool = False, near: b
     if near:
         free = int(np.setdiff1d(np.arange(WIDTH), [neuron for neuron, _ in pairs])[0])
         hidden[free] *= 1e-3
-    return SlidingLadder(x, Weights(hidden, signs), np.array(pairs), residual, seed)
+    return SlidingLadder(x, Weights(hidden, signs), np.array(pairs), residual, seed, clients, local_steps)
 
 
 def sliding_draws(options: Options) -> tuple[SlidingDraw, ...]:
-    """One family; the networks are made for it."""
-    return (SlidingDraw(trials=options.trials or TRIALS),)
+    """Gradient descent, and FedAvg; the networks are made for it."""
+    trials = options.trials or TRIALS
+    name = f"the same on {CLIENTS} clients with {LOCAL_STEPS} local steps"
+    return SlidingDraw(trials), SlidingDraw(trials, name=name, clients=CLIENTS, local_steps=LOCAL_STEPS)
