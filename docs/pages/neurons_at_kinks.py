@@ -140,8 +140,8 @@ for name, kernel in kernels.items():
 
 # %% [markdown]
 # As a statement: in networks built so that neurons are held for a while, gradient descent, and FedAvg with any number of
-# local steps, converge to the flow $r' = -H_P r$ of this kernel as the step goes to 0, with an error proportional to
-# the step.
+# local steps, converge to the flow $r' = -H_P r$ of this kernel as $K \eta_l$ goes to 0, with an error proportional to
+# it.
 
 # %%
 # !ntkfl verify fl-ntk/X.13b --trials 3

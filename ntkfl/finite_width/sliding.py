@@ -34,7 +34,8 @@ class Sliding:
         """psi of each pair: the activation that keeps it, and those at the same neuron, at their kinks, (q,).
 
         Raises:
-            ValueError: a residual of 0 at a pair: no activation is told from another.
+            ValueError: a residual of 0 at a pair: no activation is told from another. Dependent inputs at a neuron: nor
+                are theirs.
         """
         samples = self.pairs[:, 1]
         if not residual[samples].all():
@@ -43,12 +44,20 @@ class Sliding:
         for neuron in np.unique(self.pairs[:, 0]):
             here = self.pairs[:, 0] == neuron
             at = samples[here]
+            if np.linalg.matrix_rank(self.x[at]) < len(at):
+                raise ValueError(
+                    f"samples {at.tolist()}, all held at neuron {neuron}, are linearly dependent; their activations "
+                    "are determined only where they are independent: leave one out"
+                )
             others = gram[at] @ (self.patterns[neuron] * residual)
-            psi[here] = np.linalg.lstsq(gram[np.ix_(at, at)] * residual[at], -others, rcond=None)[0]
+            psi[here] = np.linalg.solve(gram[np.ix_(at, at)] * residual[at], -others)
         return psi
 
     def held(self, residual: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " q"]:
-        """Whether both sides push a pair to its kink: a_r r_i < 0 and psi in (0, 1), (q,)."""
+        """Whether both sides push a pair to its kink: a_r r_i < 0 and psi in (0, 1), (q,).
+
+        For the pairs as they are given: where one of several at a neuron is not held, ask for the others without it.
+        """
         psi = self.activations(residual)
         return (self.signs[self.pairs[:, 0]] * residual[self.pairs[:, 1]] < 0) & (psi > 0) & (psi < 1)
 

@@ -159,3 +159,6 @@ def test_what_is_no_pair_is_refused():
             sliding(problem, weights, np.array(pairs))
     with pytest.raises(ValueError, match="the residual of sample 2 is 0"):
         sliding(problem, weights, np.array([[1, 2]])).activations(np.array([1.0, 1.0, 0.0, 1.0]))
+    twice = Problem(np.vstack([problem.x, problem.x[:1]]), np.append(problem.y, 0.0))
+    with pytest.raises(ValueError, match=r"samples \[0, 4\], all held at neuron 3, are linearly dependent"):
+        sliding(twice, weights, np.array([[3, 0], [3, 4]])).activations(np.ones(5))
