@@ -22,7 +22,7 @@ class Cell:
 
     Args:
         keys: what was run. numbers: the quantities by name; empty where training failed, and `failure` says how.
-        seconds: processor time.
+        seconds: processor time, of the process that ended it.
     """
 
     miniature: str
@@ -40,24 +40,26 @@ def run(
     out: Path | None = None,
     quick: bool = False,
     progress: Progress | None = None,
+    where: Keys | None = None,
 ) -> list[Cell]:
     """All cells, seed by seed.
 
     Args:
         miniature: whose settings are run. seeds: each with every setting. progress: told each cell as it is done.
         out: each cell is kept there, in a file of its own that is there whole or not at all; those that are there are
-            not run again. quick: with the miniature's quick keys.
+            not run again; a miniature that keeps rounds goes on in the middle of a cell. quick: with the miniature's
+            quick keys. where: more keys: the `device` that trains, the `path` of the data.
 
     Raises:
         ValueError: a file in `out` is of other keys, or no cell. OSError: `out` cannot be written.
     """
-    planned = [planned_cell(miniature, setting, seed, quick) for seed in seeds for setting in miniature.settings]
+    planned = [planned_cell(miniature, setting, seed, quick, where) for seed in seeds for setting in miniature.settings]
     kept = [None if out is None else _kept(out, cell) for cell in planned]  # all are read before any is run
     done = []
     for cell, there in zip(planned, kept, strict=True):
         interruption.check()
         if there is None:
-            there = _measured(miniature, cell)
+            there = _measured(miniature, cell, out)
             if out is not None:
                 write_json(path_of(out, there), asdict(there))
         done.append(there)
@@ -66,13 +68,17 @@ def run(
     return done
 
 
-def planned_cell(miniature: Miniature, setting: Setting, seed: int, quick: bool) -> Cell:
+def planned_cell(
+    miniature: Miniature, setting: Setting, seed: int, quick: bool = False, where: Keys | None = None
+) -> Cell:
     """The cell before it is run.
 
     Args:
         miniature: to which it belongs. setting: one of its settings. seed: of the run. quick: with the keys of a trial.
+        where: more keys, of the machine.
     """
-    return Cell(miniature.name, setting.name, seed, {**setting.keys, **(miniature.quick if quick else {})})
+    keys = {**setting.keys, **(miniature.quick if quick else {}), **(where or {})}
+    return Cell(miniature.label, setting.name, seed, keys)
 
 
 def path_of(out: Path, cell: Cell) -> Path:
@@ -85,10 +91,13 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9.+]+", "-", name.lower()).strip("-")
 
 
-def _measured(miniature: Miniature, cell: Cell) -> Cell:
+def _measured(miniature: Miniature, cell: Cell, out: Path | None) -> Cell:
     begun = time.process_time()
+    keys = dict(cell.keys)
+    if out is not None and miniature.keeps_rounds:
+        keys["keep"] = str(out / miniature.label / "runs")
     try:
-        numbers = {name: float(value) for name, value in miniature.measure(cell.keys, cell.seed).items()}
+        numbers = {name: float(value) for name, value in miniature.measure(keys, cell.seed).items()}
         wanted = [quantity.name for quantity in miniature.quantities]
         if sorted(numbers) != sorted(wanted):
             raise KeyError(f"{miniature.name} measured {sorted(numbers)}; its quantities are {sorted(wanted)}")
@@ -109,7 +118,7 @@ def _kept(out: Path, cell: Cell) -> Cell | None:
         raise ValueError(f"{path} is no cell of a miniature: {error}") from error
     for key in {**there.keys, **cell.keys}:
         found, wanted = there.keys.get(key), _plain(cell.keys).get(key)
-        if found != wanted:
+        if found != wanted and key != "path":  # data may be moved
             raise ValueError(
                 f"{path} is of another run: {key} is {found!r} there and {wanted!r} here; name a new folder"
             )

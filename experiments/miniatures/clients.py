@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from experiments.miniatures.federated import trained
-from experiments.miniatures.miniature import Keys, Miniature, Quantity, Setting
+from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, Setting
 
 COMMON = {
     "method": "fedavg",
@@ -32,22 +33,23 @@ def measure(keys: Keys, seed: int) -> Mapping[str, float]:
     return {LOSS: float(np.log10(done.metrics["train_loss"][-1])), "local steps": float(steps)}
 
 
-def _settings() -> Iterator[Setting]:
+def _settings(common: Keys, clients: Sequence[int], passes: Sequence[int], steps: int) -> Iterator[Setting]:
+    works = [({"epochs": number}, f"{number} passes") for number in passes]
     for partition, spread in (("iid", ""), ("dirichlet:0.5", ", Dirichlet 0.5")):
-        for work, what in (({"epochs": PASSES}, "2 passes"), ({"local_steps": STEPS}, f"{STEPS} steps")):
-            for count in CLIENTS:
+        for work, what in (*works, ({"local_steps": steps}, f"{steps} steps")):
+            for count in clients:
                 name = f"{{}} clients, {what}{spread}"
-                first = count == CLIENTS[0]
+                first = count == clients[0]
                 claims = not first and "epochs" in work
                 yield Setting(
                     name.format(count),
-                    {**COMMON, "clients": count, "partition": partition, **work},
-                    None if first else name.format(CLIENTS[0]),
+                    {**common, "clients": count, "partition": partition, **work},
+                    None if first else name.format(clients[0]),
                     claim={LOSS: "higher"} if claims else {},
                 )
 
 
-MINIATURE = Miniature(
+SMALL = Miniature(
     name="clients",
     question="Do fewer clients converge faster, and is it because each then takes more steps a round?",
     source="FL-NTK, Figure 1 (curves only), and the control with equal local steps that it lacks",
@@ -59,11 +61,24 @@ MINIATURE = Miniature(
         "batch": ("128", "32"),
         "passes": ("2 and 5", "2"),
     },
-    settings=tuple(_settings()),
+    settings=tuple(_settings(COMMON, CLIENTS, (PASSES,), STEPS)),
     quantities=(
         Quantity(LOSS, "log10 of nats per sample, after the last round"),
         Quantity("local steps", "of a client in the last round"),
     ),
     measure=measure,
     quick={"rounds": 2, "samples": 200},
+)
+
+PAPER_KEYS = COMMON | {"data": "cifar-10", "model": "resnet56-gn", "rounds": 160, "batch_size": 128}
+MINIATURE = replace(
+    SMALL,
+    larger={
+        PAPER: SMALL.scaled(
+            PAPER,
+            tuple(_settings(PAPER_KEYS, (10, 50, 100), (2, 5), 80)),  # what 2 passes are with 10 clients
+            {"model": "ResNet56 with GroupNorm"},
+            caveat="The training loss is measured on all images after every round; momentum is not stated, and is 0.",
+        )
+    },
 )

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from statistics import fmean
 
 import numpy as np
 
 from experiments.miniatures.miniature import Keys, Quantity, Setting
 from ntkfl.training import Run, run
+from ntkfl.training.run_folder import MAY_CHANGE, RunFolder
 
 ACCURACY = "test accuracy"
 LAST = 5  # rounds whose mean FedGuCci reports
+CIFAR = {"data": "cifar-10", "model": "simple-cnn"}  # of FedGuCci's tables but Table 2's first columns
+NOT_THE_RUN = "keep", "path", MAY_CHANGE  # keys that a run may be resumed with others of
 
 
 def trained(keys: Keys, seed: int) -> Run:
-    """The run that these keys of `RunConfig` name."""
-    return run(**{**keys, "seed": seed})
+    """The run that these keys of `RunConfig` name; with a folder `keep` among them it is kept there, or goes on."""
+    config = {key: value for key, value in keys.items() if key != "keep"} | {"seed": seed}
+    if "keep" not in keys:
+        return run(**config)
+    what = json.dumps({key: value for key, value in config.items() if key not in NOT_THE_RUN}, sort_keys=True)
+    name = f"{config['method']}.{seed}.{hashlib.sha256(what.encode()).hexdigest()[:8]}"
+    folder = Path(keys["keep"]) / name
+    return run(**config, out=folder, resume=RunFolder(folder).checkpoint.is_file())
 
 
 def mean_accuracy(keys: Keys, seed: int) -> Mapping[str, float]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from statistics import fmean
 
 from experiments.miniatures.federated import accuracies, trained
-from experiments.miniatures.ima import COMMON, IMA, LAST
+from experiments.miniatures.ima import COMMON, IMA, LAST, PAPER_KEYS
 from experiments.miniatures.ima import MINIATURE as ALONE
-from experiments.miniatures.miniature import Keys, Miniature, Quantity, Setting
+from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, Setting
 
 ROUNDS = "rounds to the target"
 BASE = "FedAvg"
@@ -37,18 +38,22 @@ def _printed(start: str) -> Keys:
     return {"setting": f"Dir 0.1, R=400, IMA start ts={start}"}
 
 
-MINIATURE = Miniature(
+def _settings(common: Keys) -> tuple[Setting, ...]:
+    return (
+        Setting(BASE, common, printed=_printed("none (FMA)")),
+        *(
+            Setting(f"IMA from {share:.3g} of the rounds", {**common, **IMA, "ima_start": share}, BASE, _printed(start))
+            for start, share in STARTS.items()
+        ),
+    )
+
+
+SMALL = Miniature(
     name="ima-start",
     question="How many rounds does IMA save, and from which round on should models be averaged?",
     source="IMA, Table II (CIFAR-10, CNN, Dirichlet 0.1, FedAvg)",
     scale=dict(ALONE.scale) | {"rounds, averaging from": ("400; 150 to 300", "60; 22 to 45")},
-    settings=(
-        Setting(BASE, COMMON, printed=_printed("none (FMA)")),
-        *(
-            Setting(f"IMA from {share:.3g} of the rounds", {**COMMON, **IMA, "ima_start": share}, BASE, _printed(start))
-            for start, share in STARTS.items()
-        ),
-    ),
+    settings=_settings(COMMON),
     quantities=(
         Quantity(
             ROUNDS, "rounds", {"paper": "IMA", "table": "II", "dataset": "CIFAR-10", "model": "CNN", "method": BASE}
@@ -62,4 +67,9 @@ MINIATURE = Miniature(
         "target that is its own mean is easy for it."
     ),
     quick=ALONE.quick,
+)
+
+MINIATURE = replace(
+    SMALL,
+    larger={PAPER: SMALL.scaled(PAPER, _settings(PAPER_KEYS), {}, seeds=3)},
 )

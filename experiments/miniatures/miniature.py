@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
+
+from ntkfl.nearest_name import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 Keys = Mapping[str, Any]  # plain values, such as JSON has
 Measure = Callable[[Keys, int], Mapping[str, float]]
 Sign = Literal["higher", "lower"]
+SMALL, MIDDLE, PAPER = SCALES = ("small", "middle", "paper")
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,9 @@ class Miniature:
         measure: (keys of a setting, seed) -> the quantities. seeds: how many by default.
         caveat: what its numbers cannot tell. quick: keys that replace a setting's for a trial.
         draw: keys that replace a setting's -> a picture of the first seed. picture: where the repository keeps it.
+        at: the scale that this is, one of SCALES. larger: the same question on other scales, by their names.
+        no_paper: why it is not there on the paper's own scale. keeps_rounds: whether `measure` takes a folder `keep`
+            among the keys, in which every round is kept.
     """
 
     name: str
@@ -69,6 +75,10 @@ class Miniature:
     quick: Keys = field(default_factory=dict)
     draw: Callable[[Keys], Figure] | None = None
     picture: str = ""
+    at: str = SMALL
+    larger: Mapping[str, Miniature] = field(default_factory=dict)
+    no_paper: str = ""
+    keeps_rounds: bool = False
 
     def __post_init__(self) -> None:
         names = [setting.name for setting in self.settings]
@@ -80,3 +90,33 @@ class Miniature:
             unknown = set(setting.claim) - {quantity.name for quantity in self.quantities}
             if unknown:
                 raise ValueError(f"{setting.name!r} has a claim about {min(unknown)!r}, which is not measured")
+
+    @property
+    def label(self) -> str:
+        """Its name and, unless it is the small one, its scale: what its files and its section are called."""
+        return self.name if self.at == SMALL else f"{self.name}-{self.at}"
+
+    def on(self, scale: str) -> Miniature:
+        """The same question on this scale.
+
+        Raises:
+            ValueError: an unknown scale, with the nearest; or one on which this is not there, with the reason.
+        """
+        if scale not in SCALES:
+            raise ValueError(f"there is no scale {scale!r}.{did_you_mean(scale, SCALES)} They are {', '.join(SCALES)}")
+        found = {self.at: self, **self.larger}
+        if scale not in found:
+            why = f": {self.no_paper}" if scale == PAPER and self.no_paper else ""
+            raise ValueError(f"{self.name} is not there on the scale {scale!r}{why}; it is on {', '.join(found)}")
+        return found[scale]
+
+    def scaled(self, at: str, settings: tuple[Setting, ...], here: Mapping[str, str], **changes: Any) -> Miniature:
+        """The same question on a larger scale, every round of whose runs is kept.
+
+        Args:
+            at: the scale's name. settings: in place of these. here: what `scale` says of it; what is left out is as in
+                the paper.
+            changes: other fields.
+        """
+        scale = {what: (paper, here.get(what, paper)) for what, (paper, _) in self.scale.items()}
+        return replace(self, at=at, settings=settings, scale=scale, **{"keeps_rounds": True, **changes})

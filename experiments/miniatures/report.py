@@ -7,17 +7,21 @@ import io
 import math
 from collections.abc import Iterable, Sequence
 
+from experiments.miniatures.by_scale import Result, both, pairs
 from experiments.miniatures.cells import Cell
 from experiments.miniatures.comparison import BEYOND, Comparison, chance, compared
-from experiments.miniatures.miniature import Miniature
+from experiments.miniatures.miniature import PAPER, Miniature
 from experiments.miniatures.omitted import OMITTED
 
+SCALED_DOWN = (
+    "Small data, small networks, few rounds: what is compared is the ordering of settings, never the numbers.",
+    "",
+)
 COLUMNS = ("setting", "paper", "paper's difference", "here", "difference here", "finding", "paper's ordering")
 FIELDS = (
     *("miniature", "quantity", "unit", "setting", "seeds", "mean", "standard error", "difference"),
     *("its standard error", "finding", "paper mean", "paper deviation", "paper difference", "paper ordering"),
 )
-Result = tuple[Miniature, Sequence[Cell]]
 
 
 def page(results: Sequence[Result], command: str) -> str:
@@ -31,8 +35,7 @@ def page(results: Sequence[Result], command: str) -> str:
         "",
         f"Written by `{command}`.",
         "",
-        "Small data, small networks, few rounds: what is compared is the ordering of settings, never the numbers.",
-        "",
+        *(SCALED_DOWN if all(miniature.at != PAPER for miniature, _ in results) else ()),
         "All settings of a miniature share, seed by seed, data, partition, initial model, cohorts and batches.",
         "*Difference* is the mean over the seeds of the setting less its baseline, ± one standard error; it is called",
         f"higher or lower beyond {BEYOND:g} standard errors, else within noise. *Paper's ordering* is what the paper's",
@@ -45,7 +48,8 @@ def page(results: Sequence[Result], command: str) -> str:
         *(_summary(*result) for result in results),
         "",
     ]
-    return "\n".join([*lines, *(section(*result) for result in results), *_omitted()])
+    scales = [_scales(*pair) for pair in pairs(results)]
+    return "\n".join([*lines, *(section(*result) for result in results), *scales, *_omitted()])
 
 
 def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
@@ -54,7 +58,7 @@ def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
     took = sum(cell.seconds for cell in cells)
     by_chance = f"by chance {chance(seeds):.0%} of differences that are none pass" if seeds > 1 else "no error is known"
     lines = [
-        f"## {miniature.name}",
+        f"## {miniature.label}",
         "",
         f"{miniature.question}",
         "",
@@ -90,6 +94,25 @@ def _omitted() -> list[str]:
     return ["## What is not here", "", *(f"- {what}: {why}." for what, why in OMITTED.items()), ""]
 
 
+def _scales(first: Result, other: Result) -> str:
+    """An ordering of the paper a line, on two scales."""
+    (small, _), (large, _) = first, other
+    lines = [
+        f"## {small.name} on two scales",
+        "",
+        f"Where [{small.label}](#{small.label}) does not see what the paper reports, does "
+        f"[{large.label}](#{large.label})? A difference of one sign on both scales is not the scale's doing: it is the "
+        "claim's, or that of what both scales have in common. Two signs point to the scale.",
+        "",
+        f"| quantity | setting | paper's difference | {small.at} | {large.at} | what that says |",
+        "|---|---|--:|--:|--:|---|",
+    ]
+    for one, two, says in both(first, other):
+        here, there = (_with_error(row.difference, row.difference_error, signed=True) for row in (one, two))
+        lines.append(f"| {one.quantity} | {one.setting} | {_change(one)} | {here} | {there} | {says} |")
+    return "\n".join([*lines, ""])
+
+
 def as_csv(results: Iterable[Result]) -> str:
     """One line a setting and quantity, unrounded; an empty field is a number that there is not."""
     file = io.StringIO()
@@ -101,7 +124,7 @@ def as_csv(results: Iterable[Result]) -> str:
             numbers = (row.mean, row.error, row.difference, row.difference_error)
             paper = (*(row.paper or (None, None)), row.paper_difference)
             writer.writerow(
-                [miniature.name, row.quantity, row.unit, row.setting, seeds]
+                [miniature.label, row.quantity, row.unit, row.setting, seeds]
                 + [_field(number) for number in numbers]
                 + [row.finding, *(_field(number) for number in paper), row.ordering]
             )
@@ -111,14 +134,18 @@ def as_csv(results: Iterable[Result]) -> str:
 def _summary(miniature: Miniature, cells: Sequence[Cell]) -> str:
     orderings = [row.ordering.partition(": ")[2] for row in compared(miniature, cells)]
     counts = [str(orderings.count(what)) for what in ("seen", "not seen", "the opposite is seen")]
-    return f"| [{miniature.name}](#{miniature.name}) | {miniature.question} | {' | '.join(counts)} |"
+    return f"| [{miniature.label}](#{miniature.label}) | {miniature.question} | {' | '.join(counts)} |"
 
 
 def _texts(row: Comparison) -> tuple[str, ...]:
     paper = "" if row.paper is None else _with_error(row.paper.mean, row.paper.deviation)
-    change = "" if row.paper_difference is None else f"{_rounded(row.paper_difference):+g}"
     here = "" if math.isnan(row.difference) else _with_error(row.difference, row.difference_error, signed=True)
-    return row.setting, paper, change, _with_error(row.mean, row.error), here, row.finding, row.ordering
+    return row.setting, paper, _change(row), _with_error(row.mean, row.error), here, row.finding, row.ordering
+
+
+def _change(row: Comparison) -> str:
+    """The paper's difference; where it prints no numbers, nothing."""
+    return "" if row.paper_difference is None else f"{_rounded(row.paper_difference):+g}"
 
 
 def _with_error(value: float, error: float, signed: bool = False) -> str:

@@ -78,4 +78,5 @@ MINIATURE = Miniature(
         "accuracy here than they do in the paper."
     ),
     quick={"samples": 200, "test": 100, "epochs": 1},
+    no_paper="FedGuCci states neither the epochs nor the rate and the batch of these models",
 )

@@ -15,8 +15,10 @@ from typer.testing import CliRunner
 
 from experiments.command_line import app
 from experiments.miniatures import catalogue, ima, ima_start, plane
+from experiments.miniatures.by_scale import both, pairs
 from experiments.miniatures.cells import path_of, planned_cell, run, slug
 from experiments.miniatures.comparison import chance, compared
+from experiments.miniatures.federated import trained
 from experiments.miniatures.grid_barriers import group_barriers, segments
 from experiments.miniatures.miniature import Miniature, Quantity, Setting
 from experiments.miniatures.model_plane import ThreeModels
@@ -27,6 +29,7 @@ from experiments.miniatures.solo_models import Solo
 from experiments.studies.running import cell_store
 from ntkfl.connectivity.barrier import accuracy_barrier, group_accuracy_barrier, loss_barrier
 from ntkfl.connectivity.network import TwoLayer
+from ntkfl.training.config import checked
 from ntkfl.training.runs.training_run import prepared
 from ntkfl.training.tree import tree_map
 
@@ -122,6 +125,158 @@ def test_a_miniature_refuses_what_cannot_be_compared():
         toy(noise, Setting("a", {}, "b"))
     with pytest.raises(ValueError, match="'a' has a claim about 'speed', which is not measured"):
         toy(noise, Setting("a", {}, claim={"speed": "higher"}))
+
+
+# --- larger scales
+
+
+LARGER = [other for one in catalogue().values() for other in one.larger.values()]
+# What the papers print of their settings, by miniature: FedGuCci, appendix A; IMA, section VI; FL-NTK, Figure 1.
+CNN_ON_CIFAR = {"data": "cifar-10", "model": "simple-cnn", "epochs": 3, "batch_size": 64, "rate": 0.04}
+OF_IMA = {"data": "cifar-10", "model": "ima-cnn", "clients": 100, "participation": 0.1, "rounds": 400, "epochs": 5}
+OF_IMA |= {"batch_size": 50, "rate": 0.01, "momentum": 0.9, "rate_decay": 0.99, "optimizer": "sgd"}
+AS_PRINTED = {
+    "ablation": CNN_ON_CIFAR | {"clients": 50, "partition": "dirichlet:1.0", "rounds": 150, "participation": 1.0},
+    "clients": {"data": "cifar-10", "rounds": 160, "batch_size": 128, "rate": 0.03, "optimizer": "sgd"},
+    "ordering": {
+        **{"data": "fashion-mnist:32", "samples": None, "test": None, "model": "vgg11", "clients": 50, "rounds": 400},
+        **{"partition": "dirichlet:0.5", "participation": 1.0, "epochs": 3, "batch_size": 64},
+        **{"optimizer": "adam", "rate": 0.08},
+    },
+    "ima": OF_IMA | {"partition": "dirichlet:0.1"},
+    "ima-methods": OF_IMA | {"partition": "shards:2"},
+    "ima-start": OF_IMA | {"partition": "dirichlet:0.1"},
+    "local-epochs": {
+        **{"data": "cifar-10", "model": "simple-cnn", "clients": 60, "partition": "dirichlet:0.4", "rounds": 200},
+        **{"rate": 0.03, "participation": 1.0},
+    },
+    "participation": {"data": "cifar-10", "model": "simple-cnn", "clients": 100, "partition": "dirichlet:0.1"},
+    "population": CNN_ON_CIFAR | {"partition": "dirichlet:1.0", "rounds": 150},
+}
+
+
+@pytest.mark.parametrize("miniature", LARGER, ids=lambda m: m.label)
+def test_every_setting_of_a_larger_scale_is_a_configuration(miniature):
+    small = catalogue()[miniature.name]
+    assert len({slug(setting.name) for setting in miniature.settings}) == len(miniature.settings)
+    assert set(miniature.scale) == set(small.scale) and miniature.measure is small.measure and miniature.keeps_rounds
+    for setting in miniature.settings:
+        checked({**setting.keys, "seed": 0})
+        checked({**setting.keys, **miniature.quick, "seed": 0})
+        for quantity in miniature.quantities:
+            printed(setting, quantity)
+
+
+def test_the_papers_recipes_are_as_printed():
+    found = {one.name: one.on("paper") for one in catalogue().values() if "paper" in one.larger}
+    assert set(found) == set(AS_PRINTED)
+    for name, miniature in found.items():
+        for setting in miniature.settings:
+            config = checked(setting.keys).model_dump() | {
+                "rate": miniature.settings[0].keys["rate"]
+            }  # not the control
+            assert {key: config[key] for key in AS_PRINTED[name]} == AS_PRINTED[name], setting.name
+    assert {s.keys["clients"] for s in found["population"].settings} == {100, 200}
+    assert {s.keys["participation"] for s in found["participation"].settings} == {0.05, 0.1}
+    assert {s.keys["clients"] for s in found["clients"].settings} == {10, 50, 100}
+    late = {s.keys["ima_period"] for s in found["ima"].settings if "ima_period" in s.keys}
+    assert late == {20} and {checked(s.keys).ima_start for s in found["ima"].settings[1:]} == {300}
+    assert [checked(s.keys).ima_start for s in found["ima-start"].settings[1:]] == [150, 200, 250, 300]
+    assert all(one.no_paper for one in catalogue().values() if one.name not in found)
+
+
+@pytest.mark.parametrize("scale", ["middle", "paper"])
+def test_methods_of_the_ordering_are_trained_on_every_scale(scale):
+    """Every method takes the optimizer: with Adam at .08, too, the loss of a tiny network is finite after a round."""
+    for setting in catalogue()["ordering"].on(scale).settings:
+        job = prepared(**{**setting.keys, **TINY, "data": "digits", "clients": 4})
+        assert job.config.optimizer == {"middle": "sgd", "paper": "adam"}[scale]
+        assert np.isfinite(replace(job, config=job.config.model_copy(update={"rounds": 1})).train().rows[-1].test_loss)
+
+
+def test_a_scale_that_is_not_there_is_refused_with_those_that_are():
+    with pytest.raises(ValueError, match=r"no scale 'midle'. Did you mean 'middle'\? They are small, middle, paper"):
+        catalogue()["ordering"].on("midle")
+    with pytest.raises(ValueError, match="ablation is not there on the scale 'middle'; it is on small, paper"):
+        catalogue()["ablation"].on("middle")
+    with pytest.raises(ValueError, match=r"transitivity is not there on the scale 'paper': FedGuCci states neither"):
+        catalogue()["transitivity"].on("paper")
+    assert catalogue()["ordering"].on("small") is catalogue()["ordering"]
+
+
+def test_a_run_on_a_larger_scale_goes_on_where_it_was(tmp_path):
+    """Rounds are kept below --out, in a folder for what is run, whatever is asked for in rounds."""
+    keys = {**catalogue()["ordering"].on("middle").settings[0].keys, **TINY, "data": "digits", "clients": 4}
+    whole = trained(keys | {"rounds": 3}, 0).metrics["test_loss"]
+    kept = {"keep": str(tmp_path)}
+    trained(keys | kept | {"rounds": 1}, 0)
+    np.testing.assert_array_equal(trained(keys | kept | {"rounds": 3}, 0).metrics["test_loss"], whole)
+    trained(keys | kept | {"rate": 0.01}, 0)
+    assert sorted(path.name.split(".")[:2] for path in tmp_path.iterdir()) == [["fedavg", "0"]] * 2
+
+
+def test_cells_of_a_larger_scale_have_a_folder_of_their_own(tmp_path):
+    """With the quick keys, on CIFAR-10 files: what the user says of the machine goes through, data may be moved."""
+    rng = np.random.default_rng(0)
+    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
+        records = rng.integers(0, 256, (200, 3073), dtype=np.uint8)
+        records[:, 0] = np.arange(200) % 10
+        (tmp_path / f"{name}.bin").write_bytes(records.tobytes())
+    whole = catalogue()["participation"].on("paper")
+    one = replace(whole, settings=whole.settings[:1])
+    (cell,) = run(one, [0], tmp_path / "out", quick=True, where={"path": str(tmp_path), "device": "cpu"})
+    assert cell.miniature == "participation-paper" and math.isfinite(cell.numbers["test accuracy"])
+    (folder,) = (tmp_path / "out" / "participation-paper" / "runs").iterdir()
+    assert len((folder / "metrics.csv").read_text().splitlines()) == 1 + 1 + one.quick["rounds"]
+    moved = {"path": str(tmp_path / "elsewhere"), "device": "cpu"}
+    assert run(one, [0], tmp_path / "out", quick=True, where=moved) == [cell]
+    with pytest.raises(ValueError, match="is of another run: device is 'cpu' there and 'cuda' here"):
+        run(one, [0], tmp_path / "out", quick=True, where={"device": "cuda"})
+
+
+@pytest.mark.parametrize(
+    "effects, says",
+    [
+        ((1, 1), "seen on both scales"),
+        ((-1, -1), "the opposite on both scales: the claim, or what both share"),
+        ((-1, 1), "the scale: the sign changes"),
+        ((1, -1), "the scale: the sign changes"),
+        ((0.1, 0.1), "within noise on both scales, with the same sign"),
+        ((0.1, -0.1), "within noise on both scales, with the other sign"),
+        ((-1, -0.1), "the opposite is seen on the small scale; within noise on the middle one, with the same sign"),
+        ((-0.1, 1), "seen on the middle scale; within noise on the small one, with the other sign"),
+    ],
+)
+def test_what_two_scales_say_of_a_claim(effects, says):
+    """Noise of the seeds is .5 to either side; the claim is higher."""
+    results = scaled_toy(effects)
+    ((one, two, found),) = both(*results)
+    assert found == says and one.setting == two.setting == "more"
+    line = f"| score | more |  | {effects[0]:+.2f} ± 0.29 | {effects[1]:+.2f} ± 0.29 | {says} |"
+    assert line in page(results, "").splitlines()
+
+
+def test_what_cannot_be_said_of_two_scales():
+    """One seed decides nothing, and other miniatures are not compared."""
+    small, middle = scaled_toy((1, 1))
+    alone = small[0], [cell for cell in small[1] if not cell.seed]
+    assert [row[2] for row in both(alone, middle)] == ["small: too few seeds; middle: seen"]
+    other = replace(middle[0], name="other"), middle[1]
+    assert not list(pairs([small, other])) and list(pairs([small, other, middle])) == [(small, middle)]
+
+
+def scaled_toy(effects):
+    """The toy on the small and the middle scale, with so much more in 'more', four seeds each."""
+    settings = Setting("base", {"effect": 0}), Setting("more", {"effect": 1}, "base", claim={"score": "higher"})
+    found = []
+    for scale, effect in zip(("small", "middle"), effects, strict=True):
+
+        def measure(keys, seed, effect=effect):
+            return {"score": keys["effect"] * (effect + 0.5 * (-1) ** seed)}
+
+        one = toy(measure, *settings, at=scale)
+        found.append((one, run(one, range(4))))
+    return found
 
 
 # --- differences
@@ -382,6 +537,14 @@ def test_the_list_names_every_miniature():
         (["imma"], "error: there is no miniature 'imma'. Did you mean 'ima'?"),
         (["all", "ima"], "error: there is no miniature 'all'."),
         (["ima", "--markdown", "."], "error: cannot write .: it is a folder; name a file"),
+        (["ordering", "--scale", "large"], "error: there is no scale 'large'. They are small, middle, paper"),
+        (["ima", "--scale", "middle"], "error: ima is not there on the scale 'middle'; it is on small, paper"),
+        (["plane", "--device", "cuda"], "error: plane is computed on the CPU only; leave --device cuda out"),
+        (["ima", "--scale", "paper"], "error: cifar-10 needs path=FOLDER, the folder of its files"),
+        (
+            ["ima", "ordering", "--scale", "paper", "--path", "x"],
+            "error: --path x is the folder of one data set; these miniatures have cifar-10, fashion-mnist:32",
+        ),
     ],
 )
 def test_bad_input_is_one_line(arguments, message):
@@ -409,6 +572,24 @@ def test_page_and_numbers_come_from_the_same_cells(tmp_path, monkeypatch):
         ).rstrip()
     )
     assert as_csv([(miniature, run(miniature, range(4)))]) == (tmp_path / "a.csv").read_text()
+
+
+def test_scales_are_run_beside_each_other(tmp_path, monkeypatch):
+    (small, _), (middle, _) = scaled_toy((1, -1))
+    found = {
+        "toy": replace(small, larger={"middle": middle}),
+        "other": replace(small, name="other", no_paper="no size"),
+    }
+    monkeypatch.setattr("experiments.miniatures.catalogue", lambda: found)
+    result = command("all", "--scale", "small", "--scale", "middle", "--out", tmp_path, "--csv", tmp_path / "a.csv")
+    assert result.exit_code == 0, result.output
+    assert "other is left out on the scale middle" in result.stderr
+    assert "`ntkfl miniature all --scale small --scale middle --out" in result.stdout
+    assert "## toy on two scales" in result.stdout and "[toy-middle](#toy-middle)" in result.stdout
+    assert {path.parent.name for path in tmp_path.rglob("*.json")} == {"toy", "toy-middle", "other"}
+    rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
+    assert {row["miniature"] for row in rows} == {"toy", "toy-middle", "other"}
+    assert "other is left out on the scale paper: no size" in command("all", "--scale", "paper").stderr
 
 
 def test_ctrl_c_keeps_what_is_done(tmp_path, monkeypatch):

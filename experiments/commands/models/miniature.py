@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,14 @@ def miniature(
     out: Annotated[
         Path | None, typer.Option(help="folder that keeps every cell, from which a stopped run goes on")
     ] = None,
+    scale: Annotated[
+        list[str] | None,
+        typer.Option(help="small, middle (ordering only) or paper, the papers' own sizes; repeat it for more (small)"),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:NUMBER (cpu)", show_default=False)] = None,
+    path: Annotated[
+        str | None, typer.Option(help="folder of data that come with no package, CIFAR-10", show_default=False)
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="a trial: fewer samples and rounds, numbers that say nothing")
     ] = False,
@@ -33,7 +41,9 @@ def miniature(
     """Run miniatures of the papers' experiments, and hold each ordering that the paper reports against what is seen.
 
     Every setting is run with every seed; with --out each of these cells is kept in a file, and is not run again. A
-    miniature that draws a picture puts it there too. Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C.
+    miniature that draws a picture puts it there too. On a larger scale every round is kept as well, and a stopped run
+    goes on with the next one: ntkfl miniature ordering --scale paper --device cuda --out runs. Exit status: 0 done,
+    2 bad input, 130 stopped by Ctrl-C.
     """
     from experiments.miniatures import catalogue
     from experiments.miniatures.cells import run
@@ -41,23 +51,26 @@ def miniature(
 
     with ExitStack() as stack:
         with bad_input():
-            chosen = _chosen(names)
+            chosen = _on(scale or ["small"], _chosen(names), skip=names in ([ALL], [LIST]))
+            where = _where(chosen, device, path)
             writers = stack.enter_context(reserved(markdown, csv))
         if names == [LIST]:
             for one in catalogue().values():
-                typer.echo(f"{one.name:<14}{one.question} {one.source}.")
+                scales = ", ".join([one.at, *one.larger])
+                typer.echo(f"{one.name:<14}{one.question} {one.source}. Scales: {scales}.")
             return
         results = []
         kept = f"what is done is kept in {out}; the same command goes on" if out else "nothing is kept: no --out"
         with if_stopped(lambda: kept), bad_input(ValueError, OSError):
             for one in chosen:
                 numbers = range(one.seeds if seeds is None else seeds)
-                results.append((one, run(one, numbers, out, quick, _shown)))
+                results.append((one, run(one, numbers, out, quick, _shown, where)))
                 if one.draw and out is not None:
-                    path = out / one.name / f"{one.name}.png"
-                    one.draw(one.quick if quick else {}).savefig(path, dpi=110)
-                    typer.echo(f"picture: {path}", err=True)
-        text = page(results, _command(names, seeds, out, quick, markdown))
+                    picture = out / one.label / f"{one.label}.png"
+                    one.draw(one.quick if quick else {}).savefig(picture, dpi=110)
+                    typer.echo(f"picture: {picture}", err=True)
+        options = {"scale": scale, "seeds": seeds, "device": device, "path": path and Path(path), "out": out}
+        text = page(results, _command(names, options | {"quick": quick, "markdown": markdown}))
         write_page, write_csv = writers
         if write_csv:
             write_csv(as_csv(results))
@@ -95,11 +108,51 @@ def _shown(cell: "Cell", done: int, planned: int) -> None:
     )
 
 
-def _command(names: Sequence[str], seeds: int | None, out: Path | None, quick: bool, markdown: Path | None) -> str:
-    """The command that was given."""
+def _on(scales: Sequence[str], miniatures: "Sequence[Miniature]", skip: bool) -> "list[Miniature]":
+    """The miniatures on these scales.
+
+    Args:
+        scales: their names. miniatures: the small ones. skip: whether one that is not there on a scale is left out, and
+            that is said.
+
+    Raises:
+        ValueError: an unknown scale; one on which a miniature is not there.
+    """
+    from experiments.miniatures.miniature import SCALES
+
+    found = []
+    for one in miniatures:
+        for name in scales:
+            if skip and name in SCALES and name not in (one.at, *one.larger):
+                why = f": {one.no_paper}" if name == "paper" else ""
+                typer.echo(f"{one.name} is left out on the scale {name}{why}", err=True)
+            else:
+                found.append(one.on(name))
+    return found
+
+
+def _where(miniatures: "Sequence[Miniature]", device: str | None, path: str | None) -> dict[str, str]:
+    """The keys of the machine: device and folder of the data, those that are given.
+
+    Raises:
+        ValueError: a device for what is no run of the training engine; one folder for several data sets.
+    """
+    for one in miniatures:
+        if device and not all("method" in setting.keys for setting in one.settings):
+            raise ValueError(f"{one.name} is computed on the CPU only; leave --device {device} out")
+    data = sorted({str(setting.keys.get("data")) for one in miniatures for setting in one.settings})
+    if path and len(data) > 1:
+        raise ValueError(f"--path {path} is the folder of one data set; these miniatures have {', '.join(data)}")
+    return {name: value for name, value in (("device", device), ("path", path)) if value}
+
+
+def _command(names: Sequence[str], options: dict[str, Any]) -> str:
+    """The command that was given; of a path its last part, and nothing for what was not given."""
     words = ["ntkfl miniature", *names]
-    words += [] if seeds is None else [f"--seeds {seeds}"]
-    words += [] if out is None else [f"--out {out.name}"]
-    words += ["--quick"] if quick else []
-    words += [] if markdown is None else [f"--markdown {markdown.name}"]
+    for name, given in options.items():
+        for value in given if isinstance(given, list) else [given]:
+            if isinstance(value, bool):
+                words += [f"--{name}"] * value
+            elif value is not None:
+                words.append(f"--{name} {value.name if isinstance(value, Path) else value}")
     return " ".join(words)

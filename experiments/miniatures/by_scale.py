@@ -1,0 +1,52 @@
+"""One question on two scales: whether what differs from the paper differs on both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from experiments.miniatures.cells import Cell
+from experiments.miniatures.comparison import Comparison, compared
+from experiments.miniatures.miniature import Miniature
+
+Result = tuple[Miniature, Sequence[Cell]]
+SEEN, NOT_SEEN, OPPOSITE = "seen", "not seen", "the opposite is seen"
+
+
+def pairs(results: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
+    """Those of one miniature on two scales, in the order given."""
+    for number, first in enumerate(results):
+        yield from ((first, other) for other in results[number + 1 :] if other[0].name == first[0].name)
+
+
+def both(first: Result, other: Result) -> list[tuple[Comparison, Comparison, str]]:
+    """Every ordering of the paper as it is on the two scales, and what the two say together."""
+    theirs = {(row.setting, row.quantity): row for row in compared(*other)}
+    found = []
+    for row in compared(*first):
+        there = theirs.get((row.setting, row.quantity))
+        if there is not None and ": " in row.ordering:
+            found.append((row, there, reading(row, there, first[0].at, other[0].at)))
+    return found
+
+
+def reading(first: Comparison, other: Comparison, at: str, at_other: str) -> str:
+    """What an ordering on two scales says of the claim: a sign that stays is not the scale's doing.
+
+    Args:
+        first, other: of one setting and quantity. at, at_other: the names of their scales.
+    """
+    one, two = (row.ordering.partition(": ")[2] for row in (first, other))
+    if not {one, two} <= {SEEN, NOT_SEEN, OPPOSITE}:
+        return f"{at}: {one}; {at_other}: {two}"
+    same = first.difference * other.difference > 0
+    if one == two == SEEN:
+        return "seen on both scales"
+    if one == two == OPPOSITE:
+        return "the opposite on both scales: the claim, or what both share"
+    if {one, two} == {SEEN, OPPOSITE}:
+        return "the scale: the sign changes"
+    sign = "with the same sign" if same else "with the other sign"
+    if one == two:
+        return f"within noise on both scales, {sign}"
+    decided, where, noisy = (one, at, at_other) if two == NOT_SEEN else (two, at_other, at)
+    return f"{decided} on the {where} scale; within noise on the {noisy} one, {sign}"
