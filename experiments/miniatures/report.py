@@ -102,7 +102,8 @@ def _scales(first: Result, other: Result) -> str:
         "",
         f"Where [{small.label}](#{small.label}) does not see what the paper reports, does "
         f"[{large.label}](#{large.label})? A difference of one sign on both scales is not the scale's doing: it is the "
-        "claim's, or that of what both scales have in common. Two signs point to the scale.",
+        "claim's, or that of what both scales have in common. Two signs point to the scale, of which the number of "
+        "rounds is a part.",
         "",
         f"| quantity | setting | paper's difference | {small.at} | {large.at} | what that says |",
         "|---|---|--:|--:|--:|---|",
