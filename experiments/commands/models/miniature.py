@@ -47,7 +47,7 @@ def miniature(
     """
     from experiments.miniatures import catalogue
     from experiments.miniatures.cells import run
-    from experiments.miniatures.report import as_csv, page
+    from experiments.miniatures.page.report import as_csv, page
 
     with ExitStack() as stack:
         with bad_input():

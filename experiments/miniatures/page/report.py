@@ -7,11 +7,11 @@ import io
 import math
 from collections.abc import Iterable, Sequence
 
-from experiments.miniatures.by_scale import Result, both, pairs
 from experiments.miniatures.cells import Cell
 from experiments.miniatures.comparison import BEYOND, Comparison, chance, compared
 from experiments.miniatures.miniature import PAPER, Miniature
-from experiments.miniatures.omitted import OMITTED
+from experiments.miniatures.page.by_scale import Result, both, pairs
+from experiments.miniatures.page.omitted import OMITTED
 
 SCALED_DOWN = (
     "Small data, small networks, few rounds: what is compared is the ordering of settings, never the numbers.",
