@@ -35,7 +35,7 @@ ROWS = 16  # of Q for each zero that is looked for; with fewer a dense solver is
 NEAREST = (24, 64)  # zeros that are looked for; the outer quarter, half or all of them are taken out
 FRICTION = 1.5, 0.01  # c over what the outermost zero has of friction above the least, and over all it has
 RESIDUAL = 1e-14  # of a zero and its vector, over the norm of D and 1
-AMPLIFIED = 1e5  # the most that W^-1 may do to the residuals
+UNPROVED = 1e-12  # over the norm of D and 1: |R W^-1|, R what is left of X T^2 + D X T + A X
 MARGIN = 1e-9  # by which all others are proved to be within the outermost
 
 Square = Float[np.ndarray, "n n"]
@@ -44,7 +44,8 @@ Square = Float[np.ndarray, "n n"]
 def pair_radius(damping: Square, stiffness: Square) -> float | None:
     """The largest |1 + w| of all zeros w of w^2 + w D + A where a complex pair has it; None where that is not proved.
 
-    Rounding moves it as it does a dense solver's: so much may be farther out that is nearly a zero that was found.
+    It is that of the zero found, as exact as a dense solver's. A zero farther out is missed at most where it is as near
+    to one that was found as |R W^-1|, some 1e-12 (1 + |D|), and that one was found twice.
 
     Args:
         damping: D, symmetric. stiffness: A, symmetric.
@@ -91,14 +92,15 @@ def others_within(
     turned = vectors * np.exp(-0.5j * np.angle(np.sum(vectors**2, axis=0)))  # as real as can be
     turned /= np.linalg.norm(turned, axis=0)
     count, moved = len(w), turned * w
-    x, xt = np.hstack([turned.real, turned.imag]), np.hstack([moved.real, moved.imag])
+    x, xt, xtt = (np.hstack([part.real, part.imag]) for part in (turned, moved, moved * w))
     v = np.linalg.svd(x, full_matrices=False)[0][:, :count]
     try:
         back = np.linalg.inv(np.vstack([v.T @ x, v.T @ xt]))
         middle = extra / 2 * np.linalg.inv(v.T @ stiffness @ v)
     except LinAlgError:
         return False
-    if not np.linalg.norm(back) < AMPLIFIED:
+    left_over = xtt + damping @ xt + stiffness @ x
+    if not np.linalg.norm(left_over @ back) <= UNPROVED * (1 + np.linalg.norm(damping)):
         return False
     middle = (middle + middle.T) / 2
     first, second = np.split(xt @ back, 2, axis=1)  # of L: the part with w
@@ -119,7 +121,7 @@ def _both(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _positive(matrix: np.ndarray) -> bool:
-    """Whether it is positive definite by more than rounding."""
+    """Whether it is positive definite by more than rounding usually is."""
     interruption.check()
     matrix[np.diag_indices(len(matrix))] -= len(matrix) * np.finfo(float).eps * np.linalg.norm(matrix)
     return lapack.cholesky(np.asfortranarray(matrix))

@@ -123,3 +123,19 @@ def test_an_interrupt_is_noticed(monkeypatch):
     monkeypatch.setattr(interruption, "check", stop)
     with pytest.raises(KeyboardInterrupt):
         pair_radius(*quadratic(feddyn((20, 17, 23), 0.01, d=60)))
+
+
+@pytest.mark.parametrize("mixed", [1e-5, 1e-4, 1e-3, 1e-2])
+def test_a_zero_found_twice_does_not_hide_its_neighbour(mixed):
+    """Both vectors have a little of the neighbour's in them, which is farther out and was not found."""
+    inner, outer = -0.2 + 0.3j, -0.2 + (0.3 + 1e-9) * 1j
+    w = np.array([inner, outer, *(-0.6 + 0.1j * np.arange(1, 7))])
+    vectors = np.zeros((len(w), 2), complex)
+    vectors[0], vectors[1] = 1, (mixed, -mixed)
+    radius = np.abs(1 + inner) - MARGIN
+    assert np.abs(1 + outer) > radius + MARGIN
+    found, damping, stiffness = np.full(2, inner), np.diag(-2 * w.real), np.diag(np.abs(w) ** 2)
+    assert not others_within(radius, damping, stiffness, found, vectors, 0.01)
+    apart = np.delete(np.arange(len(w)), 1)  # the same without the neighbour is proved
+    once = np.ix_(apart, apart)
+    assert others_within(radius, damping[once], stiffness[once], found[:1], vectors[apart, :1], 0.01)
