@@ -14,6 +14,7 @@ from outputs import assert_same
         ("left 1 ± 2e-14", "left 1 ± 7e-13", 0.02),
         ("took 5 s", "took 900 s", None),
         ("1e-17", "-3e-16", 0.02),
+        ("7 equal, 2027-01-31.", "7 equal, 2026-11-23.", 0.02),
     ],
 )
 def test_noise_is_accepted(printed, shown, noise):
@@ -30,6 +31,7 @@ def test_noise_is_accepted(printed, shown, noise):
         ("1 2", "1 2 3", None),
         ("a\nb", "a b", 0.02),
         ("left 1 ± 2e-14", "left 1", 0.02),
+        ("7 equal, today.", "7 equal, 2026-11-23.", 0.02),
     ],
 )
 def test_anything_else_is_not(printed, shown, noise):
