@@ -26,8 +26,10 @@ class Interruptible(TyperGroup):
                 return super().invoke(ctx)
         except KeyboardInterrupt as error:
             kept = getattr(error, "__notes__", [NOTHING])
-        except typer.Exit:
-            raise
+        except typer.Exit as error:
+            if not error.exit_code or not stop.pending():
+                raise
+            kept = []  # the command has said why it ends
         except Exception:
             if not stop.pending():
                 raise
