@@ -27,6 +27,21 @@ def cholesky(matrix: Float[np.ndarray, "n n"]) -> bool:
     return _call("dpotrf", b"L", len(matrix), matrix, len(matrix)) == 0
 
 
+def solved(factor: Float[np.ndarray, "n n"], columns: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+    """Solve M x = columns, from the factor of M that `cholesky` has written.
+
+    Raises:
+        ValueError: `factor` as the matrix of `cholesky`; `columns` are not (n, k).
+    """
+    _require_own(factor)
+    n = len(factor)
+    if columns.ndim != 2 or len(columns) != n:
+        raise ValueError(f"the columns have shape {columns.shape}; the factor of {n} rows asks for ({n}, k)")
+    solution = np.array(columns, dtype=np.float64, order="F")
+    _call("dpotrs", b"L", n, solution.shape[1], factor, n, solution, n)
+    return solution
+
+
 def smallest_eigenvalue(matrix: Float[np.ndarray, "n n"]) -> float:
     """About the smallest eigenvalue of a symmetric matrix, whose contents are lost.
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
 from jaxtyping import Bool, Float, Int
 
 from ntkfl import lapack
@@ -121,12 +120,12 @@ class ConstraintRows:
         return found
 
     @cached_property
-    def _factor(self) -> tuple[np.ndarray, bool]:
+    def _factor(self) -> np.ndarray:
         _ = self.smallest  # raises where the rows are dependent
-        try:
-            return scipy.linalg.cho_factor(self.gram[0], lower=True)
-        except np.linalg.LinAlgError:  # cannot be where the smallest eigenvalue is shown to be positive
-            raise Dependent(np.full(self.size, np.nan)) from None
+        factor = self.gram[0].T.copy(order="F")  # symmetric
+        if not lapack.cholesky(factor):  # cannot be where the smallest eigenvalue is shown to be positive
+            raise Dependent(np.full(self.size, np.nan))
+        return factor
 
     def projections(
         self, columns: Float[np.ndarray, "p k"], error: Float[np.ndarray, " k"]
@@ -135,7 +134,7 @@ class ConstraintRows:
 
         It is |M^(-1/2) k|, k = C v and M = C C'. For every h: k'M^-1 k = h'k + h't + t'M^-1 t with t = k - M h.
         """
-        h = scipy.linalg.cho_solve(self._factor, columns)
+        h = lapack.solved(self._factor, columns)
         leading, rest, size, long = self._terms(h, columns)
         least, rounding = below(self.smallest.lo), gamma(self.size) * long * size
         shift = above(error / np.sqrt(least))
@@ -178,12 +177,13 @@ class ConstraintRows:
     def nearest(self, scale: float = 1.0) -> Nearest:
         """W*, the point nearest W0 that fits every label and holds A."""
         target, error = self.target(scale)
-        solution = scipy.linalg.cho_solve(self._factor, target)
-        solution = solution + scipy.linalg.cho_solve(self._factor, target - self.gram[0] @ solution)
-        lower, upper = self.projections(target[:, None], np.array([error]))
-        _, rest, _, _ = self._terms(solution[:, None], target[:, None])
+        column = target[:, None]
+        solution = lapack.solved(self._factor, column)
+        solution = solution + lapack.solved(self._factor, column - self.gram[0] @ solution)
+        lower, upper = self.projections(column, np.array([error]))
+        _, rest, _, _ = self._terms(solution, column)
         slack = above((above(rest[0]) + error) / np.sqrt(below(self.smallest.lo)))
-        return Nearest(solution, float(slack), Estimate.between(lower[0], upper[0], "rounding bound"))
+        return Nearest(solution[:, 0], float(slack), Estimate.between(lower[0], upper[0], "rounding bound"))
 
 
 @dataclass(frozen=True, eq=False)

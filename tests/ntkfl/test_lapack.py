@@ -31,6 +31,10 @@ def test_the_bits_are_those_of_scipy(n):
     factor = metric.copy(order="F")
     assert lapack.cholesky(factor)
     assert np.array_equal(np.tril(factor), scipy.linalg.cholesky(metric, lower=True))
+    for columns in (h, h[:, :0]):
+        assert np.array_equal(
+            lapack.solved(factor, columns), scipy.linalg.cho_solve(scipy.linalg.cho_factor(metric, lower=True), columns)
+        )
     values, vectors = scipy.linalg.eigh(h, subset_by_index=[0, 0])
     assert np.array_equal(lapack.lowest_vector(h.copy(order="F")), vectors[:, 0])
     alone = scipy.linalg.eigh(h, subset_by_index=[0, 0], eigvals_only=True)
@@ -62,6 +66,14 @@ def test_a_matrix_that_lapack_would_misread_is_refused(matrix, said):
             routine(matrix)
     with pytest.raises(ValueError, match=said):
         lapack.generalised_eigenvalues(np.eye(1), matrix)
+    with pytest.raises(ValueError, match=said):
+        lapack.solved(matrix, np.ones((len(matrix), 1)))
+
+
+def test_columns_of_another_length_than_the_factor_are_refused():
+    for columns in (np.ones(2), np.ones((3, 1))):
+        with pytest.raises(ValueError, match=rf"shape \({len(columns)},.* the factor of 2 rows asks for \(2, k\)"):
+            lapack.solved(np.eye(2, order="F"), columns)
 
 
 def test_a_routine_that_does_not_end_with_its_info_is_refused():

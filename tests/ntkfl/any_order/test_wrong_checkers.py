@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.linalg
 from exact_certificate import exact, fitted
 from flint import arb
 
-from ntkfl import Estimate, certify_any_order
+from ntkfl import Estimate, certify_any_order, lapack
 from ntkfl.any_order import constraint_rows, held_pairs
 from ntkfl.any_order.constraint_rows import ConstraintRows
 from ntkfl.any_order.orders import Batch, Network, run_in_order
@@ -110,7 +109,7 @@ def test_a_wrong_checker_certifies_something_false(name, monkeypatch):
         assert not found.certified or not is_false(*planted(seed), found)
 
 
-def rough_solutions(monkeypatch, honest=scipy.linalg.cho_solve):
+def rough_solutions(monkeypatch, honest=lapack.solved):
     """A solver that is right to three digits only: what its residual leaves open must be in the slack."""
     rng = np.random.default_rng(0)
 
@@ -118,7 +117,7 @@ def rough_solutions(monkeypatch, honest=scipy.linalg.cho_solve):
         found = honest(factor, b)
         return found * (1 + 1e-3 * rng.standard_normal(found.shape))
 
-    monkeypatch.setattr(constraint_rows.scipy.linalg, "cho_solve", rough)
+    monkeypatch.setattr(constraint_rows.lapack, "solved", rough)
 
 
 def test_a_rough_solver_costs_margin_and_never_truth(monkeypatch):
