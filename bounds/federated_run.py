@@ -19,10 +19,10 @@ from bounds.part_strategies import largest_block, largest_eigenvalue, networks, 
 from bounds.strategies import Range, partitions
 from ntkfl import data, gram
 from ntkfl.algorithm1.reference import BALL, DOUBLE, EXTENDED, Arithmetic, PlainRun, plain_run
+from ntkfl.algorithm1.run_bytes import grouped_bytes, neurons_bytes, padded_samples, record_bytes
 from ntkfl.algorithm1.simulation import GROUPED, checked_weights, simulate
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.run_bytes import grouped_bytes, neurons_bytes, padded_samples, record_bytes
 from ntkfl.trajectory import Trajectory, provenance
 
 ORDER_SAFETY = 10  # two runs that sum in different orders differ by their rounding; ten times that is taken as its size

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl.algorithm1.compiled_once import compiled_once
 from ntkfl.algorithm1.neurons import Seen, through_gram
-from ntkfl.compiled_once import compiled_once
 
 LANES = 64
 

@@ -17,11 +17,11 @@ import numpy as np
 from ntkfl import interruption
 from ntkfl.algorithm1.compiled_neurons import CompiledNeurons
 from ntkfl.algorithm1.neurons import Neurons
+from ntkfl.algorithm1.run_bytes import neurons_bytes, padded_samples, record_bytes
 from ntkfl.initialisation import draw
 from ntkfl.limit.algorithm1_limit import warn_if_unstable
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.run_bytes import neurons_bytes, padded_samples, record_bytes
 from ntkfl.trajectory import Trajectory, provenance
 
 GROUPED = 2**21  # samples times neurons from which compiling the run in groups (about a second) pays

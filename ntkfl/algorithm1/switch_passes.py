@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ntkfl.compiled_once import compiled_once
+from ntkfl.algorithm1.compiled_once import compiled_once
 
 LANES = 128  # neurons of a chunk, two words of bits
 

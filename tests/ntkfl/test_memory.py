@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from ntkfl import memory, simulate
+from ntkfl.algorithm1.run_bytes import trajectory_bytes
 from ntkfl.data import sphere
 from ntkfl.initialisation import draw, drawing_bytes
 from ntkfl.memory import TooLittleMemory, available, largest, require, shown
 from ntkfl.problem import Setup
-from ntkfl.run_bytes import trajectory_bytes
 
 MEMINFO = "MemTotal:       1000 kB\nMemFree:    10 kB\nMemAvailable:   500 kB\n"
 
