@@ -10,6 +10,10 @@ import numpy as np
 from ntkfl.algorithm1.compiled_once import compiled_once
 
 LANES = 128  # neurons of a chunk, two words of bits
+# The place of the only bit that is set, by the upper six bits of its product with a de Bruijn sequence.
+DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
+PLACES = np.zeros(64, np.int64)
+PLACES[[(int(DE_BRUIJN) << place) % 2**64 >> 58 for place in range(64)]] = np.arange(64)
 
 
 def near_entry(dtype: str) -> np.dtype:
@@ -85,21 +89,23 @@ def passes(dtype: str) -> Passes:
     @njit(types.void(table, row, row, index, index, index, types.int32[::1], index, entries_type), nogil=True)
     def gather(z, signs, reach, first, neuron, samples, heads, at, entries):
         for i in range(len(z)):
-            limit, few = reach[first + i], 0
-            for r in range(LANES):
-                few += abs(z[i, r]) < limit * abs(signs[r])
-            if few == 0:
-                continue
-            client, sample = (first + i) // samples, (first + i) % samples
-            for r in range(LANES):
-                if abs(z[i, r]) < limit * abs(signs[r]):
-                    entry, head = entries[at], heads[r]
-                    entry.client, entry.sample, entry.neuron = client, sample, neuron + r
-                    entry.start, entry.safe = z[i, r], abs(z[i, r])
+            limit, client, sample = reach[first + i], (first + i) // samples, (first + i) % samples
+            for half in range(2):
+                row, sign, near = z[i, 64 * half : 64 * half + 64], signs[64 * half : 64 * half + 64], np.uint64(0)
+                for r in range(64):
+                    near |= np.uint64(abs(row[r]) < limit * abs(sign[r])) << np.uint64(r)
+                while near:
+                    lowest = near & (~near + one)
+                    near ^= lowest
+                    r = PLACES[(lowest * DE_BRUIJN) >> np.uint64(58)]
+                    entry, lane = entries[at], 64 * half + r
+                    head = heads[lane]
+                    entry.client, entry.sample, entry.neuron = client, sample, neuron + lane
+                    entry.start, entry.safe = row[r], abs(row[r])
                     entry.extra = entry.shift = zero
                     entry.switched = False
                     if head < 0 or entries[head].client != client:
-                        heads[r] = entry.next = at
+                        heads[lane] = entry.next = at
                     else:
                         entry.next, entries[head].next = entries[head].next, at
                     at += 1

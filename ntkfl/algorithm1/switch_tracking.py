@@ -85,6 +85,7 @@ class SwitchTracking:
         self.passes, self.count = passes(x.dtype.name), packing.kernels().count
         chunks = len(network.weights)
         self.pieces = _shared(chunks, least=CHUNKS)
+        self._make_room()
         self.words = np.zeros((2 * chunks, len(self.x)), np.uint64)
         self.fixed = False  # whether the patterns stay as they are
         self.reach: np.ndarray | None = None  # expected of the next round
@@ -107,6 +108,7 @@ class SwitchTracking:
             start = self._start(reach)
             if start.share > self.most:
                 self.crowding = start.share / reach.mean()
+                self._make_room()
                 return False
             coefficients = self._steps(start, eta_local, outputs)
             if still:
@@ -143,13 +145,14 @@ class SwitchTracking:
         return list(self.pool.map(quietly, self.pieces, *of_pieces))
 
     def _start(self, reach: np.ndarray) -> Start:
-        sums, shares, entries = zip(*self._each(lambda piece: self._look(piece, reach)), strict=True)
+        numbers = list(range(len(self.pieces)))
+        sums, shares, entries = zip(*self._each(lambda piece, p: self._look(piece, p, reach), numbers), strict=True)
         return Start(sum(sums), list(entries), max(shares))
 
-    def _look(self, piece: range, reach: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    def _look(self, piece: range, number: int, reach: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
         """Outputs' sums over the neurons of some chunks, their share of entries and, up to the most, the entries."""
         z, sums = np.empty((min(ROWS, len(self.x)), LANES), self.x.dtype), np.zeros_like(self.labels)
-        room, found = np.empty(0, near_entry(self.x.dtype.name)), 0
+        room, found = self.room[number], 0
         pairs, samples = len(piece) * LANES * len(self.x), self.grams.shape[1]
         for chunk in piece:
             signs, words = self.network.signs[chunk], self.words[2 * chunk : 2 * chunk + 2]
@@ -162,10 +165,14 @@ class SwitchTracking:
                     if found + near > len(room):
                         larger = np.empty(found + max(found, 2 * near), room.dtype)
                         larger[:found] = room[:found]
-                        room = larger
+                        room = self.room[number] = larger
                     self.passes.gather(tile, signs, reach, first, chunk * LANES, samples, heads, found, room)
                 found += near
         return sums, found / pairs, room[:found]
+
+    def _make_room(self) -> None:
+        """Entries are written over those of the round before, of which there are none so far, or any more."""
+        self.room = [np.empty(0, near_entry(self.x.dtype.name))] * len(self.pieces)
 
     def _steps(self, start: Start, eta_local: float, outputs: np.ndarray) -> np.ndarray:
         """Fill in the outputs; returns the coefficients of neurons that do not switch, sum_t p_j(t)."""
