@@ -85,7 +85,7 @@ def _fitting(x: np.ndarray, setup: Setup, kept: int, memory: float | None, track
     n_clients, samples, d = x.shape
     space = (n_clients, numbers_held(samples, d, x.dtype.name), d, setup.width, x.itemsize, kept)
     tracked = tracked and samples <= setup.width  # so that Gram matrices are not what takes the memory
-    share = worthwhile_share(samples, d, setup.local_steps) if tracked else 0.0
+    share = worthwhile_share(samples, d, setup.local_steps, x.itemsize) if tracked else 0.0
     if memory is None or share <= 0:
         return share, clients_at_once(*space, memory)
     always, one = bytes_held(x, setup.width)

@@ -31,18 +31,19 @@ CHUNKS = 4  # of a piece, at least: with fewer, dealing them out takes as long a
 MARGIN = 1.25  # next round's reach over this round's: beyond it the round is done again
 
 
-def worthwhile_share(samples: int, d: int, local_steps: int) -> float:
+def worthwhile_share(samples: int, d: int, local_steps: int, itemsize: int) -> float:
     """Up to which share of entries this is faster than products, for clients of so many samples; not positive: never.
 
     From nanoseconds a neuron, sample and round, measured in float64: products take 1/15 a multiplication and 1.2 a
-    step, counting pairs c/200; an entry takes 50, and as some of them are computed a step, 12 + c/7 a step.
+    step, half of it in float32; counting pairs c/200; an entry takes 50, and as some of them are computed a step,
+    12 + c/7 a step, in both.
 
     Args:
-        samples: of a client. d: of an input. local_steps: of a round.
+        samples: of a client. d: of an input. local_steps: of a round. itemsize: bytes of a number.
     """
-    by_weights = in_weight_space(samples, d)
-    products = local_steps * ((2 * d if by_weights else samples) / 15 + 1.2)
-    once = samples / 200 + (2 * d / 15 + 1.5 if by_weights else 0)
+    by_weights, share = in_weight_space(samples, d), itemsize / 8
+    products = share * local_steps * ((2 * d if by_weights else samples) / 15 + 1.2)
+    once = samples / 200 + (share * (2 * d / 15 + 1.5) if by_weights else 0)
     return (products - once) / (50 + local_steps * (12 + samples / 7))
 
 
