@@ -12,6 +12,7 @@ from sympy.printing.str import StrPrinter
 from bounds.formula import Formula
 from bounds.statement import Form, Kind, Statement
 
+LONGEST = 600  # characters of a formula that is shown
 RELATION = {
     Kind.EQUALITY: "=",
     Kind.TWO_SIDED: "≤",
@@ -78,6 +79,12 @@ def plain(expression: Any) -> str:
     return text.replace("**", "^").replace("*", "·")
 
 
+def left_out(expression: Any) -> str:
+    """What stands in the place of a formula that is too long to be read; empty where it is not."""
+    length = len(plain(expression))
+    return f"a formula of {length} characters, which ntkfl show --latex prints" if length > LONGEST else ""
+
+
 def claim_lines(statement: Statement, form: Form) -> list[str]:
     """What one form claims, one line a part, then its failure probability and its premise where it has them."""
     formula, relation = statement.forms[form], RELATION[statement.kind]
@@ -86,7 +93,7 @@ def claim_lines(statement: Statement, form: Form) -> list[str]:
     for number, part in enumerate(parts, 1):
         left = _left(statement.kind) + (f" {number}" if len(parts) > 1 else "")
         below = f"{plain(formula.lower)} ≤ " if formula.lower is not None else ""
-        lines.append(f"{below}{left} {relation} {plain(part)}")
+        lines.append(f"{below}{left} {relation} {left_out(part) or plain(part)}")
     if formula.failure is not None:
         lines.append(f"except with probability at most {plain(formula.failure)}")
     return lines + _premise(formula)

@@ -14,7 +14,7 @@ from bounds.formula import Formula
 from bounds.statement import Form, Kind, Statement
 from experiments.report.abbreviations import abbreviated
 from experiments.report.latex import in_parentheses, latex, terms
-from verification.plain_text import RELATION, claim_lines
+from verification.plain_text import RELATION, claim_lines, left_out
 
 WIDEST = 44  # characters, roughly, beyond which a sum is broken before its terms
 SIGNS = {"≤": r"\le", "≥": r"\ge", "=": "="}
@@ -69,6 +69,8 @@ def _claim(kind: Kind, formula: Formula, number: int) -> list[str]:
     left = rf"\text{{{'exponent' if kind is Kind.RATE else 'left'}}}"
     left += f"_{{{number + 1}}}" if len(formula.parts) > 1 else ""
     left += " " + SIGNS[RELATION[kind][0]] + (r" \text{constant} \cdot " if kind is Kind.ORDER else " ")
+    if text := left_out(whole[-1]):
+        return [*_lower(whole), left + rf"\text{{{text}}}"]
     one_row = " ".join([*_lower(whole), left + _last(kind, whole)])
     if width(one_row) <= WIDEST:
         return [one_row]

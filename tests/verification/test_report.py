@@ -5,12 +5,14 @@ import re
 from dataclasses import replace
 
 import pytest
+import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
 from bounds.listing import catalogue
 from bounds.statement import Form, Kind, Outcome
+from verification import statement_page
 from verification.page import amount
 from verification.plain_text import claim_lines, plain
 from verification.report import (
@@ -280,9 +282,17 @@ def test_every_form_of_every_statement_has_a_claim(identifier):
         assert not any("*" in line or "lambda" in line or "eta" in line.replace("beta", "") for line in lines)
 
 
-def test_plain_formulas():
-    import sympy as sp
+def test_a_formula_that_nobody_reads_is_left_out_but_not_of_the_latex():
+    statement = catalogue()["deep/kernel"]
+    parts = statement.forms[Form.REPAIRED].parts
+    lines = claim_lines(statement, Form.REPAIRED)
+    longest = max(range(len(parts)), key=lambda part: len(plain(parts[part])))
+    assert f"= a formula of {len(plain(parts[longest]))} characters" in lines[longest]
+    assert max(map(len, lines)) < 700 and lines[-3].endswith(plain(parts[-3]))
+    assert sp.latex(parts[longest]) in statement_page.as_text(statement, latex=True)
 
+
+def test_plain_formulas():
     n, lam, eta = sp.Symbol("n"), sp.Symbol("lambda"), sp.Symbol("eta_l")
     assert plain(8 * sp.sqrt(n) / lam) == "8·sqrt(n)/λ"
     assert plain((1 - eta * n) ** 2) == "(1 - η_l·n)^2"
