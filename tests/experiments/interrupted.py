@@ -8,6 +8,7 @@ loses an interrupt that falls into it.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -17,8 +18,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -30,7 +33,8 @@ EARLY = 9.0  # seconds: half of the interrupts come within them from the start, 
 LATE = 5.0  # seconds: the others come within them from the first word, or
 SILENT = 20.0  # within these, where there is none: all moments must do, these only share them out
 
-# each works for hours unless it is stopped; {0} is a folder of its own, {1} one with the files of `prepared`
+# each works for hours unless it is stopped; {0} is a folder of its own, {1} one with the files of `prepared`, {2} the
+# address of its cluster
 COMMANDS: dict[str, str] = {
     "train": "train feddyn --samples 60 --test 20 --clients 3 --model mlp:4 --rounds 1000000 --out {0}/run",
     "verify": "verify fl-ntk/A.1 fl-ntk/C.6 --trials 1000000 --processes 1 --json {0}/v.json",
@@ -38,6 +42,7 @@ COMMANDS: dict[str, str] = {
     "verify --meta": "verify fl-ntk/A.1 fl-ntk/C.6 --trials 100000 --meta",
     "findings": "findings --output {0}/page.md",
     "study run": "study run asymmetry --processes 2 --out {0}/study",
+    "study run, a cluster": "study run asymmetry --scheduler {2} --out {0}/study",
     "attack": "attack fl-ntk/X.1 fl-ntk/C.6 --examples 1000000 --budget 36000 --folder {0}",
     "certify --watch": "certify --watch --width 400 --eta-local 1e-6 --every 20 --rounds 1000000 --json {0}/c.json",
     "certify --search": "certify --search --after 100000 --every 50",
@@ -84,16 +89,39 @@ class Try:
             yield "orphans"
 
 
-def prepared(folder: Path) -> None:
-    """Two wide networks and data for `barrier`; an adapter that never answers for `conform`."""
+@dataclass(frozen=True)
+class Given:
+    """What commands are given: a folder of files, and the address of a Dask scheduler that has a worker."""
+
+    folder: Path
+    scheduler: str
+
+
+@contextmanager
+def prepared(folder: Path) -> Iterator[Given]:
+    """Two wide networks and data for `barrier`; an adapter that never answers for `conform`; a cluster."""
     (folder / "adapter.py").write_text("import time\n\n\ndef run(case):\n    time.sleep(1e6)\n")
     rng = np.random.default_rng(0)
     for name in "ab":
         np.savez(folder / f"{name}.npz", hidden=rng.standard_normal((3000, 64)), readout=rng.choice([-1.0, 1.0], 3000))
     np.savez(folder / "data.npz", x=rng.standard_normal((3000, 64)), y=rng.choice([-1.0, 1.0], 3000))
+    place, dask = folder / "scheduler.json", [sys.executable, "-m", "dask"]
+    files = ("--no-dashboard", "--scheduler-file", str(place))
+    parts = (["scheduler", "--host", "127.0.0.1", "--port", "0"], ["worker", "--nworkers", "1", "--nthreads", "1"])
+    cluster = [
+        subprocess.Popen([*dask, *part, *files], cwd=folder, env=_environment(), stderr=DEVNULL) for part in parts
+    ]
+    try:
+        while not place.is_file():
+            time.sleep(0.1)
+        yield Given(folder, json.loads(place.read_text())["address"])
+    finally:
+        for process in cluster:
+            process.kill()
+            process.wait()
 
 
-def interrupted(name: str, seed: int, files: Path, patience: float = PATIENCE) -> Try:
+def interrupted(name: str, seed: int, given: Given, patience: float = PATIENCE) -> Try:
     """Start a command, interrupt it at the seed's moment, wait for its end."""
     rng = random.Random(f"{name} {seed}")
     sent = signal.SIGTERM if rng.random() < 0.25 else signal.SIGINT
@@ -101,12 +129,12 @@ def interrupted(name: str, seed: int, files: Path, patience: float = PATIENCE) -
     early, after = rng.random() < 0.5, rng.random()
     with TemporaryDirectory() as folder:
         Path(folder, "sitecustomize.py").write_text(BUSY_COLLECTOR)
-        words = [word.format(folder, files) for word in COMMANDS[name].split()]
+        words = [word.format(folder, given.folder, given.scheduler) for word in COMMANDS[name].split()]
         log = Path(folder, "said")
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "experiments", *words],
-                stdin=subprocess.DEVNULL,
+                stdin=DEVNULL,
                 stdout=output,
                 stderr=output,
                 cwd=ROOT,
@@ -144,8 +172,8 @@ def interrupted(name: str, seed: int, files: Path, patience: float = PATIENCE) -
         return Try(name, sent, to_group, after, over, ignored, process.returncode, took, said, left)
 
 
-def _environment(folder: str) -> Mapping[str, str]:
-    path = os.pathsep.join([folder, str(ROOT)])
+def _environment(*folders: str) -> Mapping[str, str]:
+    path = os.pathsep.join([*folders, str(ROOT)])
     return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
@@ -203,10 +231,9 @@ def main() -> None:
     parser.add_argument("--verbose", action="store_true", help="say how each try ended")
     parser.add_argument("--patience", type=float, default=PATIENCE)
     given = parser.parse_args()
-    with TemporaryDirectory() as folder, ThreadPoolExecutor(given.at_once) as pool:
-        prepared(Path(folder))
+    with TemporaryDirectory() as folder, prepared(Path(folder)) as files, ThreadPoolExecutor(given.at_once) as pool:
         jobs = [
-            pool.submit(interrupted, name, seed, Path(folder), given.patience)
+            pool.submit(interrupted, name, seed, files, given.patience)
             for name in given.commands
             for seed in range(given.first, given.first + given.tries * OFTENER.get(name, 1))
         ]

@@ -11,16 +11,15 @@ TRIES = int(
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("files")
-    prepared(folder)
-    return folder
+def given(tmp_path_factory):
+    with prepared(tmp_path_factory.mktemp("files")) as given:
+        yield given
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "seed"), [(name, seed) for name in COMMANDS for seed in range(TRIES * OFTENER.get(name, 1))]
 )
-def test_an_interrupt_at_any_moment(name, seed, files):
-    found = interrupted(name, seed, files)
+def test_an_interrupt_at_any_moment(name, seed, given):
+    found = interrupted(name, seed, given)
     assert list(found.wrong) == [], f"{found.sent.name} after {found.after:.2f} s\n{found.said}\n{found.left}"
