@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
 from typing import Any
 
 import sympy as sp
-from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.precedence import PRECEDENCE, precedence
 from sympy.printing.pretty.pretty_symbology import greek_unicode
 from sympy.printing.str import StrPrinter
 
@@ -26,8 +27,15 @@ RELATION = {
 }
 
 
+_precedence = cache(precedence)  # of a product of matrices it multiplies all of it out, as a rule again and again
+
+
 class _Plain(StrPrinter):
     """sympy's one-line printer with Greek letters, and sums that begin with what is added."""
+
+    def parenthesize(self, item, level, strict=False):
+        own, text = _precedence(item), self._print(item)
+        return f"({text})" if own < level or (own == level and not strict) else text
 
     def _print_Pi(self, expr):
         return "π"
@@ -73,6 +81,7 @@ def symbol_text(symbol: Any) -> str:
     return (greek_unicode.get(name, name) + mark + rest).replace("^{(", "^(").replace(")}", ")")
 
 
+@lru_cache(maxsize=None, typed=True)  # 1 and 1.0 are written differently
 def plain(expression: Any) -> str:
     """A sympy expression on one line: 8·sqrt(n)·r_0/(λ·sqrt(m))."""
     text = _Plain({"order": "none"}).doprint(sp.sympify(expression))
