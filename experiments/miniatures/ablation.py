@@ -56,7 +56,7 @@ SMALL = Miniature(
     ),
     measure=mean_accuracy,
     caveat=(
-        "At the first local step the connectivity loss is a larger rate, by the factor 1 + beta/2 on the average; "
+        "At the first local step the connectivity loss only makes the rate larger, on average by 1 + beta/2; "
         "'rate x 1.05' is the control for beta .1. The paper does not state its beta; .1 is the released default."
     ),
     quick={"samples": 200, "rounds": 2},

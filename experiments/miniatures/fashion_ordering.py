@@ -82,7 +82,7 @@ SMALL = Miniature(
     measure=mean_accuracy,
     caveat=(
         "The printed FedProx (10.00 %, chance) and, in the released code, SCAFFOLD are not the methods of those names: "
-        "there FedProx has another optimizer and SCAFFOLD no correction. Here both are as their papers have them."
+        "there FedProx has another optimizer and SCAFFOLD no correction. Here both are as in their own papers."
     ),
     quick={"samples": 300, "test": 200, "rounds": 2},
 )
@@ -101,9 +101,9 @@ MINIATURE = replace(
             },
             seeds=2,
             caveat=(
-                f"{SMALL.caveat} Both scales share the optimizer, which is not the printed one, and methods as their "
-                "own papers have them. After 12 rounds most accuracies still rise, by up to 5 points in the last one: "
-                "what is compared is how fast methods begin."
+                f"{SMALL.caveat} Both scales have the same optimizer, which is not the printed one, and the same "
+                "methods. After 12 rounds most accuracies still rise, by up to 5 points in the last one: "
+                "what is compared is how fast methods start."
             ),
         ),
         PAPER: SMALL.scaled(

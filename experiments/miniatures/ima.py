@@ -89,7 +89,7 @@ SMALL = Miniature(
     seeds=6,
     caveat=(
         "The federation is made hard on purpose (2 clients of 2 classes each a round): with more clients digits are "
-        "learnt to 97 % and nothing is left to gain. The paper's baselines never get the faster decay."
+        "learnt to 97 %, which leaves nothing to gain. The paper's baselines never get the faster decay."
     ),
     quick={"rounds": 12, "samples": 400},
 )

@@ -43,8 +43,8 @@ SMALL = Miniature(
     quantities=ALONE.quantities,
     measure=measure,
     caveat=(
-        "With equal shards all clients take as many steps: FedNova is then FedAvg. Every method is compared with "
-        "itself without IMA, not with FedAvg."
+        "With equal shards all clients take equally many steps: FedNova is then FedAvg, up to rounding. Every "
+        "method is compared with itself without IMA, not with FedAvg."
     ),
     quick=ALONE.quick,
 )

@@ -62,9 +62,9 @@ SMALL = Miniature(
     measure=measure,
     seeds=ALONE.seeds,
     caveat=(
-        "The target is, seed by seed, the accuracy of FedAvg over its last 10 rounds; the paper's is 61.61 %, what "
-        "FedAdam has in its Table I. A lucky round is enough: FedAvg jumps by some points from round to round, and a "
-        "target that is its own mean is easy for it."
+        "The target is, seed by seed, FedAvg's mean accuracy over its last 10 rounds; the paper's is 61.61 %, that of "
+        "FedAdam in its Table I. One lucky round reaches it: FedAvg jumps by some points from round to round, so that "
+        "a target that is its own mean is easy for it."
     ),
     quick=ALONE.quick,
 )

@@ -72,10 +72,10 @@ MINIATURE = Miniature(
     ),
     measure=measure,
     caveat=(
-        "Barriers are from a grid, hence from below; those of two-layer networks are exact (ntkfl barrier). Without "
-        "the connectivity loss 'the anchor' is the trained one, of which training knows nothing. The paper does not "
-        "state its beta; 3 is more than it can have been where the anchor is random, for then models lose far more "
-        "accuracy here than they do in the paper."
+        "Barriers are taken on a grid, hence lower bounds; `ntkfl barrier` has exact ones, of two-layer networks. For "
+        "cross-entropy alone 'the anchor' is the trained one, which training does not use. The paper does not state "
+        "its beta; with a random anchor it was probably below 3, as models lose far more accuracy here than they do "
+        "in the paper."
     ),
     quick={"samples": 200, "test": 100, "epochs": 1},
     no_paper="FedGuCci states neither the epochs nor the rate and the batch of these models",

@@ -2,16 +2,16 @@
 
 OMITTED = {
     "FedGuCci, Table 3 (GLUE, RoBERTa-base with LoRA)": (
-        "neither GLUE nor RoBERTa's weights come with a package, and sentences made up here would say nothing about "
-        "the table. With your GLUE files: `ntkfl train fedgucci --data sst-2 --path FOLDER --model minilm-lora`"
+        "neither GLUE nor RoBERTa's weights come with a Python package, and invented sentences would say nothing "
+        "about the table. With your GLUE files: `ntkfl train fedgucci --data sst-2 --path FOLDER --model minilm-lora`"
     ),
     "FedGuCci, Table 5 (pretrained ResNet18 and CLIP ViT)": (
-        "their weights come with no package; the printed differences, .2 to .9 points, are within .1 to .6 of noise"
+        "their weights come with no Python package; the printed differences are .2 to .9 points, their noise .1 to .6"
     ),
     "FedGuCci, Tables 8 and 9, and the columns CIFAR-100 and Tiny-ImageNet elsewhere": (
-        "these images come with no package. Table 8 is in minutes, which depend on the machine; participation has "
-        "classes as uneven as Table 9's"
+        "these images come with no Python package. Table 8 is in minutes, which depend on the machine; the miniature "
+        "participation has classes as uneven as Table 9's"
     ),
-    "IMA, the columns CIFAR-100, Digit Five and PACS of Table I": "these images come with no package",
-    "IMA, Figures 2 to 10 but for the planes of Figure 1": "not made",
+    "IMA, the columns CIFAR-100, Digit Five and PACS of Table I": "these images come with no Python package",
+    "IMA, Figures 2 to 10": "not made; Figure 1 is in the miniature plane",
 }

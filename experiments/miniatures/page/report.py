@@ -37,11 +37,11 @@ def page(results: Sequence[Result], command: str) -> str:
         "",
         *(SCALED_DOWN if all(miniature.at != PAPER for miniature, _ in results) else ()),
         "All settings of a miniature share, seed by seed, data, partition, initial model, cohorts and batches.",
-        "*Difference* is the mean over the seeds of the setting less its baseline, ± one standard error; it is called",
-        f"higher or lower beyond {BEYOND:g} standard errors, else within noise. *Paper's ordering* is what the paper's",
-        "numbers (or curves) say of the same pair, and whether it is seen here; printed differences smaller than the",
-        "two printed deviations together claim nothing. Where settings do not differ, some comparisons of a table pass",
-        "by chance: each with the probability that its miniature names.",
+        "*Difference* is the mean over the seeds of the setting minus its baseline, ± one standard error; beyond",
+        f"{BEYOND:g} standard errors it is called higher or lower, else within noise. *Paper's ordering* is what the",
+        "paper's numbers (or curves) say of the same pair, and whether it is seen here; a printed difference smaller",
+        "than the sum of the two printed deviations counts as no claim (*within its own noise*). A difference whose",
+        "true value is 0 is called higher or lower with the probability that stands under each heading.",
         "",
         "| miniature | question | the paper's orderings: seen | not seen | the opposite seen |",
         "|---|---|--:|--:|--:|",
@@ -56,7 +56,7 @@ def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
     """The tables of one miniature."""
     seeds = len({cell.seed for cell in cells})
     took = sum(cell.seconds for cell in cells)
-    by_chance = f"by chance {chance(seeds):.0%} of differences that are none pass" if seeds > 1 else "no error is known"
+    by_chance = f"a true 0 is called a difference in {chance(seeds):.0%} of cases" if seeds > 1 else "no error is known"
     lines = [
         f"## {miniature.label}",
         "",
@@ -101,9 +101,9 @@ def _scales(first: Result, other: Result) -> str:
         f"## {small.name} on two scales",
         "",
         f"Where [{small.label}](#{small.label}) does not see what the paper reports, does "
-        f"[{large.label}](#{large.label})? A difference of one sign on both scales is not the scale's doing: it is the "
-        "claim's, or that of what both scales have in common. Two signs point to the scale, of which the number of "
-        "rounds is a part.",
+        f"[{large.label}](#{large.label})? A difference of the same sign on both scales is not due to the scale, "
+        "but to the claim or to what both scales have in common. Different signs point to the scale, the number of "
+        "rounds included.",
         "",
         f"| quantity | setting | paper's difference | {small.at} | {large.at} | what that says |",
         "|---|---|--:|--:|--:|---|",
