@@ -15,9 +15,9 @@ COLUMNS = ("function", "fault", "noticed by", "verdict", "how")
 
 HEAD = """# Faults planted in the library
 
-One fault at a time stands in place of a public function, or of a part of one, and statements that stand on it are
-judged. Each row names the first whose verdict is no longer the one recorded: an equality says what it measured against
-what it should be. `ntkfl verify --meta --library --markdown FILE` writes this page.
+One public function at a time, or a part of one, is replaced by a faulty version, and the statements that use it are
+checked. Each row names the first statement whose verdict changes. For an equality the last column has the value
+measured with the fault, against the right one. `ntkfl verify --meta --library --markdown FILE` writes this page.
 """
 
 
