@@ -30,12 +30,12 @@ SHARED: dict[str, tuple[Any, Any]] = {
     "partition": _option(str | None, None, help="iid, dirichlet:ALPHA, shards:S, or given (the file's owner)"),
     "n": _option(int | None, None, help="samples drawn from a named data set"),
     "width": _option(int | None, None, help="number of hidden neurons"),
-    "eta_local": _option(str | None, None, help="clients' step size, on the sum of squares"),
-    "eta_global": _option(float | None, None, help="server's step size, on the clients' mean"),
+    "eta_local": _option(str | None, None, help="clients' step size, for a loss that sums squares over samples"),
+    "eta_global": _option(float | None, None, help="server's step size, times the mean of the clients' updates"),
     "local_steps": _option(int | None, None, help="local steps a round"),
     "rounds": _option(int | None, None, help="communication rounds"),
     "sigma": _option(float | None, None, help="standard deviation of the initial weights"),
-    "seed": _option(int, 0, help="first seed (0 unless given)"),
+    "seed": _option(int, 0, help="seed of data and networks; of many cases, that of the first (0 unless given)"),
 }
 
 

@@ -39,10 +39,10 @@ def applies(
 ) -> None:
     """Say which statements apply to your data and setup: ntkfl applies --data mine.csv --width 2048 --eta-local 0.01
 
-    One case of every form is looked at: the network of the seed, or its run. A hypothesis that is not met says the
-    value, the limit and, where one was found, an option that passes. Forms that are known to fail, or are not about
-    data, and statements about growth along a ladder of sizes are left out. Exit status: 0, or 1 where nothing applies;
-    2 bad input.
+    One case of every form is looked at: the network of the seed, or its run. For a hypothesis that is not met you
+    get the value, the limit and, where one was found, an option that meets it. Left out are forms that are known to
+    fail, forms that are not about data, and statements about growth with the size. Exit status: 0, or
+    1 where nothing applies; 2 bad input.
     """
     from bounds.listing import catalogue, find
     from verification.applicability import Applies, applicable

@@ -30,23 +30,22 @@ def attack(
     form: Annotated[Named | None, typer.Option(help="only this form")] = None,
     examples: Annotated[int, typer.Option(help="cases looked at for each form, before shrinking")] = EXAMPLES,
     budget: Annotated[float, typer.Option(help="seconds of processor time for each form, before shrinking")] = SECONDS,
-    seed: Annotated[int, typer.Option(help="of the search: the same seed looks at the same cases")] = 0,
+    seed: Annotated[int, typer.Option(help="of the search: the same seed gives the same cases")] = 0,
     nightly: Annotated[
-        bool, typer.Option("--nightly", help="an hour on the statements that training rests on; vary --seed")
+        bool, typer.Option("--nightly", help="search for an hour, in the forms named above; vary --seed")
     ] = False,
-    folder: Annotated[Path, typer.Option(help="where the files that replay counterexamples go")] = Path(),
+    folder: Annotated[Path, typer.Option(help="where files that replay counterexamples are written")] = Path(),
     replay: Annotated[Path | None, typer.Option(help="judge the counterexample in this file again")] = None,
 ) -> None:
     """Search for counterexamples to statements; what is found is shrunk, confirmed, and kept in a file.
 
-    By default at most one minute of processor time a form, in which what the paper misprints is found from most seeds.
-    With --nightly an hour of it, shared equally by the forms of B.5-B.7, B.9-15, B.10, B.11, Eq16, C.6 and X.1-X.3, all
-    recorded to hold; --seed <the day's number> looks at other cases every night. The stages are said on stderr.
+    By default each form gets at most one minute of processor time, in which misprints of the papers are found with most
+    seeds. With --nightly an hour is shared equally by the forms of B.5-B.7, B.9-15, B.10, B.11, Eq16, C.6 and X.1-X.3,
+    all recorded to hold; give the day's number as --seed to look at other cases every night. Progress goes to stderr.
 
-    Exit status: 0 as recorded (nothing found for a form that holds; or what a form recorded violated is known for);
-    1 when a form not recorded violated is, or a replayed violation does not stand; 2 for bad input; 4 when no case of a
-    form met its hypotheses, so that nothing was tested; 130 stopped by Ctrl-C (what was found until then is said and
-    kept).
+    Exit status: 0 as recorded (counterexamples only to forms recorded as violated); 1 when there is one to another
+    form, or a replayed one is not confirmed; 2 for bad input; 4 when no case of a form met its hypotheses, so that
+    nothing was tested; 130 stopped by Ctrl-C (what was found until then is said and kept).
     """
     if replay is not None:
         _replay(replay, ids)

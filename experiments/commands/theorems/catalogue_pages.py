@@ -54,7 +54,8 @@ def show(
     ],
     latex: Annotated[bool, typer.Option("--latex", help="the formulas as LaTeX too")] = False,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="draw left side and bound on the cases of verify: .png or .svg")
+        Path | None,
+        typer.Option(metavar="FILE", help="draw left side and bound on the cases that verify runs: .png or .svg"),
     ] = None,
 ) -> None:
     """Show one statement: claim, hypotheses, formulas, source, how each side is measured, mutants, symbols.

@@ -22,10 +22,10 @@ def exponents(
     largest: Annotated[int | None, typer.Option(help="largest width (2^16; 2^20 at initialisation)")] = None,
     networks: Annotated[int | None, typer.Option(help="networks at each width, at most")] = None,
 ) -> None:
-    """The table of exponents: each quantity's power of the width and its leading coefficient, theory beside measured.
+    """How quantities grow with the width: exponent and leading coefficient of each, theory beside measured.
 
-    Every power is the log-log slope over a ladder of widths, with a 99% interval that includes finite-width bias; every
-    coefficient is taken at the three largest widths. Default: n = 6 points in d = 4, 3 clients, 3 local steps,
+    An exponent is the log-log slope over increasing widths, with a 99% interval that allows for finite-width bias; a
+    coefficient is taken from the three largest widths. Default: n = 6 points in d = 4, 3 clients, 3 local steps,
     eta_local .4, 60 rounds.
     """
     from rich.table import Table

@@ -23,7 +23,8 @@ def findings(
     ] = None,
     output: Annotated[Path | None, typer.Option(help="write the page to this file; else it is printed")] = None,
     replays: Annotated[
-        Path | None, typer.Option(help="write a replay file of the stored case of every finding of substance here")
+        Path | None,
+        typer.Option(help="an existing folder, for replay files of the stored cases of findings of substance"),
     ] = None,
 ) -> None:
     """Write, as Markdown, where printed forms differ from what holds, with evidence and replay commands."""

@@ -19,12 +19,12 @@ HEADER = ("n", "d", "N", "λ", "κ", "width, mean r_0", "width, r_0 of B.8", "η
 @takes_options
 def requirements(
     options: "Options",
-    share: Annotated[float, typer.Option(help="of the squared residual, to be reached")] = 1e-6,
+    share: Annotated[float, typer.Option(help="fraction of the initial squared residual to reach")] = 1e-6,
 ) -> None:
-    """What theorem B.3 asks for before it applies: the width, the local step, and the rounds its rate then takes.
+    """What Theorem B.3 of FL-NTK requires: the width and the local step; and how many rounds its rate then takes.
 
     Default: six sizes on the sphere, 2 clients, eta_global 1; with --data or --n only those data. lambda and kappa are
-    those of H_inf, sigma is 1, delta is .1.
+    the smallest eigenvalue and the condition number of H_inf; sigma is 1, delta is .1.
     """
     from bounds.fl_ntk.theorem_requirements import requirements as asked
     from ntkfl import data

@@ -35,20 +35,24 @@ def verify(
         ),
     ] = None,
     form: Annotated[Literal["stated", "proved", "repaired"] | None, typer.Option(help="only this form")] = None,
-    trials: Annotated[int | None, typer.Option(help="cases a family (at most 200, by what one costs)")] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="cases of each family (1 to 300 by default, by what one costs)")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the verdicts as JSON to this file")] = None,
     markdown: Annotated[Path | None, typer.Option(help="write a Markdown report to this file")] = None,
     device: Annotated[
-        str | None, typer.Option(help="run the left sides with the training engine: cpu, cuda or cuda:NUMBER")
+        str | None, typer.Option(help="compute the left sides with the training engine: cpu, cuda or cuda:NUMBER")
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(help="processes that share the work; the cores, unless given or the work is short")
+        int | None, typer.Option(help="processes that share the work (as many as cores; 1 where there is little work)")
     ] = None,
     meta: Annotated[
-        bool, typer.Option("--meta", help="test the verifier itself: mutants it must kill, false alarms")
+        bool,
+        typer.Option("--meta", help="test the verifier itself: wrong formulas, planted faults, and true statements"),
     ] = False,
     library: Annotated[
-        bool, typer.Option("--library", help="with --meta: only faults planted in the library, which statements notice")
+        bool,
+        typer.Option("--library", help="with --meta: only whether the statements notice faults planted in the library"),
     ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="exit status 1 unless every form asked for was tested and holds")
@@ -60,12 +64,12 @@ def verify(
 ) -> None:
     """Check statements on real and synthetic data, or on data of your own.
 
-    With --data the outcome is that of your data; where a form is known to fail on other cases, that is said beside it.
+    With --data the outcome is that of your data; a remark says where a form is known to fail on other cases.
     --eta-local auto takes the largest step that the hypotheses allow.
 
     Exit status: 0 as expected; 1 when a verdict differs from the recorded outcome (with --data: when a form recorded to
     hold is violated, or nothing could be tested; with --strict: unless every form was tested and holds); 2 for bad
-    input; 3 when a form that is recorded open is violated; 130 when interrupted.
+    input; 3 when a form that is recorded open is violated; 130 stopped by Ctrl-C.
     """
     with ExitStack() as stack:
         with bad_input():
