@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 TWO_LAYER, LIMIT = "two-layer", "infinite width"
 NETWORK = typer.Option(
     metavar="two-layer|fc:L:PHI|conv:L:PHI|FILE.py",
-    help="FL-NTK's; fully connected or convolutional of L layers of weights, all trained, PHI relu, erf or gelu; or "
-    "the network that a file defines",
+    help="that of FL-NTK; fully connected or convolutional with L layers of weights, all trained, and activation "
+    "PHI (relu, erf, gelu); or the network that a file defines",
 )
 RELATIVE = 1e-12  # of the kernel of a finite network, to the root of the product of its diagonal entries; tested
 

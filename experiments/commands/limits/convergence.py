@@ -24,35 +24,35 @@ def rate(
     options: "Options",
     network: Annotated[str, NETWORK] = TWO_LAYER,
     eps: Annotated[float, typer.Option(help="residual to reach, as a fraction of the initial one")] = 1e-6,
-    method: Annotated[str, typer.Option(help="one that is linear in the weights, as `ntkfl train list` names it")] = (
-        "fl-ntk"
-    ),
+    method: Annotated[str, typer.Option(help="one of `ntkfl train list` that is linear in the weights")] = ("fl-ntk"),
     option: Annotated[
-        list[str] | None, typer.Option(help="of the method, such as server_rate=1.5; repeat it for more")
+        list[str] | None, typer.Option(help="an option of the method, such as server_rate=1.5; repeat it for more")
     ] = None,
-    momentum: Annotated[float, typer.Option(help="of the clients' steps, begun anew in each round")] = 0.0,
+    momentum: Annotated[float, typer.Option(help="of the clients' steps, reset in each round")] = 0.0,
     client_steps: Annotated[
         str | None, typer.Option(metavar="K,K,...", help="local steps of each client, in place of --local-steps")
     ] = None,
     step_factors: Annotated[
         str | None,
-        typer.Option(metavar="X,X,...", help="of eta_local in the first, second, ... local step; the last one goes on"),
+        typer.Option(
+            metavar="X,X,...", help="factors of eta_local in the first, second, ... local step; the last one stays"
+        ),
     ] = None,
     ima_window: Annotated[
-        int | None, typer.Option(help="send out the mean of so many last models of the server (IMA)")
+        int | None, typer.Option(help="send out the mean of this many last models of the server (IMA)")
     ] = None,
     participation: Annotated[float, typer.Option(help="share of the clients that a round draws")] = 1.0,
     batch_size: Annotated[
-        int | None, typer.Option(help="samples a local step, drawn anew each time and scaled up; all unless given")
+        int | None, typer.Option(help="samples of each local step, drawn anew, their sum scaled up (all unless given)")
     ] = None,
 ) -> None:
     """The kernel-regime rate, the stability limits of the steps, and the rounds to a given residual.
 
-    Default: Algorithm 1 on digits, n = 20, 4 clients, 2 local steps, eta_local .3, eta_global 1. At infinite width;
-    with --width also for the Gram matrix H(0) of the network of that width that the seed draws, and of a network in a
-    file for its own. Every method takes
-    full-batch steps on sums of squares; `ntkfl fastest` tunes and compares them. With --participation or --batch-size
-    clients or batches are drawn: rate, limit and rounds are those of the root mean square over the draws, exactly.
+    Default: Algorithm 1 on digits, n = 20, 4 clients, 2 local steps, eta_local .3, eta_global 1, at infinite width.
+    With --width also for the Gram matrix H(0) of a network of that width, drawn from the seed; for a network in a file,
+    for its own kernel. Every method takes full-batch steps on sums of squares; `ntkfl fastest` tunes and compares them.
+    With --participation or --batch-size clients or batches are drawn at random: rate, limit and rounds are then those
+    of the root mean square over the draws, exactly.
     """
     from ntkfl import kernel_regime, random_rounds
     from ntkfl.exact_dynamics import MovingWindow

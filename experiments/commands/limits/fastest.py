@@ -31,11 +31,11 @@ def fastest(
     eps: Annotated[float, typer.Option(help="residual to reach, as a fraction of the initial one")] = 1e-6,
     steps: Annotated[str, typer.Option(help="the numbers of local steps to try")] = "1,2,5,10,20",
     budget: Annotated[
-        int | None, typer.Option(help="compare what is left of the residual after so many rounds")
+        int | None, typer.Option(help="compare the residuals that are left after this many rounds")
     ] = None,
     train: Annotated[
         int | None,
-        typer.Option(min=1, help="train a network of this width under each method's best entry, and count rounds"),
+        typer.Option(min=1, help="train a network of this width with each method's best setting, and count rounds"),
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write everything as JSON")] = None,
     plot: Annotated[Path | None, typer.Option(help="a picture of rounds against local steps, .png or .svg")] = None,
@@ -43,13 +43,13 @@ def fastest(
     """Tune every method that is linear in the weights on this data and count its rounds, exactly, at infinite width.
 
     Default: digits, n = 50, 4 clients. Each method takes full-batch local steps on sums of squares; its server step,
-    momentum, mu or alpha and eta_local are chosen for the smallest rate. eta_local, if not given, is searched for below
-    1.9 / max_c |H_cc| (at 2 a client alone diverges): six values down to .1, then at most six more between the
-    neighbours of the best one, fewer once they are 5% apart. This promises no optimum: meant is -log(rate) within 15%
-    of the best one's, as it is on the digits that were tried. The floor is the least condition number that any
-    client-local method can reach on this data, with the best momentum at the server. With --train the ranking is tried:
-    one two-layer network, from --seed, is trained by the engine under the best entry of each method. Stopped by Ctrl-C,
-    no file is written.
+    momentum, mu or alpha, and eta_local are chosen for the smallest rate. eta_local, if not given, is searched for:
+    six values from 1.9 / max_c |H_cc| (at 2 / max_c |H_cc| a client alone diverges) down to .1 / max_c |H_cc|, then at
+    most six more around the best. That need not be the optimum; on the digits that were tried -log(rate) was within 15%
+    of the best one's. The floor is the least condition number that any method whose clients use their own data only
+    can reach, and the rounds that the best momentum at the server then takes. --train tests the ranking on one
+    two-layer network, drawn from --seed and trained with the best setting of each method. After Ctrl-C no file is
+    written.
     """
     with ExitStack() as stack:
         with bad_input():

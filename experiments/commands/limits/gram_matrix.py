@@ -24,12 +24,12 @@ UNUSED = ("eta_local", "eta_global", "local_steps", "rounds", "clients", "partit
 def gram_matrix(
     options: "Options",
     network: Annotated[str, NETWORK] = TWO_LAYER,
-    out: Annotated[Path | None, typer.Option(help="keep it in this .npy file, in the order of the data")] = None,
+    out: Annotated[Path | None, typer.Option(help="write it to this .npy file, in the order of the data")] = None,
 ) -> None:
-    """The Gram matrix H_inf of the data, or with --width that of the network which the seed draws, H(0).
+    """The Gram matrix H_inf of the data; with --width H(0), that of a network of this width drawn from the seed.
 
-    Default: digits, n = 20. The eigenvalues are certified, where the entries' errors are proven: the true one lies
-    within the error. Exit status: 0, 2 bad input.
+    Default: digits, n = 20. Where the errors of the entries are proven, so are those of the eigenvalues. Exit status: 0
+    done, 2 bad input.
     """
     import numpy as np
 

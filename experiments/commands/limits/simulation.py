@@ -28,18 +28,18 @@ def simulation(
         str,
         typer.Option(
             metavar="finite|linearised|infinite|fc:L:PHI|conv:L:PHI|FILE.py",
-            help="FL-NTK's as drawn, linearised in its weights, or its limit from the outputs of the one drawn; fully "
-            "connected or convolutional of L layers of weights, all trained, PHI relu, erf or gelu; or one from a file",
+            help="FL-NTK's network, itself, linearised in its weights, or its infinite-width limit; fully connected or "
+            "convolutional with L layers of weights, all trained, and activation PHI (relu, erf, gelu); or a file's",
         ),
     ] = "finite",
     out: Annotated[Path | None, typer.Option(help="keep every round in this .npz file, with its provenance")] = None,
 ) -> None:
     """Run Algorithm 1 of FL-NTK and print how the residual falls and how far the neurons move.
 
-    Default: digits, n = 20, 4 clients, width 4096 (512 of others than FL-NTK's), 2 local steps, eta_local .3,
-    eta_global 1, 100 rounds. Of another
-    network than FL-NTK's also how far its outputs are from the exact run of its limit, and from that of its own kernel
-    at the start; both begin at its outputs. Exit status: 0, 2 bad input or a run that overflows.
+    Default: digits, n = 20, 4 clients, width 4096 (512 for networks other than FL-NTK's), 2 local steps, eta_local .3,
+    eta_global 1, 100 rounds. For a network other than FL-NTK's it prints also how far its outputs are from those of its
+    infinite-width limit, and from those of its own kernel at the start, both computed exactly from the same first
+    outputs. Exit status: 0 done, 2 bad input or a run that overflows.
     """
     import numpy as np
 
