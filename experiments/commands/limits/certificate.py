@@ -25,12 +25,17 @@ def certify(
     options: "Options",
     after: Annotated[int, typer.Option(help="train this many rounds first, then certify all later ones")] = 0,
     watch: Annotated[bool, typer.Option("--watch", help="train on, up to --rounds, until a round certifies")] = False,
-    search: Annotated[bool, typer.Option("--search", help="the smallest width, up to 2^20, that certifies")] = False,
+    search: Annotated[
+        bool, typer.Option("--search", help="find the smallest width, up to 2^20, that certifies")
+    ] = False,
     search_steps: Annotated[
-        bool, typer.Option("--search-steps", help="the largest eta_local that certifies at this width")
+        bool, typer.Option("--search-steps", help="find the largest eta_local that certifies at this width")
     ] = False,
     every: Annotated[
-        int, typer.Option(help="rounds trained in one leg; --watch looks after each. Reproduces the weights exactly")
+        int,
+        typer.Option(
+            help="rounds trained at a time; --watch tests after each. The last bits of the weights depend on it"
+        ),
     ] = 50,
     json_file: Annotated[
         Path | None,
@@ -50,22 +55,26 @@ def certify(
         bool, typer.Option("--test", help="with --any-order: the share of test samples whose class is final")
     ] = False,
     plot: Annotated[
-        Path | None, typer.Option(help="with --test: a picture of the margins against 2 D |x|, .png or .svg")
+        Path | None,
+        typer.Option(help="with --test: a picture of margins against the bound on their change, .png or .svg"),
     ] = None,
     attack: Annotated[
         int | None,
-        typer.Option(help="with --any-order: an adversary looks at so many steps for an order that leads away"),
+        typer.Option(
+            help="with --any-order: an adversary tries this many steps, to find an order that breaks the claim"
+        ),
     ] = None,
 ) -> None:
-    """Certify a network: that Algorithm 1 converges on it, at which rate, and how far no neuron ever moves.
+    """Certify a network: that Algorithm 1 converges on it, at which rate, and a bound on how far any neuron moves.
 
-    Without --after or --watch: the network that the seed draws, before any training. From a later round on, two
-    theorems are tried (fl-ntk/X.11 and X.12) and the one that says more is printed; its y(0), H and R are those of the
-    network at that round. With --any-order the claim is another: every further training, SGD included, fits the data.
+    Without --after or --watch: the network drawn from the seed, before any training. From a later round on, two
+    theorems are tried (fl-ntk/X.11 and X.12) and the stronger result is printed; its y(0), H and R are those of the
+    network at that round. --any-order certifies something else: that every further training, SGD included, fits the
+    data.
 
-    Default: sphere, n = 4, width 64000, 2 clients, 2 local steps, eta_local .02, eta_global 1. Other data keep these
-    values and bring their own size and clients. Exit status: 0 certified, 1 not certified, 2 bad input, 130 stopped
-    by Ctrl-C (the command that certifies the last round of --watch is printed).
+    Default: sphere, n = 4, width 64000, 2 clients, 2 local steps, eta_local .02, eta_global 1. Other data
+    have their own size and clients, and the same steps. Exit status: 0 certified, 1 not certified, 2 bad input,
+    130 stopped by Ctrl-C (the command that certifies the last round of --watch is printed).
     """
     asked = {"--weights": weights, "--momentum": momentum, "--test": test, "--plot": plot, "--attack": attack}
     if any_order:

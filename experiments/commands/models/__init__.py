@@ -1,1 +1,1 @@
-"""Commands about models: trained, compared, averaged, held against an implementation."""
+"""Commands about models: trained, compared, averaged; implementations tested."""

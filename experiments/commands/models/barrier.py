@@ -46,21 +46,21 @@ def barrier_between(
     loss: Annotated[Named, typer.Option(help="the loss")] = "squared",
     align: Annotated[
         By | None,
-        typer.Option(help="permute B's hidden units to fit A's first, by what describes them", show_default=False),
+        typer.Option(help="also permute B's hidden units to fit A's, compared by these", show_default=False),
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the numbers as JSON")] = None,
 ) -> None:
-    """The loss and accuracy barriers between two networks, exactly, and what a grid of 11 points makes of them.
+    """The loss and accuracy barriers between two networks, exactly, and as a grid of 11 points estimates them.
 
     The segment is alpha A + (1 - alpha) B. The networks are f(x) = readout . relu(hidden x + bias) + bias, with or
     without biases: .npz and .safetensors files, torch's module.state_dict() of Linear, ReLU, Linear (read as tensors
     alone, never unpickled), or the folders that `ntkfl train --model two-layer:WIDTH --out` or `--model mlp:WIDTH`
-    leave. Of more than two: the group's barrier, of their mean, and every pair's. Runs of other models are compared on
-    a grid, which finds a barrier from below.
+    leave. For more than two networks: the barrier of their mean, and that of every pair. For runs of other models the
+    barriers are taken on a grid, which gives lower bounds.
 
-    Networks of runs are compared on the test samples of A's run, as it had them; named data may be scaled otherwise.
-    With --align the numbers are given twice: as B is, and with its units permuted to where they fit A's best, which
-    leaves its function as it is.
+    Networks of runs are compared on the test samples of A's run, scaled as in that run; the same data by name may be
+    scaled differently. With --align the numbers are given twice: for B as it is, and with its hidden units permuted to
+    fit A's best, which does not change the function.
     """
     with bad_input(), ExitStack() as stack:
         if len(files) < 2:

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 @takes_keys
 def compare(
     methods: Annotated[
-        list[str], typer.Argument(help="two or more, the first one the baseline; with options fedprox:mu=0.1")
+        list[str], typer.Argument(help="two or more, the first is the baseline; options as in fedprox:mu=0.1")
     ],
-    seeds: Annotated[int, typer.Option(help="how many, from --seed on")] = 5,
-    out: Annotated[Path | None, typer.Option(help="folder that keeps every run; the same again goes on")] = None,
+    seeds: Annotated[int, typer.Option(help="how many seeds, from --seed on")] = 5,
+    out: Annotated[Path | None, typer.Option(help="folder that keeps every run; the same command then goes on")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write every number as JSON")] = None,
     **keys: Any,
 ) -> None:
     """Train several methods with several seeds and say which is better than the first: ntkfl compare fedavg fedprox.
 
-    A seed gives all methods the same data, split, start and cohorts, so that differences are taken seed by seed. What
-    is compared is the mean of the last five rounds. Intervals are of 95% by the t distribution, those of the
-    differences for all methods together. The options are those of `ntkfl train`, for every method. Exit status: 0 done,
-    2 bad input or a model that is no longer finite, 130 stopped by Ctrl-C (with --out the same command goes on).
+    With one seed all methods have the same data, split, initial model and sampled clients, and differences are taken
+    seed by seed. What is compared is the mean of the last five rounds. Intervals are 95% t intervals; those of the
+    differences hold for all methods together. The options are those of `ntkfl train`, for every method. Exit status: 0
+    done, 2 bad input or a model that is no longer finite, 130 stopped by Ctrl-C (with --out the same command goes on).
     """
     with shown_warnings(), ExitStack() as stack:
         with bad_input():

@@ -1,4 +1,4 @@
-"""`ntkfl conform`: is an implementation the algorithm? The kit's cases, and an adapter held against them."""
+"""`ntkfl conform`: is an implementation the algorithm? The kit's cases, and the test of an adapter on them."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ Methods = Annotated[
 
 @app.callback()
 def conform() -> None:
-    """Cases of federated methods with reference trajectories, and what an implementation of yours is on them."""
+    """Test an implementation of yours on cases of federated methods, whose weights after every round are known."""
 
 
 @app.command("cases", short_help="Write the cases and their trajectories.")
@@ -44,21 +44,25 @@ def write_cases(
     typer.echo(f"{count} cases: {out}")
 
 
-@app.command("run", short_help="Hold an implementation against the cases.")
+@app.command("run", short_help="Test an implementation on the cases.")
 def run(
     adapter: Annotated[Path, typer.Argument(help="a Python file with a function run(case)")],
     method: Methods = None,
     python: Annotated[
-        str, typer.Option(metavar="PATH", help="the interpreter that runs it, with numpy (the one that runs this)")
+        str,
+        typer.Option(
+            metavar="PATH", help="the Python that runs it, with numpy (the one that runs ntkfl)", show_default=False
+        ),
     ] = sys.executable,
     limit: Annotated[float, typer.Option(help="seconds for each case")] = 60.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="write everything as JSON")] = None,
     markdown: Annotated[Path | None, typer.Option(help="write the table and a badge to this file")] = None,
 ) -> None:
-    """Run an adapter on the kit, in a process of its own, and say what it is: equal, a known variant, something else.
+    """Run an adapter on the kit, in a process of its own, and say of each method: equal, a known variant, or different.
 
-    Of what differs, the first round and tensor are named. Exit status: 0 all that was not left out is equal, 1
-    something differs or failed, 2 bad input, 130 stopped by Ctrl-C (the methods until then were reported).
+    Where something differs, the first round and tensor are named. Cases that the adapter leaves out do not count. Exit
+    status: 0 all others are equal, 1 something differs or failed, 2 bad input, 130 stopped by Ctrl-C (the methods until
+    then were reported).
     """
     from ntkfl.conformance import conformance, methods
     from ntkfl.conformance.page import as_json, as_markdown, method_lines, summary
@@ -83,7 +87,7 @@ def run(
 
 @app.command("variants", short_help="List the known variants.")
 def variants(method: Methods = None) -> None:
-    """List the ways to differ that `ntkfl conform run` knows by name, method by method."""
+    """List the variants of each method that `ntkfl conform run` recognises."""
     from ntkfl.conformance import methods, variants_of
 
     with bad_input():

@@ -23,24 +23,26 @@ def connectivity_table(
     ] = "digits",
     samples: Annotated[int, typer.Option(min=CLASSES, help="images, half of them for each client")] = 400,
     width: Annotated[int, typer.Option(min=1, help="hidden units of the trained networks")] = 32,
-    steps: Annotated[int, typer.Option(min=1, help="steps of gradient descent, local ones over all rounds")] = 300,
+    steps: Annotated[
+        int, typer.Option(min=1, help="steps of gradient descent; of the federated rows, local steps over all rounds")
+    ] = 300,
     clients: Annotated[int, typer.Option(min=2, help="clients of the federated rows")] = 4,
     rounds: Annotated[int, typer.Option(min=1, help="rounds of the federated rows")] = 10,
-    weight: Annotated[float, typer.Option(min=0, help="of the connectivity loss")] = 1.0,
+    weight: Annotated[float, typer.Option(min=0, help="weight of the connectivity loss")] = 1.0,
     delta: Annotated[float, typer.Option(help="failure probability of Theorem 3.5 and R1")] = 0.1,
     seed: Annotated[int, typer.Option(min=0, help="of networks and data")] = 0,
 ) -> None:
-    """How far each bound on the barrier between two networks is from the truth.
+    """Bounds on the barrier between two networks, beside the exact barrier.
 
-    First networks drawn in cubes of side d, largest of five draws. Then trained networks, both layers: even against odd
-    classes (logistic loss) and ten classes (cross-entropy, every bound times sqrt 2). "alone" and "connected" are
-    trained on halves of the images from starts of their own, without and with the connectivity loss to an anchor
-    trained on all of them. "FedAvg" and "FedGuCci" are the two clients of the last round with the largest accuracy
-    barrier, of data split by Dirichlet(0.3), without and with the connectivity loss to their anchor, the global network
-    that the round began with. d is then the side of the smallest cube around the anchor that holds both; trained
-    networks are no uniform draws from it, so that Theorem 3.5 and R1 say what they would say of such draws, while the
-    sure bound and R2 hold. Theorem 3.5 is taken at d itself, below which its d_epsilon cannot lie by more than (1 -
-    delta)^(1/S).
+    The bounds are FedGuCci's Theorem 3.5, and R1, the sure bound and R2, which are proved here (`ntkfl show
+    fedgucci/R1`, `fedgucci/R2`). First come networks drawn in cubes of side d, the largest values of five draws. Then
+    trained networks, both layers: even against odd classes (logistic loss) and ten classes (cross-entropy, every bound
+    times sqrt 2). "alone" and "connected" are trained on halves of the images from different starts, without and with
+    the connectivity loss to an anchor trained on all images. "FedAvg" and "FedGuCci" are the two clients of the last
+    round with the largest accuracy barrier, of data split by Dirichlet(0.3); the anchor is the global network that the
+    round began with. d is then the side of the smallest cube around the anchor that holds both. Trained networks are no
+    uniform draws from this cube: for them Theorem 3.5 and R1 are only for comparison, while the sure bound and R2 hold.
+    Theorem 3.5 is taken at d itself; its d_epsilon is smaller than d by at most the factor (1 - delta)^(1/S).
     """
     from rich.table import Table
     from rich.text import Text

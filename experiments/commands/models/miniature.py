@@ -20,9 +20,9 @@ ALL, LIST = "all", "list"
 
 def miniature(
     names: Annotated[list[str], typer.Argument(help="names of miniatures, all, or list")],
-    seeds: Annotated[int | None, typer.Option(min=1, help="how many (each miniature's own)")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="number of seeds (each miniature has its own)")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="folder that keeps every cell, from which a stopped run goes on")
+        Path | None, typer.Option(help="folder that keeps every run, from which a stopped one goes on")
     ] = None,
     scale: Annotated[
         list[str] | None,
@@ -30,20 +30,20 @@ def miniature(
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:NUMBER (cpu)", show_default=False)] = None,
     path: Annotated[
-        str | None, typer.Option(help="folder of data that come with no package, CIFAR-10", show_default=False)
+        str | None, typer.Option(help="folder of data that no package brings, CIFAR-10", show_default=False)
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="a trial: fewer samples and rounds, numbers that say nothing")
+        bool, typer.Option("--quick", help="a trial with fewer samples and rounds; its numbers mean nothing")
     ] = False,
     markdown: Annotated[Path | None, typer.Option(help="write the page to this file; else it is printed")] = None,
     csv: Annotated[Path | None, typer.Option(help="write the numbers to this file")] = None,
 ) -> None:
-    """Run miniatures of the papers' experiments, and hold each ordering that the paper reports against what is seen.
+    """Run the papers' experiments in small, and compare the order of the settings with the one that the paper reports.
 
-    Every setting is run with every seed; with --out each of these cells is kept in a file, and is not run again. A
-    miniature that draws a picture puts it there too. On a larger scale every round is kept as well, and a stopped run
-    goes on with the next one: ntkfl miniature ordering --scale paper --device cuda --out runs. Exit status: 0 done,
-    2 bad input, 130 stopped by Ctrl-C.
+    Every setting is run with every seed; with --out each of these runs is kept in a file and not repeated, and pictures
+    are put there too. On a larger scale every round is kept as well, so that a stopped run goes on with the next one:
+    ntkfl miniature ordering --scale paper --device cuda --out runs. Exit status: 0 done, 2 bad input, 130 stopped by
+    Ctrl-C.
     """
     from experiments.miniatures import catalogue
     from experiments.miniatures.cells import run

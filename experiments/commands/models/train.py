@@ -29,29 +29,29 @@ KEYS: dict[str, Any] = {
     "partition": _option(str, "iid, dirichlet:ALPHA, shards:S or given (given, where a file has owners; else iid)"),
     "samples": _option(int, "training samples to draw (all)"),
     "test": _option(int, "test samples to draw (all)"),
-    "train_share": _option(float, "part of its samples that each client keeps (1; .7 in FedGuCci's code)"),
+    "train_share": _option(float, "part of its samples that each client trains on (1; .7 in FedGuCci's code)"),
     "target": _option(
         Literal["classes", "real", "sign", "one-hot"],
-        "what the labels become (classes, if there are any; fl-ntk: sign)",
+        "how labels are coded (classes, if there are any; fl-ntk: sign)",
     ),
     "unit": _option(bool, "divide every input by its norm (fl-ntk: yes)", "--unit/--no-unit"),
-    "reduction": _option(Literal["mean", "sum"], "of squares over a batch (mean; fl-ntk: sum)"),
+    "reduction": _option(Literal["mean", "sum"], "of the squared loss over a batch (mean; fl-ntk: sum)"),
     "model": _option(str, "such as mlp:64-64, simple-cnn, ntk:4096 (by data and method)"),
     "rounds": _option(int, "communication rounds (10)"),
-    "participation": _option(float, "share of the clients in each round (1)"),
+    "participation": _option(float, "share of the clients that take part in each round (1)"),
     "epochs": _option(int, "local passes a round (3)"),
     "local_steps": _option(int, "local steps a round, in place of epochs (fl-ntk: 2)"),
     "batch_size": _option(str, "samples a step, or full (32; fl-ntk: full)"),
     "optimizer": _option(Literal["sgd", "adam"], "of the clients (sgd)"),
     "rate": _option(float, "local learning rate (.05; adam: .001; fl-ntk: .01)"),
-    "rate_decay": _option(float, "its factor from round to round (1)"),
+    "rate_decay": _option(float, "factor of the rate from round to round (1)"),
     "momentum": _option(float, "of sgd (.9; fl-ntk: 0)"),
-    "weight_decay": _option(float, "added to the gradient, times the weights (0)"),
+    "weight_decay": _option(float, "its product with the weights is added to the gradient (0)"),
     "clip": _option(float, "largest norm of a client's gradient (none)"),
-    "keep_optimizer": _option(bool, "momenta stay with the clients between rounds (no)", "--keep-optimizer/--no-keep"),
-    "ima": _option(bool, "average the models of the last rounds, around any method (no)", "--ima/--no-ima"),
+    "keep_optimizer": _option(bool, "clients keep their momenta between rounds (no)", "--keep-optimizer/--no-keep"),
+    "ima": _option(bool, "average the global models of the last rounds; with any method (no)", "--ima/--no-ima"),
     "ima_window": _option(int, "how many models (5)"),
-    "ima_start": _option(float, "from which round on, or below 1 a share of the rounds (.75)"),
+    "ima_start": _option(float, "from this round on; below 1, a share of the rounds (.75)"),
     "ima_exploration": _option(
         Literal["exponential", "constant", "cyclic", "epochs", "none"],
         "the learning rate from then on: a faster decay, 1/200 of the first, cycles down to that, fewer epochs in its "
@@ -63,14 +63,14 @@ KEYS: dict[str, Any] = {
         Literal["after_server_step", "before_server_step"], "what is averaged (after_server_step, as printed)"
     ),
     "ima_restart": _option(bool, "zero the server's moments when averaging starts (no)", "--ima-restart/--no-restart"),
-    "seed": _option(int, "of data, model, cohorts and batches (0)"),
+    "seed": _option(int, "of data, model, sampled clients and batches (0)"),
     "device": _option(str, "cpu, cuda or cuda:NUMBER (cpu)"),
     "dtype": _option(Literal["float32", "float64"], "of parameters and inputs (float32)"),
     "at_once": _option(int, "clients trained together (by the size of the model)"),
     "train_loss": _option(bool, "measure the loss on all training samples (no)", "--train-loss/--no-train-loss"),
     "client_accuracy": _option(
         bool,
-        "measure clients' models before they are averaged, and FedRoD's own heads (no)",
+        "measure clients' models before averaging, and FedRoD's personal heads (no)",
         "--client-accuracy/--no-client-accuracy",
     ),
 }
@@ -93,7 +93,7 @@ def takes_keys(command: Callable) -> Callable:
 
 @takes_keys
 def train(
-    method: Annotated[str | None, typer.Argument(help="the method (fedavg); list: which there are")] = None,
+    method: Annotated[str | None, typer.Argument(help="the method (fedavg), or list, which prints them all")] = None,
     option: Annotated[
         list[str] | None, typer.Option(help="an option of the method, such as mu=0.01; repeat it for more")
     ] = None,
@@ -105,11 +105,11 @@ def train(
 ) -> None:
     """Train with a federated method and print how good the model became.
 
-    `ntkfl train list` names the methods with their options, such as --option mu=0.01; METHOD may also be a .py file of
-    yours. --ima goes around any of them. Defaults are in brackets.
+    `ntkfl train list` prints the methods with their options, such as --option mu=0.01; METHOD may also be a .py file of
+    yours. --ima works with any of them. Defaults are in parentheses.
 
-    What is given here takes the place of what the --config file says. A run in --out that was stopped goes on with
-    --resume, which needs no other option; with --rounds it goes further. Exit status: 0 done, 2 bad input or a model
+    Options given here override those of the --config file. A run in --out that was stopped goes on with --resume, which
+    needs no other option; --rounds makes it longer. Exit status: 0 done, 2 bad input or a model
     that is no longer finite, 130 stopped by Ctrl-C (the rounds until then are kept).
     """
     if method == LIST:
