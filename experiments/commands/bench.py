@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(help="workloads; all unless given")] = None,
-    repetitions: Annotated[int, typer.Option(min=1, help="measured times of each candidate; medians are shown")] = 3,
-    threads: Annotated[int | None, typer.Option(min=1, help="of every candidate (the cores)")] = None,
-    smallest: Annotated[bool, typer.Option("--smallest", help="only the first size of each workload")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="computations, by the names in the tables; all unless given")
+    ] = None,
+    repetitions: Annotated[int, typer.Option(min=1, help="repetitions of each candidate; medians are shown")] = 3,
+    threads: Annotated[int | None, typer.Option(min=1, help="threads of every candidate (as many as cores)")] = None,
+    smallest: Annotated[bool, typer.Option("--smallest", help="only the first size of each computation")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="keep the numbers in this file")] = None,
     markdown: Annotated[Path | None, typer.Option(help="write the tables to this file")] = None,
     peer_python: Annotated[
@@ -33,9 +35,9 @@ def bench(
     ] = None,
     compare: Annotated[Path | None, typer.Option(help="numbers of an earlier run, to set beside these")] = None,
 ) -> None:
-    """Measure workloads: seconds, memory, ratio to peers and to the machine's limit.
+    """Measure seconds and memory of expensive computations, beside other packages and the machine's limit.
 
-    Every candidate does the same work in a process of its own; their results are compared before a time is believed.
+    Every candidate does the same work in a process of its own; times count only if the results agree.
     Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C (the sizes until then are reported).
     """
     from experiments.benchmarks.bench_report import as_json, page

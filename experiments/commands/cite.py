@@ -15,10 +15,10 @@ def cite(
         ),
     ] = None,
 ) -> None:
-    """Print BibTeX of the papers behind a statement, a method, a run or a study, and of this tool, of its version.
+    """Print BibTeX of the papers behind a statement, a method, a run or a study, and of this version of this tool.
 
-    A statement that differs from what holds has an entry for that finding too, with its address and its check.
-    Without an argument: of the papers whose statements are run here. `ntkfl cite fl-ntk/B.12 >> references.bib`
+    For a statement that differs from what holds, there is an entry for the finding too, with its address and its check.
+    Without an argument: all papers whose statements are checked here. `ntkfl cite fl-ntk/B.12 >> references.bib`
     """
     from experiments.citing import citation
 

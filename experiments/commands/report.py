@@ -21,7 +21,8 @@ def report(
         list[Path] | None, typer.Option(help="a folder that `ntkfl study run` filled; may be given again")
     ] = None,
     statements: Annotated[
-        list[Path] | None, typer.Option(help="a .py file of yours whose statements verdicts are of; may be given again")
+        list[Path] | None,
+        typer.Option(help="a .py file of yours, where verdicts are of its statements; may be given again"),
     ] = None,
     conformance: Annotated[
         list[Path] | None, typer.Option(help="a file that `ntkfl conform run --json` wrote; may be given again")
@@ -31,14 +32,16 @@ def report(
     json_file: Annotated[Path | None, typer.Option("--json", help="write the verdicts as JSON to this file")] = None,
     compare: Annotated[
         tuple[Path, Path] | None,
-        typer.Option(metavar="OLD NEW", help="two such files: say what changed, and report the second"),
+        typer.Option(metavar="OLD NEW", help="two files of verdicts: say what changed, and report the second"),
     ] = None,
-    factor: Annotated[float, typer.Option(help="with --compare: by which a tightness must change to be said")] = 2.0,
+    factor: Annotated[
+        float, typer.Option(help="with --compare: list tightnesses that changed by more than this factor")
+    ] = 2.0,
 ) -> None:
     """Make a folder of static pages from verdicts, studies and conformance runs, or say what changed between two runs.
 
-    The pages need neither a network nor a script: open index.html. Exit status: 0; 1 with --compare when an outcome got
-    worse; 2 for bad input.
+    The pages need neither network nor JavaScript: open index.html. Exit status: 0 done; 1 with --compare when an
+    outcome got worse; 2 for bad input.
     """
     from bounds.brought import load
     from experiments.report import folder

@@ -26,7 +26,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 @app.callback()
 def study() -> None:
-    """Studies: a question, a grid of runs that answers it, and its answer held against theory."""
+    """Studies: a question, a grid of runs that answers it, and the answer compared with theory."""
 
 
 def _names(incomplete: str) -> list[str]:
@@ -65,23 +65,23 @@ def run(
     name: Annotated[
         str, typer.Argument(help="a study, as `ntkfl study list` names it, or a file of yours", autocompletion=_names)
     ],
-    out: Annotated[Path | None, typer.Option(help="folder that keeps every cell; the same again goes on")] = None,
-    processes: Annotated[int | None, typer.Option(min=1, help="on this machine (as many as cores)")] = None,
+    out: Annotated[Path | None, typer.Option(help="folder that keeps every run; the same command then goes on")] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="how many, on this machine (as many as cores)")] = None,
     scheduler: Annotated[
-        str | None, typer.Option(help="of a Dask cluster that measures instead, tcp://HOST:PORT or tls://HOST:PORT")
+        str | None, typer.Option(help="run on a Dask cluster: its address, tcp://HOST:PORT or tls://HOST:PORT")
     ] = None,
     tls_ca: Annotated[str | None, typer.Option(help="the cluster's certificate authority, a .pem file")] = None,
     tls_cert: Annotated[str | None, typer.Option(help="this client's certificate, a .pem file")] = None,
     tls_key: Annotated[str | None, typer.Option(help="this client's key, a .pem file")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what there is to do")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only print what would be run")] = False,
     plot: Annotated[bool, typer.Option("--plot", help="draw the charts, into DIR/charts")] = False,
 ) -> None:
     """Run a study: ntkfl study run width-scaling --widths 64,128,256 --seeds 4 --out DIR
 
-    Every axis has an option that replaces its values (`ntkfl study list`). Every cell of the grid is kept in a file, so
-    that the same command goes on where it was stopped; one that fails leaves its traceback, and is tried again then.
-    Exit status: 0 done, 1 an answer is violated that is not recorded so, or cells failed, 2 bad input or a run that
-    cannot go on, 130 stopped by Ctrl-C.
+    Every axis of the grid has an option that replaces its values (`ntkfl study list`). Every cell of the grid, one run,
+    is kept in a file, so that the same command goes on where it was stopped; a cell that failed leaves its traceback,
+    and is then tried again. Exit status: 0 done, 1 an answer contradicts theory and is not recorded to do so, or cells
+    failed, 2 bad input or a run that cannot go on, 130 stopped by Ctrl-C.
     """
     from experiments.studies.running.one_thread import limit_to_one_thread
 
@@ -123,9 +123,10 @@ def show(
     folder: Folder,
     plot: Annotated[bool, typer.Option("--plot", help="draw the charts, into DIR/charts")] = False,
 ) -> None:
-    """The answers of the study in a folder, made again from its results.
+    """The answers of the study in a folder, computed again from its results.
 
-    Exit status: 0, 1 an answer is violated that is not recorded so, or there is no cell, 2 bad input.
+    Exit status: 0 done, 1 an answer contradicts theory and is not recorded to do so, or there are no results, 2 bad
+    input.
     """
     from experiments.studies.running.code_version import version_of
     from experiments.studies.study_folder import StudyFolder

@@ -19,16 +19,17 @@ def new() -> None:
 def statement(
     name: Annotated[str, typer.Argument(help="LABEL, or PAPER/LABEL: mine/T1")],
     about: Annotated[
-        Literal["training", "initialisation"], typer.Option(help="what it is about: runs of FedAvg, or their start")
+        Literal["training", "initialisation"],
+        typer.Option(help="what it is about: runs of FedAvg, or networks before training"),
     ] = "training",
-    title: Annotated[str, typer.Option(help="in one line (the label)", show_default=False)] = "",
+    title: Annotated[str, typer.Option(help="a title in one line (the label)", show_default=False)] = "",
     source: Annotated[str, typer.Option(help="the paper it is from (my notes)", show_default=False)] = "",
     out: Annotated[Path | None, typer.Option(help="the file (LABEL.py, here)", show_default=False)] = None,
 ) -> None:
     """Write the file of a statement, which runs as it is: ntkfl new statement my-bound --title "A bound of mine"
 
     Its comments say what to put where. Then `ntkfl verify FILE.py` checks it and `ntkfl attack FILE.py` looks for a
-    counterexample. A file that is there is left alone.
+    counterexample. An existing file is not overwritten.
     """
     from experiments.new_statement import new_statement
 
