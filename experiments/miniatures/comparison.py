@@ -24,7 +24,7 @@ class Comparison:
         mean, error: over the seeds, and its standard error; NaN: not known.
         difference, difference_error: the mean over the seeds of what it has more than its baseline with the same seed,
             and its standard error. finding: "higher", "lower", "within noise"; else why there is none.
-        paper, paper_difference: as printed; None: nothing is. ordering: the paper's, held against the finding.
+        paper, paper_difference: as printed; None: nothing is. ordering: the paper's, beside the finding.
     """
 
     setting: str

@@ -1,4 +1,4 @@
-"""The numbers that the papers print, those that a miniature is held against."""
+"""The numbers that the papers print, those that a miniature is compared with."""
 
 from __future__ import annotations
 

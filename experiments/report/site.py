@@ -32,7 +32,7 @@ def built(
 
     Args:
         run: verdicts, or None. studies: pages of studies. changes: from another run to this one, for a page of its own.
-        implementations: pages of what was held against the conformance kit.
+        implementations: pages of what was tested with the conformance kit.
 
     Raises:
         ValueError: two studies, or two adapters, of one name.

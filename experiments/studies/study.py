@@ -85,7 +85,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Answer:
-    """One sentence of a study's summary, held against theory.
+    """One sentence of a study's summary, compared with theory.
 
     Args:
         claim: what theory says, in one line. source: paper and label. theory: its number; None: an inequality or order.
