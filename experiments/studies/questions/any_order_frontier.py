@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 ROUNDS, EVERY = 300, 5
 SHARE = 0.5  # eta_local over its stability limit
 SHORT = 1e-4  # of that step: for X.11, whose need then no longer depends on it
+NEVER = ("round", "round_x", "held")  # quantities without a value where nothing certifies
 WIDE = 500  # neurons from which on the power of the width is looked at
 SOURCE = "note on theorems beyond the papers, section C"
 
@@ -156,10 +157,11 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
     return (
         Chart(
             "any-order-frontier",
-            f"Digits, means over clients, partitions, K and {cells.sizes[SEED]} seeds of the cells that certify; tuned "
-            f"momentum at the server, a look after each {EVERY} of at most {ROUNDS} rounds. Left: the first round that "
-            "is certified. Middle: the largest distance to W* at which the network of the start would certify, and "
-            "where held pairs make D grow without end, (2 gamma)^(-1/2). Right: the pairs held.",
+            f"Digits, medians over clients, partitions, K and {cells.sizes[SEED]} seeds; tuned momentum at the server, "
+            f"a look after each {EVERY} of at most {ROUNDS} rounds. Left: the first round that is certified; cells "
+            "without one count as later than all others. Middle: the largest distance to W* at which the network of "
+            "the start would certify, and where held pairs make D grow without end, (2 gamma)^(-1/2). Right: the pairs "
+            "held.",
             "The any-order certificate comes first; its reach falls about as 1/n, with the chain reaction.",
             tuple(
                 Panel(title, Label("samples n", log=True), label, _by_width(cells, rows))
@@ -170,16 +172,19 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
 
 
 def _by_width(cells: xarray.Dataset, rows: tuple[tuple[str, str, Role], ...]) -> tuple[Series, ...]:
-    """Means over everything but n and the width, where there are any; the first row is what is measured."""
+    """Medians over everything but n and the width, where they are numbers; the first row is what is measured."""
     series = []
+    measured = cells.a_priori.notnull()
     for width in cells.width.to_numpy():
         for number, (name, says, role) in enumerate(rows):
-            values = cells[name].sel(width=width).transpose("n", ...).to_numpy().reshape(cells.sizes["n"], -1)
-            there = np.isfinite(values).any(axis=1)
-            mean = [float(np.mean(row[np.isfinite(row)])) for row in values[there]]
+            found = cells[name].where(~measured | cells[name].notnull(), np.inf) if name in NEVER else cells[name]
+            rest = [axis for axis in found.dims if axis not in ("n", "width")]
+            middle = found.sel(width=width).median(rest).to_numpy()
+            there = np.isfinite(middle)
             x = cells.n.to_numpy()[there].astype(float).tolist()
             own = f"m = {width}"
-            series.append(Series(f"{says}, {width}" if number else own, role, x, mean, of=own if number else ""))
+            y = middle[there].tolist()
+            series.append(Series(f"{says}, {width}" if number else own, role, x, y, of=own if number else ""))
     return tuple(series)
 
 

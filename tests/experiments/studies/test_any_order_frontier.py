@@ -106,3 +106,13 @@ def test_rounds_that_never_come():
     assert "where none came |y - f| was 0.001 or more in the end" in only.note
     (chart,) = STUDY.charts(planted(STUDY, lambda point: cell(point) | never))
     assert all(not series.x for series in chart.panels[0].series if series.role == "bound")
+
+
+def test_a_theorem_that_misses_the_slow_half_is_not_drawn_as_the_earlier_one():
+    def halves(point):
+        slow = {"round": 200.0, "round_x": np.nan} if point["seed"] else {"round": 20.0, "round_x": 40.0}
+        return cell(point) | slow
+
+    (chart,) = STUDY.charts(planted(STUDY, halves))
+    ours, theirs = ([s for s in chart.panels[0].series if s.role == role] for role in ("measured", "bound"))
+    assert all(set(series.y) == {110.0} for series in ours) and not any(series.x for series in theirs)
