@@ -1,13 +1,14 @@
 """Local steps without products: only neurons that may switch within the round are followed one by one.
 
 Within a round of a client let z_ir(k) = z_ir(0) + s_r sum_j G_ij C_jr(k), C_jr(k) = sum_(t<k) p_j(t) 1{z_jr(t) >= 0},
-with the client's Gram matrix G, signs s_r and p_j(t) = eta_local (y_j - f_j(t)) / sqrt(m). So |z_ir(k) - z_ir(0)| is
-at most the reach of sample i, sum_j |G_ij| sum_(t<k) |p_j(t)|, whatever switches. Neurons with |z_ir(0)| beyond it do
-not switch, and as s_r^2 = 1 their outputs follow from the count of neurons active on both, N_ij = #{r: z_ir(0) >= 0,
-z_jr(0) >= 0}: the sum of s_r relu(z_ir) grows by sum_j G_ij N_ij Q_j, Q_j = sum_(t<k) p_j(t). The others are entries,
-whose pre-activations are computed whenever they may have switched. A round takes one product with all samples before,
-one after its local steps, and of the neurons holds a bit a sample. Nothing is approximated: the results are those of
-Algorithm 1 up to rounding.
+with the client's Gram matrix G, signs s_r and p_j(t) = eta_local (y_j - f_j(t)) / sqrt(m). Of any samples j the sum of
+G_ij p_j(t) is at most that of the positive ones and at least that of the negative ones, so |z_ir(k) - z_ir(0)| is at
+most the reach of sample i, sum_(t<k) (sum_j |G_ij p_j(t)| + |sum_j G_ij p_j(t)|) / 2, whatever switches. Neurons with
+|z_ir(0)| beyond it do not switch, and as s_r^2 = 1 their outputs follow from the count of neurons active on both, N_ij
+= #{r: z_ir(0) >= 0, z_jr(0) >= 0}: the sum of s_r relu(z_ir) grows by sum_j G_ij N_ij Q_j, Q_j = sum_(t<k) p_j(t). The
+others are entries, whose pre-activations are computed whenever they may have switched. A round takes one product with
+all samples before, one after its local steps, and of the neurons holds a bit a sample. Nothing is approximated: the
+results are those of Algorithm 1 up to rounding.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class SwitchTracking:
     ) -> None:
         self.network, self.linearised, self.most, self.pool = network, linearised, most, pool
         self.x, self.labels, self.grams = x.reshape(-1, x.shape[2]), y.ravel(), x @ x.transpose(0, 2, 1)
-        self.sizes = (1 + 4 * x.shape[1] * np.finfo(x.dtype).eps) * np.abs(self.grams)  # more than rounding may lose
+        self.sizes = (1 + 8 * x.shape[1] * np.finfo(x.dtype).eps) * np.abs(self.grams)  # more than rounding may lose
         self.counted = np.empty_like(self.grams)  # G_ij N_ij
         self.passes, self.count = passes(x.dtype.name), packing.kernels().count
         chunks = len(network.weights)
@@ -128,9 +129,13 @@ class SwitchTracking:
 
     def expect(self, eta_local: float, outputs: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " n"]:
         """The reach of a round with these outputs before and after each local step; the next one's will be similar."""
-        needed = self._by_client(self.sizes, np.abs(self._pulls(eta_local, outputs[:-1])).sum(axis=0))
+        needed = sum(map(self._farthest, self._pulls(eta_local, outputs[:-1])), np.zeros_like(self.labels))
         self.reach = MARGIN * needed
         return needed
+
+    def _farthest(self, pull: np.ndarray) -> np.ndarray:
+        """How far a local step moves the pre-activations of each sample at most."""
+        return (self._by_client(self.sizes, np.abs(pull)) + np.abs(self._by_client(self.grams, pull))) / 2
 
     def _pulls(self, eta_local: float, outputs: np.ndarray) -> np.ndarray:
         return self.labels.dtype.type(eta_local) * self.network.scale * (self.labels - outputs)
@@ -187,7 +192,7 @@ class SwitchTracking:
         for k in range(1, len(outputs)):
             (pull,) = self._pulls(eta_local, outputs[k - 1 : k])
             coefficients += pull
-            reach += self._by_client(self.sizes, np.abs(pull))
+            reach += self._farthest(pull)
 
             def step(_: range, entries: np.ndarray, pull: np.ndarray = pull) -> np.ndarray:
                 sums = np.zeros(self.grams.shape[:2], pull.dtype)

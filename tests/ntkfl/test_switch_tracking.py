@@ -212,9 +212,9 @@ def test_what_tracking_holds_is_counted(number, samples, width, monkeypatch):
     assert taken <= always + largest[0] * pairs + 2**21
 
 
-@pytest.mark.parametrize("most", [1e-9, 0.45])
+@pytest.mark.parametrize("most", [1e-9, 0.35])
 def test_rounds_with_many_entries_go_by_products(most, monkeypatch):
-    """With .45 some rounds do, with 1e-9 all; a first round of large residuals, later ones of small."""
+    """With .35 some rounds do, with 1e-9 all; a first round of large residuals, later ones of small."""
     tracked, train = [], SwitchTracking.train
 
     def noted(self, eta_local, outputs):
@@ -226,18 +226,20 @@ def test_rounds_with_many_entries_go_by_products(most, monkeypatch):
     setup = Setup(width=300, eta_local=0.3, eta_global=1.2, local_steps=4, rounds=8)
     assert_close(*both(monkeypatch, (x, 10 * y, weights), setup, most))
     assert not tracked[0]
-    assert any(tracked[:-1]) == (most == 0.45)
+    assert any(tracked[:-1]) == (most == 0.35)
 
 
-def test_what_may_switch_is_within_reach():
+@pytest.mark.parametrize("samples", [1, 6])
+def test_what_may_switch_is_within_reach(samples):
     """The bound that everything rests on: no pre-activation moves farther than its sample's reach."""
-    x, y, weights = clients(4, 6, 3, 200)
+    x, y, weights = clients(4, samples, 3, 200)
     network, eta_local = DealtNetwork(weights, "float64"), 0.5
     with ThreadPoolExecutor(1) as pool:
         tracking = SwitchTracking(network, x, y, False, EVERYTHING, pool)
         outputs = np.empty((5, y.size))
         assert tracking.train(eta_local, outputs)
         needed = tracking.expect(eta_local, outputs).reshape(y.shape)
+    most = 0.0
     for rows, labels, reach in zip(x, y, needed, strict=True):
         u = weights.hidden.copy()
         for _ in range(4):
@@ -245,8 +247,9 @@ def test_what_may_switch_is_within_reach():
             residuals = labels - np.maximum(z, 0) @ weights.signs / np.sqrt(200)
             u += eta_local / np.sqrt(200) * weights.signs[:, None] * ((z >= 0) * residuals[:, None]).T @ rows
             farthest = np.abs(rows @ (u - weights.hidden).T).max(axis=1)
-            assert (farthest <= reach).all()
-    assert (farthest >= 0.1 * reach).any()
+            assert (farthest <= (1 + 1e-12) * reach).all()  # with one sample they may be equal
+        most = max(most, (farthest / reach).max())
+    assert most >= 0.9
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):

@@ -1,7 +1,7 @@
 """Rounds of Algorithm 1, clients of equal size, five full-batch steps, against a loop with autograd and simulators.
 
-How much is to be done depends on the step: at 1/500 some neuron in four hundred may switch on a sample within a round,
-at 1/20 one in seventeen (N = 10).
+How much is to be done depends on the step: at 1/500 one neuron in seven hundred may switch on a sample within a round,
+at 1/20 one in thirty (N = 10).
 """
 
 from __future__ import annotations
