@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sympy as sp
-
 from bounds.alignment.cases import AlignedCubeDraw, ChosenPairDraw, chosen_pair, sharp_draws
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
 from bounds.fedgucci.f9 import AT_TRUE_SIDE
@@ -20,7 +18,7 @@ from bounds.fedgucci.premises.cube_terms import (
 )
 from bounds.fedgucci.sure import SURE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.mutants import power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Nature, Outcome, Source
 
 STATEMENTS = (
@@ -54,11 +52,9 @@ STATEMENTS = (
         measure=gap_and_barrier,
         draws=lambda options: tuple(map(AlignedCubeDraw, sharp_draws(options))),
         mutants=(
-            scaled(sp.Rational(1, 10)),
             replaced(d_anc, -d_anc, "the middle's term subtracted", Change.SIGN),
             power(side, 3),
             replaced(L, L / 10, "a tenth of the loss's constant", Change.CONSTANT),
-            reversed_comparison(),
         ),
         says_left=SAYS_BOTH + "; as printed: |z_x(alpha)| in balls at the one input",
         uses=("fedgucci/sure", "alignment/optimality"),

@@ -8,7 +8,7 @@ import sympy as sp
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
 from bounds.cases.network_pair import NetworkPair, NetworkPairDraw, SteepPairDraw
 from bounds.fedgucci.premises.cube_terms import SYMBOLS, L
-from bounds.mutants import replaced, reversed_comparison, scaled, sign_flipped, without
+from bounds.mutants import replaced, sign_flipped, without
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from ntkfl.connectivity.network import TwoLayer
 
@@ -61,12 +61,10 @@ STATEMENTS = (
             + (() if options.data else (SteepPairDraw(trials=options.trials or 10),))
         ),
         mutants=(
-            scaled(sp.Rational(9, 10)),
             replaced(L, sp.Min(L, 1), "the constant 1 for every loss", Change.CONSTANT),
             without(p),
             replaced(q, q / 4, "kinks at a quarter", Change.CONSTANT),
             sign_flipped(p, "the bilinear term"),
-            reversed_comparison(),
         ),
         necessity={"lipschitz-loss": steep_loss},
         uses=("fedgucci/X2",),

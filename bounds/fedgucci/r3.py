@@ -17,7 +17,7 @@ from bounds.draw_counts import DerivedDraw
 from bounds.fedgucci.premises.cube_bound import cube_bound
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, MORE_OUTPUTS, SYMBOLS, N, b, cube_constants, h, l, side
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.mutants import power, replaced
 from bounds.part_strategies import log_uniform
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Source
 from bounds.symbols import delta
@@ -186,10 +186,8 @@ STATEMENTS = (
         "bound at 1 - 1e-6; z_x(alpha) is f_alpha - alpha f_1 - (1 - alpha) f_2 at x",
         draws=ball_draws,
         mutants=(
-            scaled(sp.Rational(1, 200)),
             power(side, 3),
             replaced(side, side / 20, "side over 20", Change.CONSTANT),
-            reversed_comparison(),
         ),
         necessity={"rows-not-zero": zero_rows},
         uses=("fedgucci/R1", "fedgucci/R2"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from bounds.fedgucci.cases.loss_table import LossTable, LossTableDraw, exact_ball
-from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.mutants import power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import delta
 from ntkfl.balls import enclosure, precision
@@ -75,11 +75,9 @@ STATEMENTS = (
         says_left="d, the side of the cube, an input",
         draws=lambda options: (LossTableDraw(trials=options.trials or 200),),
         mutants=(
-            scaled(sp.Rational(99, 100)),
             replaced(K, 1, "K dropped", Change.FACTOR),
             power(d_eps, 2),
             replaced(S, 2 * S, "root of 2S for S", Change.INDEX),
-            reversed_comparison(),
         ),
         necessity={"few-failures": one_client_fails, "few-joint-failures": both_fail_often},
         uses=("fedgucci/F3",),

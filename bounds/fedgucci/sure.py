@@ -9,7 +9,7 @@ from bounds.fedgucci.families.corners import corner_draws
 from bounds.fedgucci.families.cube_families import loss_draws
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, SPREAD, C, L, d_anc, h, side, with_loss
-from bounds.mutants import replaced, scaled, without
+from bounds.mutants import replaced, without
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source
 
 SURE = SPREAD / 2 * (side * sp.sqrt(C * h) / 2 + d_anc / 2)
@@ -31,11 +31,10 @@ STATEMENTS = (
         hypotheses=(IN_CUBE, LIPSCHITZ_LOSS),
         draws=lambda options: loss_draws(options) + corner_draws(options),
         mutants=(
-            scaled(sp.Rational(9, 10)),
             replaced(L, sp.Min(L, 1), "the constant 1 for every loss", Change.CONSTANT),
             replaced(L, L / 2, "half the loss's constant", Change.CONSTANT),
             without(C),
-            *MUTANTS[1:],
+            *MUTANTS,
         ),
     ),
 )

@@ -10,7 +10,7 @@ import sympy as sp
 from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, LinearCase, beta, small_case
 from bounds.fedgucci.families.linear_draws import linear_draws
 from bounds.fedgucci.families.rescaled import EXTRA
-from bounds.mutants import power, replaced, reversed_comparison, scaled, sign_flipped
+from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from ntkfl.estimate import Estimate
 
@@ -92,7 +92,6 @@ STATEMENTS = (
             replaced(beta / 2, beta / 3, "1 + beta/3 above", Change.CONSTANT),
             sign_flipped(beta / 2, "beta/2"),
             power(move, sp.Rational(1, 2)),
-            reversed_comparison(),
         ),
         necessity={
             "no-local-overshoot": long_steps,

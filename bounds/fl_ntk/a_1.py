@@ -7,7 +7,7 @@ from fractions import Fraction
 import sympy as sp
 
 from bounds.cases.bounded_sum import BoundedSum, BoundedSumDraw, exact
-from bounds.mutants import power, replaced, scaled, sign_flipped
+from bounds.mutants import power, replaced, sign_flipped
 from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 
 V, M, t = sp.symbols("V M t", positive=True)
@@ -43,7 +43,6 @@ STATEMENTS = (
         draws=lambda options: (BoundedSumDraw(trials=options.trials or 200),),
         necessity={"positive-t": lambda: BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(-1))},
         mutants=(
-            scaled(sp.Rational(3, 10)),
             replaced(V, 0, "variance dropped", Change.FACTOR),
             power(t, sp.Rational(3, 2)),
             sign_flipped(M * t / 3, "M t / 3"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from bounds.cases.gaussian_tail import GaussianTail, GaussianTailDraw
-from bounds.mutants import power, reversed_comparison, scaled, without
+from bounds.mutants import power, scaled, without
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import sigma
 
@@ -40,7 +40,6 @@ STATEMENTS = (
             scaled(sp.Rational(11, 10)),
             power(sigma, sp.Rational(3, 2)),
             without(sigma),
-            reversed_comparison(),
         ),
         necessity={"t-at-most-sigma": lambda: GaussianTail(1.2)},
     ),

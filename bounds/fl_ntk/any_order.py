@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.ordered_training import OrderedTraining, ordered_draws, small_case
-from bounds.mutants import Mutant, power, replaced, scaled
+from bounds.mutants import Mutant, power, replaced
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from ntkfl.estimate import Estimate
 
@@ -90,7 +90,6 @@ STATEMENTS = (
         "against the claim",
         draws=ordered_draws,
         mutants=(
-            scaled(sp.Rational(1, 3)),
             power(D, sp.Rational(11, 10)),
             replaced(D, D / 2, "half of the distance"),
             Mutant("predictions that do not move", lambda part: part / 100 if part == 2 * D else part),

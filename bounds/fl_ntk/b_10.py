@@ -10,7 +10,7 @@ from bounds.fl_ntk.b_7 import run_constants
 from bounds.fl_ntk.families.aligned import long_row, overshooting_clients
 from bounds.fl_ntk.families.small_steps import small_step_draws
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
-from bounds.mutants import index_shifted, power, replaced, scaled
+from bounds.mutants import index_shifted, power, replaced
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, eta_local, m, n, r_client, r_t
 from ntkfl.estimate import Estimate
@@ -67,7 +67,6 @@ STATEMENTS = (
         says_left="distances of recorded local outputs, every client, round and local step; the largest |Delta u_r(t)|",
         draws=small_step_draws,
         mutants=(
-            scaled(sp.Rational(9, 10)),
             power(n, sp.Rational(1, 2)),
             power(K, sp.Rational(1, 2)),
             index_shifted(K, -1),

@@ -8,7 +8,7 @@ import sympy as sp
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.hypothesis import Limit
 from bounds.initial_network import InitialNetwork, initial_network_draws
-from bounds.mutants import power, reversed_comparison, scaled
+from bounds.mutants import power
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
 from bounds.symbols import R, m, n
 from ntkfl.initialisation import draw
@@ -74,10 +74,8 @@ STATEMENTS = (
             "unit-sigma": lambda: _one_point(sigma=0.01),
         },
         mutants=(
-            scaled(sp.Rational(1, 20)),
             power(n, -sp.Rational(1, 2)),
             power(R, 3),
-            reversed_comparison(),
         ),
     ),
 )

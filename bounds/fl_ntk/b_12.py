@@ -10,7 +10,7 @@ from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_ser
 from bounds.fl_ntk.families.small_steps import small_step_runs
 from bounds.fl_ntk.families.wedge import WedgeDraw, one_neuron_wedge
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, POSITIVE_SPECTRUM, SMALL_LOCAL_STEPS, UNIT_ROWS
-from bounds.mutants import power, scaled, without
+from bounds.mutants import power, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, eta_local, lam, m, n, r0
 
@@ -60,7 +60,6 @@ STATEMENTS = (
         says_left="max_r |u_r(t) - u_r(0)| of the simulated run, every round",
         draws=draws,
         mutants=(
-            scaled(sp.Rational(1, 10)),
             power(lam, sp.Rational(1, 2)),
             without(lam),
             power(m, 2),

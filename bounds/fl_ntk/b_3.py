@@ -8,7 +8,7 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_draws
 from bounds.fl_ntk.families.aligned import long_row
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
-from bounds.mutants import Mutant, power, scaled, without
+from bounds.mutants import Mutant, power, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Nature, Source, Statement
 from bounds.symbols import K, delta, eta_local, kappa, lam, m, n, r0, rho, t
 
@@ -65,7 +65,6 @@ STATEMENTS = (
         says_left="|y - y(t)|^2 of the simulated run, t = 1..T",
         draws=federated_draws,
         mutants=(
-            scaled(sp.Rational(9, 10)),
             _exponent(8),
             power(t, sp.Rational(3, 2)),
             power(rho, sp.Rational(1, 2)),

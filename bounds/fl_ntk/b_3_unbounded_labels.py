@@ -18,7 +18,7 @@ from bounds.fl_ntk.families.paper_steps import SMALL_AS_PRINTED, long_row_in_the
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS, UNIT_SIGMA
 from bounds.formula import evaluate
 from bounds.hypothesis import Limit
-from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.mutants import power, replaced
 from bounds.options import Options
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, delta, eta_local, lam, n, r0, t
@@ -188,9 +188,7 @@ STATEMENTS = (
         mutants=(
             replaced(lam, 10 * lam, "lambda times 10"),
             replaced(K, 10 * K, "ten times the local steps"),
-            scaled(1 - sp.Rational(1, 1000)),
             power(eta_local, sp.Rational(1, 2)),
-            reversed_comparison(),
         ),
         necessity={
             "bounded-labels": lambda: opposed_run(0, None),

@@ -17,7 +17,7 @@ from bounds.fl_ntk.b_5 import largest_norm, residual, snapshot_constants, times
 from bounds.fl_ntk.families.aligned import AlignedDraw
 from bounds.fl_ntk.families.small_steps import small_step_runs
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS, UNIT_SIGMA
-from bounds.mutants import index_shifted, power, replaced, scaled, sign_flipped
+from bounds.mutants import index_shifted, power, replaced, sign_flipped
 from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
 from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, n, r_t
 from ntkfl.estimate import Estimate
@@ -123,7 +123,6 @@ STATEMENTS = (
         says_left="C_1 = -2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k) (y - y^{(k)}(t)) from exact pattern counts",
         draws=lambda options: small_step_runs(options) + ((OnePointDraw(),) if options.data is None else ()),
         mutants=(
-            scaled(sp.Rational(21, 20)),
             replaced(lam, 2 * lam, "lambda doubled", Change.CONSTANT),
             index_shifted(K, 1),
             power(eta_local, sp.Rational(1, 2)),

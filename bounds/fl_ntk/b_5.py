@@ -11,7 +11,7 @@ from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.families.small_steps import small_step_runs
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS, UNIT_SIGMA
 from bounds.hypothesis import Limit
-from bounds.mutants import power, reversed_comparison, scaled
+from bounds.mutants import power
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import K, N, R, eta_global, eta_local, m, n, r_t
 from ntkfl.estimate import Estimate, Rigour
@@ -104,10 +104,8 @@ STATEMENTS = (
         draws=small_step_runs,
         necessity={"unit-rows": lambda: one_point(length=12.0), "unit-sigma": lambda: one_point(sigma=1e-4)},
         mutants=(
-            scaled(sp.Rational(1, 50)),
             power(n, -sp.Rational(1, 2)),
             power(R, sp.Rational(5, 2)),
-            reversed_comparison(),
         ),
         uses=("fl-ntk/Eq16", "fl-ntk/Eq11"),
     ),

@@ -10,7 +10,7 @@ from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.aligned import long_row, overshooting_clients
 from bounds.fl_ntk.families.small_steps import small_step_draws
 from bounds.fl_ntk.premises import SMALL_LOCAL_STEPS, UNIT_ROWS
-from bounds.mutants import index_shifted, power, reversed_comparison, scaled, without
+from bounds.mutants import index_shifted, power, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, n, r_t
 from ntkfl.estimate import Estimate
@@ -51,11 +51,9 @@ STATEMENTS = (
         says_left="|y(t+1) - y(t)|^2 of the simulated run, every round",
         draws=small_step_draws,
         mutants=(
-            scaled(sp.Rational(1, 5)),
             without(n),
             power(eta_local, sp.Rational(3, 2)),
             index_shifted(K, -1),
-            reversed_comparison(),
         ),
         necessity={"unit-rows": long_row, "small-local-steps": overshooting_clients},
         uses=("fl-ntk/B.10",),

@@ -12,7 +12,7 @@ from bounds.fl_ntk.families.aligned import long_row
 from bounds.fl_ntk.families.near_labels import NearLabelDraw, near_run, overshooting_client, unit_points
 from bounds.fl_ntk.families.small_steps import small_step_draws
 from bounds.fl_ntk.premises import LOCAL_CONTRACTION, POSITIVE_SPECTRUM, UNIT_ROWS
-from bounds.mutants import power, replaced, reversed_comparison, scaled, without
+from bounds.mutants import power, replaced, without
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, eta_local, lam, m, n, r_client
 from ntkfl.algorithm1.reference import BALL
@@ -136,7 +136,6 @@ STATEMENTS = (
         says_left="|y_c^{(k)}(t) - y_c|^2 from the recorded local outputs, every round, client and k = 1..K",
         draws=contracting_draws,
         mutants=(
-            scaled(sp.Rational(9, 10)),
             replaced(lam, 8 * lam, "lambda times 8", Change.CONSTANT),
             replaced(k, 6 * k, "six steps for one", Change.INDEX),
             power(eta_local, sp.Rational(1, 2)),
@@ -176,11 +175,9 @@ STATEMENTS = (
         says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, every round, client and k = 1..K; as printed: one round on",
         draws=lambda options: (NearLabelDraw(),),
         mutants=(
-            scaled(sp.Rational(3, 5)),
             power(m, sp.Rational(3, 2)),
             without(n_c),
             power(eta_local, sp.Rational(3, 2)),
-            reversed_comparison(),
         ),
         uses=("fl-ntk/B.9-13",),
     ),
@@ -204,7 +201,6 @@ STATEMENTS = (
         says_left="|y_c^{(k+1)}(t) - y_c^{(k)}(t)|^2 from the recorded local outputs, every round, client and k < K",
         draws=small_step_draws,
         mutants=(
-            scaled(sp.Rational(19, 20)),
             power(n_c, sp.Rational(1, 2)),
             without(n_c),
             power(eta_local, sp.Rational(3, 2)),

@@ -15,7 +15,7 @@ from bounds.fl_ntk.families.few_points import FewPointsDraw
 from bounds.fl_ntk.premises import UNIT_ROWS, at_most
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel, round_rate
 from bounds.fl_ntk.terms.movement_terms import norm, remaining_part
-from bounds.mutants import index_shifted, replaced, reversed_comparison, scaled
+from bounds.mutants import index_shifted, replaced
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, N, T, delta, eta_global, eta_local, lam, m, n, rho, sigma
 from ntkfl.balls import enclosure, precision
@@ -139,11 +139,9 @@ STATEMENTS = (
         f"features of H_inf for {ROUNDS} rounds, against the right side at m = {WIDTH:g}, sigma = {SIGMA:g}",
         draws=_draws,
         mutants=(
-            scaled(sp.Rational(9, 10)),
             replaced(ROUND_MAP, IDENTITY - rho * H, "the extra term dropped", Change.FACTOR),
             replaced(H**-1, IDENTITY, "H^-1 left out"),
             index_shifted(T),
-            reversed_comparison(),
         ),
         uses=("fl-ntk/Eq18", "fl-ntk/X.1"),
     ),

@@ -7,7 +7,7 @@ import sympy as sp
 
 from bounds.fl_ntk.cases.weight_ball import WeightBall, WeightBallDraw
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY, UNIT_ROWS
-from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.mutants import power, replaced
 from bounds.options import Options
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import R, delta, m, n, sigma
@@ -73,11 +73,9 @@ STATEMENTS = (
         says_left="R_S of the class over all signs: between members that were found and a bound on all members",
         draws=_draws,
         mutants=(
-            scaled(sp.Rational(1, 2)),
             power(B, 2),
             power(n, 3),
             replaced(B, 0, "term in B dropped", Change.FACTOR),
-            reversed_comparison(),
         ),
         necessity={"unit-rows": _long_rows},
     ),

@@ -7,7 +7,7 @@ import sympy as sp
 
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.initial_network import InitialNetwork, initial_network_draws
-from bounds.mutants import power, reversed_comparison, scaled, without
+from bounds.mutants import power, without
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import delta, m, n
 from ntkfl.estimate import Estimate
@@ -62,10 +62,8 @@ STATEMENTS = (
         draws=initial_network_draws,
         necessity={"unit-rows": lambda: _one_neuron(0.1, 5.0), "delta-at-most-half": lambda: _one_neuron(0.87, 1.0)},
         mutants=(
-            scaled(sp.Rational(1, 6)),
             power(m, sp.Rational(3, 2)),
             without(gram_norm),
-            reversed_comparison(),
         ),
     ),
 )

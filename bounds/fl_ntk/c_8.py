@@ -9,7 +9,7 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_draws, federated_run
 from bounds.formula import evaluate
 from bounds.hypothesis import Limit
-from bounds.mutants import replaced, reversed_comparison, scaled
+from bounds.mutants import replaced
 from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import T, delta, label_bound, lam, m, n, rho
 from ntkfl import gram
@@ -117,10 +117,8 @@ STATEMENTS = (
         says_left="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2: the rounds summed one by one, the vector of weights built",
         draws=draws,
         mutants=(
-            scaled(sp.Rational(1, 100)),
             replaced(label_bound**2, -(label_bound**2), "remainder subtracted", Change.SIGN),
             replaced(label_bound**2, -(label_bound**2) / n, "n for n^2, and subtracted", Change.POWER),
-            reversed_comparison(),
         ),
         necessity={"small-step": _large_step},
         uses=("fl-ntk/C.6",),

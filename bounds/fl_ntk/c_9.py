@@ -20,7 +20,7 @@ from bounds.fl_ntk.terms.limit_kernel import (
     limit_kernel,
 )
 from bounds.fl_ntk.terms.movement_terms import changed_gradient_part, norm
-from bounds.mutants import replaced, reversed_comparison, scaled
+from bounds.mutants import replaced
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Source, Statement
 from bounds.symbols import R, delta, lam, m, n, sigma
 from ntkfl.estimate import Estimate
@@ -93,11 +93,9 @@ STATEMENTS = (
         says_left="|rho sum_t (1/K) sum_k (J(k,t) - J(0,0)) (I - rho H_inf)^t y| of runs in balls, every weight kept",
         draws=_draws,
         mutants=(
-            scaled(sp.Rational(1, 20)),
             replaced(NEAR, NEAR / 1000, "a thousandth of the neurons near a kink", Change.CONSTANT),
             replaced(NEAR, NEAR**4, "fourth power of their share", Change.POWER),
             replaced(lam, lam**-2, "lambda^2 for 1/lambda"),
-            reversed_comparison(),
         ),
         necessity={"unit-rows": _long_row},
         uses=("fl-ntk/C.7-J", "fl-ntk/Eq17"),

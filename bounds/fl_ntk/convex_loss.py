@@ -9,7 +9,7 @@ import sympy as sp
 
 from bounds.fl_ntk.cases.convex_run import LOSSES, ConvexRun, convex_draws, gathered
 from bounds.fl_ntk.premises import SERVER_AT_MOST_1, at_most
-from bounds.mutants import index_shifted, power, replaced, reversed_comparison, scaled, sign_flipped
+from bounds.mutants import index_shifted, power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, n
 from ntkfl.estimate import Estimate
@@ -108,11 +108,9 @@ STATEMENTS = (
         says_left="the mean loss of the clients along the run of the training engine on the linearised network",
         draws=convex_draws,
         mutants=(
-            scaled(sp.Rational(99, 100)),
             replaced(largest, 0, "without 1 - eta_l L", Change.FACTOR),
             replaced(N, sp.sqrt(N), "N to the power 1/2", Change.POWER),
             index_shifted(K, 1),
-            reversed_comparison(),
         ),
         necessity={"eta_g-at-most-1": _eager_server},
     ),

@@ -9,7 +9,7 @@ from bounds.fl_ntk.b_7 import run_constants
 from bounds.fl_ntk.families.aligned import long_row, overshooting_clients
 from bounds.fl_ntk.families.small_steps import small_step_draws
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
-from bounds.mutants import power, reversed_comparison, scaled, sign_flipped, without
+from bounds.mutants import power, sign_flipped, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, eta_local, n, r_t
 
@@ -39,11 +39,9 @@ STATEMENTS = (
         says_left="|y - y^{(k)}(t)|^2 from the recorded local outputs, every round and k = 0..K",
         draws=small_step_draws,
         mutants=(
-            scaled(sp.Rational(9, 10)),
             sign_flipped(eta_local, "the drift"),
             power(r_t, sp.Rational(1, 2)),
             without(r_t),
-            reversed_comparison(),
         ),
         necessity={
             "unit-rows": long_row,

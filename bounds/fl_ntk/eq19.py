@@ -9,7 +9,7 @@ import sympy as sp
 from bounds.fl_ntk.b_8 import initial_outputs, network_constants, one_point, square_sum
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.initial_network import initial_network_draws
-from bounds.mutants import power, replaced, reversed_comparison, scaled
+from bounds.mutants import power, replaced
 from bounds.options import Options
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import delta, m, n, sigma
@@ -48,10 +48,8 @@ STATEMENTS = (
         draws=_draws,
         necessity={"unit-rows": lambda: one_point(length=1000.0)},
         mutants=(
-            scaled(sp.Rational(1, 5000)),
             power(n, -3),
             replaced(n * sigma**2, sigma**2 / m, "1/m for n", Change.FACTOR),
-            reversed_comparison(),
         ),
         uses=("fl-ntk/B.8",),
     ),

@@ -10,7 +10,7 @@ from bounds.fl_ntk.b_9 import contracting_draws
 from bounds.fl_ntk.families.near_labels import growing_round
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_STEPS, UNIT_ROWS
 from bounds.formula import evaluate
-from bounds.mutants import power, replaced, reversed_comparison, scaled, without
+from bounds.mutants import power, replaced, without
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, lam, r_t, rho
 
@@ -53,11 +53,9 @@ STATEMENTS = (
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
         draws=contracting_draws,
         mutants=(
-            scaled(sp.Rational(9, 10)),
             replaced(lam, 8 * lam, "lambda times 8", Change.CONSTANT),
             without(lam),
             power(rho, sp.Rational(1, 2)),
-            reversed_comparison(),
         ),
         necessity={"small-steps": growing_round},
         uses=("fl-ntk/B.3-certificate",),

@@ -17,7 +17,7 @@ from bounds.fl_ntk.families.paper_steps import (
     radius,
 )
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
-from bounds.mutants import power, replaced, scaled
+from bounds.mutants import power, replaced
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, R, eta_global, eta_local, lam, n, r_t
 from ntkfl.estimate import Estimate
@@ -77,7 +77,6 @@ STATEMENTS = (
             replaced(K, 3 * K, "three times the local steps"),
             power(eta_global, -1),
             power(N, -1),
-            scaled(1 - sp.Rational(1, 10**5)),
         ),
         necessity=NECESSITY,
         uses=("fl-ntk/B.4", "fl-ntk/B.5", "fl-ntk/B.6", "fl-ntk/B.7"),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sympy as sp
-
 from bounds.fl_ntk.eq8 import NECESSITY, PREMISE, STEP, next_square, round_constants
 from bounds.fl_ntk.families.paper_steps import PaperStepDraw
-from bounds.mutants import power, replaced, scaled
+from bounds.mutants import power, replaced
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, eta_global, lam, r_t
 
@@ -32,7 +30,6 @@ STATEMENTS = (
             replaced(lam, 5 * lam, "lambda times 5"),
             replaced(K, 5 * K, "five times the local steps"),
             power(eta_global, -1),
-            scaled(1 - sp.Rational(1, 10**5)),
         ),
         necessity=NECESSITY,
         uses=("fl-ntk/Eq8",),

@@ -9,7 +9,7 @@ from bounds.fl_ntk.b_7 import run_constants
 from bounds.fl_ntk.families.aligned import long_row, overshooting_clients
 from bounds.fl_ntk.families.small_steps import small_step_draws
 from bounds.fl_ntk.premises import SMALL_LOCAL_STEPS, UNIT_ROWS
-from bounds.mutants import power, reversed_comparison, scaled, sign_flipped, without
+from bounds.mutants import power, sign_flipped, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, eta_local, n, r_t, rho
 from ntkfl.estimate import Estimate
@@ -39,11 +39,9 @@ STATEMENTS = (
         says_left="|y(t+1) - y(t)| of the simulated run, every round",
         draws=small_step_draws,
         mutants=(
-            scaled(sp.Rational(2, 5)),
             without(n),
             power(rho, sp.Rational(3, 2)),
             sign_flipped(eta_local, "the drift"),
-            reversed_comparison(),
         ),
         necessity={"unit-rows": long_row, "small-local-steps": overshooting_clients},
         uses=("fl-ntk/B.7", "fl-ntk/B.10"),

@@ -12,7 +12,7 @@ from bounds.fl_ntk.cases.generalisation_draws import LINEAR
 from bounds.fl_ntk.cases.lipschitz_loss import Loss
 from bounds.fl_ntk.cases.sample_ladder import SampleLadder, sample_ladder_draws
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.mutants import power, replaced, reversed_comparison
+from bounds.mutants import power, replaced
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import delta, lam, n
 from ntkfl.estimate import Estimate
@@ -71,7 +71,6 @@ STATEMENTS = (
             power(n, 2),
             power(n, 4),
             replaced(n, 1, "n dropped", Change.FACTOR),
-            reversed_comparison(),
         ),
         uses=("fl-ntk/C.11",),
     ),

@@ -10,7 +10,7 @@ from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.certificates.certificate import a_priori_certificate
 from bounds.fl_ntk.certificates.certificate_record import Certificate
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_draws
-from bounds.mutants import Mutant, power, replaced, scaled
+from bounds.mutants import Mutant, power, replaced
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import r0, t
 from ntkfl.estimate import Estimate
@@ -66,7 +66,6 @@ STATEMENTS = (
         says_left="the residual and the largest movements of the run that continues, relative to the checkpoint",
         draws=checkpoint_draws,
         mutants=(
-            scaled(sp.Rational(1, 16)),
             power(rate, 2),
             power(r0, 2),
             replaced(t, t + 1, "one round ahead"),

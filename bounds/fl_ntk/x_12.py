@@ -12,7 +12,7 @@ from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_draws
 from bounds.fl_ntk.certificates.stable_step_certificate import stable_step_certificate
 from bounds.fl_ntk.certificates.stable_step_record import StableStepCertificate
 from bounds.fl_ntk.x_1 import residuals
-from bounds.mutants import Mutant, power, replaced, scaled
+from bounds.mutants import Mutant, power, replaced
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import t
 from ntkfl.estimate import Estimate
@@ -86,7 +86,6 @@ STATEMENTS = (
         "the largest movements of the global and of the local weights",
         draws=checkpoint_draws,
         mutants=(
-            scaled(sp.Rational(1, 16)),
             power(rate, 4),
             power(z0, 2),
             replaced(t, t + 8, "eight rounds ahead"),

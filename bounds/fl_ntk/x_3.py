@@ -8,7 +8,7 @@ import sympy as sp
 from bounds.cases.kernel_case import KernelCase, kernel_draws
 from bounds.fl_ntk.premises import LOCALLY_STABLE, SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
-from bounds.mutants import index_shifted, power, reversed_comparison, scaled
+from bounds.mutants import index_shifted, power
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, eta_local
 from ntkfl.estimate import Estimate
@@ -67,11 +67,9 @@ STATEMENTS = (
         says_left="the largest eigenvalue of H P, and the spectral radius of M, of the kernel regime",
         draws=lambda options: kernel_draws(options, reach=1.99),
         mutants=(
-            scaled(sp.Rational(99, 100)),
             power(N, sp.Rational(1, 2)),
             power(q, sp.Rational(1, 2)),
             index_shifted(K, -1),
-            reversed_comparison(),
         ),
         necessity={"locally-stable": _alternating, "eta_g-at-most-1": _eager_server},
         uses=("fl-ntk/X.2",),

@@ -9,7 +9,7 @@ from flint import arb, arb_mat
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws
 from bounds.fl_ntk.premises import NO_LOCAL_OVERSHOOT, SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
-from bounds.mutants import index_shifted, power, replaced, reversed_comparison, scaled
+from bounds.mutants import index_shifted, power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, lam
 from ntkfl import gram
@@ -88,11 +88,9 @@ STATEMENTS = (
         says_left="the spectral radius of M, and |L^-1 r(100)| / |L^-1 r(0)| from y(0) = 0, of the kernel regime",
         draws=lambda options: kernel_draws(options, reach=1.99),
         mutants=(
-            scaled(sp.Rational(99, 100)),
             replaced(lam, sp.Rational(11, 10) * lam, "lambda times 1.1", Change.CONSTANT),
             power(N, sp.Rational(1, 2)),
             index_shifted(K, 1),
-            reversed_comparison(),
         ),
         necessity={"no-local-overshoot": _overshooting, "eta_g-at-most-1": _eager_server},
         uses=("fl-ntk/X.2",),
