@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-FEW, ENOUGH = 5, 20
+from bounds.family import needed
 
 
 class CountedDraw:
@@ -15,7 +15,7 @@ class CountedDraw:
     @property
     def required(self) -> int:
         """Cases a verdict needs."""
-        return FEW if self.trials <= ENOUGH else ENOUGH
+        return needed(self.trials)
 
 
 class DerivedDraw:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Draw, Family
 from bounds.formula import Formula
 from bounds.hypothesis import Hypothesis
 from ntkfl.balls import precision
@@ -87,28 +87,6 @@ class Convention:
     printed: str
 
 
-class Draw(Protocol):
-    """A family of cases: case(seed) gives one. Hashable; equal draws share their cases between statements."""
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-
-    @property
-    def trials(self) -> int:
-        """How many seeds are run by default."""
-
-    @property
-    def required(self) -> int:
-        """How many admitted cases a verdict needs."""
-
-    def case(self, seed: int) -> Any:
-        """The case of one seed."""
-
-    def strategy(self) -> SearchStrategy:
-        """Generic cases for the counterexample search: small, of wide ranges, cheap; the same object for equal ones."""
-
-
 class Change(StrEnum):
     """In what way a mutant is wrong."""
 
@@ -132,7 +110,7 @@ class Mutant:
 
 
 Measure = Callable[[Any], Estimate | tuple[Estimate, ...]]
-Draws = Callable[[Any], tuple[Draw, ...]]
+Draws = Callable[[Any], tuple[Draw, ...]] | tuple[Family, ...]
 
 
 @dataclass(frozen=True)
@@ -158,6 +136,10 @@ class Claim(Formula):
     consequence: str = ""
 
 
+def _all(values: Any, kind: type) -> bool:
+    return isinstance(values, tuple) and all(isinstance(value, kind) for value in values)
+
+
 @dataclass(frozen=True, eq=False)
 class Statement:
     """One numbered result.
@@ -167,7 +149,7 @@ class Statement:
         forms: a Claim for each form that exists.
         constants: the values of the formulas' symbols on a case; `measure`: the left side, an Estimate (an array where
             the claim is made for many rounds or entries), or one for each part. The two share nothing but the case.
-        draws: the families of cases it is checked on, given the user's options.
+        draws: the families of cases it is checked on: values, or a function of the user's options that gives them.
         hypotheses: required by every form.
         mutants: wrong formulas, made of the last form that is recorded to hold.
         necessity: for a hypothesis's name, a case that breaks the claim when only that hypothesis is dropped.
@@ -198,9 +180,14 @@ class Statement:
             if not isinstance(claim, Claim):
                 right = f"Claim({claim})" if not isinstance(claim, Formula) else f"Claim({claim.expression}, ...)"
                 raise TypeError(f"the {form} form of {self.id} is {claim}; it must be a Claim: {right}")
-        for name, of in (("constants", "a case"), ("measure", "a case"), ("draws", "the options")):
+        for name in ("constants", "measure"):
             if not callable(getattr(self, name)):
-                raise TypeError(f"{name} of {self.id} is {getattr(self, name)!r}; it must be a function of {of}")
+                raise TypeError(f"{name} of {self.id} is {getattr(self, name)!r}; it must be a function of a case")
+        if not callable(self.draws) and not (self.draws and _all(self.draws, Family)):
+            right = "a function of the options, or a tuple of Family values, as in (FAMILY,)"
+            raise TypeError(f"draws of {self.id} is {self.draws!r}; it must be {right}")
+        if not _all(self.mutants, Mutant):
+            raise TypeError(f"mutants of {self.id} is {self.mutants!r}; it must be a tuple of them, as in (MUTANT,)")
         names = {h.name for form in self.forms for h in self.required(form)}
         for name in set(self.necessity) - names:
             raise ValueError(f"{self.id} has a necessity case for {name!r}, which is none of its hypotheses")
@@ -210,8 +197,9 @@ class Statement:
         return self.hypotheses + self.forms[form].hypotheses
 
     def families(self, form: Form, options: Any) -> tuple[Draw, ...]:
-        """The families of cases that one form is checked on."""
-        return tuple((self.forms[form].draws or self.draws)(options))
+        """The families of cases that one form is checked on, with as many seeds as the user asks for."""
+        draws = self.forms[form].draws or self.draws
+        return tuple(draws(options)) if callable(draws) else tuple(family.asked(options.trials) for family in draws)
 
     def left(self, form: Form, case: Any) -> tuple[Estimate, ...]:
         """The measured left side of one form on a case, part by part."""

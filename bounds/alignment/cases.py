@@ -15,7 +15,8 @@ from hypothesis.strategies import SearchStrategy
 from bounds.cases.cube_networks import CubeNetworks, user_rows
 from bounds.cases.loss_constant import farthest
 from bounds.cases.network_pair import LOSS_OF_SEED, NetworkPair, NetworkPairDraw
-from bounds.draw_counts import CountedDraw
+from bounds.family import Family, changed
+from bounds.options import Options
 from ntkfl.connectivity.alignment import Alignment, align, permuted
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import CROSS_ENTROPY, SQUARED
@@ -85,70 +86,38 @@ def as_estimate(value: Fraction) -> Estimate:
     return Estimate(float(value), EPS * float(abs(value)), "rounded")
 
 
-@dataclass(frozen=True)
-class AlignedPairDraw(CountedDraw):
+def _pair(outputs: int, rows: tuple | None, seed: int) -> AlignedPair:
     """A network, and a second one with its units in another order, from as near as equal to far; few units.
 
-    With the user's data: 6 units on these inputs, with their labels above the median or not.
+    Args:
+        outputs: of both. rows: the user's inputs, as `user_rows` takes them, with their labels above the median or not;
+            then there are 6 units. seed: of the pair.
     """
-
-    outputs: int = 1
-    trials: int = 40
-    options_data: str | None = None
-    n: int = 64
-    unit: bool = False
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        where = f" on {self.options_data}" if self.options_data else ""
-        return f"pairs to be aligned{where}" + (f", {self.outputs} outputs" if self.outputs > 1 else "")
-
-    def case(self, seed: int) -> AlignedPair:
-        """The pair of one seed."""
-        rng = np.random.default_rng([seed, 53])
-        h, features = int(rng.integers(2, MOST + 1)), int(rng.integers(1, 6))
-        if self.options_data is not None:
-            x, y = user_rows(self.options_data, self.n, self.unit)
-            h, features = MOST, x.shape[1]
-        else:
-            x, y = rng.standard_normal((10, features)), rng.choice([-1.0, 1.0], 10)
-        readout = (h,) if self.outputs == 1 else (self.outputs, h)
-        first, step = (TwoLayer(rng.standard_normal((h, features)), rng.standard_normal(readout)) for _ in range(2))
-        spread = np.exp(rng.uniform(-6, 1))
-        other = TwoLayer(first.hidden + spread * step.hidden, first.readout + spread * step.readout)
-        second = permuted(other, rng.permutation(h))
-        loss = CROSS_ENTROPY.name if self.outputs > 1 else LOSS_OF_SEED.get(seed % 5, "absolute")
-        if loss == CROSS_ENTROPY.name:
-            y = rng.integers(0, self.outputs, len(x))
-        elif loss != "logistic":
-            y = 1e3 * y  # beyond the outputs: the loss is linear where they are
-        reach = farthest((first, second), x, y) if loss == SQUARED.name else None
-        return AlignedPair(first, second, x, y, loss, reach)
-
-    def strategy(self) -> SearchStrategy[AlignedPair]:
-        """Networks with small integer weights."""
-        return (
-            NetworkPairDraw(self.outputs)
-            .strategy()
-            .map(lambda pair: AlignedPair(pair.first, pair.second, pair.x, pair.y, pair.loss, pair.reach))
-        )
+    rng = np.random.default_rng([seed, 53])
+    h, features = int(rng.integers(2, MOST + 1)), int(rng.integers(1, 6))
+    if rows is not None:
+        x, y = user_rows(*rows)
+        h, features = MOST, x.shape[1]
+    else:
+        x, y = rng.standard_normal((10, features)), rng.choice([-1.0, 1.0], 10)
+    readout = (h,) if outputs == 1 else (outputs, h)
+    first, step = (TwoLayer(rng.standard_normal((h, features)), rng.standard_normal(readout)) for _ in range(2))
+    spread = np.exp(rng.uniform(-6, 1))
+    other = TwoLayer(first.hidden + spread * step.hidden, first.readout + spread * step.readout)
+    second = permuted(other, rng.permutation(h))
+    loss = CROSS_ENTROPY.name if outputs > 1 else LOSS_OF_SEED.get(seed % 5, "absolute")
+    if loss == CROSS_ENTROPY.name:
+        y = rng.integers(0, outputs, len(x))
+    elif loss != "logistic":
+        y = 1e3 * y  # beyond the outputs: the loss is linear where they are
+    reach = farthest((first, second), x, y) if loss == SQUARED.name else None
+    return AlignedPair(first, second, x, y, loss, reach)
 
 
-@dataclass(frozen=True)
-class KinkPairDraw(CountedDraw):
-    """Two units in two orders, of which one switches half way along the one input: where distances bound sharply."""
-
-    trials: int = 10
-    name: str = "pairs with one kink to be aligned"
-
-    def case(self, seed: int) -> AlignedPair:
-        """The pair of one seed."""
-        return _kink(*np.exp(np.random.default_rng([seed, 61]).uniform((-7, -1), (-2, 1))))
-
-    def strategy(self) -> SearchStrategy[AlignedPair]:
-        """With any small sizes."""
-        return st.builds(_kink, st.floats(1e-3, 0.2), st.floats(0.3, 3))
+def _any_pair(outputs: int, rows: tuple | None) -> SearchStrategy[AlignedPair]:
+    """Networks with small integer weights."""
+    pairs = NetworkPairDraw(outputs).strategy()
+    return pairs.map(lambda pair: AlignedPair(pair.first, pair.second, pair.x, pair.y, pair.loss, pair.reach))
 
 
 def _kink(half: float, readout: float) -> AlignedPair:
@@ -157,17 +126,32 @@ def _kink(half: float, readout: float) -> AlignedPair:
     return AlignedPair(first, second, np.ones((1, 1)), np.array([1e3]), "absolute")
 
 
-def pair_draws(options: Any) -> tuple[AlignedPairDraw, ...]:
-    """One output and three, or the user's inputs."""
+def _kink_pair(seed: int) -> AlignedPair:
+    return _kink(*np.exp(np.random.default_rng([seed, 61]).uniform((-7, -1), (-2, 1))))
+
+
+# Two units in two orders, of which one switches half way along the one input: where distances bound sharply.
+KINK_PAIRS = Family(
+    "pairs with one kink to be aligned",
+    _kink_pair,
+    st.builds(_kink, st.floats(1e-3, 0.2), st.floats(0.3, 3)),
+    trials=10,
+)
+
+
+def pair_draws(options: Options) -> tuple[Family, ...]:
+    """Pairs to be aligned, of one output and of three, or on the user's inputs."""
+    rows = (options.data, options.n or 64, options.unit) if options.data else None
+    where = f" on {options.data}" if options.data else ""
     return tuple(
-        AlignedPairDraw(outputs, options.trials or 40, options.data, options.n or 64, options.unit)
-        for outputs in (1, 3)
+        Family(f"pairs to be aligned{where}{several}", _pair, _any_pair, (outputs, rows), trials=options.trials or 40)
+        for outputs, several in ((1, ""), (3, ", 3 outputs"))
     )
 
 
-def sharp_draws(options: Any) -> tuple[AlignedPairDraw | KinkPairDraw, ...]:
+def sharp_draws(options: Options) -> tuple[Family, ...]:
     """The same, and without the user's inputs pairs on which a bound by distances is sharp."""
-    return pair_draws(options) + (() if options.data else (KinkPairDraw(options.trials or 10),))
+    return pair_draws(options) + (() if options.data else (KINK_PAIRS.asked(options.trials),))
 
 
 @lru_cache(maxsize=64)
@@ -180,29 +164,9 @@ def cube_of(pair: AlignedPair) -> CubeNetworks:
     return CubeNetworks(anchor, networks, side, pair.x, pair.y, 0.1, pair.loss, pair.aligned.reach)
 
 
-@dataclass(frozen=True)
-class AlignedCubeDraw(CountedDraw):
-    """The cubes of `AlignedPairDraw`."""
-
-    base: AlignedPairDraw | KinkPairDraw
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"cubes around {self.base.name}"
-
-    @property
-    def trials(self) -> int:  # type: ignore[override]
-        """Seeds."""
-        return self.base.trials
-
-    def case(self, seed: int) -> CubeNetworks:
-        """The cube of one seed."""
-        return cube_of(self.base.case(seed))
-
-    def strategy(self) -> SearchStrategy[CubeNetworks]:
-        """The cubes of its pairs."""
-        return self.base.strategy().map(cube_of)
+def cubes_of(pairs: Family) -> Family:
+    """The cubes of such pairs."""
+    return changed(pairs, f"cubes around {pairs.name}", cube_of)
 
 
 def chosen_pair(seed: int = 0, features: int = 1600) -> CubeNetworks:
@@ -218,20 +182,11 @@ def chosen_pair(seed: int = 0, features: int = 1600) -> CubeNetworks:
     return cube_of(AlignedPair(first, second, x, np.array([1.0]), "absolute"))
 
 
-@dataclass(frozen=True)
-class ChosenPairDraw(CountedDraw):
-    """The pairs of `chosen_pair`."""
-
-    trials: int = 20
-    name: str = "two units that differ along the one input"
-
-    def case(self, seed: int) -> CubeNetworks:
-        """The pair of one seed."""
-        return chosen_pair(seed)
-
-    def strategy(self) -> SearchStrategy[CubeNetworks]:
-        """With any number of features."""
-        return st.builds(chosen_pair, st.integers(0, 2**16), st.integers(2, 1600))
+CHOSEN_PAIRS = Family(
+    "two units that differ along the one input",
+    chosen_pair,
+    st.builds(chosen_pair, st.integers(0, 2**16), st.integers(2, 1600)),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,38 +206,30 @@ class TrainedPairs:
         return {"widths": self.sizes.tolist(), "pairs": sum(map(len, self.barriers))}
 
 
-@dataclass(frozen=True)
-class TrainedPairsDraw(CountedDraw):
-    """Pairs on 200 digits, three a width."""
-
-    trials: int = 1
-    widths: tuple[int, ...] = (32, 64, 128, 256, 512)
-    pairs: int = 3
-    passes: int = 30
-    name: str = "pairs trained from two starts on 200 digits"
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs."""
-        return 1
-
-    def case(self, seed: int) -> TrainedPairs:
-        """The pairs of one seed."""
-        return _trained(self, seed)
-
-    def strategy(self) -> SearchStrategy[TrainedPairs]:
-        """Other seeds."""
-        return st.integers(0, 2**16).map(self.case)
-
-
 @cache
-def _trained(draw: TrainedPairsDraw, seed: int) -> TrainedPairs:
+def trained(widths: tuple[int, ...], pairs: int, passes: int, seed: int) -> TrainedPairs:
+    """Pairs of one seed on 200 digits.
+
+    Args:
+        widths: of the networks. pairs: of each width. passes: over the data. seed: of all their starts.
+    """
     before, after = [], []
-    for width in draw.widths:
-        rows = [_barriers(width, draw.passes, [seed, width, pair]) for pair in range(draw.pairs)]
+    for width in widths:
+        rows = [_barriers(width, passes, [seed, width, pair]) for pair in range(pairs)]
         before.append(np.array([row[0] for row in rows]))
         after.append(np.array([row[1] for row in rows]))
-    return TrainedPairs(np.array(draw.widths, float), before, after)
+    return TrainedPairs(np.array(widths, float), before, after)
+
+
+TRAINED_PAIRS = Family(
+    "pairs trained from two starts on 200 digits",
+    trained,
+    lambda *of: st.integers(0, 2**16).map(lambda seed: trained(*of, seed)),
+    of=((32, 64, 128, 256, 512), 3, 30),
+    trials=1,
+    needs=1,
+    fixed=True,
+)
 
 
 def _barriers(width: int, passes: int, entropy: list[int]) -> tuple[float, float]:

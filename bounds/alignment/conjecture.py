@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.alignment.cases import TrainedPairsDraw
+from bounds.alignment.cases import TRAINED_PAIRS
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
 from bounds.statement import Claim, Form, Kind, Outcome, Source, Statement
@@ -27,7 +27,7 @@ STATEMENTS = (
         says_left="log-log slope over the widths of the exact barrier of cross-entropy, on the training images, "
         "between networks trained from two starts, after weight matching; with its interval of 99%",
         mutants=(shifted(-2),),
-        draws=lambda options: (TrainedPairsDraw(),),
+        draws=(TRAINED_PAIRS,),
         uses=("alignment/optimality",),
     ),
 )

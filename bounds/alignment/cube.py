@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bounds.alignment.cases import AlignedCubeDraw, ChosenPairDraw, chosen_pair, sharp_draws
+from bounds.alignment.cases import CHOSEN_PAIRS, chosen_pair, cubes_of, sharp_draws
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
 from bounds.fedgucci.f9 import AT_TRUE_SIDE
 from bounds.fedgucci.premises.cube_bound import SAYS_BOTH, cube_bound
@@ -40,7 +40,7 @@ STATEMENTS = (
                 nature=Nature.READING,
                 hypotheses=(FAILURE_PROBABILITY,),
                 measure=absolute_value,
-                draws=lambda options: (ChosenPairDraw(options.trials or 20),),
+                draws=(CHOSEN_PAIRS,),
                 witness=chosen_pair,
                 consequence="Theorem 3.5 cannot be quoted for models that were trained and then aligned, however near "
                 "they are; the sure bound can",
@@ -50,7 +50,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         hypotheses=(IN_CUBE,),
         measure=gap_and_barrier,
-        draws=lambda options: tuple(map(AlignedCubeDraw, sharp_draws(options))),
+        draws=lambda options: tuple(map(cubes_of, sharp_draws(options))),
         mutants=(
             replaced(d_anc, -d_anc, "the middle's term subtracted", Change.SIGN),
             power(side, 3),

@@ -9,13 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds.alignment.cases import (
-    AlignedPairDraw,
     TrainedPairs,
-    TrainedPairsDraw,
     as_estimate,
     chosen_pair,
     cube_of,
     pair_draws,
+    trained,
 )
 from bounds.listing import get
 from bounds.options import Options
@@ -26,12 +25,13 @@ from ntkfl.estimate import Estimate
 from verification.compare import judge
 
 seeds, outputs = st.integers(0, 10**6), st.sampled_from([1, 3])
+PAIRS = dict(zip((1, 3), pair_draws(Options()), strict=True))
 
 
 @given(seeds, outputs)
 @settings(max_examples=15)
 def test_costs_are_those_of_the_moved_networks(seed, count):
-    case = AlignedPairDraw(count).case(seed)
+    case = PAIRS[count].case(seed)
     orders = list(permutations(range(len(case.first.hidden))))
     for order in (orders[0], orders[seed % len(orders)]):
         far = np.sum((case.first.vector() - permuted(case.second, np.array(order)).vector()) ** 2)
@@ -42,7 +42,7 @@ def test_costs_are_those_of_the_moved_networks(seed, count):
 @given(seeds, outputs)
 @settings(max_examples=15)
 def test_the_distance_bounds_the_gap_by_every_step_of_its_proof(seed, count):
-    case = AlignedPairDraw(count).case(seed)
+    case = PAIRS[count].case(seed)
     pair = case.aligned
     known = get("alignment/distance").constants(case)
     d, r, s = (
@@ -70,7 +70,7 @@ def _three():
 @given(seeds)
 @settings(max_examples=15)
 def test_the_cube_holds_both_and_a_smaller_one_does_not(seed):
-    case = AlignedPairDraw().case(seed)
+    case = PAIRS[1].case(seed)
     cube = cube_of(case)
     assert cube.outside <= 0
     far = np.abs(case.first.vector() - case.alignment.aligned.vector()).max()
@@ -96,8 +96,7 @@ def test_the_conjecture_is_judged_by_the_power_of_the_width(power, outcome):
 
 
 def test_trained_pairs_are_the_same_when_repeated_and_alignment_lowers_their_barriers():
-    draw = TrainedPairsDraw(widths=(12, 24), pairs=1, passes=8)
-    found, again = draw.case(1), TrainedPairsDraw(widths=(12, 24, 30), pairs=1, passes=8).case(1)
+    found, again = (trained(widths, pairs=1, passes=8, seed=1) for widths in ((12, 24), (12, 24, 30)))
     for one, other in zip((*found.barriers, *found.aligned), (*again.barriers[:2], *again.aligned[:2]), strict=True):
         np.testing.assert_array_equal(one, other)
     assert sum(map(sum, found.aligned)) < sum(map(sum, found.barriers))
@@ -107,7 +106,6 @@ def test_trained_pairs_are_the_same_when_repeated_and_alignment_lowers_their_bar
 def test_data_of_a_user_and_rounded_rationals():
     for draw in pair_draws(Options(data="digits", n=9, trials=3)):
         case = draw.case(0)
-        assert isinstance(draw, AlignedPairDraw)
         assert case.x.shape == (9, 64) and len(case.first.hidden) == 6 and draw.trials == 3
     third = as_estimate(Fraction(1, 3))
     assert third.lo < third.value < third.hi and abs(Fraction(float(third.value)) - Fraction(1, 3)) <= Fraction(

@@ -1,0 +1,104 @@
+"""Families of cases: what a statement is checked on, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Protocol
+
+from hypothesis.strategies import SearchStrategy
+
+FEW, ENOUGH = 5, 20
+
+
+class Draw(Protocol):
+    """What is asked of a family of cases, a `Family` or a class of your own: hashable, equal ones share their cases."""
+
+    @property
+    def name(self) -> str:
+        """What reports call the family."""
+
+    @property
+    def trials(self) -> int:
+        """How many seeds are run by default."""
+
+    @property
+    def required(self) -> int:
+        """How many admitted cases a verdict needs."""
+
+    def case(self, seed: int) -> Any:
+        """The case of one seed."""
+
+    def strategy(self) -> SearchStrategy:
+        """Generic cases for the counterexample search: small, of wide ranges, cheap; the same object for equal ones."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Cases, one for each seed, and small ones of wide ranges for the search; equal families share their cases.
+
+    Args:
+        name: what reports call it.
+        make: the case of a seed, `make(*of, seed)`.
+        generic: a strategy of small, cheap cases of wide ranges, or a function `generic(*of)` that gives one.
+        of: what both are given, hashable.
+        trials: seeds that are run unless the user asks for another number; `most`: more than these are never run;
+            `fixed`: it is always as many.
+        needs: admitted cases that a verdict needs; default: 20, or 5 where no more than 20 are run.
+    """
+
+    name: str
+    make: Callable[..., Any]
+    generic: SearchStrategy | Callable[..., SearchStrategy]
+    of: tuple[Any, ...] = ()
+    trials: int = ENOUGH
+    needs: int | None = None
+    most: int | None = None
+    fixed: bool = False
+
+    @property
+    def required(self) -> int:
+        """Admitted cases that a verdict needs."""
+        return needed(self.trials) if self.needs is None else self.needs
+
+    def case(self, seed: int) -> Any:
+        """The case of one seed."""
+        return self.make(*self.of, seed)
+
+    def strategy(self) -> SearchStrategy:
+        """Generic cases for the counterexample search; the same object for equal families."""
+        return self.generic if isinstance(self.generic, SearchStrategy) else _strategy(self.generic, self.of)
+
+    def asked(self, trials: int | None) -> Family:
+        """The same family with as many seeds as the user asks for; None: as many as it has."""
+        if trials is None or self.fixed:
+            return self
+        return replace(self, trials=trials if self.most is None else min(trials, self.most))
+
+
+def changed(base: Draw, name: str, change: Callable[[Any], Any]) -> Family:
+    """Every case of another family, changed; generic ones too.
+
+    Args:
+        base: the other family. name: what reports call this one. change: of a case, a function of a module.
+    """
+    return Family(name, _changed, _all_changed, (base, change), base.trials, base.required)
+
+
+def needed(trials: int) -> int:
+    """Admitted cases that a verdict needs where so many seeds are run: 20, or 5 where no more than 20 are."""
+    return FEW if trials <= ENOUGH else ENOUGH
+
+
+def _changed(base: Draw, change: Callable[[Any], Any], seed: int) -> Any:
+    return change(base.case(seed))
+
+
+def _all_changed(base: Draw, change: Callable[[Any], Any]) -> SearchStrategy:
+    return base.strategy().map(change)
+
+
+@cache
+def _strategy(generic: Callable[..., SearchStrategy], of: tuple[Any, ...]) -> SearchStrategy:
+    return generic(*of)
