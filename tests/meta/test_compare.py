@@ -168,6 +168,13 @@ def test_one_bad_entry_of_a_matrix_is_found_and_shown():
     assert (broadcast.outcome, float(broadcast.left.value)) == (V, 7.0)
 
 
+def test_the_sides_shown_are_those_of_the_worst_entry_however_tight_another_is():
+    left, right = estimate([0.2, 2.0], [0.3, 0.0]), estimate([0.0, 1.5])  # the first is open, its ratio infinite
+    found = compare(Kind.UPPER, left, right)
+    assert (found.outcome, found.tightness) == (V, np.inf)
+    assert (float(found.left.value), float(found.right.value)) == (2.0, 1.5)
+
+
 def test_entries_of_an_equality_share_the_scale_of_the_largest():
     left, right = estimate([1.0, 1e-12], 1e-10), estimate([1.0, 2e-12], 1e-10)
     assert compare(Kind.EQUALITY, left, right).outcome is H
