@@ -94,10 +94,11 @@ def test_claims_that_may_fail(counts, failure, outcome):
 
 
 def test_of_several_allowed_probabilities_the_worse_one_for_the_verdict_counts():
-    found = tally({H: 100}, 0.5)
-    for _ in range(100):
-        found.add(Comparison(V, Estimate.exact(2.0), Estimate.exact(1.0), 2.0, 1.0), {}, 1, 0.01)
-    assert found.settle(Kind.PROBABILITY, 20)[0] is U  # above .01, not above .5
+    for failures in (100, 10):  # above .01 by far; not above .5, or below it by far
+        found = tally({H: 200 - failures}, 0.5)
+        for _ in range(failures):
+            found.add(Comparison(V, Estimate.exact(2.0), Estimate.exact(1.0), 2.0, 1.0), {}, 1, 0.01)
+        assert found.settle(Kind.PROBABILITY, 20)[0] is U
 
 
 @pytest.mark.parametrize("allowed", [0.01, 0.1, 0.3])
