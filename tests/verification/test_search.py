@@ -276,6 +276,21 @@ def test_the_same_seed_looks_at_the_same_cases():
     assert (first.tried, first.admitted, first.best.tightness) == (second.tried, second.admitted, second.best.tightness)
 
 
+def test_another_seed_draws_other_cases():
+    def drawn(seed):
+        looked_at = []
+
+        def measure(case):
+            looked_at.append(case.value)
+            return Estimate.exact(case.value)
+
+        planted = replace(get("fl-ntk/A.1"), **planted_in(lambda seed: 5) | {"measure": measure})
+        attack(planted, Form.STATED, examples=30, seconds=PATIENT, seed=seed)
+        return looked_at
+
+    assert drawn(1) == drawn(1) != drawn(2)
+
+
 def test_a_bad_request_is_refused():
     with pytest.raises(ValueError, match=r"fl-ntk/A.1 has no form 'proved'; it has: stated, repaired"):
         attack(get("fl-ntk/A.1"), Form.PROVED)
