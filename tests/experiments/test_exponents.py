@@ -12,7 +12,7 @@ from bounds.ladders.width_rate import ONE, Quantity, WidthRate, width_rate
 from bounds.listing import catalogue
 from bounds.statement import Source
 from experiments.command_line import app
-from verification.exponents import exponents
+from verification.exponents import exponents, ladders
 
 TABLE = ("exponents", "--largest", "16384", "--networks", "3", "--rounds", "4")
 
@@ -81,6 +81,17 @@ def test_the_ladders_are_named(lines):
         "sphere, n=6, d=4, at initialisation: 12 networks of widths 256 to 16384",
         "sphere, n=6, d=4: 21 networks of widths 256 to 16384",
     ]
+
+
+def test_ladders_go_up_to_the_width_named_with_as_many_networks_at_most():
+    whole, short = ladders(), ladders(largest=16384, networks=3)
+    assert len(short) == len(whole)
+    for shorter, longer in zip(short, whole, strict=True):
+        rungs = dict(zip(longer.widths, longer.counts, strict=True))
+        kept = {width: min(count, 3) for width, count in rungs.items() if width <= 16384}
+        assert dict(zip(shorter.widths, shorter.counts, strict=True)) == kept
+        assert short[shorter] == whole[longer]
+    assert any(16384 in draw.widths for draw in short) and any(max(draw.widths) > 16384 for draw in whole)
 
 
 @pytest.mark.parametrize(
