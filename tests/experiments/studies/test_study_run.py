@@ -244,6 +244,17 @@ def test_the_version_changes_with_each_package(package, pendulum, tmp_path, monk
     assert versions[0] != versions[1] == version_of.__wrapped__(pendulum)
 
 
+def test_the_version_changes_with_that_of_each_library_that_computes(monkeypatch):
+    whole = code_version._of_the_packages.__wrapped__
+    really, versions = code_version.version, {whole()}
+    for library in code_version.LIBRARIES:
+        monkeypatch.setattr(
+            code_version, "version", lambda name, library=library: really(name) + ("1" if name == library else "")
+        )
+        versions.add(whole())
+    assert len(versions) == 1 + len(code_version.LIBRARIES)
+
+
 @pytest.mark.parametrize(
     "file", ["helper.py", "package/__init__.py", "package/deep.py", "package/beside.py", "spread/part.py"]
 )
