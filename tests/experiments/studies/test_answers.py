@@ -102,6 +102,9 @@ def test_an_identity_is_held_by_its_errors():
     assert equal("c", "s", off, 1e-8, 1.0).outcome is Outcome.HOLDS
     assert equal("c", "s", off, 1e-10, 1.0).outcome is Outcome.VIOLATED
     assert equal("c", "s", off, 1e-3, 1.0).outcome is Outcome.UNRESOLVED
+    for sign in (1, -1):  # the largest, to whichever side it is
+        answer = equal("c", "s", sign * off, 1e-8, 4.0)
+        assert answer.measured is not None and answer.measured.value == sign * off[2] / 4
     assert equal("c", "s", np.full(5, np.nan), 0.0, 1.0).outcome is Outcome.UNTESTED
 
 
