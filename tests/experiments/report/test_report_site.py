@@ -14,6 +14,7 @@ from report_examples import HOSTILE, a_study, a_verdict, all_verdicts, whole_run
 
 from bounds.listing import catalogue, get
 from bounds.statement import Form, Outcome
+from experiments.report.front_page import FrontPage
 from experiments.report.outcomes import SIGNS
 from experiments.report.prose import prose
 from experiments.report.site import built
@@ -168,6 +169,25 @@ def test_studies_alone_make_a_report():
     files = built(None, [a_study()])
     assert {"index.html", "studies/toy.html", "studies/toy/chart.svg"} <= set(files)
     assert "findings.html" not in files
+
+
+def test_every_caveat_of_the_first_page_names_the_verdicts_that_it_is_about():
+    as_recorded = [verdict for verdict in all_verdicts(mutants_total=1) if verdict.outcome is Outcome.HOLDS][:9]
+    changes = {
+        "Vacuous": {"vacuous": "it asks for m >= 1e30"},
+        "Weakly tested": {"mutants_total": 2},
+        "Undecided": {"outcome": Outcome.UNTESTED},
+        "Undecided too": {"outcome": Outcome.UNRESOLVED},
+        "Not refuted": {"would_exclude": 0.1},
+        "Violated, recorded open": {"outcome": Outcome.VIOLATED, "recorded": Outcome.OPEN, "violated": 1},
+        "Broken by stored cases alone": {"outcome": Outcome.VIOLATED, "recorded": Outcome.VIOLATED, "violated": 0},
+        "Fail elsewhere": {"elsewhere": "stored case", "own_data": True},
+    }
+    changed = {name: replace(v, **change) for v, (name, change) in zip(as_recorded, changes.items(), strict=False)}
+    front = FrontPage(VerdictFile((*changed.values(), as_recorded[-1]), {}), [], [])
+    found = {name: verdicts for name, _, verdicts in front.caveats}
+    undecided = [changed.pop("Undecided"), changed.pop("Undecided too")]
+    assert found == {name: [verdict] for name, verdict in changed.items()} | {"Undecided": undecided}
 
 
 def test_nothing_that_came_from_data_is_markup():
