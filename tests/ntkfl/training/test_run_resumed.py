@@ -160,6 +160,12 @@ def test_ctrl_c_keeps_the_rounds_that_were_done(tmp_path):
     assert same(resumed, toy_run()) and measured(resumed) == measured(toy_run())
 
 
+def test_checkpoints_are_as_many_rounds_apart_as_asked_for(tmp_path):
+    there = []
+    toy_run(out=tmp_path, checkpoint_every=3, progress=lambda *_: there.append(RunFolder(tmp_path).load().state.rounds))
+    assert there == [0, 0, 3, 3] and RunFolder(tmp_path).load().state.rounds == 4
+
+
 def test_ctrl_c_before_the_first_round(tmp_path, monkeypatch):
     def stop(*arguments):
         raise KeyboardInterrupt
