@@ -107,12 +107,15 @@ def test_a_run_says_what_it_was_and_what_came_out(tmp_path):
 
 
 def test_what_is_given_takes_the_place_of_the_file_s(tmp_path):
-    (tmp_path / "c.toml").write_text('method = "scaffold"\nrounds = 1\nsamples = 60\n[options]\noption = "I"\n')
-    result = run("--config", tmp_path / "c.toml", "--rounds", 2, "--batch-size", "full", "--out", tmp_path / "run")
+    (tmp_path / "c.toml").write_text(
+        'method = "scaffold"\nrounds = 1\nsamples = 60\n[options]\noption = "I"\nserver_rate = 1.0\n'
+    )
+    words = ("--rounds", 2, "--batch-size", "full", "--option", "server_rate=0.5")
+    result = run("--config", tmp_path / "c.toml", *words, "--out", tmp_path / "run")
     assert result.exit_code == 0, result.output
     config = checked(read_toml(tmp_path / "run" / "config.toml"))
     assert (config.method, config.rounds, config.samples, config.batch_size) == ("scaffold", 2, 60, "full")
-    assert config.options == {"option": "I"}
+    assert config.options == {"option": "I", "server_rate": 0.5}
 
 
 def test_resumed_on_the_command_line(tmp_path):
