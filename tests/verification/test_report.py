@@ -182,6 +182,15 @@ def test_a_form_recorded_open_is_neither_as_recorded_nor_against_the_record_once
     assert not failed.refutes_open and failed.contradicts_record
 
 
+@pytest.mark.parametrize("outcome", FOUND)
+def test_only_what_was_tested_to_the_end_and_holds_is_tested_and_holds(outcome):
+    found = verdict(outcome=outcome)
+    assert found.tested_and_holds is (outcome in (Outcome.HOLDS, Outcome.TOUCHES))
+    for unlike in ({"complete": False}, {"error": "KeyError: 1"}):
+        assert not replace(found, **unlike).tested_and_holds
+    assert not not_refuted(outcome=outcome).tested_and_holds
+
+
 def test_what_the_trials_cannot_test_is_said_to_be_not_refuted_and_holds_in_json():
     found = not_refuted()
     first = as_text(found, width=300).splitlines()[0]
