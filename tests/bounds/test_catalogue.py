@@ -11,7 +11,7 @@ import bounds.fl_ntk
 import bounds.papers
 from bounds.listing import catalogue, get
 from bounds.papers import PAPERS, own, slug
-from bounds.statement import Form, Kind, Nature, Outcome
+from bounds.statement import Outcome
 
 # id, form, kind, outcome found, nature of the difference: rows of the project's list of statements, which is the
 # authority on names and outcomes and is not part of the repository
@@ -241,20 +241,16 @@ deep/kernel,repaired,equality,holds,
 ROWS = [tuple(line.split(",")) for line in (PROMISED.strip() + OWN.rstrip()).splitlines()]
 
 
-@pytest.mark.parametrize(("identifier", "form", "kind", "outcome", "nature"), ROWS)
-def test_every_promised_form_is_there(identifier, form, kind, outcome, nature):
-    statement = catalogue()[identifier]
-    assert Form(form) in statement.forms
-    assert statement.kind is Kind(kind)
-    assert statement.forms[Form(form)].recorded is Outcome(outcome)
-    found = statement.forms[Form(form)].nature
-    assert found is (Nature(nature) if nature else None)
-
-
-def test_forms_that_are_there_and_forms_that_are_promised_are_the_same():
-    there = {(identifier, form.value) for identifier, s in catalogue().items() for form in s.forms}
-    promised = {row[:2] for row in ROWS}
-    assert {pair for pair in there if pair[0] in {row[0] for row in ROWS}} == promised
+def test_the_forms_that_are_there_are_those_that_are_promised_as_promised():
+    """Kind, outcome and nature of every form, of the statements that the list has."""
+    listed = {row[0] for row in ROWS}
+    there = {
+        (identifier, form.value, statement.kind.value, claim.recorded.value, claim.nature.value if claim.nature else "")
+        for identifier, statement in catalogue().items()
+        for form, claim in statement.forms.items()
+        if identifier in listed
+    }
+    assert there == set(ROWS) and len(ROWS) == len(set(ROWS))
 
 
 def test_the_width_statements_are_those_of_the_list():
@@ -274,20 +270,17 @@ def test_every_statement_is_in_the_file_of_its_name():
     assert slug("B.3-certificate") == "b_3_certificate"
 
 
-@pytest.mark.parametrize("identifier", list(catalogue()))
-def test_every_statement_says_what_it_needs_to(identifier):
-    statement = catalogue()[identifier]
-    assert statement.id == identifier
-    assert statement.title
-    assert statement.says_left
-    assert statement.source.label
-    assert statement.mutants, "a statement without a mutant is not tested"
-    for claim in statement.forms.values():
-        if claim.recorded is Outcome.VIOLATED:
-            assert claim.nature is not None, "what differs must be named"
-            assert claim.witness is not None, "a violated form is shown by a stored case"
-    for hypothesis in (h for form in statement.forms for h in statement.required(form)):
-        assert hypothesis.says
+def test_every_statement_says_what_it_needs_to():
+    for identifier, statement in catalogue().items():
+        assert statement.id == identifier
+        assert statement.title and statement.says_left and statement.source.label, identifier
+        assert statement.mutants, f"{identifier}: a statement without a mutant is not tested"
+        for claim in statement.forms.values():
+            if claim.recorded is Outcome.VIOLATED:
+                assert claim.nature is not None, f"{identifier}: what differs must be named"
+                assert claim.witness is not None, f"{identifier}: a violated form is shown by a stored case"
+        for hypothesis in (h for form in statement.forms for h in statement.required(form)):
+            assert hypothesis.says, (identifier, hypothesis.name)
 
 
 def test_statements_rest_on_statements():
