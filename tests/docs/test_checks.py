@@ -1,8 +1,10 @@
 """Checks of findings of substance: with numpy and mpmath alone they confirm, and with a planted fault refuse."""
 
+import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,15 +16,29 @@ CHECKS = Path(__file__).parents[2] / "docs" / "checks"
 SCRIPTS = sorted(path.stem for path in CHECKS.glob("*.py"))
 # Run in a process of its own, in which nothing but the standard library, numpy and mpmath can be imported.
 ALONE = """
-import importlib.abc, runpy, sys
+import importlib.abc, io, json, sys, traceback
+from contextlib import redirect_stderr, redirect_stdout
+import mpmath
 
 class Refused(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] not in {"numpy", "mpmath"} | sys.stdlib_module_names:
             raise ImportError(f"a check imports {name}; it may import numpy, mpmath and the standard library")
 
+def done(text):
+    out, err, status = io.StringIO(), io.StringIO(), 0
+    mpmath.mp.dps = 15  # as where it begins
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            exec(compile(text, "script", "exec"), {"__name__": "__main__"})
+        except SystemExit as end:
+            status = end.code or 0
+        except BaseException:
+            status = traceback.print_exc() or 2
+    return status, out.getvalue(), err.getvalue()
+
 sys.meta_path.insert(0, Refused())
-runpy.run_path(sys.argv[1], run_name="__main__")
+json.dump([done(text) for text in json.load(sys.stdin)], sys.stdout)
 """
 FAULTS = {  # a part of each script, and what would be wrong
     "averaging_i10": [
@@ -46,58 +62,65 @@ FAULTS = {  # a part of each script, and what would be wrong
     "fl_ntk_eq18": [("arccos(g)) / (2", "arccos(g)) / (3"), ("(1 - (1 - eta * d) ** steps)", "(eta * d * steps)")],
 }
 END = '\n\nif __name__ == "__main__":'
+LINES = ("printed = holds", "holds = printed")
 
 
-def run(path):
-    return subprocess.run(
-        [sys.executable, "-I", "-c", ALONE, str(path)],
+def ran(*texts):
+    """Exit status, output and errors of scripts, one after the other in one process."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", ALONE],
+        input=json.dumps(texts),
         capture_output=True,
         text=True,
+        check=True,
         env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
+    return json.loads(done.stdout)
 
 
-def planted(script, line, folder):
-    """The script with one function put in the place of another."""
-    text = (CHECKS / f"{script}.py").read_text(encoding="utf-8")
-    assert text.count(END) == 1
-    (folder / "planted.py").write_text(text.replace(END, f"\n\n{line}\n{END}"), encoding="utf-8")
-    return folder / "planted.py"
+def text_of(script):
+    return (CHECKS / f"{script}.py").read_text(encoding="utf-8")
+
+
+@cache
+def outcomes(script):
+    """Of a script as it is, with either function of LINES in the place of the other, and with each of its faults."""
+    text = text_of(script)
+    assert text.count(END) == 1 and all(text.count(old) == 1 for old, _ in FAULTS[script])
+    planted = [text.replace(END, f"\n\n{line}\n{END}") for line in LINES]
+    wrong = [text.replace(old, new) for old, new in FAULTS[script]]
+    return dict(zip((None, *LINES, *FAULTS[script]), ran(text, *planted, *wrong), strict=True))
 
 
 def test_every_finding_of_substance_has_a_script_and_no_script_is_without_one():
     findings = {s.id for s in own().values() for claim in s.forms.values() if claim.nature is Nature.SUBSTANCE}
     assert SCRIPTS == sorted(map(slug, findings)) and len(findings) >= 8
     for identifier in findings:
-        text = (CHECKS / f"{slug(identifier)}.py").read_text(encoding="utf-8")
+        text = text_of(slug(identifier))
         assert text.startswith(f'"""Check of {identifier} (') and len(text.splitlines()) <= 105
         assert "\nPrinted" in text or "\nReported: " in text
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_script_confirms_its_finding_without_this_project(script):
-    done = run(CHECKS / f"{script}.py")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "VIOLATED" in done.stdout and "DISAGREES" not in done.stdout and not done.stderr
+    status, out, err = outcomes(script)[None]
+    assert status == 0, out + err
+    assert "VIOLATED" in out and "DISAGREES" not in out and not err
 
 
-@pytest.mark.parametrize("line", ["printed = holds", "holds = printed"])
+@pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_refuses_a_printed_claim_that_is_right_and_a_repair_that_is_wrong(script, line, tmp_path):
-    done = run(planted(script, line, tmp_path))
-    assert done.returncode == 1 and not done.stderr, done.stdout + done.stderr
+def test_a_script_refuses_a_printed_claim_that_is_right_and_a_repair_that_is_wrong(script, line):
+    status, out, err = outcomes(script)[line]
+    assert status == 1 and not err, out + err
 
 
-@pytest.mark.parametrize(("script", "old", "new"), [(name, *fault) for name in FAULTS for fault in FAULTS[name]])
-def test_a_script_refuses_a_fault(script, old, new, tmp_path):
-    text = (CHECKS / f"{script}.py").read_text(encoding="utf-8")
-    assert text.count(old) == 1 and FAULTS.keys() == set(SCRIPTS)
-    (tmp_path / "planted.py").write_text(text.replace(old, new), encoding="utf-8")
-    done = run(tmp_path / "planted.py")
-    assert done.returncode == 1 and not done.stderr, done.stdout + done.stderr
+@pytest.mark.parametrize(("script", "fault"), [(name, fault) for name in SCRIPTS for fault in FAULTS[name]])
+def test_a_script_refuses_a_fault(script, fault):
+    status, out, err = outcomes(script)[fault]
+    assert status == 1 and not err, out + err
 
 
-def test_a_script_that_imports_more_is_refused(tmp_path):
-    (tmp_path / "more.py").write_text("import scipy\n", encoding="utf-8")
-    done = run(tmp_path / "more.py")
-    assert done.returncode != 0 and "a check imports scipy" in done.stderr
+def test_a_script_that_imports_more_is_refused():
+    ((status, _, err),) = ran("import scipy\n")
+    assert status != 0 and "a check imports scipy" in err
