@@ -106,7 +106,7 @@ def without_witness(identifier):
     return replace(found, forms=claims, necessity={})
 
 
-def found_in(identifier, examples=400, seconds=PATIENT, seed=0, shrinking=2):
+def found_in(identifier, examples=400, seconds=PATIENT, seed=0, shrinking=0.5):
     budget = {"examples": examples, "seconds": seconds, "shrinking": shrinking}
     done = attack(without_witness(identifier), Form.STATED, seed=seed, **budget)
     assert done.found is not None, (done.tried, done.admitted, done.best)
