@@ -17,10 +17,9 @@ from ntkfl.limit.algorithm1_limit import warn_if_unstable
 from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.training.displaced_network import MOVED
 from ntkfl.training.engine.devices import provenance_on, torch_device
-from ntkfl.training.engine.federation import Federation, State
-from ntkfl.training.engine.watched_clients import WATCHED, longest_row, watched
+from ntkfl.training.engine.federation import Federation, RoundResult
 from ntkfl.training.linearised_network import linearised as linearised_network
-from ntkfl.training.method import Method
+from ntkfl.training.method import Batch, Method
 from ntkfl.training.model import Model
 from ntkfl.training.optimizers import Optimizer
 from ntkfl.training.tree import Params, Tree, tree_map
@@ -117,23 +116,20 @@ def _recorded(
     limit: str | None = None,
 ) -> Trajectory:
     """The run of a federation, round by round, from `start`; `limit`: the sentence of `warn_if_unstable`."""
-    problem, setup, x = records.problem, records.setup, federation.data.x
-    run, in_turn = federation, federation.method.in_turn
-    if not in_turn:
-        widest = int(np.bincount(problem.owner).max())
-        method = watched(run.method, setup.local_steps, widest, records.rows, problem.y.shape[1:])
-        run = replace(run, method=method)
+    setup, x, model = records.setup, federation.data.x, federation.model
+    run = replace(federation, watch=lambda params, batch: records.of_step(model, params, batch))
     found, state = {}, run.start(start)
     try:
         for t in range(setup.rounds + 1):
             interruption.check()
-            records.add_round(run.model.outputs(state.model, x), state.model)
+            records.add_round(model.outputs(state.model, x), state.model)
             if t in keep:
                 found[t] = kept(state.model)
             if t < setup.rounds:
-                state = run.round(state).state
-                if not in_turn:
-                    records.add_clients(state)
+                result = run.round(state)
+                state = result.state
+                if not run.method.in_turn:  # whose clients do not start where the round does
+                    records.add_clients(result)
     except FloatingPointError as error:
         raise FloatingPointError(f"the run overflowed, {error}: {limit or 'the steps are too large'}") from None
     return records.trajectory(found, provenance_on(x.device, weights=setup.seed))
@@ -141,8 +137,6 @@ def _recorded(
 
 class _Records:
     """The fields of a trajectory, round by round."""
-
-    rows: str | None = None  # the matrix whose rows' movements the clients record
 
     def __init__(self, problem: Problem, setup: Setup, start: Params | None = None) -> None:
         """start: the parameters that the total movement is from; None: it is not recorded."""
@@ -161,13 +155,21 @@ class _Records:
             moved = [value - self.start[name] for name, value in model.items()]
             self.fields["total_movement"].append(math.hypot(*(part.norm().item() for part in moved)))
 
-    def add_clients(self, state: State) -> None:
-        """The clients of the round that led to this state, and the step that the server took."""
-        seen: Tree = state.clients["rule"][WATCHED]
+    def of_step(self, model: Model, params: Params, batch: Batch) -> Tree:
+        """What is recorded of a client after a step.
+
+        Args:
+            model: that is trained. params: of the client. batch: all of its samples, in their order.
+        """
+        return {"outputs": model.outputs(params, batch.x)}
+
+    def add_clients(self, result: RoundResult) -> None:
+        """The clients of a round, and the step that the server took."""
         before = self.fields["outputs"][-1]
         local = np.repeat(before[None], self.setup.local_steps + 1, axis=0)
-        for row, members in zip(seen["outputs"].numpy(), self.members, strict=True):
-            local[1:, members] = row[:, : len(members)]
+        for seen, members in zip(result.seen, self.members, strict=True):
+            if len(members):
+                local[1:, members] = seen["outputs"][:, : len(members)].detach().cpu().numpy()
         self.fields["local_outputs"].append(local)
 
     def trajectory(self, kept: dict[int, Any], origin: dict[str, Any]) -> Trajectory:
@@ -179,8 +181,6 @@ class _Records:
 
 class _NeuronRecords(_Records):
     """Besides, how far each neuron of FL-NTK's network moves, and what it switches."""
-
-    rows = MOVED
 
     def __init__(self, problem: Problem, setup: Setup, run: Federation, weights: Weights, frozen: bool) -> None:
         """run: of the network with these weights. frozen: patterns stay theirs."""
@@ -196,8 +196,17 @@ class _NeuronRecords(_Records):
         after = self.before if self.frozen else self.before + self.x @ moved.T
         self.fields["flips"].append(((after >= 0) != (self.before >= 0)).double().mean().item())
 
-    def add_clients(self, state: State) -> None:
-        super().add_clients(state)
-        longest = state.clients["rule"][WATCHED]["longest"].numpy().max(axis=0)
-        self.fields["local_movement"].append(np.append(self.fields["movement"][-1], longest))
-        self.fields["step"].append(longest_row(state.server[WATCHED][MOVED]).item())
+    def of_step(self, model: Model, params: Params, batch: Batch) -> Tree:
+        return super().of_step(model, params, batch) | {"longest": longest_row(params[MOVED])}
+
+    def add_clients(self, result: RoundResult) -> None:
+        super().add_clients(result)
+        assert result.move is not None, "it is recorded where clients are watched"
+        longest = torch.stack([seen["longest"] for seen in result.seen if len(seen["longest"])]).amax(dim=0)
+        self.fields["local_movement"].append(np.append(self.fields["movement"][-1], longest.cpu().numpy()))
+        self.fields["step"].append(longest_row(result.move[MOVED]).item())
+
+
+def longest_row(matrix: Tensor) -> Tensor:
+    """The largest Euclidean norm of a row."""
+    return (matrix * matrix).sum(1).max().sqrt()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,11 +14,11 @@ from torch import Tensor
 from ntkfl import interruption
 from ntkfl.training.engine.clients_at_once import clients_at_once
 from ntkfl.training.engine.local_plan import LocalPlan, LocalWork, cohort, local_plan
-from ntkfl.training.engine.local_training import LocalTraining
+from ntkfl.training.engine.local_training import LocalTraining, Watch
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Method, Round, Weighting
 from ntkfl.training.model import Model
-from ntkfl.training.optimizers import SGD, Optimizer
+from ntkfl.training.optimizers import SGD, Optimizer, squared_norms
 from ntkfl.training.schedules import Schedule
 from ntkfl.training.tree import Params, Tree, flatten, one_a_row, tree_map, unflatten
 
@@ -52,6 +52,8 @@ class RoundResult:
     Args:
         cohort: the clients that took part. steps: local steps they took. squared_drift: |Delta_i|^2 of each.
         ends: their models at the end of local training, rows as in the cohort; None unless they were asked for.
+        seen: where `Federation.watch` says so, what was recorded of each, a row a step. move: then the mean Delta_i, as
+            the server weights it (where clients train in turn, the sum).
     """
 
     state: State
@@ -59,6 +61,8 @@ class RoundResult:
     steps: np.ndarray
     squared_drift: np.ndarray
     ends: Params | None = None
+    seen: Sequence[Tree] = ()
+    move: Params | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +76,8 @@ class Federation:
         at_once: clients trained together (vmap); 1 is a loop. The result does not depend on it but for rounding. None:
             as many as `clients_at_once` says.
         keep_optimizer: whether momenta and Adam's moments stay with a client from round to round.
+        watch: (parameters, batch) of one client -> what is recorded after each of its steps, in `RoundResult.seen`; it
+            changes nothing. None: nothing is recorded.
 
     Raises:
         ValueError: what the method needs is missing: classes, a model with a head of its own, sgd; steps of another
@@ -89,6 +95,7 @@ class Federation:
     seed: int = 0
     at_once: int | None = None
     keep_optimizer: bool = False
+    watch: Watch | None = None
 
     def __post_init__(self) -> None:
         if "classes" in self.method.needs and self.data.classes is None:
@@ -149,7 +156,7 @@ class Federation:
         clients = cohort(population, self.participation, self.seed, number)
         rate, server = self.schedule(number), state.server
         store, seen = tree_map(torch.clone, state.clients), state.seen.clone()
-        steps, drift, ends = [], [], []
+        steps, drift, ends, seen_of, move = [], [], [], [], None
         at_once = self.together(state.model)
         for turn in self._turns(clients):
             now = Round(number, len(turn), population, rate)
@@ -161,7 +168,7 @@ class Federation:
                 whole = self._plan(group, WHOLE, number) if self.method.local.needs_full_gradient else None
                 counts = torch.as_tensor(self._counts[group]).to(_like(state.model))
                 kept = self._kept(state, group, broadcast)
-                training = LocalTraining(self.model, self.method, self.optimizer, self.data, at_once > 1)
+                training = LocalTraining(self.model, self.method, self.optimizer, self.data, at_once > 1, self.watch)
                 result = training.run(plan, whole, counts, broadcast, kept["rule"], kept.get("optimizer"), now)
                 for name, upload in result.uploads.items():
                     share = shares[self.method.weighting_of.get(name, self.method.weighting)][first:]
@@ -169,8 +176,14 @@ class Federation:
                 keeps = {"rule": result.kept} | ({"optimizer": result.optimizer} if self.keep_optimizer else {})
                 store = _scattered(store, keeps, group, population)
                 seen[group] = True
-                steps += plan.active.sum(axis=1).tolist()
-                drift += result.squared_drift.tolist()
+                taken = plan.active.sum(axis=1).tolist()
+                steps += taken
+                drift += squared_norms(result.difference).tolist()
+                if self.watch is not None:
+                    weighting = self.method.weighting_of.get("difference", self.method.weighting)
+                    move = _accumulated(move, result.difference, shares[weighting][first:])
+                    for row, count in enumerate(taken):
+                        seen_of.append(tree_map(lambda rows, row=row, count=count: rows[row, :count], result.seen))
                 if keep_ends:
                     ends.append(result.end)
             server = self.method.server.step(server, means, now)
@@ -182,7 +195,7 @@ class Federation:
                     )
         together = {name: torch.cat([end[name] for end in ends]) for name in state.model} if keep_ends else None
         after = State(number + 1, server, store, seen)
-        return RoundResult(after, clients, np.array(steps), np.array(drift), together)
+        return RoundResult(after, clients, np.array(steps), np.array(drift), together, seen_of, move)
 
     def _turns(self, clients: list[int]) -> list[list[int]]:
         """Who trains at the same time.

@@ -27,20 +27,27 @@ from ntkfl.training.method import (
     plain_gradient,
 )
 from ntkfl.training.model import Model
-from ntkfl.training.optimizers import Optimizer, squared_norms
+from ntkfl.training.optimizers import Optimizer
 from ntkfl.training.tree import Params, Tree, leaves, one_a_row, tree_map
 
 STEP_AXES = Step(None, 0, 0, 0, 0, None)  # type: ignore[arg-type]  # which parts of a Step have a row a client
 
 
+Watch = Callable[[Params, Batch], Tree]  # what is recorded of a client after a step: of its parameters and the batch
+
+
 class LocalResult(NamedTuple):
-    """What comes out of a round for these clients, one row each: what they send and keep, their end and |Delta|^2."""
+    """What comes out of a round for these clients, one row each: what they send and keep, their end, Delta_i.
+
+    `seen`: what was recorded, with an axis of steps after that of clients; {} where nothing is.
+    """
 
     uploads: Tree
     kept: Tree
     optimizer: Tree
     end: Params
-    squared_drift: Tensor
+    difference: Params
+    seen: Tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +57,7 @@ class LocalTraining:
     Args:
         model, method, optimizer: as in `Federation`. data: on the device, in the dtype, of the training.
         mapped: whether clients are mapped with vmap; else each call has one client, and its row is taken off.
+        watch: as in `Federation`.
     """
 
     model: Model
@@ -57,6 +65,7 @@ class LocalTraining:
     optimizer: Optimizer
     data: FederatedData
     mapped: bool
+    watch: Watch | None = None
 
     def run(
         self,
@@ -118,6 +127,7 @@ class LocalTraining:
         follow = self._each(after_step, (0, 0, 0, STEP_AXES), clients)
         batches, batch = Batches(self.data, plan, dtype, not self.mapped), None
         everyone = np.all(plan.active, axis=0)
+        records: list[Tree] = []
         for s in range(steps):
             if batch is None or not plan.same_batch:
                 batch = batches.at(s)
@@ -129,13 +139,17 @@ class LocalTraining:
             if follows:
                 stepped, carried = follow(before, params, batch, step)
                 params, client = _chosen(active, stepped, params), _chosen(active, carried, client)
+            if self.watch is not None:
+                found = self._each(self.watch, (0, 0), clients)(params, batch)
+                records.append(tree_map(torch.clone, found))  # it may be the parameters, which are changed in place
         if type(local).relocation is not LocalRule.relocation:
             self._relocate(params, state, broadcast, now)
         taken = torch.as_tensor(plan.active.sum(axis=1), device=device, dtype=dtype)
         moved = tree_map(torch.sub, params, broadcast["model"])
         info = moved, taken, self.optimizer.coefficient(taken, rate * local.pull), counts
         uploads, kept = self._each(finish, (0, None, 0, 0, 0, 0, 0), clients)(client, broadcast, params, *info)
-        return LocalResult(uploads, kept, state, params, squared_norms(moved))
+        seen = tree_map(lambda *steps: torch.stack(steps, dim=1), *records) if records else {}
+        return LocalResult(uploads, kept, state, params, moved, seen)
 
     def _relocate(self, params: Params, optimizer_state: Tree, broadcast: Tree, now: Round) -> None:
         """Move each client's model, and the parts of its optimizer's state that are like it, in place."""

@@ -7,7 +7,6 @@ import pytest
 import torch
 from tiny_federations import classes, flat, on_classes, on_quadratics, optimum, states
 
-from ntkfl.training.engine.watched_clients import watched
 from ntkfl.training.methods import build
 from ntkfl.training.objectives import CrossEntropy
 
@@ -44,6 +43,10 @@ def test_with_short_steps_it_ends_near_the_uniform_optimum():
     assert np.abs(near - goal).max() < 0.2 * np.abs(far - goal).max()  # of the order of the step
 
 
-def test_what_is_watched_is_one_mean_a_round():
-    with pytest.raises(ValueError, match="cyclic makes a model for every client in turn; what is watched"):
-        watched(build("cyclic", CrossEntropy()), 1, 1)
+def test_clients_that_train_in_turn_are_watched_and_their_moves_add_up():
+    run = on_quadratics("cyclic", rate=0.1, steps=2)
+    result = replace(run, watch=lambda params, batch: {"w": params["w"]}).round(run.start(), keep_ends=True)
+    assert [len(seen["w"]) for seen in result.seen] == result.steps.tolist()
+    assert not torch.equal(result.seen[0]["w"][0], result.seen[0]["w"][-1])
+    assert torch.equal(torch.stack([seen["w"][-1] for seen in result.seen]), result.ends["w"])
+    assert torch.allclose(result.move["w"], result.state.model["w"] - run.start().model["w"], rtol=1e-12)

@@ -1,6 +1,5 @@
 """The engine's trajectories are the simulator's: two programs that share neither arithmetic nor bookkeeping."""
 
-import inspect
 from dataclasses import replace
 
 import numpy as np
@@ -13,9 +12,7 @@ from ntkfl import simulate
 from ntkfl.algorithm1.reference import plain_run
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.training.engine.watched_clients import WatchedLocal, WatchedServer, watched
 from ntkfl.training.engine_trajectory import engine_trajectory
-from ntkfl.training.method import LocalRule, ServerRule
 from ntkfl.training.methods import fed_nova, fl_ntk, scaffold
 from ntkfl.training.objectives import HalfSquares
 from ntkfl.training.optimizers import SGD
@@ -123,28 +120,17 @@ def test_watching_changes_nothing_and_sees_what_the_method_keeps(rule):
     sizes = np.bincount(problem.owner)
     shares = torch.as_tensor(sizes / sizes.sum() if method.weighting == "size" else np.full(3, 1 / 3))
     plain = wide_federation(problem, setup, weights, method=method)
-    seen = replace(plain, method=watched(method, 3, 4, "moved"))
+    seen = replace(plain, watch=lambda params, batch: {"moved": params["moved"]})
     one, other = plain.start(), seen.start()
     for _ in range(4):
         one, result = plain.round(one).state, seen.round(other, keep_ends=True)
         previous, other = other, result.state
         assert torch.equal(one.model["moved"], other.model["moved"])
-        longest = torch.linalg.vector_norm(result.ends["moved"], dim=2).max(dim=1).values
-        assert torch.allclose(other.clients["rule"]["watched"]["longest"][:, -1], longest, atol=0, rtol=1e-14)
+        assert all(torch.equal(one.server[name]["moved"], value["moved"]) for name, value in other.server.items())
+        assert [len(of_client["moved"]) for of_client in result.seen] == [3, 3, 3]
+        assert torch.equal(torch.stack([of_client["moved"][-1] for of_client in result.seen]), result.ends["moved"])
         mean = torch.tensordot(shares, result.ends["moved"], dims=1) - previous.model["moved"]
-        assert torch.allclose(other.server["watched"]["moved"], mean, atol=1e-14)
-
-
-def test_the_watchers_pass_every_seam_on():
-    """A seam added to the rules must be added to those around them, or it would be lost on watched runs."""
-    for rule, around in ((LocalRule, WatchedLocal), (ServerRule, WatchedServer)):
-        methods = {name for name, _ in inspect.getmembers(rule, inspect.isfunction) if not name.startswith("_")}
-        assert methods <= set(vars(around)), methods - set(vars(around))
-    for rule, around in (
-        (LocalRule, WatchedLocal(LocalRule(), 1, 1, None)),
-        (ServerRule, WatchedServer(ServerRule())),
-    ):
-        assert set(rule.__annotations__) <= set(vars(around)), rule
+        assert torch.allclose(result.move["moved"], mean, atol=1e-14)
 
 
 def test_provenance_names_device_dtype_seed_and_versions():
