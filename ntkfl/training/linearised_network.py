@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.func import jvp
 
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params, tree_map
+from ntkfl.training.tree import Params, zeros_like
 
 
 def linearised(network: Model, params: Params) -> Model:
@@ -27,7 +27,7 @@ def linearised(network: Model, params: Params) -> Model:
 
     return Model(
         f"{network.name}, linearised",
-        lambda seed: tree_map(torch.zeros_like, params),
+        lambda seed: zeros_like(params),
         outputs,
         lambda moved, z: z,
     )

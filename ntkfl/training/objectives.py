@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from ntkfl.training.method import Batch, Objective, Step
 from ntkfl.training.model import Model
+from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params
 
 
@@ -101,6 +102,5 @@ def calibrated(objective: Objective, tau: float) -> Objective:
         ValueError: an objective other than cross-entropy, or a negative tau.
     """
     require_cross_entropy(objective)
-    if not tau >= 0:
-        raise ValueError(f"tau, the strength of the calibration, is {tau:g}; it must be 0 or more")
+    require_number("tau, the strength of the calibration,", tau, "be 0 or more")
     return CalibratedCrossEntropy(tau) if tau else objective

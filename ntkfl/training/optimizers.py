@@ -12,7 +12,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ntkfl.training.tree import Params, Tree, one_a_row, tree_map
+from ntkfl.training.ranges import require_number
+from ntkfl.training.tree import Params, Tree, one_a_row, zeros_like
 
 
 class Optimizer(Protocol):
@@ -58,8 +59,7 @@ class SGD(Optimizer):
     of: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum is {self.momentum:g}; it must lie in [0, 1)")
+        require_number("momentum", self.momentum, "lie in [0, 1)")
         if any(not 0 < factor < float("inf") for factor in self.factors):
             raise ValueError(f"the factors of the steps are {self.factors}; each must be positive and finite")
         if any(not 0 < factor < float("inf") for factor in self.of.values()):
@@ -67,7 +67,7 @@ class SGD(Optimizer):
         _check_decay_and_clip(self.weight_decay, self.clip)
 
     def initial(self, params: Params) -> Tree:
-        state: Tree = {"velocity": tree_map(torch.zeros_like, params)} if self.momentum else {}
+        state: Tree = {"velocity": zeros_like(params)} if self.momentum else {}
         if self.factors:
             some = next(iter(params.values()))
             state["taken"] = torch.zeros(len(some), dtype=torch.long, device=some.device)
@@ -126,21 +126,15 @@ class Adam(Optimizer):
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("first", "second"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}, a decay of Adam, is {getattr(self, name):g}; it must lie in [0, 1)")
-        if not self.epsilon > 0:
-            raise ValueError(f"epsilon is {self.epsilon:g}; it must be positive")
+        for name, decay in (("first", self.first), ("second", self.second)):
+            require_number(f"{name}, a decay of Adam,", decay, "lie in [0, 1)")
+        require_number("epsilon", self.epsilon, "be positive")
         _check_decay_and_clip(self.weight_decay, self.clip)
 
     def initial(self, params: Params) -> Tree:
         some = next(iter(params.values()))
         count = torch.zeros(len(some), dtype=some.dtype, device=some.device)
-        return {
-            "first": tree_map(torch.zeros_like, params),
-            "second": tree_map(torch.zeros_like, params),
-            "count": count,
-        }
+        return {"first": zeros_like(params), "second": zeros_like(params), "count": count}
 
     def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
         gradient = _prepared(params, gradient, self.weight_decay, self.clip)
@@ -180,7 +174,6 @@ def _assign(target: Tensor, value: Tensor, active: Tensor | None) -> None:
 
 
 def _check_decay_and_clip(weight_decay: float, clip: float | None) -> None:
-    if not weight_decay >= 0:
-        raise ValueError(f"weight_decay is {weight_decay:g}; it must be 0 or more")
+    require_number("weight_decay", weight_decay, "be 0 or more")
     if clip is not None and not clip > 0:
         raise ValueError(f"clip is {clip:g}; it must be positive, or None")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from ntkfl.training.ranges import require_number
+
 
 class Schedule(Protocol):
     """The local learning rate of round `number`, from 0."""
@@ -20,10 +22,8 @@ class Exponential:
     decay: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.rate >= 0:
-            raise ValueError(f"the learning rate is {self.rate:g}; it must be 0 or more")
-        if not 0 < self.decay <= 1:
-            raise ValueError(f"the decay of the learning rate is {self.decay:g}; it must lie in (0, 1]")
+        require_number("the learning rate", self.rate, "be 0 or more")
+        require_number("the decay of the learning rate", self.decay, "lie in (0, 1]")
 
     def __call__(self, number: int) -> float:
         return self.rate * self.decay**number

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ntkfl.training.method import Loss, moved, plain_gradient
+from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, leaves, tree_map
 
 SMALLEST_NORM = 1e-16  # below it the perturbation shrinks with the gradient, to 0 at 0
@@ -32,10 +33,9 @@ class SharpnessAware:
     uncleared: bool = False
 
     def __post_init__(self) -> None:
-        if not self.rho >= 0:
-            raise ValueError(f"rho, the radius of the perturbation, is {self.rho:g}; it must be 0 or more")
-        if self.eta is not None and not self.eta >= 0:
-            raise ValueError(f"eta, added to the size of the weights, is {self.eta:g}; it must be 0 or more")
+        require_number("rho, the radius of the perturbation,", self.rho, "be 0 or more")
+        if self.eta is not None:
+            require_number("eta, added to the size of the weights,", self.eta, "be 0 or more")
 
     def __call__(self, loss: Loss, params: Params) -> tuple[Params, Tensor]:
         gradient, value = plain_gradient(loss, params)

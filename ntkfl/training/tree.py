@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
 
 Tree = dict[str, Any]  # values are tensors or again such dicts; keys contain no "/"
@@ -23,6 +24,11 @@ def tree_map(function: Callable[..., Tensor], tree: Tree, *others: Tree) -> Tree
         else function(value, *(other[key] for other in others))
         for key, value in tree.items()
     }
+
+
+def zeros_like(tree: Tree) -> Tree:
+    """The tree with zeros in place of its numbers."""
+    return tree_map(torch.zeros_like, tree)
 
 
 def one_a_row(values: Tensor, like: Tensor) -> Tensor:

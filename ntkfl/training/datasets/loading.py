@@ -20,6 +20,7 @@ from ntkfl.training.datasets import domains
 from ntkfl.training.datasets.catalogue import Spec
 from ntkfl.training.datasets.samples import Samples
 from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import one_a_row
 
 TEST, SHARE = 5, 6  # streams of the seed: which test samples are drawn, and which samples a client trains on
@@ -216,8 +217,7 @@ def _owners(
 
 def _kept(owner: np.ndarray, share: float, seed: int) -> np.ndarray:
     """The samples that clients train on, ascending: of each client's the share, rounded up."""
-    if not 0 < share <= 1:
-        raise ValueError(f"train_share is {share:g}; it must lie in (0, 1]")
+    require_number("train_share", share, "lie in (0, 1]")
     order = generator(seed, SHARE).permutation(len(owner))
     kept = [own[: math.ceil(share * len(own))] for c in np.unique(owner) for own in [order[owner[order] == c]]]
     return np.sort(np.concatenate(kept))

@@ -19,6 +19,7 @@ from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Method, Round, Weighting
 from ntkfl.training.model import Model
 from ntkfl.training.optimizers import SGD, Optimizer, squared_norms
+from ntkfl.training.ranges import require_number
 from ntkfl.training.schedules import Schedule
 from ntkfl.training.tree import Params, Tree, flatten, one_a_row, tree_map, unflatten
 
@@ -116,8 +117,8 @@ class Federation:
             raise ValueError(f"steps names {len(self.work.steps)} clients; there are {self.data.clients}")
         if self.keep_optimizer and isinstance(self.optimizer, SGD) and self.optimizer.factors:
             raise ValueError("the factors of sgd's steps begin anew in each round; leave keep_optimizer out")
-        if self.at_once is not None and self.at_once < 1:
-            raise ValueError(f"at_once is {self.at_once}; it must be a positive integer")
+        if self.at_once is not None:
+            require_number("at_once", self.at_once, "be a positive integer")
 
     @cached_property
     def _members(self) -> list[np.ndarray]:

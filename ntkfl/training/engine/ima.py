@@ -10,7 +10,7 @@ import torch
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Method, Round, ServerRule, moved
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 
 Order = Literal["after_server_step", "before_server_step"]
 
@@ -74,7 +74,7 @@ class MovingAverage(ServerRule):
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
         averages = now.number + 1 >= self.start
         if self.restart and now.number + 1 == self.start:
-            fresh = {name: tree_map(torch.zeros_like, state["rule"][name]) for name in self.inner.moments}
+            fresh = {name: zeros_like(state["rule"][name]) for name in self.inner.moments}
             state = state | {"rule": state["rule"] | fresh}
         if not self.before:
             after = self.inner.step(_inner(state), means, now)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ntkfl.training.ranges import require_number
+
 COHORT, ORDER, DRAWS = 101, 102, 103  # streams; 0.. are taken by ntkfl.partition and ntkfl.data
 
 
@@ -102,8 +104,7 @@ def cohort_size(population: int, participation: float) -> int:
     Raises:
         ValueError: a participation outside (0, 1].
     """
-    if not 0 < participation <= 1:
-        raise ValueError(f"participation is {participation:g}; it must lie in (0, 1]")
+    require_number("participation", participation, "lie in (0, 1]")
     return max(1, round(participation * population))
 
 

@@ -28,6 +28,7 @@ from ntkfl.training.method import Method
 from ntkfl.training.methods import brought_by
 from ntkfl.training.metrics import Row, columns, read_rows, require_unaltered
 from ntkfl.training.model import Model
+from ntkfl.training.ranges import require_number
 from ntkfl.training.run_folder import CONFIG, RunFolder, as_toml, differing
 from ntkfl.training.runs.run_record import RunRecord
 from ntkfl.training.tree import Params
@@ -149,8 +150,7 @@ def prepared(
     Raises:
         ValueError, OSError: what was chosen is impossible, or the folder holds something else.
     """
-    if checkpoint_every < 1:
-        raise ValueError(f"checkpoint_every is {checkpoint_every}; it must be a positive integer")
+    require_number("checkpoint_every", checkpoint_every, "be a positive integer")
     if resume and out is None:
         raise ValueError("resume is for a run that was kept; name its folder with out")
     named: dict[str, Any] = {"method": method, "data": data, "model": model}
