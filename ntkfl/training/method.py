@@ -6,15 +6,16 @@ Everything here is written for one client; the engine maps it over the clients o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.ranges import require_number
+from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 
 Weighting = Literal["size", "uniform"]
 Loss = Callable[[Params], Tensor]
@@ -207,11 +208,37 @@ class Average(ServerRule):
     server_rate: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.server_rate > 0:
-            raise ValueError(f"server_rate is {self.server_rate:g}; it must be positive")
+        require_number("server_rate", self.server_rate, "be positive")
 
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
         return state | {"model": moved(state["model"], means["difference"], self.server_rate)}
+
+
+Direction = Callable[[Tree, Tree, Round], tuple[Params, Tree]]  # (means, state, round) -> direction, what is kept
+
+
+@dataclass(frozen=True)
+class ServerOptimizer(Average):
+    """w <- w + server_rate * direction, where a function makes the direction of the means and of what the server keeps.
+
+    Args:
+        direction: (means of the uploads, state, round) -> the direction, and the moments after the round.
+        moments: names of what is kept in the state, of the parameters' shapes; 0 at first. Clients do not get it.
+    """
+
+    _: KW_ONLY
+    direction: Direction
+    moments: tuple[str, ...] = ()
+
+    def initial(self, params: Params) -> Tree:
+        return {"model": params} | {name: zeros_like(params) for name in self.moments}
+
+    def broadcast(self, state: Tree, number: int) -> Tree:
+        return {"model": state["model"]}
+
+    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
+        direction, moments = self.direction(means, state, now)
+        return super().step(state, {"difference": direction}, now) | moments
 
 
 def moved(params: Params, direction: Params, scale: float = 1.0) -> Params:
@@ -242,6 +269,7 @@ class Method:
             rather than the server's.
         personal_outputs: what a client that has kept something predicts with beside the server's model, which is the
             one reported: (model, the server's parameters, what it keeps, inputs) -> outputs.
+        options: what it was built with, those left out included; `ntkfl.training.methods.build` fills them in.
     """
 
     name: str
@@ -258,3 +286,4 @@ class Method:
     in_turn: bool = False
     personal: bool = False
     personal_outputs: Callable[[Model, Params, Tree, Tensor], Tensor] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)

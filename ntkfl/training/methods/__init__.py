@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Container, Mapping
+from dataclasses import replace
 from functools import cache
 from types import ModuleType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -95,7 +96,7 @@ def build(name: str, objective: Objective | None = None, **given: Any) -> Method
         raise ValueError(f"{name}: {error}") from error
     if not isinstance(found, Method):
         raise ExtensionError(f"{name}'s function method returned a {type(found).__name__}; it must return a Method")
-    return found
+    return replace(found, options={key: one.default for key, one in known.items()} | given)
 
 
 @cache

@@ -1,7 +1,5 @@
 """Cyclic training (Chang et al. 2018, cyclical weight transfer): the model goes from client to client."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
@@ -26,8 +24,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
     Source: the note on further methods, A.
     """
-    assert isinstance(method.server, Average)
-    values = method.server.server_rate * blocks.response()
+    values = method.options["server_rate"] * blocks.response()
 
     def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
         move = np.zeros_like(residual)

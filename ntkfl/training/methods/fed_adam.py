@@ -1,14 +1,11 @@
 """FedAdam (Reddi et al. 2021): the mean difference is a gradient for Adam on the server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from ntkfl.training.method import Method, Objective, Round, ServerRule
+from ntkfl.training.method import Method, Objective, Round, ServerOptimizer
+from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, Tree, tree_map
 
 NAME = "fedadam"
@@ -29,7 +26,7 @@ def method(
     Raises:
         ValueError: a decay `first` or `second` outside [0, 1], a rate or tau that is not positive.
     """
-    return Method(NAME, objective, server=Adaptive(mean_of_squares, server_rate, first, second, tau))
+    return Method(NAME, objective, server=adaptive(mean_of_squares, server_rate, first, second, tau))
 
 
 def mean_of_squares(v: Tensor, squares: Tensor, share: float) -> Tensor:
@@ -41,41 +38,23 @@ def mean_of_squares(v: Tensor, squares: Tensor, share: float) -> Tensor:
     return (1 - share) * v + share * squares
 
 
-@dataclass(frozen=True)
-class Adaptive(ServerRule):
-    """Keeps the moments m, "first", and v, "second"; `following` gives the next v from v, D^2 and 1 - second."""
+def adaptive(
+    following: Callable[[Tensor, Tensor, float], Tensor], server_rate: float, first: float, second: float, tau: float
+) -> ServerOptimizer:
+    """A server that keeps the moments m, "first", and v, "second".
 
-    following: Callable[[Tensor, Tensor, float], Tensor]
-    server_rate: float
-    first: float
-    second: float
-    tau: float
+    Args:
+        following: the next v, from v, D^2 and 1 - second. server_rate, first, second, tau: as in `method`.
+    """
+    for name, decay in (("first", first), ("second", second)):
+        require_number(f"{name}, a decay of the server's,", decay, "lie in [0, 1]")
+    for name, value in (("server_rate", server_rate), ("tau", tau)):
+        require_number(name, value, "be positive")
 
-    moments = ("first", "second")
-
-    def __post_init__(self) -> None:
-        for name in ("first", "second"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}, a decay of the server's, is {getattr(self, name):g}; it must lie in [0, 1]")
-        for name in ("server_rate", "tau"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name):g}; it must be positive")
-
-    def initial(self, params: Params) -> Tree:
-        return {
-            "model": params,
-            "first": tree_map(torch.zeros_like, params),
-            "second": tree_map(torch.zeros_like, params),
-        }
-
-    def broadcast(self, state: Tree, number: int) -> Tree:
-        return {"model": state["model"]}
-
-    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
+    def direction(means: Tree, state: Tree, now: Round) -> tuple[Params, Tree]:
         difference = means["difference"]
-        first = tree_map(lambda m, d: self.first * m + (1 - self.first) * d, state["first"], difference)
-        second = tree_map(lambda v, d: self.following(v, d * d, 1 - self.second), state["second"], difference)
-        model = tree_map(
-            lambda w, m, v: w + self.server_rate * m / (v.sqrt() + self.tau), state["model"], first, second
-        )
-        return {"model": model, "first": first, "second": second}
+        m = tree_map(lambda m, d: first * m + (1 - first) * d, state["first"], difference)
+        v = tree_map(lambda v, d: following(v, d * d, 1 - second), state["second"], difference)
+        return tree_map(lambda m, v: server_rate * m / (v.sqrt() + tau), m, v), {"first": m, "second": v}
+
+    return ServerOptimizer(direction=direction, moments=("first", "second"))

@@ -1,7 +1,5 @@
 """FedASAM (Caldarola et al. 2022): sharpness-aware steps whose perturbation scales with the size of the weights."""
 
-from __future__ import annotations
-
 from ntkfl.training.method import Method, Objective
 from ntkfl.training.sharpness import SharpnessAware
 

@@ -1,7 +1,5 @@
 """FedAvg (McMahan et al. 2017): local steps from the global model; the server takes the mean of the differences."""
 
-from __future__ import annotations
-
 from ntkfl.limit.linear_round import Blocks, LinearRound, averaging
 from ntkfl.training.method import Average, Method, Objective
 
@@ -19,5 +17,4 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
     """r' = (I - g H blockdiag_c p_c f_K(H_cc)) r. Source: fl-ntk/X.1, with the weights p_c."""
-    assert isinstance(method.server, Average)
-    return averaging(blocks, blocks.shares(method.weighting) * blocks.response(), method.server.server_rate)
+    return averaging(blocks, blocks.shares(method.weighting) * blocks.response(), method.options["server_rate"])

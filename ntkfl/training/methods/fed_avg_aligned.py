@@ -1,7 +1,5 @@
 """FedAvg of aligned models: clients permute their units to fit the broadcast model before the server averages."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from ntkfl.connectivity.units.matching import match, permuted, weight_pairs

@@ -1,14 +1,9 @@
 """FedAvgM (Hsu et al. 2019): FedAvg with momentum at the server."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
-import torch
-
 from ntkfl.limit.linear_round import Blocks, LinearRound, heavy_ball
-from ntkfl.training.method import Average, Method, Objective, Round, moved
-from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.method import Method, Objective, Round, ServerOptimizer, moved
+from ntkfl.training.ranges import require_number
+from ntkfl.training.tree import Params, Tree
 
 NAME = "fedavgm"
 
@@ -26,34 +21,16 @@ def method(objective: Objective, *, momentum: float = 0.9, nesterov: bool = Fals
 
     Source: Hsu, Qi, Brown 2019, "Measuring the effects of non-identical data distribution".
     """
-    return Method(NAME, objective, server=Momentum(server_rate, momentum, nesterov))
+    require_number("momentum", momentum, "lie in [0, 1)")
 
+    def direction(means: Tree, state: Tree, now: Round) -> tuple[Params, Tree]:
+        velocity = moved(means["difference"], state["momentum"], momentum)
+        ahead = moved(means["difference"], velocity, momentum) if nesterov else velocity
+        return ahead, {"momentum": velocity}
 
-@dataclass(frozen=True)
-class Momentum(Average):
-    """Keeps v, "momentum", a sum of differences in which older ones fade."""
-
-    momentum: float = 0.9
-    nesterov: bool = False
-    moments = ("momentum",)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.momentum < 1:
-            raise ValueError(f"momentum is {self.momentum:g}; it must lie in [0, 1)")
-
-    def initial(self, params: Params) -> Tree:
-        return {"model": params, "momentum": tree_map(torch.zeros_like, params)}
-
-    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
-        mean = means["difference"]
-        velocity = moved(mean, state["momentum"], self.momentum)
-        direction = moved(mean, velocity, self.momentum) if self.nesterov else velocity
-        return super().step(state, {"difference": direction}, now) | {"momentum": velocity}
+    return Method(NAME, objective, server=ServerOptimizer(server_rate, direction=direction, moments=("momentum",)))
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
     """FedAvg's map followed by the server's recursion. Source: the note on further methods, A."""
-    server, response = method.server, blocks.shares(method.weighting) * blocks.response()
-    assert isinstance(server, Momentum)
-    return heavy_ball(blocks, response, server.server_rate, server.momentum, server.nesterov)
+    return heavy_ball(blocks, blocks.shares(method.weighting) * blocks.response(), **method.options)

@@ -1,7 +1,5 @@
 """FedDyn (Acar et al. 2021): a dual variable per client makes the fixed point that of the uniform mean of the F_i."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +9,8 @@ from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.training.method import Finish, LocalRule, Method, Objective, Round, ServerRule, Step, moved
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.ranges import require_number
+from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 
 NAME = "feddyn"
 
@@ -36,11 +35,10 @@ class Dual(LocalRule):
     pull: float
 
     def __post_init__(self) -> None:
-        if not self.pull > 0:
-            raise ValueError(f"alpha is {self.pull:g}; it must be positive")
+        require_number("alpha", self.pull, "be positive")
 
     def initial(self, model: Model, broadcast: Tree) -> Tree:
-        return {"dual": tree_map(torch.zeros_like, broadcast["model"])}
+        return {"dual": zeros_like(broadcast["model"])}
 
     def correct(self, gradient: Params, params: Params, step: Step) -> Params:
         drawn = moved(gradient, tree_map(torch.sub, params, step.broadcast["model"]), self.pull)
@@ -57,7 +55,7 @@ class DualMean(ServerRule):
     alpha: float
 
     def initial(self, params: Params) -> Tree:
-        return {"model": params, "dual": tree_map(torch.zeros_like, params)}
+        return {"model": params, "dual": zeros_like(params)}
 
     def broadcast(self, state: Tree, number: int) -> Tree:
         return {"model": state["model"]}

@@ -1,7 +1,5 @@
 """FedFA, feature anchors (Zhou et al. 2023): shared class anchors draw features together and calibrate the head."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,6 +11,7 @@ from ntkfl.training.method import Average, Batch, Finish, LocalRule, Method, Obj
 from ntkfl.training.model import Model
 from ntkfl.training.objectives import cross_entropies
 from ntkfl.training.optimizers import Adam
+from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, Tree, tree_map
 
 NAME = "fedfa"
@@ -45,13 +44,11 @@ def method(
     Raises:
         ValueError: a negative strength, rate or round, or an anchor_momentum outside [0, 1].
     """
-    for name, value in (("strength", strength), ("calibration_rate", calibration_rate)):
-        if not value >= 0:
-            raise ValueError(f"{name} is {value:g}; it must be 0 or more")
+    require_number("strength", strength, "be 0 or more")
+    require_number("calibration_rate", calibration_rate, "be 0 or more")
     if calibrate_from < 0:
         raise ValueError(f"calibrate_from is {calibrate_from}; it must be a round, 0 or more")
-    if not 0 <= anchor_momentum <= 1:
-        raise ValueError(f"anchor_momentum is {anchor_momentum:g}; it must lie in [0, 1]")
+    require_number("anchor_momentum", anchor_momentum, "lie in [0, 1]")
     return Method(
         NAME,
         Anchored(objective, strength),

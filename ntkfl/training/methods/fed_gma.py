@@ -1,14 +1,13 @@
 """FedGMA (Tenison et al. 2023): coordinates on whose sign clients disagree move less."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective, Round, Weighting, moved
+from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective, Round, ServerOptimizer, moved
+from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, Tree, tree_map
 
 NAME = "fedgma"
@@ -39,12 +38,20 @@ def method(
     Raises:
         ValueError: a negative threshold, a server rate that is not positive; `released` with another mask or rate.
     """
-    if not threshold >= 0:
-        raise ValueError(f"threshold is {threshold:g}; it must be 0 or more")
+    require_number("threshold", threshold, "be 0 or more")
     if released and (mask != "soft" or server_rate != 1):
         raise ValueError("released has a mask and a rate of its own; leave out `mask` and `server_rate`")
-    server = Released(threshold=threshold) if released else Masked(server_rate, threshold, mask == "hard")
-    uniform: dict[str, Weighting] = {"sign": "uniform", "rise": "uniform", "fall": "uniform"}
+
+    def masked(means: Tree, state: Tree, now: Round) -> tuple[Params, Tree]:
+        def of(difference: Tensor, signs: Tensor) -> Tensor:
+            agreement = _surplus(signs, now).abs() / now.cohort
+            below = torch.zeros_like(agreement) if mask == "hard" else agreement
+            return difference * torch.where(agreement >= threshold, 1, below)
+
+        return tree_map(of, means["difference"], means["sign"]), {}
+
+    server = Released(threshold=threshold) if released else ServerOptimizer(server_rate, direction=masked)
+    uniform: dict[str, Literal["uniform"]] = {"sign": "uniform", "rise": "uniform", "fall": "uniform"}
     return Method(NAME, objective, local=Signs(released), server=server, weighting_of=uniform)
 
 
@@ -60,22 +67,6 @@ class Signs(LocalRule):
             uploads["rise"] = tree_map(lambda d: d.clamp(min=0), end.difference)
             uploads["fall"] = tree_map(lambda d: d.clamp(max=0), end.difference)
         return uploads, client
-
-
-@dataclass(frozen=True)
-class Masked(Average):
-    """FedAvg's step, each coordinate times its mask."""
-
-    threshold: float = 0.8
-    hard: bool = False
-
-    def step(self, state: Tree, means: Tree, now: Round) -> Tree:
-        def masked(difference: Tensor, signs: Tensor) -> Tensor:
-            agreement = _surplus(signs, now).abs() / now.cohort
-            below = torch.zeros_like(agreement) if self.hard else agreement
-            return difference * torch.where(agreement >= self.threshold, 1, below)
-
-        return super().step(state, {"difference": tree_map(masked, means["difference"], means["sign"])}, now)
 
 
 @dataclass(frozen=True)

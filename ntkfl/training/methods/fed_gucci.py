@@ -11,6 +11,7 @@ from torch import Tensor
 from ntkfl.training.method import Average, Batch, LocalRule, Method, Objective, Round, Step
 from ntkfl.training.methods.local import Unmoved
 from ntkfl.training.model import Model
+from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, Tree, tree_map
 
 NAME = "fedgucci"
@@ -50,10 +51,8 @@ def method(
     Source: FedGuCci, eq. 7 and 12 (KDD 2025).
     """
     alpha, step = alpha or ("half" if released else "uniform"), step or ("sequential" if released else "joint")
-    if not beta >= 0:
-        raise ValueError(f"beta, the weight of the connectivity loss, is {beta:g}; it must be 0 or more")
-    if anchors < 1:
-        raise ValueError(f"anchors is {anchors}; it must be a positive integer")
+    require_number("beta, the weight of the connectivity loss,", beta, "be 0 or more")
+    require_number("anchors", anchors, "be a positive integer")
     own = anchor_history == "client"
     if own and step == "sequential":
         raise ValueError(

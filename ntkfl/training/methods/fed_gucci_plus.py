@@ -1,7 +1,5 @@
 """FedGuCci+: FedGuCci with FedLC's calibrated cross-entropy in both of its terms, and sharpness-aware steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ntkfl.training.method import Method, Objective

@@ -1,7 +1,5 @@
 """FedLC (Zhang et al. 2022): cross-entropy on logits calibrated by how many samples of each class a client has."""
 
-from __future__ import annotations
-
 from ntkfl.training.method import Method, Objective
 from ntkfl.training.objectives import calibrated
 

@@ -1,7 +1,5 @@
 """FedNova (Wang et al. 2020): differences are divided by what the number of local steps does to them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,13 +1,12 @@
 """FedProx (Li et al. 2020): local objectives with a proximal term around the model received."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
 
 from ntkfl.limit.linear_round import Blocks, LinearRound, averaging
 from ntkfl.training.method import Average, LocalRule, Method, Objective, Step, moved
+from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, tree_map
 
 NAME = "fedprox"
@@ -32,8 +31,7 @@ class Proximal(LocalRule):
     pull: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.pull >= 0:
-            raise ValueError(f"mu is {self.pull:g}; it must be 0 or more")
+        require_number("mu", self.pull, "be 0 or more")
 
     def correct(self, gradient: Params, params: Params, step: Step) -> Params:
         return moved(gradient, tree_map(torch.sub, params, step.broadcast["model"]), self.pull)
@@ -41,6 +39,5 @@ class Proximal(LocalRule):
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
     """FedAvg's map with f(q) = eta_l sum_{k<K} (1 - eta_l (q + mu))^k. Source: the note on further methods, A."""
-    assert isinstance(method.server, Average)
-    response = blocks.shares(method.weighting) * blocks.response(method.local.pull)
-    return averaging(blocks, response, method.server.server_rate, method.local.pull)
+    response = blocks.shares(method.weighting) * blocks.response(method.options["mu"])
+    return averaging(blocks, response, method.options["server_rate"], method.options["mu"])

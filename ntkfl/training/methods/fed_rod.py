@@ -1,7 +1,5 @@
 """FedRoD (Chen & Chao 2022): a balanced loss trains body and shared head; a personal head stays with each client."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """FedSAM (Qu et al. 2022; Caldarola et al. 2022): clients take sharpness-aware steps; the server is FedAvg's."""
 
-from __future__ import annotations
-
 from ntkfl.training.method import Method, Objective
 from ntkfl.training.sharpness import SharpnessAware
 

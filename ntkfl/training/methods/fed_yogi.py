@@ -1,12 +1,10 @@
 """FedYogi (Reddi et al. 2021): FedAdam whose second moment moves by a bounded amount."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
 from ntkfl.training.method import Method, Objective
-from ntkfl.training.methods.fed_adam import Adaptive
+from ntkfl.training.methods.fed_adam import adaptive
 
 NAME = "fedyogi"
 NOT_LINEAR = "its server divides by roots of squares, coordinate by coordinate"
@@ -21,7 +19,7 @@ def method(
         objective: what clients descend. server_rate: of the step on the server. first, second: decays of m and of v.
         tau: added to sqrt v.
     """
-    return Method(NAME, objective, server=Adaptive(towards_squares, server_rate, first, second, tau))
+    return Method(NAME, objective, server=adaptive(towards_squares, server_rate, first, second, tau))
 
 
 def towards_squares(v: Tensor, squares: Tensor, share: float) -> Tensor:

@@ -1,7 +1,5 @@
 """Algorithm 1 of FL-NTK: full-batch local steps on the sum of squares; the server's mean is unweighted."""
 
-from __future__ import annotations
-
 from ntkfl.limit.linear_round import Blocks, LinearRound, averaging
 from ntkfl.training.method import Average, Method, Objective
 from ntkfl.training.objectives import HalfSquares
@@ -22,5 +20,4 @@ def method(objective: Objective | None = None, *, server_rate: float = 1.0) -> M
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
     """r' = (I - (g/N) H P) r, P = f_K(H_D). Source: fl-ntk/X.1."""
-    assert isinstance(method.server, Average)
-    return averaging(blocks, blocks.shares(method.weighting) * blocks.response(), method.server.server_rate)
+    return averaging(blocks, blocks.shares(method.weighting) * blocks.response(), method.options["server_rate"])

@@ -1,7 +1,5 @@
 """Local: every client trains alone from the common initial model; nothing is sent."""
 
-from __future__ import annotations
-
 from ntkfl.training.method import Finish, LocalRule, Method, Objective, Round, ServerRule
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, Tree

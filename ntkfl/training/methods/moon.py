@@ -1,7 +1,5 @@
 """MOON (Li, He, Song 2021): local features are drawn to the global model's and away from the client's previous ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from torch import Tensor
@@ -9,6 +7,7 @@ from torch.nn import functional
 
 from ntkfl.training.method import Batch, Finish, LocalRule, Method, Objective, Step
 from ntkfl.training.model import Model
+from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, Tree
 
 NAME = "moon"
@@ -29,10 +28,8 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
     Raises:
         ValueError: a negative mu, or a temperature that is not positive.
     """
-    if not mu >= 0:
-        raise ValueError(f"mu, the weight of the contrast, is {mu:g}; it must be 0 or more")
-    if not temperature > 0:
-        raise ValueError(f"the temperature of the contrast is {temperature:g}; it must be positive")
+    require_number("mu, the weight of the contrast,", mu, "be 0 or more")
+    require_number("the temperature of the contrast", temperature, "be positive")
     local = PreviousModel(renewed=not released)
     return Method(NAME, Contrast(objective, mu, temperature), local=local, needs=frozenset({"split"}))
 

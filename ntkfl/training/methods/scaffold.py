@@ -1,7 +1,5 @@
 """SCAFFOLD (Karimireddy et al. 2020): control variates correct the drift of local steps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +10,7 @@ from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.outer_spectrum import OuterSpectrum
 from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective, Round, Step, moved
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 
 NAME = "scaffold"
 
@@ -44,7 +42,7 @@ class ControlVariates(LocalRule):
     needs_full_gradient: bool = False
 
     def initial(self, model: Model, broadcast: Tree) -> Tree:
-        return {"control": tree_map(torch.zeros_like, broadcast["model"])}
+        return {"control": zeros_like(broadcast["model"])}
 
     def begin(self, kept: Tree, broadcast: Tree, full_gradient: Params) -> Tree:
         return kept | {"full": full_gradient}
@@ -63,7 +61,7 @@ class Controlled(Average):
     """FedAvg's step; c <- c + |S|/M times the mean change of the c_i."""
 
     def initial(self, params: Params) -> Tree:
-        return {"model": params, "control": tree_map(torch.zeros_like, params)}
+        return {"model": params, "control": zeros_like(params)}
 
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
         control = moved(state["control"], means["control"], now.cohort / now.population)
@@ -92,8 +90,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
     Source: the note on further methods, A.
     """
-    assert isinstance(method.server, Average)
-    server_rate, values = method.server.server_rate, blocks.clients.values
+    server_rate, values = method.options["server_rate"], blocks.clients.values
     members, length = blocks.clients.members, blocks.lengths()
     clients, even = len(members), length.min() == length.max()
     mean_length = length[0] if even else np.mean([length[owned[0]] for owned in members])

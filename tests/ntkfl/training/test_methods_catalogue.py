@@ -39,6 +39,8 @@ def test_a_methods_defaults_are_of_the_types_it_states(name):
 def test_options_reach_the_method():
     built = build("scaffold", CrossEntropy(), option="I", server_rate=2)
     assert built.local.needs_full_gradient and built.server.server_rate == 2
+    assert built.options == {"option": "I", "server_rate": 2}
+    assert build("fedgma", CrossEntropy(), mask="hard").options["threshold"] == 0.8  # its default
     assert options("scaffold")["option"].annotation == Literal["I", "II"]
     assert options("fedprox")["mu"].annotation is float and options("fedprox")["mu"].default == 0.01
 
