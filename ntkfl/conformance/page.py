@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
-from ntkfl.conformance.comparing import Difference
-from ntkfl.conformance.exchange import Peer
+from pydantic import TypeAdapter, ValidationError
+
 from ntkfl.conformance.variants import Variant
 from ntkfl.conformance.verdict import CaseVerdict, Conformance, MethodVerdict, Outcome
 from ntkfl.version import VERSION
@@ -31,13 +31,7 @@ def as_json(found: Conformance) -> dict[str, Any]:
         **asdict(found.peer),
         "conforms": found.conforms,
         "methods": [
-            {
-                "method": one.method,
-                "outcome": one.outcome.value,
-                "explained": [[asdict(variant) for variant in together] for together in one.explained],
-                "in_part": [{"variant": asdict(variant), "cases": count} for variant, count in one.in_part],
-                "cases": [asdict(case) | {"outcome": case.outcome.value} for case in one.cases],
-            }
+            asdict(one) | {"in_part": [{"variant": asdict(variant), "cases": count} for variant, count in one.in_part]}
             for one in found.methods
         ],
     }
@@ -49,18 +43,16 @@ def from_json(content: Mapping[str, Any]) -> Conformance:
     Raises:
         KeyError, TypeError, ValueError: it did not write this.
     """
-    methods = tuple(
-        MethodVerdict(
-            _text(one["method"]),
-            Outcome(one["outcome"]),
-            tuple(_case(case) for case in one["cases"]),
-            tuple(tuple(_variant(variant) for variant in together) for together in one["explained"]),
-            tuple((_variant(part["variant"]), part["cases"]) for part in one["in_part"]),
-        )
-        for one in content["methods"]
-    )
-    peer = Peer(dict(content["packages"]), dict(content["runs_with"]))
-    return Conformance(_text(content["adapter"]), methods, peer)
+    methods = [
+        one | {"in_part": [(part["variant"], part["cases"]) for part in one["in_part"]]} for one in content["methods"]
+    ]
+    peer = {"packages": content["packages"], "runs_with": content["runs_with"]}
+    given = {"adapter": content["adapter"], "methods": methods, "peer": peer}
+    try:
+        return TypeAdapter(Conformance).validate_python(given)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
 
 
 def as_text(found: Conformance) -> str:
@@ -169,24 +161,6 @@ def _counted(one: MethodVerdict) -> str:
 
 def _word(outcome: Outcome, count: int) -> str:
     return "differ" if outcome is Outcome.DIFFERS and count > 1 else outcome.value
-
-
-def _case(content: Mapping[str, Any]) -> CaseVerdict:
-    difference = content["difference"]
-    there = None if difference is None else Difference(**difference)
-    texts = {name: _text(content[name]) for name in ("case", "precision", "remark", "limit")}
-    return CaseVerdict(**{**content, **texts, "outcome": Outcome(content["outcome"]), "difference": there})
-
-
-def _variant(content: Mapping[str, Any]) -> Variant:
-    changes = tuple((old, new) for old, new in content["changes"])
-    return Variant(_text(content["name"]), _text(content["says"]), changes, tuple(content["methods"]))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
 
 
 def _today() -> str:

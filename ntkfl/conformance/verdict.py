@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import groupby
 from pathlib import Path
 
 from ntkfl.conformance.catalogue import KitCase, cases
@@ -94,15 +95,10 @@ def conformance(
     if not limit > 0:
         raise ValueError(f"the limit is {limit:g} s; it must be positive")
     chosen, peer, found = cases(methods), Peer(), []
-    there: list[tuple[KitCase, Answer]] = []
-    for case, answer in zip(chosen, answers(Path(adapter), chosen, python, limit, peer), strict=True):
-        if there and there[-1][0].case.method != case.case.method:
-            found.append(judged(there))
-            seen(found[-1])
-            there = []
-        there.append((case, answer))
-    found.append(judged(there))
-    seen(found[-1])
+    answered = zip(chosen, answers(Path(adapter), chosen, python, limit, peer), strict=True)
+    for _, of_method in groupby(answered, key=lambda one: one[0].case.method):
+        found.append(judged(list(of_method)))
+        seen(found[-1])
     return Conformance(Path(adapter).name, tuple(found), peer)
 
 
