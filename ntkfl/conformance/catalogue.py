@@ -11,6 +11,7 @@ import numpy as np
 
 from ntkfl.conformance import limits, loops, plan, split_loops
 from ntkfl.conformance.case import Case
+from ntkfl.conformance.plan import Setting
 from ntkfl.conformance.problems import Problem
 from ntkfl.nearest_name import did_you_mean
 from ntkfl.training.engine.local_plan import LocalWork
@@ -19,22 +20,6 @@ from ntkfl.training.methods import options
 Trajectory = dict[str, np.ndarray]
 ROUNDS = 4
 LOOPS = loops.LOOPS | split_loops.LOOPS
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How clients train; `decay` is the rate's from round to round."""
-
-    problem: Problem
-    rate: float
-    work: LocalWork
-    decay: float = 1.0
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    clip: float | None = None
-    participation: float = 1.0
-    loss: str = "mean"
-    seed: int = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,24 +153,7 @@ def build(method: str, name: str, setting: Setting, given: Mapping[str, Any], li
     """
     chosen = {key: option.default for key, option in options(method).items()} | dict(given)
     draws = chosen["anchors"] if chosen.get("alpha") == "uniform" else 0
-    return plan.case(
-        method,
-        chosen,
-        setting.problem.model,
-        setting.problem.samples(),
-        setting.problem.start(),
-        [setting.rate * setting.decay**number for number in range(ROUNDS)],
-        setting.work,
-        name=f"{method}/{name}",
-        limit=limit,
-        loss=setting.loss,
-        momentum=setting.momentum,
-        weight_decay=setting.weight_decay,
-        clip=setting.clip,
-        participation=setting.participation,
-        seed=setting.seed,
-        draws=draws,
-    )
+    return plan.case(method, chosen, setting, ROUNDS, name=f"{method}/{name}", limit=limit, draws=draws)
 
 
 def _ordinary(method: str) -> Iterator[KitCase]:

@@ -2,50 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ntkfl.conformance.case import FORMAT, Case
+from ntkfl.conformance.problems import Problem, Samples
 from ntkfl.training.engine.local_plan import LocalWork, cohort, local_plan
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What clients train on, and how; `decay` is the rate's from round to round."""
+
+    problem: Problem
+    rate: float
+    work: LocalWork
+    decay: float = 1.0
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip: float | None = None
+    participation: float = 1.0
+    loss: str = "mean"
+    seed: int = 3
 
 
 def case(
     method: str,
     options: Mapping[str, Any],
-    model: str,
-    samples: tuple[np.ndarray, np.ndarray, np.ndarray],
-    start: Mapping[str, np.ndarray],
-    rates: Sequence[float],
-    work: LocalWork,
+    setting: Setting,
+    rounds: int,
     *,
     name: str = "",
     limit: str = "",
-    loss: str = "mean",
+    data: tuple[Samples, Mapping[str, np.ndarray]] | None = None,
     clients: int | None = None,
-    momentum: float = 0.0,
-    weight_decay: float = 0.0,
-    clip: float | None = None,
-    participation: float = 1.0,
-    seed: int = 0,
     draws: int = 0,
 ) -> Case:
-    """A case of as many rounds as there are rates.
+    """A case of so many rounds.
 
     Args:
-        method, options, model, loss, momentum, weight_decay, clip, participation, seed: as in training.
-        rates: a round each.
-        work: local steps or passes. name: of the case.
-        samples: x, y and the client of each sample. start: the model's tensors by name. limit: what must hold exactly.
+        method, options: as in training. setting: the problem and the local work. rounds: how many.
+        name: of the case. limit: what must hold exactly.
+        data: samples and the model's first tensors by name, in place of those of the setting's problem.
         clients: how many there are, where some own nothing. draws: uniform numbers that a step gets.
     """
-    x, y, owner = samples
+    (x, y, owner), start = data or (setting.problem.samples(), setting.problem.start())
     population = clients or int(owner.max()) + 1
     members = [np.flatnonzero(owner == client) for client in range(population)]
 
     def client_round(number: int, client: int) -> dict[str, Any]:
-        plan = local_plan(members, [client], work, seed, number, draws)
+        plan = local_plan(members, [client], setting.work, setting.seed, number, draws)
         steps = [
             {
                 "samples": plan.index[0, s][plan.real[0, s]].tolist(),
@@ -62,17 +71,20 @@ def case(
         "method": method,
         "options": dict(options),
         "limit": limit,
-        "model": model,
-        "loss": loss,
+        "model": setting.problem.model,
+        "loss": setting.loss,
         "clients": population,
-        "local": {"momentum": momentum, "weight_decay": weight_decay, "clip": clip},
+        "local": {"momentum": setting.momentum, "weight_decay": setting.weight_decay, "clip": setting.clip},
         "tensors": list(start),
         "rounds": [
             {
-                "rate": rate,
-                "clients": [client_round(number, client) for client in cohort(population, participation, seed, number)],
+                "rate": setting.rate * setting.decay**number,
+                "clients": [
+                    client_round(number, client)
+                    for client in cohort(population, setting.participation, setting.seed, number)
+                ],
             }
-            for number, rate in enumerate(rates)
+            for number in range(rounds)
         ],
     }
     arrays = {"x": x, "y": y, "owner": owner, **{f"start/{key}": value for key, value in start.items()}}

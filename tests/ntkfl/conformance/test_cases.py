@@ -89,8 +89,8 @@ def test_gradients_are_those_of_autograd(model, loss):
     from ntkfl.conformance.problems import Problem
 
     problem = Problem(model)
-    x, y, owner = problem.samples()
-    case = plan.case("fedavg", {}, model, (x, y, owner), problem.start(), [0.1], plan.LocalWork(), loss=loss)
+    x, y, _ = problem.samples()
+    case = plan.case("fedavg", {}, plan.Setting(problem, 0.1, plan.LocalWork(), loss=loss), 1)
     leaf = {name: torch.tensor(value, requires_grad=True) for name, value in problem.start().items()}
     inputs = torch.tensor(x)
     if model == "line":

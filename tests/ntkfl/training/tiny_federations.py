@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from ntkfl.conformance import plan
+from ntkfl.conformance.problems import Problem
 from ntkfl.training.engine.federation import Federation
 from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
@@ -108,22 +109,21 @@ def case_of(run, rounds, options=None):
     """The run as a plain loop gets it, who takes part and which samples a step sees being drawn as the engine does."""
     start = {name: value.numpy() for name, value in run.model.initial(run.seed).items()}
     loss = getattr(run.method.objective, "reduction", "mean")
-    return plan.case(
-        run.method.name,
-        options or {},
-        "line" if "w" in start else "network",
-        (run.data.x.numpy(), run.data.y.numpy(), run.data.owner),
-        start,
-        [run.schedule(number) for number in range(rounds)],
+    setting = plan.Setting(
+        Problem("line" if "w" in start else "network"),
+        run.schedule.rate,
         run.work,
-        loss=loss,
-        clients=run.data.clients,
-        momentum=run.optimizer.momentum,
-        weight_decay=run.optimizer.weight_decay,
-        clip=run.optimizer.clip,
-        participation=run.participation,
-        seed=run.seed,
-        draws=run.method.draws,
+        run.schedule.decay,
+        run.optimizer.momentum,
+        run.optimizer.weight_decay,
+        run.optimizer.clip,
+        run.participation,
+        loss,
+        run.seed,
+    )
+    data = (run.data.x.numpy(), run.data.y.numpy(), run.data.owner), start
+    return plan.case(
+        run.method.name, options or {}, setting, rounds, data=data, clients=run.data.clients, draws=run.method.draws
     )
 
 
