@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ntkfl.training.datasets.samples import Samples, folder_of
+from ntkfl.training.datasets.samples import OnDemand, Samples, folder_of
 from ntkfl.training.datasets.wordpiece import WordPiece, read_vocabulary
 
 LONGEST = 128  # tokens of a sample, unless another size is asked for
@@ -40,27 +39,6 @@ TASKS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Texts:
-    """Sentences or pairs as tokens (k, t), padded with 0, made when they are taken."""
-
-    texts: Sequence[tuple[str, ...]]
-    vocabulary: WordPiece
-    longest: int
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def __getitem__(self, index: Any) -> np.ndarray:
-        chosen = np.arange(len(self.texts))[index]
-        tokens = np.zeros((len(chosen), self.longest), int)
-        for row, i in zip(tokens, chosen, strict=True):
-            first, *second = self.texts[i]
-            found = self.vocabulary.encode(first, second[0] if second else None, self.longest)
-            row[: len(found)] = found
-        return tokens
-
-
 def glue(path: Path | None, size: int | None, name: str) -> Samples:
     """train.tsv, and dev.tsv as the test set (the labels of the published test sets are secret).
 
@@ -81,8 +59,19 @@ def glue(path: Path | None, size: int | None, name: str) -> Samples:
     folder = folder_of(name, path, task.folder, ("train.tsv", "dev.tsv"), advice)
     vocabulary = _vocabulary(folder)
     (texts, y), (texts_test, y_test) = (_read(folder / f"{part}.tsv", task) for part in ("train", "dev"))
-    x, x_test = (Texts(chosen, vocabulary, longest) for chosen in (texts, texts_test))
+    x, x_test = (_tokens(chosen, vocabulary, longest) for chosen in (texts, texts_test))
     return Samples("tokens", x, y, x_test, y_test, classes=len(task.classes) or None)
+
+
+def _tokens(texts: Sequence[tuple[str, ...]], vocabulary: WordPiece, longest: int) -> OnDemand:
+    """Sentences or pairs as tokens (k, t), padded with 0."""
+
+    def tokens(number: int) -> list[int]:
+        first, *second = texts[number]
+        found = vocabulary.encode(first, second[0] if second else None, longest)
+        return found + [0] * (longest - len(found))
+
+    return OnDemand(len(texts), (longest,), int, tokens)
 
 
 def _vocabulary(folder: Path) -> WordPiece:

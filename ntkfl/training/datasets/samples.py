@@ -19,6 +19,30 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class OnDemand:
+    """Inputs that are made, one by one, when their rows are taken.
+
+    Args:
+        count: how many there are. shape, dtype: of one. one: its number -> the input.
+    """
+
+    count: int
+    shape: tuple[int, ...]
+    dtype: Any
+    one: Callable[[int], Any]
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        chosen = np.arange(self.count)[index]
+        rows = np.empty((len(chosen), *self.shape), self.dtype)
+        for place, number in enumerate(chosen):
+            rows[place] = self.one(number)
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
 class Samples:
     """Inputs with labels and, where one is published, the test set.
 

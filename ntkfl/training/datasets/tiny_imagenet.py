@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ntkfl.training.datasets.samples import Samples, folder_of
+from ntkfl.training.datasets.samples import OnDemand, Samples, folder_of
 
 SIDE = 64
 ADVICE = (
     "it must be the unpacked tiny-imagenet-200, with train/ID/images/*.JPEG, val/images and val/val_annotations.txt"
 )
-
-
-@dataclass(frozen=True, eq=False)
-class ImageFiles:
-    """Images as bytes (k, 3, 64, 64), read from their files when they are taken; grey ones become colour."""
-
-    files: Sequence[Path]
-
-    def __len__(self) -> int:
-        return len(self.files)
-
-    def __getitem__(self, index: Any) -> np.ndarray:
-        chosen = np.arange(len(self.files))[index]
-        images = np.empty((len(chosen), 3, SIDE, SIDE), np.uint8)
-        for image, i in zip(images, chosen, strict=True):
-            image[:] = _image(self.files[i])
-        return images
 
 
 def tiny_imagenet(path: Path | None, size: int | None) -> Samples:
@@ -53,8 +34,13 @@ def tiny_imagenet(path: Path | None, size: int | None) -> Samples:
     test = list(_annotated(folder, number))
     files, y = zip(*training, strict=True)
     files_test, y_test = zip(*test, strict=True)
-    x, x_test = ImageFiles(files), ImageFiles(files_test)
+    x, x_test = (_images(chosen) for chosen in (files, files_test))
     return Samples("images", x, np.array(y), x_test, np.array(y_test), classes=len(ids), signed=True)
+
+
+def _images(files: Sequence[Path]) -> OnDemand:
+    """Images as bytes (k, 3, 64, 64), read from their files; grey ones become colour."""
+    return OnDemand(len(files), (3, SIDE, SIDE), np.uint8, lambda number: _image(files[number]))
 
 
 def _annotated(folder: Path, number: dict[str, int]) -> list[tuple[Path, int]]:
