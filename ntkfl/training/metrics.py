@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 
@@ -29,32 +29,20 @@ class Row:
             drift: mean over the cohort of |w_i - w|^2. seconds: of the round, evaluation not counted.
     """
 
-    round: int
-    rate: float = NAN
-    test_loss: float = NAN
-    test_accuracy: float = NAN
-    train_loss: float = NAN
-    client_accuracy: float = NAN
-    personal_accuracy: float = NAN
-    cohort: int = 0
-    local_steps: int = 0
-    drift: float = NAN
-    seconds: float = 0.0
+    round: Annotated[int, "number"]
+    rate: Annotated[float, "local"] = NAN
+    test_loss: Annotated[float, "{loss} per sample"] = NAN
+    test_accuracy: Annotated[float, "share"] = NAN
+    train_loss: Annotated[float, "{loss} per sample"] = NAN
+    client_accuracy: Annotated[float, "mean share over cohort"] = NAN
+    personal_accuracy: Annotated[float, "mean share over clients"] = NAN
+    cohort: Annotated[int, "clients"] = 0
+    local_steps: Annotated[int, "sum over cohort"] = 0
+    drift: Annotated[float, "mean squared norm"] = NAN
+    seconds: Annotated[float, "s"] = 0.0
 
 
-UNITS = {
-    "round": "number",
-    "rate": "local",
-    "test_loss": "{loss} per sample",
-    "test_accuracy": "share",
-    "train_loss": "{loss} per sample",
-    "client_accuracy": "mean share over cohort",
-    "personal_accuracy": "mean share over clients",
-    "cohort": "clients",
-    "local_steps": "sum over cohort",
-    "drift": "mean squared norm",
-    "seconds": "s",
-}
+UNITS = {name: hint.__metadata__[0] for name, hint in get_type_hints(Row, include_extras=True).items()}
 NATS, HALF_SQUARES = "nats", "half squares"
 
 
@@ -146,7 +134,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _row(cells: list[str], path: Path, number: int) -> Row:
-    kinds: list[Any] = [int if field.type == "int" else float for field in fields(Row)]
+    kinds = list(get_type_hints(Row).values())  # int or float
     try:
         row = Row(*[kind(cell) for kind, cell in zip(kinds, cells, strict=True)])
     except ValueError:
