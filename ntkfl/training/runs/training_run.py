@@ -172,24 +172,33 @@ def prepared(
         )
     brought = None if "method" in objects else method_file(config.method, stored)
     federation = assembled(config, **objects)
-    start, unit = federation.start(), loss_unit(federation.data)
-    rows: list[Row] = []
+    start, rows = (federation.start(), []) if stored is None or folder is None else kept(folder, stored, federation)
     identity, made = {"config": config.model_dump(), "data": data_digest(federation.data)}, _provenance(config)
     identity |= {"method": brought} if brought else {}
-    if stored and folder:
-        if stored.run["data"] != identity["data"]:
-            raise ValueError(f"{federation.data.name} has changed since the run in {folder.path} was begun")
-        start = restored(stored.state, start)
-        if start.rounds:  # else it may have been stopped before there was a table
-            rows = read_rows(folder.metrics, unit, start.rounds)
-            require_unaltered(rows, stored.run, folder.metrics)
-        if stored.provenance["versions"] != made["versions"]:
-            warnings.warn(
-                f"the run in {folder.path} was begun with other versions; it goes on, not bitwise", stacklevel=2
-            )
+    if stored and folder and stored.provenance["versions"] != made["versions"]:
+        warnings.warn(f"the run in {folder.path} was begun with other versions; it goes on, not bitwise", stacklevel=2)
     require_round(federation, start)
-    record = RunRecord(folder, checkpoint_every, identity, made, unit, start, rows)
+    record = RunRecord(folder, checkpoint_every, identity, made, loss_unit(federation.data), start, rows)
     return PreparedRun(config, federation, start, record, folder.path if folder else None)
+
+
+def kept(folder: RunFolder, stored: Checkpoint, federation: Federation) -> tuple[State, list[Row]]:
+    """The state after the last round that a folder keeps, on the federation's device, and the rows until then.
+
+    Args:
+        folder: of the run. stored: its checkpoint. federation: as the run's configuration makes it.
+
+    Raises:
+        ValueError: the data have changed since, the checkpoint is of another model, or the rows were altered.
+    """
+    if stored.run["data"] != data_digest(federation.data):
+        raise ValueError(f"{federation.data.name} has changed since the run in {folder.path} was begun")
+    state = restored(stored.state, federation.start())
+    if not state.rounds:  # it may have been stopped before there was a table
+        return state, []
+    rows = read_rows(folder.metrics, loss_unit(federation.data), state.rounds)
+    require_unaltered(rows, stored.run, folder.metrics)
+    return state, rows
 
 
 def require_objects(config: RunConfig, objects: Mapping[str, Any]) -> None:
