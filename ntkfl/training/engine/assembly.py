@@ -21,6 +21,8 @@ from ntkfl.training.schedules import Cyclic, Exponential, MildExploration, Sched
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
+LOADED = {"clients", "partition", "seed", "path", "samples", "test", "target", "unit", "train_share"}  # keys of `load`
+
 
 def federation(
     config: RunConfig, method: Method | None = None, data: FederatedData | None = None, model: Model | None = None
@@ -34,7 +36,9 @@ def federation(
         ValueError, OSError: what is wrong with the data, the model, the method or the device, or that they do not fit.
     """
     device, dtype = torch_device(config.device), DTYPES[config.dtype]
-    data = (_loaded(config) if data is None else data).to(device, dtype)
+    if data is None:
+        data = load(config.data, **config.model_dump(include=LOADED), dtype=dtype)
+    data = data.to(device, dtype)
     if config.clients not in (None, data.clients):
         raise ValueError(f"clients is {config.clients}, and {data.name} has {data.clients}")
     if model is None:
@@ -61,22 +65,6 @@ def federation(
         config.seed,
         config.at_once,
         config.keep_optimizer,
-    )
-
-
-def _loaded(config: RunConfig) -> FederatedData:
-    return load(
-        config.data,
-        clients=config.clients,
-        partition=config.partition,
-        seed=config.seed,
-        path=config.path,
-        samples=config.samples,
-        test=config.test,
-        target=config.target,
-        unit=config.unit,
-        train_share=config.train_share,
-        dtype=DTYPES[config.dtype],
     )
 
 
