@@ -6,10 +6,12 @@ there is a quarter as much for it to do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import nn
 
 from ntkfl.training.model import Model, from_modules
-from ntkfl.training.models.layers import convolution, flat_length, readout
+from ntkfl.training.models.layers import convolution, dense, flat_length, readout
 from ntkfl.training.models.request import Request
 
 
@@ -19,7 +21,7 @@ def simple_cnn(request: Request) -> Model:
     Source: FedGuCci, appendix A.3, whose "(6444, 64)" is 64 * 4 * 4 = 1024 inputs.
     """
     request.none()
-    channels, *_ = shape = request.image(18)
+    channels, *_ = request.image(18)
 
     def convolutions() -> nn.Sequential:
         return nn.Sequential(
@@ -28,13 +30,7 @@ def simple_cnn(request: Request) -> Model:
             *(nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Flatten()),
         )
 
-    flat = flat_length(convolutions, shape)
-
-    def make() -> tuple[nn.Module, nn.Module]:
-        body = nn.Sequential(*convolutions(), nn.Linear(flat, 64), nn.ReLU())
-        return body, readout(64, request.outputs)
-
-    return from_modules(request.spec, make, request.dtype, request.device)
+    return _network(request, convolutions, (64,), last_relu=True)
 
 
 def ima_cnn(request: Request) -> Model:
@@ -44,7 +40,7 @@ def ima_cnn(request: Request) -> Model:
     stands between the last two layers.
     """
     request.none()
-    channels, *_ = shape = request.image(16)
+    channels, *_ = request.image(16)
     filters = 32 if channels == 1 else 64
 
     def convolutions() -> nn.Sequential:
@@ -53,13 +49,7 @@ def ima_cnn(request: Request) -> Model:
             *(nn.Conv2d(filters, filters, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten()),
         )
 
-    flat = flat_length(convolutions, shape)
-
-    def make() -> tuple[nn.Module, nn.Module]:
-        body = nn.Sequential(*convolutions(), nn.Linear(flat, 384), nn.ReLU(), nn.Linear(384, 128))
-        return body, readout(128, request.outputs)
-
-    return from_modules(request.spec, make, request.dtype, request.device)
+    return _network(request, convolutions, (384, 128))
 
 
 def ima_domain_cnn(request: Request) -> Model:
@@ -69,7 +59,7 @@ def ima_domain_cnn(request: Request) -> Model:
     FC(6272, 2048) fits 128 x 7 x 7, that is two poolings, which is what this is.
     """
     request.none()
-    channels, *_ = shape = request.image(4)
+    channels, *_ = request.image(4)
 
     def convolutions() -> nn.Sequential:
         return nn.Sequential(
@@ -78,11 +68,24 @@ def ima_domain_cnn(request: Request) -> Model:
             *(*_normed(64, 128), nn.ReLU(), nn.Flatten()),
         )
 
-    flat = flat_length(convolutions, shape)
+    return _network(request, convolutions, (2048, 128))
+
+
+def _network(
+    request: Request, convolutions: Callable[[], nn.Module], widths: tuple[int, ...], last_relu: bool = False
+) -> Model:
+    """Convolutions, linear layers of these widths with ReLU between, and the last layer.
+
+    Args:
+        request: of the model. convolutions: draws a module that ends in `nn.Flatten`. widths: of the linear layers.
+        last_relu: whether ReLU stands before the last layer too.
+    """
+    flat = flat_length(convolutions, request.shape)
 
     def make() -> tuple[nn.Module, nn.Module]:
-        body = nn.Sequential(*convolutions(), nn.Linear(flat, 2048), nn.ReLU(), nn.Linear(2048, 128))
-        return body, readout(128, request.outputs)
+        drawn, linear = convolutions(), dense(flat, *widths)
+        body = nn.Sequential(*drawn.children(), *(linear if last_relu else linear[:-1]))
+        return body, readout(widths[-1], request.outputs)
 
     return from_modules(request.spec, make, request.dtype, request.device)
 

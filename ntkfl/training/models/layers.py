@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -59,6 +60,11 @@ class Mean(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return x.mean((-2, -1))
+
+
+def dense(*widths: int) -> list[nn.Module]:
+    """Linear layers from each width to the next, a ReLU after each."""
+    return [part for k, m in pairwise(widths) for part in (nn.Linear(k, m), nn.ReLU())]
 
 
 def flat_length(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> int:

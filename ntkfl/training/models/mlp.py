@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from torch import nn
 
 from ntkfl.training.model import Model, from_modules
-from ntkfl.training.models.layers import readout
+from ntkfl.training.models.layers import dense, readout
 from ntkfl.training.models.request import Request
 
 
@@ -26,8 +24,7 @@ def _network(request: Request, widths: tuple[int, ...]) -> Model:
     sizes = (request.features, *widths)
 
     def make() -> tuple[nn.Module, nn.Module]:
-        layers = [part for k, m in pairwise(sizes) for part in (nn.Linear(k, m), nn.ReLU())]
-        return nn.Sequential(nn.Flatten(), *layers), readout(sizes[-1], request.outputs)
+        return nn.Sequential(nn.Flatten(), *dense(*sizes)), readout(sizes[-1], request.outputs)
 
     return from_modules(request.spec, make, request.dtype, request.device)
 
