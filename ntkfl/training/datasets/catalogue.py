@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -21,52 +20,35 @@ def catalogue() -> dict[str, Reader]:
     return dict(sorted(found.items()))
 
 
-@dataclass(frozen=True)
-class Spec:
-    """ "NAME:SIZE+domains" taken apart; a file's path stays whole.
+def read(spec: str, path: Path | None, target: str | None = None) -> tuple[Samples, int | None, bool]:
+    """The samples that "NAME:SIZE+domains" or a file's path names, the size, and whether images are to be in domains.
 
     Args:
-        text: as the user wrote it. name: a name of the catalogue, or the path. size: None where none is given.
-        domains: whether the images are to be in several domains.
+        spec: as the user wrote it. path: the user's files, where the data do not come with a package.
+        target: as `table` takes it.
 
     Raises:
-        ValueError: an unknown name (with the nearest one), a size that is no positive integer, another suffix.
+        FileNotFoundError: as the reader.
+        ValueError: an unknown name (with the nearest one), a size that is no positive integer, another suffix, a path
+            beside a file, domains of what is not images; as the reader.
     """
-
-    text: str
-    name: str
-    size: int | None = None
-    domains: bool = False
-
-    @classmethod
-    def parsed(cls, text: str) -> Spec:
-        if Path(text).suffix.lower() in SUFFIXES:
-            return cls(text, text)
-        front, plus, suffix = text.partition("+")
-        name, colon, size = front.partition(":")
-        if name not in catalogue():
-            raise ValueError(
-                f"there are no data named {name!r}.{did_you_mean(name, catalogue())} Data are "
-                f"{', '.join(catalogue())}, or the path of a {' or '.join(SUFFIXES)} file"
-            )
-        if plus and suffix != "domains":
-            raise ValueError(f"{text!r} ends in {plus + suffix!r}; only '+domains' may follow a name of data")
-        if colon and not (size.isascii() and size.isdigit() and int(size)):
-            raise ValueError(f"{text!r} has the size {size!r}; it must be a positive integer, as in {name + ':32'!r}")
-        return cls(text, name, int(size) if colon else None, bool(plus))
-
-    def read(self, path: Path | None, target: str | None = None) -> Samples:
-        """The samples, from the user's path where the data do not come with a package; `target` is for `table`.
-
-        Raises:
-            FileNotFoundError, ValueError: as the reader; a path beside a file, domains of what is not images.
-        """
-        if self.name in catalogue():
-            found = catalogue()[self.name](path, self.size)
-        elif path is not None:
-            raise ValueError(f"{self.text} is a file; path={path} must be left out")
-        else:
-            found = table(Path(self.name), target)
-        if self.domains and found.kind != "images":
-            raise ValueError(f"{self.text!r}: only images can be in several domains; these are {found.kind}")
-        return found
+    if Path(spec).suffix.lower() in SUFFIXES:
+        if path is not None:
+            raise ValueError(f"{spec} is a file; path={path} must be left out")
+        return table(Path(spec), target), None, False
+    front, plus, suffix = spec.partition("+")
+    name, colon, size = front.partition(":")
+    if name not in catalogue():
+        raise ValueError(
+            f"there are no data named {name!r}.{did_you_mean(name, catalogue())} Data are "
+            f"{', '.join(catalogue())}, or the path of a {' or '.join(SUFFIXES)} file"
+        )
+    if plus and suffix != "domains":
+        raise ValueError(f"{spec!r} ends in {plus + suffix!r}; only '+domains' may follow a name of data")
+    if colon and not (size.isascii() and size.isdigit() and int(size)):
+        raise ValueError(f"{spec!r} has the size {size!r}; it must be a positive integer, as in {name + ':32'!r}")
+    number = int(size) if colon else None
+    found = catalogue()[name](path, number)
+    if plus and found.kind != "images":
+        raise ValueError(f"{spec!r}: only images can be in several domains; these are {found.kind}")
+    return found, number, bool(plus)

@@ -17,7 +17,7 @@ from torch.nn import functional
 from ntkfl.data.image_draw import INPUTS, require_size
 from ntkfl.partition import assign_owners, generator
 from ntkfl.training.datasets import domains
-from ntkfl.training.datasets.catalogue import Spec
+from ntkfl.training.datasets.catalogue import read
 from ntkfl.training.datasets.samples import Samples
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.ranges import require_number
@@ -69,38 +69,37 @@ def load(
         FileNotFoundError: files or packages that are not there; the message says how to get them.
         ValueError: unknown names (with the nearest one), sizes out of range, damaged files.
     """
-    wanted = Spec.parsed(spec)
-    found = wanted.read(None if path is None else Path(path), target)
-    rows, rows_test = _drawn(wanted.text, found, seed, samples, test)
+    found, size, in_domains = read(spec, None if path is None else Path(path), target)
+    rows, rows_test = _drawn(spec, found, seed, samples, test)
     x, y = found.x[rows], found.y[rows]
     if found.x_test is None or found.y_test is None:
         x_test, y_test = found.x[rows_test], found.y[rows_test]
     else:
         x_test, y_test = found.x_test[rows_test], found.y_test[rows_test]
-    inputs = _sized(wanted, found, [_tensor(found, part, dtype) for part in (x, x_test)])
+    inputs = _sized(size, found, [_tensor(found, part, dtype) for part in (x, x_test)])
     domain = None
-    if wanted.domains:
+    if in_domains:
         dealt = [domains.deal(len(part), seed, number) for number, part in enumerate(inputs)]
         inputs, domain = [domains.shifted(part, of) for part, of in zip(inputs, dealt, strict=True)], dealt[0]
     if found.signed:
         inputs = [2 * part - 1 for part in inputs]
     if unit:
-        inputs = [_unit(wanted.text, part) for part in inputs]
+        inputs = [_unit(spec, part) for part in inputs]
     given, in_file = (None, 0) if found.owner is None else (found.owner[rows], int(found.owner.max()) + 1)
     # one-hot, because whole numbers of more than a hundred values count as real labels there
     marked = y if found.classes is None else np.eye(found.classes, dtype=np.uint8)[y]
     owner, count = _owners(partition, marked, domain, given, in_file, clients, seed)
     kept = _kept(owner, train_share, seed)
     if found.kind == "rows":
-        _warn_of_table(wanted.text, found, target, inputs[0])
-    labels = [_labels(wanted.text, part, found.classes, target, dtype) for part in (y, y_test)]
+        _warn_of_table(spec, found, target, inputs[0])
+    labels = [_labels(spec, part, found.classes, target, dtype) for part in (y, y_test)]
     data = FederatedData(
         inputs[0][kept],
         labels[0][kept],
         owner[kept],
         count,
         classes=None if labels[0].is_floating_point() else found.classes,
-        name=wanted.text,
+        name=spec,
     )
     return replace(data, x_test=inputs[1], y_test=labels[1]) if len(rows_test) else data
 
@@ -155,14 +154,14 @@ def _tensor(found: Samples, x: np.ndarray, dtype: torch.dtype) -> Tensor:
     return torch.as_tensor(x).to(dtype).div_(found.peak if found.kind == "images" else 1)
 
 
-def _sized(wanted: Spec, found: Samples, inputs: list[Tensor]) -> list[Tensor]:
+def _sized(size: int | None, found: Samples, inputs: list[Tensor]) -> list[Tensor]:
     """Images of the size asked for; tokens without the columns that are padding everywhere."""
     if found.kind == "tokens":
         longest = max(int((part != 0).sum(1).max()) for part in inputs if len(part))
         return [part[:, :longest] for part in inputs]
-    if wanted.size is None:
+    if size is None:
         return inputs
-    return [functional.interpolate(part, (wanted.size, wanted.size), mode="bilinear") for part in inputs]
+    return [functional.interpolate(part, (size, size), mode="bilinear") for part in inputs]
 
 
 def _unit(name: str, x: Tensor) -> Tensor:
