@@ -49,29 +49,23 @@ def method(
     if calibrate_from < 0:
         raise ValueError(f"calibrate_from is {calibrate_from}; it must be a round, 0 or more")
     require_number("anchor_momentum", anchor_momentum, "lie in [0, 1]")
-    return Method(
-        NAME,
-        Anchored(objective, strength),
-        local=MovingAnchors(anchor_momentum, calibration_rate, anchor_avg == "present_only", released),
-        server=AnchorMean(calibrate_from=calibrate_from),
-        needs=frozenset({"classes", "split"}),
-    )
 
-
-@dataclass(frozen=True)
-class Anchored:
-    """The objective and the distance of features from their classes' anchors, which has no gradient on the head."""
-
-    objective: Objective
-    strength: float
-
-    def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+    def anchored(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+        """The distance of features from their classes' anchors has no gradient on the head."""
         z, anchors = model.features(params, batch.x), step.client["anchors"]
         members = _members(batch, len(anchors))
         shares = (members / members.sum(0).clamp(min=1)).sum(1)
         distance = (shares * (z - anchors[batch.y]).square().sum(1)).sum() / len(anchors)
-        loss = self.objective(replace(model, features=lambda params, x: z), params, batch, step)
-        return loss + self.strength * step.broadcast["attracts"] * distance
+        loss = objective(replace(model, features=lambda params, x: z), params, batch, step)
+        return loss + strength * step.broadcast["attracts"] * distance
+
+    return Method(
+        NAME,
+        anchored,
+        local=MovingAnchors(anchor_momentum, calibration_rate, anchor_avg == "present_only", released),
+        server=AnchorMean(calibrate_from=calibrate_from),
+        needs=frozenset({"classes", "split"}),
+    )
 
 
 @dataclass(frozen=True)

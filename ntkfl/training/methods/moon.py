@@ -30,28 +30,19 @@ def method(objective: Objective, *, mu: float = 1.0, temperature: float = 0.5, r
     """
     require_number("mu, the weight of the contrast,", mu, "be 0 or more")
     require_number("the temperature of the contrast", temperature, "be positive")
-    local = PreviousModel(renewed=not released)
-    return Method(NAME, Contrast(objective, mu, temperature), local=local, needs=frozenset({"split"}))
 
-
-@dataclass(frozen=True)
-class Contrast:
-    """The objective and the model-contrastive term; the features of the local model are computed once."""
-
-    objective: Objective
-    mu: float
-    temperature: float
-
-    def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
-        z = model.features(params, batch.x)
+    def contrasted(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+        z = model.features(params, batch.x)  # once, for both terms
 
         def similarity(other: Params) -> Tensor:
             there = model.features(other, batch.x)
             return functional.cosine_similarity(z.flatten(1), there.flatten(1), dim=1)
 
         margin = similarity(step.client["previous"]) - similarity(step.broadcast["model"])
-        contrast = batch.mean(functional.softplus(margin / self.temperature))
-        return self.objective(replace(model, features=lambda params, x: z), params, batch, step) + self.mu * contrast
+        contrast = batch.mean(functional.softplus(margin / temperature))
+        return objective(replace(model, features=lambda params, x: z), params, batch, step) + mu * contrast
+
+    return Method(NAME, contrasted, local=PreviousModel(renewed=not released), needs=frozenset({"split"}))
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def test_moon_adds_mu_log_2_without_gradient_where_previous_and_global_model_agr
     model, data = network(), classes()
     w, other = model.initial(0), model.initial(1)
     batch = Batch(data.x, data.y, torch.ones(len(data.y), dtype=torch.float64))
-    objective = moon.Contrast(CrossEntropy(), 3.0, 0.5)
+    objective = moon.method(CrossEntropy(), mu=3.0).objective
     now = step(other, {"previous": other})
     gradient, value = torch.func.grad_and_value(lambda v: objective(model, v, batch, now))(w)
     plain, loss = torch.func.grad_and_value(lambda v: CrossEntropy()(model, v, batch, now))(w)
@@ -85,7 +85,7 @@ def test_moon_s_contrast_falls_towards_the_global_model_and_away_from_the_previo
     model, data = network(), classes()
     near, far = model.initial(0), model.initial(1)
     batch = Batch(data.x, data.y, torch.ones(len(data.y), dtype=torch.float64))
-    objective = moon.Contrast(CrossEntropy(), 1.0, 0.5)
+    objective = moon.method(CrossEntropy(), mu=1.0).objective
 
     def contrast(sent, previous):
         loss = objective(model, near, batch, step(sent, {"previous": previous}))
@@ -100,7 +100,7 @@ def test_moon_has_a_finite_gradient_where_all_features_are_0():
     w = {"w": torch.ones(4, 5, dtype=torch.float64), "head": torch.ones(5, 3, dtype=torch.float64)}
     data = classes()
     batch = Batch(data.x, data.y, torch.ones(len(data.y), dtype=torch.float64))
-    objective = moon.Contrast(CrossEntropy(), 1.0, 0.5)
+    objective = moon.method(CrossEntropy(), mu=1.0).objective
     gradient = torch.func.grad(lambda v: objective(dead, v, batch, step(w, {"previous": w})))(w)
     assert all(torch.isfinite(value).all() for value in gradient.values())
 
@@ -239,10 +239,8 @@ def test_fed_fa_draws_features_from_round_1_on_and_never_the_head():
     w = model.initial(0)
     batch = Batch(data.x, data.y, torch.ones(len(data.y), dtype=torch.float64))
     now = step(w, {"anchors": torch.eye(3, 5, dtype=torch.float64)}, attracts=torch.tensor(1.0, dtype=torch.float64))
-    pulled, plain = (
-        torch.func.grad(lambda v, s=strength: fed_fa.Anchored(CrossEntropy(), s)(model, v, batch, now))(w)
-        for strength in (1.0, 0.0)
-    )
+    losses = [fed_fa.method(CrossEntropy(), strength=strength).objective for strength in (1.0, 0.0)]
+    pulled, plain = (torch.func.grad(lambda v, loss=loss: loss(model, v, batch, now))(w) for loss in losses)
     for name in w:
         assert torch.equal(pulled[name], plain[name]) == name.startswith("head.")
 
