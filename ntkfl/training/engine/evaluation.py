@@ -23,37 +23,25 @@ class Score(NamedTuple):
     accuracy: float
 
 
-def evaluate(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Score:
+def evaluate(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weights: Tensor | None = None) -> Score:
     """The score of a model on samples x (n, ...), y (n,) integers or real (n,) or (n, C); sums in float64.
 
     Args:
         outputs: of inputs (b, ...), logits or real outputs (b, C) or (b,). x: inputs. y: labels.
+        weights: of the samples, (n,), at least 0; None: all alike. NaN is the score if all are 0.
     """
     loss, hits, real = 0.0, 0.0, y.is_floating_point()
     score = half_squares if real else cross_entropies
     hit = _hit(y)
-    with torch.no_grad():
-        for first in range(0, len(x), AT_ONCE):
-            labels = y[first : first + AT_ONCE]
-            found = outputs(x[first : first + AT_ONCE])
-            loss += score(found, labels).double().sum().item()
-            hits += float("nan") if hit is None else hit(found, labels).sum().item()
-    return Score(loss / len(x), hits / len(x))
-
-
-def weighted_accuracy(outputs: Callable[[Tensor], Tensor], x: Tensor, y: Tensor, weights: Tensor) -> float:
-    """The share of hits among samples of classes y (n,), each counted with its weight; NaN if all weights are 0.
-
-    Args:
-        outputs: of inputs (b, ...), logits (b, C). x: inputs, (n, ...). y: integers. weights: (n,), at least 0.
-    """
-    hits = 0.0
+    weights = torch.ones(len(x), device=x.device) if weights is None else weights
     with torch.no_grad():
         for first in range(0, len(x), AT_ONCE):
             part = slice(first, first + AT_ONCE)
-            hits += weights[part][outputs(x[part]).argmax(1) == y[part]].double().sum().item()
-    total = weights.double().sum().item()
-    return hits / total if total else float("nan")
+            labels, found, weight = y[part], outputs(x[part]), weights[part].double()
+            loss += (weight * score(found, labels).double()).sum().item()
+            hits += float("nan") if hit is None else (weight * hit(found, labels)).sum().item()
+    total = weights.double().sum().item() or float("nan")
+    return Score(loss / total, hits / total)
 
 
 def _hit(y: Tensor) -> Callable[[Tensor, Tensor], Tensor] | None:

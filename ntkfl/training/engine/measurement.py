@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ntkfl.training.engine.evaluation import Score, evaluate, weighted_accuracy
+from ntkfl.training.engine.evaluation import Score, evaluate
 from ntkfl.training.engine.federation import Federation, RoundResult, State
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.metrics import HALF_SQUARES, NATS, Row
@@ -80,7 +80,7 @@ def _personal_accuracy(federation: Federation, state: State) -> float:
             return outputs(federation.model, state.model, kept, x)
 
         weights = counts[client].to(data.x.device)[data.y_test]
-        found.append(weighted_accuracy(own, data.x_test, data.y_test, weights))
+        found.append(evaluate(own, data.x_test, data.y_test, weights).accuracy)
     known = [accuracy for accuracy in found if not isnan(accuracy)]  # of clients whose classes are in the test set
     return fmean(known) if known else NOTHING.accuracy
 
