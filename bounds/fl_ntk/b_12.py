@@ -8,7 +8,7 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
 from bounds.fl_ntk.families.small_steps import small_step_runs
-from bounds.fl_ntk.families.wedge import WedgeDraw, one_neuron_wedge
+from bounds.fl_ntk.families.wedge import WEDGES, one_neuron_wedge
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, POSITIVE_SPECTRUM, SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.mutants import power, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Nature, Outcome, Source, Statement
@@ -24,7 +24,7 @@ def constants(case: FederatedRun) -> dict:
 
 def draws(options) -> tuple:
     """Default families at eta_l = .03, and wedges, where the bound's power of lambda matters."""
-    wedges = (WedgeDraw(),) if options.data is None else ()
+    wedges = (WEDGES,) if options.data is None else ()
     return small_step_runs(options) + wedges
 
 

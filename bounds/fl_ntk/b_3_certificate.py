@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import sympy as sp
-from hypothesis.strategies import SearchStrategy
 
-from bounds.federated_run import FederatedRun, federated_draws, federated_run
+from bounds.family import Family
+from bounds.federated_run import FederatedRun, federated_draws, federated_run, federated_runs
 from bounds.fl_ntk.certificates.certificate import a_priori_certificate
 from bounds.fl_ntk.certificates.certificate_record import Certificate
 from bounds.mutants import index_shifted, power, without
@@ -26,32 +25,21 @@ def _certificate(case: FederatedRun) -> Certificate:
     return a_priori_certificate(case.problem, case.setup, case.weights)
 
 
-@dataclass(frozen=True)
-class CertifiableDraw:
-    """Random unit data at sizes where most draws certify: (n=8, d=64, m=16000), (6, 24, 32000), (4, 8, 64000)."""
+def _certifiable(seed: int) -> FederatedRun:
+    """Random unit data at sizes where most draws certify, three that take turns; labels +-1 or uniform in (-1, 1)."""
+    n, d, width = ((8, 64, 16000), (6, 24, 32000), (4, 8, 64000))[seed % 3]
+    problem = data.sphere(n, d, seed=seed, labels=("sign", "uniform")[seed // 3 % 2], clients=2)
+    return federated_run(problem, Setup(width, eta_local=0.02, local_steps=2, rounds=40, seed=seed))
 
-    rounds: int = 40
-    name: str = "sphere, small steps, wide"
-    trials: int = 9
-    required: int = 5
 
-    def case(self, seed: int) -> FederatedRun:
-        """The run of one seed; the three sizes take turns, and labels are +-1 or uniform in (-1, 1)."""
-        n, d, width = ((8, 64, 16000), (6, 24, 32000), (4, 8, 64000))[seed % 3]
-        problem = data.sphere(n, d, seed=seed, labels=("sign", "uniform")[seed // 3 % 2], clients=2)
-        return federated_run(problem, Setup(width, eta_local=0.02, local_steps=2, rounds=self.rounds, seed=seed))
-
-    def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Small runs, of which those with tiny residuals certify, on any data, network and steps."""
-        from bounds.federated_run import federated_runs
-
-        return federated_runs()
+# Searched: small runs, of which those with tiny residuals certify.
+CERTIFIABLE = Family("sphere, small steps, wide", _certifiable, federated_runs(), trials=9, needs=5)
 
 
 def _draws(options) -> tuple:
     if options.data is not None:
         return federated_draws(options, label="eta_l=.02", movements=True, eta_local=0.02)
-    return (CertifiableDraw(trials=options.trials or 9),)
+    return (CERTIFIABLE.asked(options.trials),)
 
 
 def _constants(case: FederatedRun) -> dict:

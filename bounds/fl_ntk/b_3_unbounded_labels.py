@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 
 import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_draws, federated_run
 from bounds.fl_ntk.eq8 import STEP, round_constants
 from bounds.fl_ntk.families.near_labels import unit_points
-from bounds.fl_ntk.families.opposed_points import OpposedDraw, opposed_run, tiny_network
+from bounds.fl_ntk.families.opposed_points import OPPOSED, OPPOSED_HUGE, opposed_run, tiny_network
 from bounds.fl_ntk.families.paper_steps import SMALL_AS_PRINTED, long_row_in_the_premise, overshooting_steps
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS, UNIT_SIGMA
 from bounds.formula import evaluate
@@ -79,49 +78,29 @@ def premise_run(problem: Problem, setup: Setup, *, width: int | None, share: flo
     return federated_run(problem, replace(setup, width=width), weights)
 
 
-@dataclass(frozen=True)
-class PremiseDraw:
+def _in_the_premise(options: Options, seed: int) -> FederatedRun:
     """The user's data and sizes, or three points on the sphere of R^8; the theorem's width and step unless chosen."""
-
-    options: Options
-    required: int = 5
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"{self.options.data or 'sphere'}, width and step of theorem B.3 unless chosen"
-
-    @property
-    def trials(self) -> int:
-        """How many seeds are run."""
-        return self.options.trials or 20
-
-    def case(self, seed: int) -> FederatedRun:
-        """The run of one seed."""
-        options = self.options
-        if options.data is None:
-            options = replace(options, data="sphere", n=options.n or 3)
-        base = federated_draws(options, rounds=ROUNDS)[0]
-        setup = replace(base.setup, seed=seed)
-        share = 0.99 if options.eta_local is None else None
-        return premise_run(base.problem(seed), setup, width=options.width, share=share)
-
-    def strategy(self) -> SearchStrategy[FederatedRun]:
-        """One or two points in general position, labels up to 1, any share of the step, 1 to 64 rounds."""
-        return _premise_runs()
+    if options.data is None:
+        options = replace(options, data="sphere", n=options.n or 3)
+    base = federated_draws(options, rounds=ROUNDS)[0]
+    setup = replace(base.setup, seed=seed)
+    share = 0.99 if options.eta_local is None else None
+    return premise_run(base.problem(seed), setup, width=options.width, share=share)
 
 
-@cache
-def _premise_runs() -> SearchStrategy[FederatedRun]:
-    def run(size: int, features: int, steps: int, rounds: int, server: float, share: float, seed: int) -> FederatedRun:
-        rng = np.random.default_rng(seed)
-        x, labels = unit_points(rng, size, features), rng.choice([-1.0, 1.0], size) * rng.uniform(0, 1, size) ** 0.25
-        problem = Problem(x, labels, np.arange(size) % (1 + seed % 2), name=f"{size} points, premise of the theorem")
-        setup = Setup(1, eta_global=server, local_steps=steps, rounds=rounds, seed=seed)
-        return premise_run(problem, setup, width=None, share=share)
+def _any_premise(
+    size: int, features: int, steps: int, rounds: int, server: float, share: float, seed: int
+) -> FederatedRun:
+    rng = np.random.default_rng(seed)
+    x, labels = unit_points(rng, size, features), rng.choice([-1.0, 1.0], size) * rng.uniform(0, 1, size) ** 0.25
+    problem = Problem(x, labels, np.arange(size) % (1 + seed % 2), name=f"{size} points, premise of the theorem")
+    setup = Setup(1, eta_global=server, local_steps=steps, rounds=rounds, seed=seed)
+    return premise_run(problem, setup, width=None, share=share)
 
-    counts = [st.integers(1, 2), st.integers(2, 6), st.integers(1, 3), st.integers(1, 64)]
-    return st.builds(run, *counts, st.floats(0.05, 1.0), st.floats(0.01, 0.99), st.integers(0, 2**16))
+
+# One or two points in general position, labels up to 1, any share of the step, 1 to 64 rounds.
+_counts = [st.integers(1, 2), st.integers(2, 6), st.integers(1, 3), st.integers(1, 64)]
+PREMISE_RUNS = st.builds(_any_premise, *_counts, st.floats(0.05, 1.0), st.floats(0.01, 0.99), st.integers(0, 2**16))
 
 
 def one_neuron() -> FederatedRun:
@@ -131,15 +110,23 @@ def one_neuron() -> FederatedRun:
     return federated_run(problem, setup, Weights(np.array([[1e-4]]), np.array([-1.0])))
 
 
-def _draws(options: Options, label: float | None) -> tuple:
-    """The theorem's premise on the user's data and sizes; by default also the two points of the counterexample.
+def _premise(options: Options) -> Family:
+    name = f"{options.data or 'sphere'}, width and step of theorem B.3 unless chosen"
+    return Family(name, _in_the_premise, PREMISE_RUNS, (options,), options.trials or 20, needs=5)
 
-    label: of these points, None where it is huge; then only they are drawn.
-    """
-    if replace(options, seed=0, trials=None, device=None) != Options():
-        return (PremiseDraw(options),)
-    opposed = OpposedDraw(label, trials=options.trials or 20)
-    return (opposed,) if label is None else (PremiseDraw(options), opposed)
+
+def _chosen(options: Options) -> bool:
+    """Whether the user chose data or sizes; then the two points of the counterexample are not drawn."""
+    return replace(options, seed=0, trials=None, device=None) != Options()
+
+
+def _draws(options: Options) -> tuple[Family, ...]:
+    opposed = () if _chosen(options) else (OPPOSED.asked(options.trials),)
+    return (_premise(options), *opposed)
+
+
+def _huge_draws(options: Options) -> tuple[Family, ...]:
+    return (_premise(options) if _chosen(options) else OPPOSED_HUGE.asked(options.trials),)
 
 
 CONTRACTION = (1 - STEP * lam / 2) ** t * r0**2
@@ -167,7 +154,7 @@ STATEMENTS = (
                 failure=delta,
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISSING_HYPOTHESIS,
-                draws=lambda options: _draws(options, None),
+                draws=_huge_draws,
                 witness=lambda: opposed_run(0, None),
                 consequence="scale labels to size O(1); targets that grow with the width or with n are not covered",
             ),
@@ -184,7 +171,7 @@ STATEMENTS = (
         constants=_constants,
         measure=lambda case: case.observed("residual_norm")[1:].squared(),
         says_left="|y - y(t)|^2 of the simulated run, t = 1..T",
-        draws=lambda options: _draws(options, 1.0),
+        draws=_draws,
         mutants=(
             replaced(lam, 10 * lam, "lambda times 10"),
             replaced(K, 10 * K, "ten times the local steps"),

@@ -2,48 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
+from bounds.family import Family
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.b_5 import largest_norm, residual, snapshot_constants, times
-from bounds.fl_ntk.families.aligned import AlignedDraw
+from bounds.fl_ntk.families.aligned import aligned_run
 from bounds.fl_ntk.families.small_steps import small_step_runs
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS, UNIT_SIGMA
 from bounds.mutants import index_shifted, power, replaced, sign_flipped
+from bounds.part_strategies import log_uniform, sizes
 from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
 from bounds.symbols import K, N, R, eta_global, eta_local, kappa, lam, n, r_t
 from ntkfl.estimate import Estimate
 
 
-@dataclass(frozen=True)
-class OnePointDraw:
+def _one_point(seed: int) -> FederatedRun:
     """One point on which all neurons are active, residuals from .5 to 2: H = 1, and the claim is nearly an equality."""
+    return aligned_run(residual=2.0 ** (seed % 5 / 2 - 1), local_steps=1 + seed % 2)
 
-    name: str = "one point"
-    trials: int = 10
-    required: int = 5
 
-    def case(self, seed: int) -> FederatedRun:
-        """The run of one seed: one or two local steps."""
-        return replace(AlignedDraw(), residual=2.0 ** (seed % 5 / 2 - 1)).single_point(1 + seed % 2)
-
-    def strategy(self) -> SearchStrategy[FederatedRun]:
-        """One point, any step, width and residual."""
-        from bounds.part_strategies import log_uniform, sizes
-
-        def one(local_steps: int, **changes) -> FederatedRun:
-            return replace(AlignedDraw(), rounds=2, **changes).single_point(local_steps)
-
-        steps, residual = log_uniform(1e-4, 2), log_uniform(1e-4, 10)
-        return st.builds(one, st.integers(1, 4), eta_local=steps, residual=residual, width=sizes(2, 64))
+# Searched: one point, any step, width and residual.
+ANY_ONE_POINT = st.builds(
+    lambda local_steps, **changes: aligned_run(rounds=2, local_steps=local_steps, **changes),
+    st.integers(1, 4),
+    eta_local=log_uniform(1e-4, 2),
+    residual=log_uniform(1e-4, 10),
+    width=sizes(2, 64),
+)
+ONE_POINT = Family("one point", _one_point, ANY_ONE_POINT, trials=10)
 
 
 @lru_cache(maxsize=2)  # three forms look at the same case, one after the other
@@ -121,7 +114,7 @@ STATEMENTS = (
         measure=_measure,
         symbols={r_t: "|y - y(t)|_2 at the middle round", R: "largest distance of a global or local weight from u(0)"},
         says_left="C_1 = -2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k) (y - y^{(k)}(t)) from exact pattern counts",
-        draws=lambda options: small_step_runs(options) + ((OnePointDraw(),) if options.data is None else ()),
+        draws=lambda options: small_step_runs(options) + ((ONE_POINT,) if options.data is None else ()),
         mutants=(
             replaced(lam, 2 * lam, "lambda doubled", Change.CONSTANT),
             index_shifted(K, 1),

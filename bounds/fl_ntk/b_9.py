@@ -9,7 +9,7 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_draws
 from bounds.fl_ntk.cases.weight_path import weight_path
 from bounds.fl_ntk.families.aligned import long_row
-from bounds.fl_ntk.families.near_labels import NearLabelDraw, near_run, overshooting_client, unit_points
+from bounds.fl_ntk.families.near_labels import NEAR_LABELS, near_run, overshooting_client, unit_points
 from bounds.fl_ntk.families.small_steps import small_step_draws
 from bounds.fl_ntk.premises import LOCAL_CONTRACTION, POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.mutants import power, replaced, without
@@ -104,7 +104,7 @@ def _step_measure(case: FederatedRun) -> Estimate:
 
 def contracting_draws(options) -> tuple:
     """Default families at eta_l = .03, where few contract for sure, and small networks that do."""
-    near = (NearLabelDraw(),) if options.data is None else ()
+    near = (NEAR_LABELS,) if options.data is None else ()
     return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03) + near
 
 
@@ -173,7 +173,7 @@ STATEMENTS = (
         measure=_distance_measure,
         symbols=SAMPLES,
         says_left="max_r |w_{k,c,r}(t) - u_r(t)| in balls, every round, client and k = 1..K; as printed: one round on",
-        draws=lambda options: (NearLabelDraw(),),
+        draws=(NEAR_LABELS,),
         mutants=(
             power(m, sp.Rational(3, 2)),
             without(n_c),

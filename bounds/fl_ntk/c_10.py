@@ -11,7 +11,7 @@ from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.c_8 import H, size, y
 from bounds.fl_ntk.cases.feature_space import remaining_norm_at_limit
-from bounds.fl_ntk.families.few_points import FewPointsDraw
+from bounds.fl_ntk.families.few_points import FEW_POINTS
 from bounds.fl_ntk.premises import UNIT_ROWS, at_most
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel, round_rate
 from bounds.fl_ntk.terms.movement_terms import norm, remaining_part
@@ -84,7 +84,7 @@ def _draws(options) -> tuple:
     """The kernel regime on the default data, or the user's, and finite networks in balls."""
     limits = tuple(replace(draw, base=replace(draw.base, trials=min(draw.trials, 10)))
                    for draw in kernel_draws(options, reach=1.0))  # fmt: skip
-    return limits + ((FewPointsDraw(),) if options.data is None else ())
+    return limits + ((FEW_POINTS,) if options.data is None else ())
 
 
 STATEMENTS = (

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.cases.weight_ball import WeightBall, WeightBallDraw
+from bounds.fl_ntk.cases.weight_ball import WEIGHT_BALLS, WeightBall
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY, UNIT_ROWS
 from bounds.mutants import power, replaced
-from bounds.options import Options
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import R, delta, m, n, sigma
 from ntkfl.initialisation import draw
@@ -28,16 +27,6 @@ def _constants(case: WeightBall) -> dict:
         B: case.budget,
         delta: case.delta,
     }
-
-
-def _draws(options: Options) -> tuple[WeightBallDraw, ...]:
-    """R so small that the initial features decide, and R up to where the bound's term in R^2 does."""
-    small, wide = options.trials or 60, options.trials or 40
-    required = 5 if small <= 20 else 20
-    return (
-        WeightBallDraw("networks near initialisation, R sqrt(m) up to sigma/10", (0.001, 0.1), small, required),
-        WeightBallDraw("networks near initialisation, R sqrt(m) up to 10 sigma", (0.1, 10.0), wide, required),
-    )
 
 
 def _long_rows() -> WeightBall:
@@ -71,7 +60,7 @@ STATEMENTS = (
         measure=lambda case: case.rademacher,
         symbols={B: "bound on |U - U(0)|_F over the class", R: "bound on |u_r - u_r(0)| for every neuron"},
         says_left="R_S of the class over all signs: between members that were found and a bound on all members",
-        draws=_draws,
+        draws=WEIGHT_BALLS,
         mutants=(
             power(B, 2),
             power(n, 3),

@@ -12,7 +12,7 @@ from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.b_12 import REACH
 from bounds.fl_ntk.b_12 import draws as movement_draws
 from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
-from bounds.fl_ntk.families.one_point import at_most_half, gradual, one_point_run, quick
+from bounds.fl_ntk.families.one_point import GRADUAL, at_most_half, one_point_run, quick
 from bounds.fl_ntk.families.small_steps import small_step_runs
 from bounds.fl_ntk.families.wedge import one_neuron_wedge
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1, SMALL_LOCAL_STEPS, UNIT_ROWS, at_most
@@ -291,7 +291,7 @@ STATEMENTS = (
         symbols=LIMIT_SYMBOLS
         | {y0: "|y(0)|, outputs before training", ratio: "max_t |xi(t)| / |y - y(t)| of the run, xi as in Eq (18)"},
         says_left="|y(t) - y + (I - rho H_inf)^t y|, t = 1..T, from the outputs of the run and powers taken in balls",
-        draws=lambda options: small_step_runs(options) + ((gradual(),) if options.data is None else ()),
+        draws=lambda options: small_step_runs(options) + ((GRADUAL,) if options.data is None else ()),
         mutants=(
             replaced(lam, 2 * lam, "lambda doubled"),
             without(t),

@@ -8,8 +8,8 @@ import sympy as sp
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.c_7 import CROWDING, NEAR, crowding
-from bounds.fl_ntk.families.few_points import FewPointsDraw
-from bounds.fl_ntk.families.one_point import gradual, one_point_run
+from bounds.fl_ntk.families.few_points import FEW_POINTS
+from bounds.fl_ntk.families.one_point import GRADUAL, one_point_run
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.fl_ntk.terms.jacobian import farthest
 from bounds.fl_ntk.terms.limit_kernel import (
@@ -44,11 +44,6 @@ def _constants(case: FederatedRun) -> dict:
 def _long_row() -> FederatedRun:
     """A row of norm 40: changes of the gradients carry the norm, the bound only sees it in lambda = 800."""
     return one_point_run(Setup(512, eta_local=0.0003, local_steps=1, rounds=24), length=40.0)
-
-
-def _draws(options) -> tuple:
-    """One point at small steps, where the bound is nearest, and four points."""
-    return (gradual(), FewPointsDraw())
 
 
 STATEMENTS = (
@@ -91,7 +86,7 @@ STATEMENTS = (
             crowding: "probability that the bound on J fails",
         },
         says_left="|rho sum_t (1/K) sum_k (J(k,t) - J(0,0)) (I - rho H_inf)^t y| of runs in balls, every weight kept",
-        draws=_draws,
+        draws=(GRADUAL, FEW_POINTS),
         mutants=(
             replaced(NEAR, NEAR / 1000, "a thousandth of the neurons near a kink", Change.CONSTANT),
             replaced(NEAR, NEAR**4, "fourth power of their share", Change.POWER),

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 import sympy as sp
 from flint import arb_mat
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
-from bounds.cases.kernel_case import BITS, KernelCase, KernelDraw, kernel_cases, kernel_draws
-from bounds.draw_counts import DerivedDraw
+from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases, kernel_draws
+from bounds.family import Draw, Family
 from bounds.fl_ntk.premises import at_most
 from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
@@ -84,35 +82,20 @@ def _constants(case: KernelCase) -> dict:
     }
 
 
-@dataclass(frozen=True)
-class EqualDraw(DerivedDraw):
-    """Two or four equal clients of a KernelDraw's data, server step 1, four rounds; the user's clients as they are."""
-
-    base: KernelDraw
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"{self.base.name}, server step 1"
-
-    def case(self, seed: int) -> KernelCase:
-        """The case of one seed."""
-        found = self.base.case(2 * seed + 1)  # an odd seed has two clients or four
-        return replace(found, setup=replace(found.setup, eta_global=1.0, rounds=ROUNDS))
-
-    def strategy(self) -> SearchStrategy[KernelCase]:
-        """The kernel regime of up to four points, server step 1."""
-        return _server_one()
+def _equal(base: Draw, seed: int) -> KernelCase:
+    """Another family's data on two or four equal clients, or the user's as they are; server step 1, four rounds."""
+    found = base.case(2 * seed + 1)  # an odd seed has two clients or four
+    return replace(found, setup=replace(found.setup, eta_global=1.0, rounds=ROUNDS))
 
 
-@cache
-def _server_one() -> SearchStrategy[KernelCase]:
-    return kernel_cases().map(lambda case: replace(case, setup=replace(case.setup, eta_global=1.0)))
+SERVER_STEP_ONE = kernel_cases().map(lambda case: replace(case, setup=replace(case.setup, eta_global=1.0)))
 
 
-def _draws(options: Options) -> tuple[EqualDraw, ...]:
-    families = kernel_draws(options, reach=1.9)
-    return tuple(EqualDraw(replace(f, base=replace(f.base, trials=min(TRIALS, f.trials)))) for f in families)
+def _draws(options: Options) -> tuple[Family, ...]:
+    return tuple(
+        Family(f"{base.name}, server step 1", _equal, SERVER_STEP_ONE, (base,), min(TRIALS, base.trials))
+        for base in kernel_draws(options, reach=1.9)
+    )
 
 
 def _two_samples() -> KernelCase:
@@ -162,23 +145,28 @@ class StepLadder(Case):
         return {"problem": self.problem.name, "N": self.problem.n_clients, "K": self.steps, "reach": self.reach}
 
 
-@dataclass(frozen=True)
-class StepLadderDraw:
+def _step_ladder(seed: int) -> StepLadder:
     """Digits on two, four or five clients, with three to six local steps (with two there is no third order)."""
+    return StepLadder(data.digits(n=20, seed=seed, clients=(2, 4, 5)[seed % 3]), 3 + seed % 4)
 
-    trials: int = 6
-    required: int = 5
-    name: str = "digits, n=20, steps from .05/|H_cc| down"
 
-    def case(self, seed: int) -> StepLadder:
-        """The ladder of one seed."""
-        return StepLadder(data.digits(n=20, seed=seed, clients=(2, 4, 5)[seed % 3]), 3 + seed % 4)
+def _any_step_ladder(seed: int, clients: int, steps: int, reach: float) -> StepLadder:
+    return StepLadder(data.digits(n=20, seed=seed, clients=clients), steps, reach)
 
-    def strategy(self) -> SearchStrategy[StepLadder]:
-        """Such ladders of any seed, equal clients and number of steps."""
-        problems = st.builds(lambda seed, clients: data.digits(n=20, seed=seed, clients=clients),
-                             st.integers(0, 2**16), st.sampled_from([2, 4, 5, 10]))  # fmt: skip
-        return st.builds(StepLadder, problems, st.integers(3, 6), st.floats(0.01, 0.1))
+
+STEP_LADDERS = Family(
+    "digits, n=20, steps from .05/|H_cc| down",
+    _step_ladder,
+    st.builds(
+        _any_step_ladder,
+        st.integers(0, 2**16),
+        st.sampled_from([2, 4, 5, 10]),
+        st.integers(3, 6),
+        st.floats(0.01, 0.1),
+    ),
+    trials=6,
+    most=6,
+)
 
 
 def _slopes(ladder: StepLadder) -> tuple[Estimate, ...]:
@@ -240,7 +228,7 @@ STATEMENTS = (
         constants=lambda ladder: {},
         measure=_slopes,
         says_left="log-log slopes over seven steps, by the library's kernel regime",
-        draws=lambda options: (StepLadderDraw(min(6, options.trials or 6)),),
+        draws=(STEP_LADDERS,),
         mutants=(shifted(sp.Rational(1, 2)), shifted(-sp.Rational(1, 2)), shifted(1)),
         uses=("fl-ntk/centralised",),
     ),

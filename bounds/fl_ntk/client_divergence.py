@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
+from bounds.family import Family
 from bounds.fl_ntk.centralised import REPORTED
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import OTHER, Rungs
@@ -95,41 +95,34 @@ class DivergenceLadder(Rungs, Case):
         }
 
 
-@dataclass(frozen=True)
-class DivergenceDraw:
-    """Digits on four clients, iid or by Dirichlet(.1), five local steps."""
+def _ladder(partition: str, local_steps: int, seed: int) -> DivergenceLadder:
+    """The ladder on digits of four clients whose first network has this seed.
 
-    partition: str
-    trials: int = 1
-    required: int = 5
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"digits, n=20, N=4, {self.partition}, widths {WIDTHS[0]} to {WIDTHS[-1]}"
-
-    def case(self, seed: int) -> DivergenceLadder:
-        """The ladder whose first network has this seed."""
-        problem = data.digits(n=20, seed=seed, clients=4, partition=self.partition)
-        return DivergenceLadder(problem, Setup(eta_local=0.3, local_steps=5, rounds=ROUNDS), seed)
-
-    def strategy(self) -> SearchStrategy[DivergenceLadder]:
-        """Such ladders of any data seed, partition and number of local steps."""
-        return _ladders()
+    Args:
+        partition: iid or Dirichlet(.1). local_steps: K. seed: of the data too.
+    """
+    problem = data.digits(n=20, seed=seed, clients=4, partition=partition)
+    return DivergenceLadder(problem, Setup(eta_local=0.3, local_steps=local_steps, rounds=ROUNDS), seed)
 
 
-@cache
-def _ladders() -> SearchStrategy[DivergenceLadder]:
-    return st.builds(
-        lambda seed, partition, steps: DivergenceLadder(
-            data.digits(n=20, seed=seed, clients=4, partition=partition),
-            Setup(eta_local=0.3, local_steps=steps, rounds=ROUNDS),
-            seed,
-        ),
-        st.integers(0, 2**16),
-        st.sampled_from(["iid", "dirichlet:0.1"]),
-        st.integers(1, 6),
+PARTITIONS = ("iid", "dirichlet:0.1")
+ANY_LADDER = st.builds(
+    lambda seed, partition, steps: _ladder(partition, steps, seed),
+    st.integers(0, 2**16),
+    st.sampled_from(PARTITIONS),
+    st.integers(1, 6),
+)
+LADDERS = tuple(
+    Family(
+        f"digits, n=20, N=4, {partition}, widths {WIDTHS[0]} to {WIDTHS[-1]}",
+        _ladder,
+        ANY_LADDER,
+        (partition, 5),
+        trials=1,
+        fixed=True,
     )
+    for partition in PARTITIONS
+)
 
 
 def _measure(ladder: DivergenceLadder) -> tuple[Estimate, ...]:
@@ -165,7 +158,7 @@ STATEMENTS = (
         measure=_measure,
         symbols={q: "mean_c |w_c - u(t+1)| over |u(t+1) - u(t)| at infinite width"},
         says_left="log-log slopes over networks trained by the engine, and the logarithm of the ratio, extrapolated",
-        draws=lambda options: (DivergenceDraw("iid"), DivergenceDraw("dirichlet:0.1")),
+        draws=LADDERS,
         mutants=(
             shifted(sp.Rational(1, 4)),
             shifted(-sp.Rational(1, 4)),

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
 from bounds.mutants import index_shifted, replaced, scaled
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import m
@@ -60,32 +60,21 @@ class GridNetwork:
         return {"n": len(self.x), "width": len(self.u), "R": self.radius}
 
 
-@dataclass(frozen=True)
-class GridDraw:
-    """Six samples and 64 neurons with entries from -3 to 3, in three dimensions."""
+def _grid(n: int, width: int, seed: int) -> GridNetwork:
+    """Samples and neurons with entries from -3 to 3, in three dimensions.
 
-    trials: int = 20
-    required: int = 5
-    n: int = 6
-    width: int = 64
-    name: str = "integers from -3 to 3"
+    Args:
+        n: samples. width: neurons. seed: of both.
+    """
+    rng = np.random.default_rng([seed, 7])
+    x = rng.integers(-3, 4, (n, 3))
+    x[~x.any(axis=1), 0] = 1
+    u, w = rng.integers(-3, 4, (width, 3)), rng.integers(-3, 4, (2, width, 3))
+    return GridNetwork(x, np.arange(n) % 2, u, w, 1 + seed % 3)
 
-    def case(self, seed: int) -> GridNetwork:
-        """The network of one seed."""
-        rng = np.random.default_rng([seed, 7])
-        x = rng.integers(-3, 4, (self.n, 3))
-        x[~x.any(axis=1), 0] = 1
-        u, w = rng.integers(-3, 4, (self.width, 3)), rng.integers(-3, 4, (2, self.width, 3))
-        return GridNetwork(x, np.arange(self.n) % 2, u, w, 1 + seed % 3)
 
-    def strategy(self) -> SearchStrategy[GridNetwork]:
-        """Fewer or more samples and neurons."""
-        return st.builds(
-            lambda n, width, seed: GridDraw(n=n, width=width).case(seed),
-            st.integers(2, 6),
-            st.integers(1, 64),
-            st.integers(0, 2**16),
-        )
+SMALL_GRIDS = st.builds(_grid, st.integers(2, 6), st.integers(1, 64), st.integers(0, 2**16))
+GRIDS = Family("integers from -3 to 3", _grid, SMALL_GRIDS, (6, 64), needs=5)
 
 
 def _constants(case: GridNetwork) -> dict:
@@ -136,7 +125,7 @@ STATEMENTS = (
             outside: "those of them outside Q_i",
         },
         says_left="from the library's functions: entries of H, of H(t,k), and of H(t,k) over the neurons outside Q_i",
-        draws=lambda options: (GridDraw(options.trials or 20),),
+        draws=(GRIDS,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             index_shifted(m, 1),

@@ -8,9 +8,9 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.paper_steps import (
     EVENTS,
+    PAPER_STEPS,
     SMALL_AS_PRINTED,
     WITHIN_RADIUS,
-    PaperStepDraw,
     lone_neuron_far_from_its_label,
     long_row_in_the_premise,
     overshooting_steps,
@@ -71,7 +71,7 @@ STATEMENTS = (
         measure=next_square,
         symbols={R: "lambda/(1000 n), which no weight vector leaves"},
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
-        draws=lambda options: (PaperStepDraw(),),
+        draws=(PAPER_STEPS,),
         mutants=(
             replaced(lam, 3 * lam, "lambda times 3"),
             replaced(K, 3 * K, "three times the local steps"),

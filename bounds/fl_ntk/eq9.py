@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bounds.fl_ntk.eq8 import NECESSITY, PREMISE, STEP, next_square, round_constants
-from bounds.fl_ntk.families.paper_steps import PaperStepDraw
+from bounds.fl_ntk.families.paper_steps import PAPER_STEPS
 from bounds.mutants import power, replaced
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, eta_global, lam, r_t
@@ -25,7 +25,7 @@ STATEMENTS = (
         constants=round_constants,
         measure=next_square,
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
-        draws=lambda options: (PaperStepDraw(),),
+        draws=(PAPER_STEPS,),
         mutants=(
             replaced(lam, 5 * lam, "lambda times 5"),
             replaced(K, 5 * K, "five times the local steps"),

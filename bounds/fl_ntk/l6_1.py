@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
+from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_draws
 from bounds.fl_ntk.b_12 import REACH, constants
 from bounds.fl_ntk.families.wedge import wedge
@@ -49,21 +49,7 @@ class WedgeLadder(Case):
         return {"problem": "wedges", "1/lambda": [round(float(size)) for size in self.sizes]}
 
 
-@dataclass(frozen=True)
-class WedgeLadderDraw:
-    """The one ladder of wedges."""
-
-    name: str = "wedges, lambda to 0"
-    trials: int = 1
-    required: int = 5
-
-    def case(self, seed: int) -> WedgeLadder:
-        """The ladder; it has nothing random in it."""
-        return WedgeLadder()
-
-    def strategy(self) -> SearchStrategy[WedgeLadder]:
-        """The one ladder."""
-        return st.builds(WedgeLadder)
+WEDGE_LADDER = Family("wedges, lambda to 0", lambda seed: WedgeLadder(), st.builds(WedgeLadder), trials=1)
 
 
 Ladder = WidthLadder | WedgeLadder
@@ -87,7 +73,7 @@ def _runs(ladder: Ladder) -> Iterable[FederatedRun]:
 def _draws(options) -> tuple:
     size = 6 if options.data is None else federated_draws(options)[0].problem(options.seed).n
     ladders = ladder_draws(options, eta_local=min(0.05, 0.4 / size))  # eta_l n K <= 1.2
-    return ladders + ((WedgeLadderDraw(),) if options.data is None else ())
+    return ladders + ((WEDGE_LADDER,) if options.data is None else ())
 
 
 STATEMENTS = (

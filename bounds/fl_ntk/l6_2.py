@@ -12,9 +12,10 @@ from bounds.fl_ntk.b_5 import residual, times
 from bounds.fl_ntk.eq8 import NECESSITY, STEP, round_constants
 from bounds.fl_ntk.families.paper_steps import (
     EVENTS,
+    LEMMA_STEPS,
+    PAPER_STEPS,
     SMALL_AS_PRINTED,
     WITHIN_RADIUS,
-    PaperStepDraw,
     overshooting_server_in_the_premise,
     overshooting_steps,
     radius,
@@ -79,7 +80,7 @@ STATEMENTS = (
             Form.STATED: Claim(
                 (-UNIT, FORTIETH * UNIT, FORTIETH * UNIT, FORTIETH * UNIT),
                 hypotheses=(SMALL_AS_IN_THE_LEMMA, SERVER_AT_MOST_1, LARGE_TOP),
-                draws=lambda options: (PaperStepDraw("steps of the lemma", of_the_lemma=True),),
+                draws=(LEMMA_STEPS,),
             ),
             Form.REPAIRED: Claim(
                 (
@@ -97,7 +98,7 @@ STATEMENTS = (
         measure=_measure,
         symbols={r_t: "|y - y(t)|_2 at the middle round"},
         says_left="C_1, C_2, C_3 and C_4 at the middle round, from exact pattern counts and by direct summation",
-        draws=lambda options: (PaperStepDraw(),),
+        draws=(PAPER_STEPS,),
         mutants=(
             replaced(lam, sp.Rational(11, 10) * lam, "lambda times 1.1"),
             replaced(K, K + 1, "one local step more"),

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.cases.method_training import MethodsDraw, Training, engine_residuals, final_residuals
+from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals, final_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.state_maps import start
 from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, D, H, map_constants
@@ -85,7 +85,7 @@ STATEMENTS = (
         },
         says_left="y(T) - y, T = 5, under each: of the linearised network trained by the engine, and of the library's "
         "kernel regime",
-        draws=lambda options: (MethodsDraw(min(6, options.trials or 6)),),
+        draws=(OTHER_METHODS,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(eta_local, sp.Rational(1, 2)),

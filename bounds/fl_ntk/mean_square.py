@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.cases.random_round import RandomRound, random_round_draws
+from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, RandomRound
 from bounds.mutants import power, replaced, reversed_comparison, scaled
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N
@@ -72,7 +72,7 @@ STATEMENTS = (
         measure=_measure,
         symbols={rho: "spectral radius of L1^-1 L2, written out as matrices of n^2 rows"},
         says_left="of the library's random rounds: the limit of the server step, and the mean-square rate there",
-        draws=lambda options: random_round_draws(options.trials),
+        draws=RANDOM_ROUNDS,
         mutants=(scaled(sp.Rational(100_001, 100_000)), power(N, 2), power(rho, 2), replaced(rho, rho + 1, "rho + 1")),
         uses=("fl-ntk/second-moments",),
     ),
@@ -86,7 +86,7 @@ STATEMENTS = (
         measure=_sides,
         says_left="the spectral radius of E M (x) M over every choice of clients and batches, at .999 times the "
         "library's limit, and one over it at 1.001 times the limit",
-        draws=lambda options: random_round_draws(options.trials),
+        draws=RANDOM_ROUNDS,
         mutants=(scaled(sp.Rational(99, 100)), reversed_comparison()),
         uses=("fl-ntk/mean-square",),
     ),

@@ -10,7 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.fl_ntk.certificates.checkpoint_draw import CheckpointDraw, checkpoint_draws
+from bounds.family import Family
+from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_draws
 from bounds.options import Options
 from ntkfl.any_order import AnyOrderCertificate, certify_any_order
 from ntkfl.any_order.constraint_rows import Nearest
@@ -93,27 +94,14 @@ class OrderedTraining:
         return {"problem": self.problem.name, "n": self.problem.n, "m": len(self.weights.signs), "aim": self.aim}
 
 
-@dataclass(frozen=True)
-class SmallDraw:
+def _small(seed: int) -> OrderedTraining:
     """Two to four samples, 64 neurons, labels of size 1 to 100 near the outputs, a few neurons beside kinks."""
+    return small_case(seed, 10.0 ** -(2 + seed % 3), 64, AIMS[seed % 4])
 
-    name: str = "small networks in any order"
-    trials: int = 20
-    required: int = 5
 
-    def case(self, seed: int) -> OrderedTraining:
-        """The case of one seed."""
-        return small_case(seed, 10.0 ** -(2 + seed % 3), 64, AIMS[seed % 4])
-
-    def strategy(self) -> SearchStrategy[OrderedTraining]:
-        """Any distance of the labels, few neurons."""
-        return st.builds(
-            small_case,
-            st.integers(0, 2**31),
-            st.floats(1e-5, 1.0),
-            st.integers(4, 64),
-            st.sampled_from(AIMS),
-        )
+def _any_small(*_: Any) -> SearchStrategy[OrderedTraining]:
+    """Any distance of the labels, few neurons."""
+    return st.builds(small_case, st.integers(0, 2**31), st.floats(1e-5, 1.0), st.integers(4, 64), st.sampled_from(AIMS))
 
 
 def small_case(seed: int, distance: float, width: int, aim: Aim, **broken: float) -> OrderedTraining:
@@ -140,37 +128,18 @@ def small_case(seed: int, distance: float, width: int, aim: Aim, **broken: float
     return OrderedTraining(problem, weights, aim, seed, **broken)
 
 
-@dataclass(frozen=True)
-class TrainedDraw:
-    """The networks of another family of checkpoints, trained on in any order."""
-
-    family: CheckpointDraw
-
-    @property
-    def name(self) -> str:
-        """The family's, in any order from there."""
-        return f"{self.family.name}, then in any order"
-
-    @property
-    def trials(self) -> int:
-        """The family's, but no more than five: they are larger."""
-        return min(self.family.trials, TRAINED)
-
-    @property
-    def required(self) -> int:
-        """As many as the family's."""
-        return self.family.required
-
-    def case(self, seed: int) -> OrderedTraining:
-        """The case of one seed."""
-        run = self.family.case(seed)
-        return OrderedTraining(run.problem, run.weights, AIMS[seed % 4], seed)
-
-    def strategy(self) -> SearchStrategy[OrderedTraining]:
-        """As of small networks."""
-        return SmallDraw().strategy()
+def _trained(base: Family, seed: int) -> OrderedTraining:
+    """The checkpoint of another family, trained on in any order."""
+    run = base.case(seed)
+    return OrderedTraining(run.problem, run.weights, AIMS[seed % 4], seed)
 
 
-def ordered_draws(options: Options) -> tuple[SmallDraw | TrainedDraw, ...]:
-    """Small networks, and digits (n=8) or the user's data at width 1000 after 300 rounds."""
-    return SmallDraw(), *(TrainedDraw(family) for family in checkpoint_draws(options))
+SMALL_NETWORKS = Family("small networks in any order", _small, _any_small)
+
+
+def ordered_draws(options: Options) -> tuple[Family, ...]:
+    """Small networks, and digits (n=8) or the user's data at width 1000 after 300 rounds, which are larger: few."""
+    return SMALL_NETWORKS, *(
+        Family(f"{base.name}, then in any order", _trained, _any_small, (base,), min(base.trials, TRAINED), needs=5)
+        for base in checkpoint_draws(options)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.cases.random_round import SIZES, RandomRound, random_round_draws
+from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, SIZES, RandomRound
 from bounds.fl_ntk.x_1 import IDENTITY, D, H
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
@@ -100,7 +100,7 @@ STATEMENTS = (
         | {delta: f"n_c/b - gamma of client {c + 1}" for c, delta in enumerate(alone)},
         says_left="E r r' after two rounds: over every choice of clients and batches, each run step by step; and by "
         "the library's random rounds",
-        draws=lambda options: random_round_draws(options.trials),
+        draws=RANDOM_ROUNDS,
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             replaced(s, N, "as if every client took part", Change.FACTOR),

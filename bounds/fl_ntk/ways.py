@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
 from bounds.federated_run import FEW_NEURONS, ORDER_SAFETY, FederatedRun, federated_run, federated_runs
 from ntkfl import data
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.estimate import Estimate
-from ntkfl.problem import Setup, Weights
+from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.trajectory import Trajectory
 
 ROUNDINGS = 64  # of a weight: it is kept as u(0) plus what it has moved
@@ -67,36 +66,28 @@ def _updates(run: FederatedRun, way: Way) -> Estimate:
     return Estimate(value, np.full(value.shape, ORDER_SAFETY * difference + rounding), "two orders of the neurons")
 
 
-@dataclass(frozen=True)
-class WaysDraw:
+def _every_way(d: int, n: int, width: int, seed: int) -> FederatedRun:
     """Two clients of unlike sizes on the sphere, three local steps, two rounds: few enough neurons for balls.
 
-    In two dimensions the clients have samples enough to be trained in weight space by what trains in groups, else by
-    coefficients.
+    All seeds have clients of the same sizes, so that what is compiled for one serves all. In two dimensions the clients
+    have samples enough to be trained in weight space by what trains in groups, else by coefficients.
+
+    Args:
+        d: dimension. n: samples. width: neurons. seed: of samples and network.
     """
-
-    d: int
-    n: int
-    width: int
-    trials: int = 2
-    required: int = 5
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"sphere, n={self.n}, d={self.d}, {self.width} neurons, every way"
-
-    def case(self, seed: int) -> FederatedRun:
-        """The run of one seed; all have clients of the same sizes, so that what is compiled for one serves all."""
-        whole = data.sphere(self.n, self.d, seed=seed, clients=1, labels="uniform")
-        owner = (np.arange(self.n) < self.n // 2 - 1).astype(int)
-        problem = type(whole)(whole.x, whole.y, owner, name=whole.name)
-        setup = Setup(width=self.width, eta_local=0.05, eta_global=1.3, local_steps=3, rounds=2, seed=seed)
-        return federated_run(problem, setup).with_arithmetic(BALL)
-
-    def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Very small runs in balls on any data, network and steps."""
-        return federated_runs(width=(1, 12), local_steps=(1, 3), rounds=(1, 2), in_balls=True)
+    whole = data.sphere(n, d, seed=seed, clients=1, labels="uniform")
+    problem = Problem(whole.x, whole.y, (np.arange(n) < n // 2 - 1).astype(int), name=whole.name)
+    setup = Setup(width=width, eta_local=0.05, eta_global=1.3, local_steps=3, rounds=2, seed=seed)
+    return federated_run(problem, setup).with_arithmetic(BALL)
 
 
-WAYS_DRAWS = (WaysDraw(d=8, n=7, width=128), WaysDraw(d=2, n=17, width=64))
+WAYS_DRAWS = tuple(
+    Family(
+        f"sphere, n={n}, d={d}, {width} neurons, every way",
+        _every_way,
+        federated_runs(width=(1, 12), local_steps=(1, 3), rounds=(1, 2), in_balls=True),
+        (d, n, width),
+        trials=2,
+    )
+    for d, n, width in ((8, 7, 128), (2, 17, 64))
+)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.cases.sliding_ladder import STEP_SIZES, SlidingLadder, sliding_case, sliding_draws
+from bounds.fl_ntk.cases.sliding_ladder import SLIDING_LADDERS, STEP_SIZES, SlidingLadder, sliding_case
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
@@ -92,7 +92,7 @@ STATEMENTS = (
         measure=lambda case: (_power(case.runs[0]), _power(case.runs[1])),
         says_left="log-log slopes at time .5 as that of a round, K eta/N, falls from 2^-5 to 2^-11, root mean square "
         "over 48 starts within a step of the kinks",
-        draws=sliding_draws,
+        draws=SLIDING_LADDERS,
         mutants=tuple(shifted(sp.Rational(halves, 2)) for halves in (-1, 1)),
         necessity={"pushed-back": _repelled, "clear": _crossing},
         uses=("fl-ntk/X.13",),

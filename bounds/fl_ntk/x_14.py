@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.cases.method_training import MethodsDraw, Training, engine_residuals
+from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
 from bounds.mutants import power, replaced, scaled, sign_flipped
@@ -95,7 +95,7 @@ STATEMENTS = (
         },
         says_left="y(t+1) - y of the linearised network trained by the engine: FedProx, FedAvg with local momentum, "
         "SCAFFOLD",
-        draws=lambda options: (MethodsDraw(min(6, options.trials or 6)),),
+        draws=(OTHER_METHODS,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(eta_local, sp.Rational(1, 2)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.cases.growth import GrowthDraw
+from bounds.fl_ntk.cases.growth import GROWTH
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1
 from bounds.fl_ntk.x_1 import MAP_SYMBOLS, ROUND_MAP, map_constants, residuals
 from bounds.formula import evaluate
@@ -62,7 +62,7 @@ STATEMENTS = (
         measure=lambda case: case.observed("residual_norm")[1:].squared(),
         symbols=MAP_SYMBOLS | {r: "y(0) - y"},
         says_left="|y - y(1)|^2 of a linearised network trained in parameter space for one round, in balls",
-        draws=lambda options: (GrowthDraw(),),
+        draws=(GROWTH,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(N, sp.Rational(1, 2)),

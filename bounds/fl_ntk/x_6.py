@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fl_ntk.cases.client_ladder import ClientLadder, ClientLadderDraw
+from bounds.fl_ntk.cases.client_ladder import ClientLadder, client_ladders
 from bounds.hypothesis import Limit
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
-from bounds.options import Options
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from ntkfl import gram
 from ntkfl.estimate import Estimate
@@ -58,7 +57,7 @@ STATEMENTS = (
         constants=lambda ladder: {},
         measure=_measure,
         says_left="log-log slopes of the first round with |y - y(t)| <= 1e-6 |y| in the kernel regime, against N",
-        draws=lambda options: (ClientLadderDraw(options if options.data else Options()),),
+        draws=client_ladders,
         mutants=(
             shifted(sp.Rational(1, 4)),
             shifted(-sp.Rational(1, 4)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.cases.antipodal import AntipodalDraw, AntipodalFamily
+from bounds.fl_ntk.cases.antipodal import ANTIPODAL_PAIRS, AntipodalFamily
 from bounds.mutants import replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from ntkfl import gram
@@ -67,7 +67,7 @@ STATEMENTS = (
             c: "coefficients of a linear relation between the directions",
         },
         says_left="sum_p c_p H_inf(z, x_p) for every point z of the family, with its rounding bound",
-        draws=lambda options: (AntipodalDraw(),),
+        draws=(ANTIPODAL_PAIRS,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             scaled(sp.Rational(1, 2)),

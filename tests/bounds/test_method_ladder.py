@@ -18,7 +18,7 @@ from ntkfl.training.methods import catalogue
 
 @pytest.fixture(scope="module")
 def ladder():
-    return replace(DRAW, widths=(64, 128), counts=(2, 1)).case(3)
+    return replace(DRAW.case(3), widths=(64, 128), counts=(2, 1))
 
 
 def plain(run, update):
@@ -119,7 +119,7 @@ def test_rounding_is_bounded(ladder):
 
 
 def test_a_second_opinion_has_other_networks_and_a_drawn_ladder_trains():
-    small = replace(DRAW, widths=(64,), counts=(1,)).case(0)
+    small = replace(DRAW.case(0), widths=(64,), counts=(1,))
     fresh = small.fresh()
     assert not np.isclose(small.runs[0][0].weights.hidden, fresh.runs[0][0].weights.hidden).any()
     assert [len(row) for row in fresh.residuals["fedprox"]] == [1]

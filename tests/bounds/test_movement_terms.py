@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from bounds.cases.kernel_case import KernelCase, kernel_cases
 from bounds.fl_ntk.cases.feature_space import remaining_norm_at_limit
 from bounds.fl_ntk.cases.weight_path import weight_path
-from bounds.fl_ntk.families.few_points import FewPointsDraw
-from bounds.fl_ntk.families.one_point import at_most_half, gradual, quick
+from bounds.fl_ntk.families.few_points import FEW_POINTS
+from bounds.fl_ntk.families.one_point import GRADUAL, at_most_half, quick
 from bounds.fl_ntk.terms.error_term import error_norms, printed_map, printed_powers, remainder_ratio, remainders
 from bounds.fl_ntk.terms.jacobian import all_jacobians, farthest, jacobian, jacobian_changes
 from bounds.fl_ntk.terms.limit_kernel import limit_kernel
@@ -22,7 +22,7 @@ SEEDS = st.integers(0, 5)
 
 
 def _case(seed):
-    return FewPointsDraw().case(seed)
+    return FEW_POINTS.case(seed)
 
 
 def _linear(case):
@@ -141,7 +141,7 @@ def test_with_more_local_steps_something_remains_for_a_while():
     assert late < 1e-6
 
 
-@pytest.mark.parametrize("family", [quick(64), at_most_half(64), gradual()], ids=lambda f: f.name)
+@pytest.mark.parametrize("family", [quick(64), at_most_half(64), GRADUAL], ids=lambda f: f.name)
 def test_one_point_runs_keep_the_product_of_steps(family):
     """Odd seeds take two local steps of half the size, and every seed another network."""
     runs = [family.case(seed) for seed in range(2)]

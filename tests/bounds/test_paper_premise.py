@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from bounds.fl_ntk.b_3 import PROVED_EXPONENT
 from bounds.fl_ntk.b_8 import STATED_OUTPUT
-from bounds.fl_ntk.cases.accuracy_ladder import AccuracyDraw, RunTarget, loss_above_one, more_clients, towards_zero
+from bounds.fl_ntk.cases.accuracy_ladder import RunTarget, any_ladder, loss_above_one, more_clients, towards_zero
 from bounds.fl_ntk.cases.client_ladder import ClientLadder
-from bounds.fl_ntk.families.opposed_points import OpposedDraw, opposed_run, tiny_network
-from bounds.fl_ntk.families.paper_steps import PaperStepDraw, radius
+from bounds.fl_ntk.families.opposed_points import opposed_run, tiny_network
+from bounds.fl_ntk.families.paper_steps import radius, step_run
 from bounds.fl_ntk.l6_2 import UNIT
 from bounds.fl_ntk.theorem_requirements import requirements
 from bounds.listing import get
@@ -26,7 +26,7 @@ from verification.compare import judge
 @given(seed=st.integers(0, 2**16), of_the_lemma=st.booleans())
 @settings(deadline=None, max_examples=3)
 def test_c_1_to_c_4_are_the_whole_change_of_the_squared_residual(seed, of_the_lemma):
-    case = PaperStepDraw(of_the_lemma=of_the_lemma, width=512).case(seed)
+    case = step_run(of_the_lemma, 512, seed)
     parts = get("fl-ntk/L6.2").left(Form.STATED, case)
     squares, t = case.observed("residual_norm").value ** 2, case.snapshot_round
     total, error = sum(float(p.value) for p in parts), sum(float(p.error) for p in parts)
@@ -35,7 +35,7 @@ def test_c_1_to_c_4_are_the_whole_change_of_the_squared_residual(seed, of_the_le
 
 
 def test_some_runs_have_neurons_within_the_radius():
-    cases = [PaperStepDraw().case(seed) for seed in range(4)]
+    cases = [step_run(False, 2**14, seed) for seed in range(4)]
     counts = [(np.abs(c.problem.x @ c.weights.hidden.T) < radius(c)).sum() for c in cases]
     assert max(counts) > 0
     parts = get("fl-ntk/L6.2").left(Form.STATED, cases[int(np.argmax(counts))])
@@ -82,7 +82,7 @@ def test_the_users_data_make_ladders_too():
     assert len(statement.families(Form.REPAIRED, Options(data="digits", n=6))) == 2
 
 
-@given(case=AccuracyDraw(0, Options(), 1).strategy())
+@given(case=any_ladder())
 @settings(deadline=None, max_examples=5)
 def test_the_repaired_rounds_are_enough_on_any_ladder(case):
     statement = get("fl-ntk/T4.1")
@@ -106,7 +106,7 @@ def test_huge_labels_break_the_first_round_and_small_ones_do_not(seed, angle):
 
 def test_the_counterexample_meets_the_premise_but_for_its_labels():
     for seed in range(3):
-        case = OpposedDraw(None).case(seed)
+        case = opposed_run(seed, None)
         lowest, highest = (float(e.value) for e in (case.smallest_eigenvalue, case.largest_eigenvalue))
         assert case.setup.eta_local * 1000 * highest * 4 < lowest**2
         assert case.setup.width > 2**4 * np.log(2 / 0.1) / lowest**4

@@ -8,7 +8,7 @@ from ball_round_map import limit_response, round_map
 from hypothesis import given, settings
 
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases
-from bounds.fl_ntk.cases.antipodal import AntipodalDraw
+from bounds.fl_ntk.cases.antipodal import antipodal_pairs
 from bounds.fl_ntk.x_3b import ROUNDS
 from bounds.fl_ntk.x_4 import limit_map
 from ntkfl import data
@@ -77,6 +77,6 @@ def test_steps_beyond_the_limit_have_none():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_antipodal_families_have_a_relation(seed):
-    family = AntipodalDraw().case(seed)
+    family = antipodal_pairs(seed)
     assert family.relation.hi < 1e-14
     assert np.abs(family.coefficients.value).max() > 1e-3

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
+from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_draws, federated_run
 from bounds.options import Options
 from ntkfl import data, gram, kernel_regime
@@ -197,46 +199,33 @@ def smaller_angles(problem: Problem | None = None, steps: int = 2) -> AccuracyLa
 LADDERS = (towards_one, towards_zero, more_clients, smaller_angles)
 
 
-@dataclass(frozen=True)
-class AccuracyDraw:
-    """One kind of ladder, in the kernel regime of eight points on the sphere, or of the user's data."""
-
-    kind: int
-    options: Options
-    trials: int
-    required: int = 5  # targets, not ladders
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"rounds to eps, {LADDERS[self.kind].__name__.replace('_', ' ')}"
-
-    def case(self, seed: int) -> AccuracyLadder:
-        """The ladder of one seed."""
-        if self.options.data is None:
-            problem = data.sphere(8, 8, seed=seed)
-        else:
-            problem = federated_draws(self.options)[0].problem(seed)
-        return LADDERS[self.kind](problem)
-
-    def strategy(self) -> SearchStrategy[AccuracyLadder]:
-        """Ladders of every kind over spheres of 8 to 12 points, labels of three sorts, 1 to 4 local steps."""
-
-        def ladder(build, size: int, labels: str, seed: int, steps: int) -> AccuracyLadder:
-            return build(data.sphere(size, size, seed=seed, labels=labels), steps)
-
-        sorts = st.sampled_from(["sign", "uniform", "linear"])
-        return st.builds(
-            ladder, st.sampled_from(LADDERS), st.integers(8, 12), sorts, st.integers(0, 2**16), st.integers(1, 4)
-        )
+def _ladder(build: Callable[..., AccuracyLadder], options: Options, seed: int) -> AccuracyLadder:
+    """The ladder of one seed, of eight points on the sphere or of the user's data."""
+    return build(data.sphere(8, 8, seed=seed) if options.data is None else federated_draws(options)[0].problem(seed))
 
 
-def accuracy_draws(options: Options) -> tuple[AccuracyDraw, ...]:
+def any_ladder(*_: Any) -> SearchStrategy[AccuracyLadder]:
+    """Ladders of every kind over spheres of 8 to 12 points, labels of three sorts, 1 to 4 local steps."""
+
+    def ladder(build, size: int, labels: str, seed: int, steps: int) -> AccuracyLadder:
+        return build(data.sphere(size, size, seed=seed, labels=labels), steps)
+
+    sorts = st.sampled_from(["sign", "uniform", "linear"])
+    return st.builds(
+        ladder, st.sampled_from(LADDERS), st.integers(8, 12), sorts, st.integers(0, 2**16), st.integers(1, 4)
+    )
+
+
+def accuracy_draws(options: Options) -> tuple[Family, ...]:
     """Every kind of ladder three times; on the user's data those that they allow, once."""
-    if options.data is None:
-        return tuple(AccuracyDraw(kind, Options(), 1 if kind == 3 else 3) for kind in range(len(LADDERS)))
-    kinds = range(3 if federated_draws(options)[0].problem(options.seed).n >= 8 else 2)
-    return tuple(AccuracyDraw(kind, options, 1) for kind in kinds)
+    chosen = options if options.data else Options()
+    counts: tuple[int, ...] = (3, 3, 3, 1)
+    if options.data is not None:
+        counts = (1, 1, 1) if federated_draws(options)[0].problem(options.seed).n >= 8 else (1, 1)
+    return tuple(
+        Family(f"rounds to eps, {build.__name__.replace('_', ' ')}", _ladder, any_ladder, (build, chosen), count, 5)
+        for build, count in zip(LADDERS, counts, strict=False)
+    )
 
 
 def loss_above_one() -> AccuracyLadder:

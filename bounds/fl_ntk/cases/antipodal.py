@@ -9,6 +9,8 @@ from flint import arb_mat
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
+from bounds.strategies import unit_data
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate
 
@@ -41,26 +43,23 @@ def cramer(directions: np.ndarray) -> Estimate:
         return enclosure([minor.det() * (-1) ** p for p, minor in enumerate(minors)])
 
 
-@dataclass(frozen=True)
-class AntipodalDraw:
+def antipodal_pairs(seed: int) -> AntipodalFamily:
     """d+1 antipodal pairs at random on the sphere, d = 2, 3, 4; no two of the 2d+2 points have the same direction."""
+    d = 2 + seed % 3
+    x = np.random.default_rng([seed, 4]).normal(size=(d + 1, d))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    return AntipodalFamily(x, cramer(x))
 
-    name: str = "antipodal pairs"
-    trials: int = 24
-    required: int = 20
 
-    def case(self, seed: int) -> AntipodalFamily:
-        """The family of one seed."""
-        d = 2 + seed % 3
-        x = np.random.default_rng([seed, 4]).normal(size=(d + 1, d))
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
-        return AntipodalFamily(x, cramer(x))
+def _directions(d: int) -> SearchStrategy[np.ndarray]:
+    """d+1 directions on a coarse grid or spread, no two the same."""
+    return unit_data(n=(d + 1, d + 1), d=(d, d), distinct=True)
 
-    def strategy(self) -> SearchStrategy[AntipodalFamily]:
-        """d+1 directions on a coarse grid or spread, no two the same."""
-        from bounds.strategies import unit_data
 
-        def of(d: int) -> SearchStrategy[np.ndarray]:
-            return unit_data(n=(d + 1, d + 1), d=(d, d), distinct=True)
-
-        return st.integers(2, 4).flatmap(of).map(lambda x: AntipodalFamily(x, cramer(x)))
+ANTIPODAL_PAIRS = Family(
+    "antipodal pairs",
+    antipodal_pairs,
+    st.integers(2, 4).flatmap(_directions).map(lambda x: AntipodalFamily(x, cramer(x))),
+    trials=24,
+    fixed=True,
+)

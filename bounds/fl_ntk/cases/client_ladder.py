@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
+from bounds.family import Family
 from bounds.federated_run import federated_draws
 from bounds.options import Options
 from ntkfl import data, gram, kernel_regime
@@ -66,34 +66,27 @@ class ClientLadder(Case):
         return {"problem": name, "N": [int(size) for size in self.sizes], "eta_local": self.setup.eta_local}
 
 
-@dataclass(frozen=True)
-class ClientLadderDraw:
-    """Ladders of 32 points on the sphere, or of the user's data, at two local steps with eta_l K |H_inf| about .05."""
+def _ladder(options: Options, seed: int) -> ClientLadder:
+    """The ladder whose first seed is this one, at two local steps with eta_l K |H_inf| about .05."""
+    setup, seeds = Setup(eta_local=0.02, local_steps=2), tuple(range(seed, seed + 4))
+    if options.data is None:
+        return ClientLadder(32, setup, seeds)
+    problem = federated_draws(options)[0].problem(seed)
+    largest = float(np.linalg.eigvalsh(gram.infinite(problem.x))[-1])
+    return ClientLadder(problem.n, replace(setup, eta_local=0.03 / largest), seeds, problem)
 
-    options: Options
-    trials: int = 1
-    required: int = 20  # kernel regimes, not ladders
 
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"{self.options.data or 'sphere, n=32, d=32'}, N = 1, 2, 4, ..., n"
+def _small_ladder(size: int, steps: int, eta_local: float, seed: int) -> ClientLadder:
+    return ClientLadder(size, Setup(eta_local=eta_local, local_steps=steps), (seed, seed + 1))
 
-    def case(self, seed: int) -> ClientLadder:
-        """The ladder whose first seed is this one."""
-        setup = Setup(eta_local=0.02, local_steps=2)
-        if self.options.data is None:
-            return ClientLadder(32, setup, tuple(range(seed, seed + 4)))
-        problem = federated_draws(self.options)[0].problem(seed)
-        largest = float(np.linalg.eigvalsh(gram.infinite(problem.x))[-1])
-        small = replace(setup, eta_local=0.03 / largest)
-        return ClientLadder(problem.n, small, tuple(range(seed, seed + 4)), problem)
 
-    def strategy(self) -> SearchStrategy[ClientLadder]:
-        """Ladders of 16 to 64 points, one to four local steps, steps from tiny to a tenth."""
+SMALL_LADDERS = st.builds(
+    _small_ladder, st.sampled_from([16, 32, 64]), st.integers(1, 4), st.floats(1e-3, 0.1), st.integers(0, 2**16)
+)
 
-        def ladder(size: int, steps: int, eta_local: float, seed: int) -> ClientLadder:
-            return ClientLadder(size, Setup(eta_local=eta_local, local_steps=steps), (seed, seed + 1))
 
-        sizes, steps = st.sampled_from([16, 32, 64]), st.integers(1, 4)
-        return st.builds(ladder, sizes, steps, st.floats(1e-3, 0.1), st.integers(0, 2**16))
+def client_ladders(options: Options) -> tuple[Family, ...]:
+    """Ladders of 32 points on the sphere, or of the user's data; searched: 16 to 64 points and steps up to a tenth."""
+    chosen = options if options.data else Options()
+    name = f"{options.data or 'sphere, n=32, d=32'}, N = 1, 2, 4, ..., n"
+    return (Family(name, _ladder, SMALL_LADDERS, (chosen,), trials=1, needs=20),)  # kernel regimes, not ladders

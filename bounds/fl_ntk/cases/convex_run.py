@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import DrawFn
 from scipy.optimize import minimize
 
 from bounds.cases.measured_regime import EPS
-from bounds.draw_counts import CountedDraw, DerivedDraw
+from bounds.family import Family
 from bounds.federated_run import ORDER_SAFETY, FederatedDraw, federated_draws
 from bounds.options import Options
 from bounds.part_strategies import log_uniform, networks, points
@@ -133,65 +133,26 @@ def gathered(seed: int, clients: int, steps: int, rounds: int, share: float, ser
     return replace(run, setup=setup)
 
 
-@dataclass(frozen=True)
-class GatheredDraw(CountedDraw):
+def _gathered(seed: int) -> ConvexRun:
     """One to four clients, one or two local steps, one to three rounds, steps from .001 to .9 of the longest."""
-
-    trials: int = 12
-    name: str = "eight points near one direction, labels 1"
-
-    def case(self, seed: int) -> ConvexRun:
-        """The runs of one seed."""
-        rng = np.random.default_rng([seed, 8])
-        share = float(np.exp(rng.uniform(np.log(1e-3), np.log(0.9))))
-        server = 1.0 if seed % 2 else float(rng.uniform(0.3, 1))
-        rounds, steps = (1, 1) if seed % 4 < 2 else (int(rng.integers(1, 4)), 2)
-        return gathered(seed, 1 + seed // 2 % 4, steps, rounds, share, server)
-
-    def strategy(self) -> SearchStrategy[ConvexRun]:
-        """Small runs on any data with labels -1 and +1."""
-        return convex_runs()
+    rng = np.random.default_rng([seed, 8])
+    share = float(np.exp(rng.uniform(np.log(1e-3), np.log(0.9))))
+    server = 1.0 if seed % 2 else float(rng.uniform(0.3, 1))
+    rounds, steps = (1, 1) if seed % 4 < 2 else (int(rng.integers(1, 4)), 2)
+    return gathered(seed, 1 + seed // 2 % 4, steps, rounds, share, server)
 
 
-@dataclass(frozen=True)
-class ConvexDraw(DerivedDraw):
+def _with_signs(base: FederatedDraw, seed: int) -> ConvexRun:
     """The data of a FederatedDraw, labels turned into their signs, on a network of 512 neurons."""
-
-    base: FederatedDraw
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"{self.base.name}, linearised, signs as labels"
-
-    def case(self, seed: int) -> ConvexRun:
-        """The runs of one seed."""
-        problem = self.base.problem(seed)
-        signs = Problem(problem.x, np.where(problem.y < 0, -1.0, 1.0), problem.owner, name=problem.name)
-        setup = replace(self.base.setup, seed=seed)
-        return ConvexRun(signs, setup, network(setup.width, problem.d, seed, setup.sigma))
-
-    def strategy(self) -> SearchStrategy[ConvexRun]:
-        """Small runs on any data with labels -1 and +1."""
-        return convex_runs()
-
-
-def convex_draws(options: Options) -> tuple[GatheredDraw | ConvexDraw, ...]:
-    """Gathered points, and the default families or the user's data at a width of 512, 10 rounds."""
-    bases = federated_draws(replace(options, width=options.width or 512), "", rounds=10)
-    trials = min(5, options.trials or 5)
-    families = tuple(ConvexDraw(replace(base, trials=trials)) for base in bases)
-    return (GatheredDraw(min(12, options.trials or 12)), *families)
-
-
-@cache
-def convex_runs() -> SearchStrategy[ConvexRun]:
-    """Small runs on any data with labels -1 and +1, steps on both sides of the limit."""
-    return _convex_runs()
+    problem = base.problem(seed)
+    signs = Problem(problem.x, np.where(problem.y < 0, -1.0, 1.0), problem.owner, name=problem.name)
+    setup = replace(base.setup, seed=seed)
+    return ConvexRun(signs, setup, network(setup.width, problem.d, seed, setup.sigma))
 
 
 @st.composite
 def _convex_runs(draw: DrawFn) -> ConvexRun:
+    """Small runs on any data with labels -1 and +1, steps on both sides of the limit."""
     x = draw(points((1, 4), (1, 3)))
     owner = draw(partitions(len(x), clients=(1, 3)))
     y = np.array(draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=len(x), max_size=len(x))))
@@ -205,3 +166,16 @@ def _convex_runs(draw: DrawFn) -> ConvexRun:
         rounds=draw(st.integers(1, 8)),
     )
     return replace(run, setup=setup)
+
+
+CONVEX_RUNS = _convex_runs()
+GATHERED = Family("eight points near one direction, labels 1", _gathered, CONVEX_RUNS, trials=12, most=12)
+
+
+def convex_draws(options: Options) -> tuple[Family, ...]:
+    """Gathered points, and the default families or the user's data at a width of 512, 10 rounds."""
+    bases = federated_draws(replace(options, width=options.width or 512), "", rounds=10)
+    trials = min(5, options.trials or 5)
+    return GATHERED.asked(options.trials), *(
+        Family(f"{base.name}, linearised, signs as labels", _with_signs, CONVEX_RUNS, (base,), trials) for base in bases
+    )

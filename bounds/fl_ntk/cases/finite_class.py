@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
+from bounds.family import Family
 from bounds.fl_ntk.cases.lipschitz_loss import Loss
 from ntkfl.estimate import Estimate
 
@@ -87,36 +89,39 @@ class FiniteClass(Case):
         return asdict(self) | {"loss": str(self.loss)}
 
 
-@dataclass(frozen=True)
-class FiniteClassDraw:
-    """Classes of one kind: `functions` of them, n and the share of mistakes log-uniform in their ranges."""
+def _drawn(functions: int, sizes: tuple[int, int], mistakes: tuple[float, float], seed: int) -> FiniteClass:
+    """The class and the sample of one seed; the loss has any Lipschitz constant and any range.
 
-    name: str
-    functions: int
-    sizes: tuple[int, int]
-    mistakes: tuple[float, float]
-    trials: int
-    required: int = 20
+    Args:
+        functions: in the class. sizes, mistakes: ranges in which n and the share of mistakes are log-uniform.
+        seed: of the draw.
+    """
+    rng = np.random.default_rng([seed, functions])
+    n, share = (np.exp(rng.uniform(*np.log(bounds))) for bounds in (sizes, mistakes))
+    slope, cap = np.exp(rng.uniform(np.log(0.25), np.log(4), size=2))
+    loss = Loss(float(slope), float(min(cap, 2 * slope)))  # at most what one mistake costs: no range is wasted
+    population = 2000 if functions == 1 else 500
+    return FiniteClass(functions, population, float(share), int(n), loss, seed)
 
-    def case(self, seed: int) -> FiniteClass:
-        """The class and the sample of one seed; the loss has any Lipschitz constant and any range."""
-        rng = np.random.default_rng([seed, self.functions])
-        n, share = (np.exp(rng.uniform(*np.log(bounds))) for bounds in (self.sizes, self.mistakes))
-        slope, cap = np.exp(rng.uniform(np.log(0.25), np.log(4), size=2))
-        loss = Loss(float(slope), float(min(cap, 2 * slope)))  # at most what one mistake costs: no range is wasted
-        population = 2000 if self.functions == 1 else 500
-        return FiniteClass(self.functions, population, float(share), int(n), loss, seed)
 
-    def strategy(self) -> SearchStrategy[FiniteClass]:
-        """Such cases of any size and any loss."""
-        positive = st.floats(0.01, 100)
-        return st.builds(
-            FiniteClass,
-            functions=st.integers(1, 64),
-            population=st.integers(2, 500),
-            mistakes=st.floats(0, 1),
-            n=st.integers(1, 200),
-            loss=st.builds(Loss, slope=positive, cap=positive, floor=st.floats(0, 1), shift=st.floats(-1, 1)),
-            seed=st.integers(0, 2**16),
-            delta=st.floats(0.001, 0.5),
-        )
+def _any_class(*_: Any) -> SearchStrategy[FiniteClass]:
+    """Such cases of any size and any loss."""
+    positive = st.floats(0.01, 100)
+    return st.builds(
+        FiniteClass,
+        functions=st.integers(1, 64),
+        population=st.integers(2, 500),
+        mistakes=st.floats(0, 1),
+        n=st.integers(1, 200),
+        loss=st.builds(Loss, slope=positive, cap=positive, floor=st.floats(0, 1), shift=st.floats(-1, 1)),
+        seed=st.integers(0, 2**16),
+        delta=st.floats(0.001, 0.5),
+    )
+
+
+# One function with rare mistakes, where R_S = 0; large classes; small ones with every sign enumerated.
+FINITE_CLASSES = (
+    Family("one function, rare mistakes", _drawn, _any_class, (1, (10, 100), (0.0005, 0.002)), trials=300),
+    Family("64 functions, n = 80..200", _drawn, _any_class, (64, (80, 200), (0.3, 0.5)), trials=60),
+    Family("8 functions, every sign", _drawn, _any_class, (8, (6, 12), (0.1, 0.5)), trials=100),
+)

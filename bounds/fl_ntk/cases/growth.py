@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_run
+from bounds.part_strategies import log_uniform
 from ntkfl import data, gram
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.initialisation import draw
@@ -39,27 +40,17 @@ def most_growing(seed: int, *, n: int = 6, d: int = 2, width: int = 256, eta_glo
     return replace(federated_run(problem, setup, weights), linearised=True).with_arithmetic(BALL)
 
 
-@dataclass(frozen=True)
-class GrowthDraw:
-    """Six points on the circle, two clients; in some draws the residual grows in the first round, in others not."""
-
-    name: str = "six points on the circle, steps that all fit"
-    trials: int = 20
-    required: int = 5
-
-    def case(self, seed: int) -> FederatedRun:
-        """The round of one seed."""
-        return most_growing(seed)
-
-    def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Two to six points in any dimension, any server step up to 2, few neurons."""
-        from bounds.part_strategies import log_uniform
-
-        return st.builds(
-            most_growing,
-            st.integers(0, 2**16),
-            n=st.integers(2, 6),
-            d=st.integers(2, 4),
-            width=st.integers(16, 64),
-            eta_global=log_uniform(0.05, 2),
-        )
+# In some the residual grows in the first round, in others not; searched: any dimension, any server step up to 2.
+GROWTH = Family(
+    "six points on the circle, steps that all fit",
+    most_growing,
+    st.builds(
+        most_growing,
+        st.integers(0, 2**16),
+        n=st.integers(2, 6),
+        d=st.integers(2, 4),
+        width=st.integers(16, 64),
+        eta_global=log_uniform(0.05, 2),
+    ),
+    fixed=True,
+)

@@ -9,12 +9,14 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
+from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.fl_ntk.cases.method_training import Training
 from bounds.ladders.rungs import SPACING
-from bounds.ladders.width_ladder import LadderDraw, WidthLadder, ladder_draws
+from bounds.ladders.width_ladder import WidthLadder
 from bounds.options import Options
 from ntkfl import data
-from ntkfl.problem import Problem
+from ntkfl.problem import Problem, Setup
 
 PULL, SERVER_MOMENTUM, CLIENT_MOMENTUM, CONNECTED = 0.8, 0.6, 0.5, 1.5
 RATE = 1.2  # of the server, where the method has one
@@ -104,25 +106,22 @@ class MethodLadder(WidthLadder):
         return self
 
 
-@dataclass(frozen=True)
-class MethodDraw(LadderDraw):
-    """One ladder; its seeds start at the run's seed."""
+def _ladder(base: FederatedDraw | None, setup: Setup, seed: int) -> MethodLadder:
+    """The ladder whose first seed is this one; on sixteen points of two clients unless the user has data."""
+    problem = _points(16, 8, seed) if base is None else base.problem(seed)
+    return MethodLadder(problem, setup, tuple(RUNGS), tuple(RUNGS.values()), seed)
 
-    def case(self, seed: int) -> MethodLadder:
-        """The ladder whose first seed is this one; on sixteen points of two clients unless the user has data."""
-        problem = _points(16, 8, seed) if self.base is None else self.base.problem(seed)
-        return MethodLadder(problem, self.setup, self.widths, self.counts, seed)
 
-    def strategy(self) -> SearchStrategy[MethodLadder]:
-        """The ladder on other points, from one local step of eta_local .1 to three of .5."""
+def _any_ladder(base: FederatedDraw | None, setup: Setup) -> SearchStrategy[MethodLadder]:
+    """The ladder on other points, from one local step of eta_local .1 to three of .5."""
 
-        def ladder(n: int, d: int, seed: int, local_steps: int, eta_local: float) -> MethodLadder:
-            setup = replace(self.setup, local_steps=local_steps, eta_local=eta_local)
-            return MethodLadder(_points(n, d, seed), setup, self.widths, self.counts, seed * SPACING)
+    def ladder(n: int, d: int, seed: int, local_steps: int, eta_local: float) -> MethodLadder:
+        chosen = replace(setup, local_steps=local_steps, eta_local=eta_local)
+        return MethodLadder(_points(n, d, seed), chosen, tuple(RUNGS), tuple(RUNGS.values()), seed * SPACING)
 
-        return st.builds(
-            ladder, st.integers(12, 16), st.integers(8, 12), st.integers(0, 99), st.integers(1, 3), st.floats(0.1, 0.5)
-        )
+    return st.builds(
+        ladder, st.integers(12, 16), st.integers(8, 12), st.integers(0, 99), st.integers(1, 3), st.floats(0.1, 0.5)
+    )
 
 
 def _points(n: int, d: int, seed: int) -> Problem:
@@ -131,9 +130,9 @@ def _points(n: int, d: int, seed: int) -> Problem:
     return Problem(whole.x, whole.y, (np.arange(n) >= 3 * n // 8).astype(int), name=f"sphere, n={n}, d={d}, N=2")
 
 
-def method_draws(options: Options) -> tuple[MethodDraw, ...]:
+def method_draws(options: Options) -> tuple[Family, ...]:
     """Two local steps and four rounds on sixteen points, or on the user's data."""
-    (of_runs,) = ladder_draws(options, eta_local=0.4, local_steps=2, rounds=4, eta_global=RATE)
-    name = "sphere, n=16, d=8" if of_runs.base is None else of_runs.base.name
-    rungs, counts = tuple(RUNGS), tuple(RUNGS.values())
-    return (MethodDraw(f"{name}, every method, {WIDTHS}", of_runs.base, of_runs.setup, rungs, counts),)
+    base = federated_draws(options)[0] if options.data is not None else None
+    setup = options.setup(eta_local=0.4, local_steps=2, rounds=4, eta_global=RATE)
+    name = f"{base.name if base else 'sphere, n=16, d=8'}, every method, {WIDTHS}"
+    return (Family(name, _ladder, _any_ladder, (base, setup), trials=1, needs=20),)  # runs, not ladders

@@ -10,9 +10,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis.strategies import SearchStrategy
 from numpy.typing import ArrayLike
 
+from bounds.family import Family
 from bounds.federated_run import ORDER_SAFETY, FederatedRun, federated_run, federated_runs
 from ntkfl import data
 from ntkfl.estimate import Estimate
@@ -123,21 +123,17 @@ def final_residuals(case: FederatedRun, trainings: Sequence[Training]) -> tuple[
     return (*(engine_residuals(case, training)[:, setup.rounds] for training in trainings), *known)
 
 
-@dataclass(frozen=True)
-class MethodsDraw:
+def _two_steps(seed: int) -> FederatedRun:
     """Eight points on the sphere, three on one client and five on the other, 256 neurons, two local steps."""
+    whole = data.sphere(8, 8, seed=seed, clients=1, labels="uniform")
+    problem = Problem(whole.x, whole.y, (np.arange(8) < 3).astype(int), name=whole.name)
+    return federated_run(problem, Setup(width=256, eta_local=0.2, eta_global=1.2, local_steps=2, rounds=5, seed=seed))
 
-    trials: int = 6
-    required: int = 5
-    name: str = "sphere, n=8, N=2, other methods"
 
-    def case(self, seed: int) -> FederatedRun:
-        """The run of one seed."""
-        whole = data.sphere(8, 8, seed=seed, clients=1, labels="uniform")
-        problem = Problem(whole.x, whole.y, (np.arange(8) < 3).astype(int), name=whole.name)
-        setup = Setup(width=256, eta_local=0.2, eta_global=1.2, local_steps=2, rounds=5, seed=seed)
-        return federated_run(problem, setup)
-
-    def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Small runs of two local steps on any data, network and steps."""
-        return federated_runs(n=(1, 4), width=(4, 64), local_steps=(2, 2), rounds=(3, 5))
+OTHER_METHODS = Family(
+    "sphere, n=8, N=2, other methods",
+    _two_steps,
+    federated_runs(n=(1, 4), width=(4, 64), local_steps=(2, 2), rounds=(3, 5)),
+    trials=6,
+    most=6,
+)

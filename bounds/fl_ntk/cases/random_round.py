@@ -6,13 +6,14 @@ import itertools
 import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
 from ntkfl import data, gram
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import RandomRegime, UnstableSteps, random_rounds
@@ -123,33 +124,15 @@ def random_round(
     return RandomRound(problem, setup, cohort, batch)
 
 
-@dataclass(frozen=True)
-class RandomRoundDraw:
-    """Such rounds: one to three clients; up to four local steps, or one on a batch of one or two samples."""
-
-    batches: bool
-    trials: int = 18
-    required: int = 5
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"sphere, n=7, N=3, clients{' and batches' if self.batches else ''} drawn"
-
-    def case(self, seed: int) -> RandomRound:
-        """The rounds of one seed."""
-        rng = np.random.default_rng([seed, 6])
-        batch, steps = (1 + seed % 2, 1) if self.batches else (None, int(rng.integers(1, 5)))
-        return random_round(seed, 1 + seed % 3, batch, steps, float(rng.uniform(0.05, 1.5)), float(rng.uniform(0.1, 2)))
-
-    def strategy(self) -> SearchStrategy[RandomRound]:
-        """Such rounds with any steps up to the clients' limit."""
-        return random_round_cases(self.batches)
+def _drawn(batches: bool, seed: int) -> RandomRound:
+    """One to three clients; up to four local steps, or one on a batch of one or two samples."""
+    rng = np.random.default_rng([seed, 6])
+    batch, steps = (1 + seed % 2, 1) if batches else (None, int(rng.integers(1, 5)))
+    return random_round(seed, 1 + seed % 3, batch, steps, float(rng.uniform(0.05, 1.5)), float(rng.uniform(0.1, 2)))
 
 
-@cache
-def random_round_cases(batches: bool) -> SearchStrategy[RandomRound]:
-    """Small rounds with any number of clients drawn, steps and server step."""
+def _any_round(batches: bool) -> SearchStrategy[RandomRound]:
+    """Small rounds with any number of clients drawn, steps up to the clients' limit, and server step."""
     return st.builds(
         random_round,
         st.integers(0, 2**16),
@@ -161,7 +144,7 @@ def random_round_cases(batches: bool) -> SearchStrategy[RandomRound]:
     )
 
 
-def random_round_draws(trials: int | None) -> tuple[RandomRoundDraw, ...]:
-    """Both families."""
-    count = min(18, trials or 18)
-    return RandomRoundDraw(False, count), RandomRoundDraw(True, count)
+RANDOM_ROUNDS = (
+    Family("sphere, n=7, N=3, clients drawn", _drawn, _any_round, (False,), trials=18, most=18),
+    Family("sphere, n=7, N=3, clients and batches drawn", _drawn, _any_round, (True,), trials=18, most=18),
+)

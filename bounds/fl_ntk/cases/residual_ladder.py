@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
+from bounds.family import Family
 from bounds.federated_run import FederatedDraw, compiled, federated_draws
 from bounds.options import Options
 from ntkfl import data
@@ -87,51 +87,43 @@ class ResidualLadder(Case):
         return {"problem": self.problem.name, "width": self.setup.width, "rounds": rounds, "seed": self.seed}
 
 
-@dataclass(frozen=True)
-class ResidualLadderDraw:
-    """One ladder; without data of the user's, on the first problem from the seed on whose residual settles in time."""
-
-    name: str
-    base: FederatedDraw | None
-    setup: Setup
-    trials: int = 1
-    required: int = 5
-
-    def case(self, seed: int) -> ResidualLadder:
-        """The ladder whose first network has this seed."""
-        if self.base is not None:
-            return ResidualLadder(self.base.problem(seed), self.setup, seed)
-        drawn = seed
-        while True:
-            problem = data.sphere(6, 4, seed=drawn, clients=3, labels="uniform")
-            ladder = ResidualLadder(problem, self.setup, seed)
-            if ladder.turn <= SETTLED or drawn == seed + 50:  # what has not settled by then, the hypothesis rejects
-                return ladder
-            drawn += 1
-
-    def strategy(self) -> SearchStrategy[ResidualLadder]:
-        """Narrower networks on a few points of the sphere, with more or fewer clients and other steps."""
-        problems = st.builds(
-            lambda n, d, seed, clients: data.sphere(n, d, seed=seed, clients=min(n, clients), labels="uniform"),
-            st.integers(2, 6),
-            st.integers(2, 5),
-            st.integers(0, 2**16),
-            st.integers(1, 3),
-        )
-        setups = st.builds(
-            Setup,
-            width=st.sampled_from([1024, 4096]),
-            eta_local=st.floats(0.05, 0.5),
-            local_steps=st.integers(1, 4),
-            rounds=st.integers(60, 300),
-        )
-        return st.builds(ResidualLadder, problems, setups, st.integers(0, 2**16))
+def _ladder(base: FederatedDraw | None, setup: Setup, seed: int) -> ResidualLadder:
+    """On the first problem from the seed on whose residual settles in time, or on the user's data."""
+    if base is not None:
+        return ResidualLadder(base.problem(seed), setup, seed)
+    drawn = seed
+    while True:
+        problem = data.sphere(6, 4, seed=drawn, clients=3, labels="uniform")
+        ladder = ResidualLadder(problem, setup, seed)
+        if ladder.turn <= SETTLED or drawn == seed + 50:  # what has not settled by then, the hypothesis rejects
+            return ladder
+        drawn += 1
 
 
-def residual_ladder_draws(options: Options) -> tuple[ResidualLadderDraw, ...]:
+# Narrower networks on a few points of the sphere, with more or fewer clients and other steps.
+SMALL_LADDERS = st.builds(
+    ResidualLadder,
+    st.builds(
+        lambda n, d, seed, clients: data.sphere(n, d, seed=seed, clients=min(n, clients), labels="uniform"),
+        st.integers(2, 6),
+        st.integers(2, 5),
+        st.integers(0, 2**16),
+        st.integers(1, 3),
+    ),
+    st.builds(
+        Setup,
+        width=st.sampled_from([1024, 4096]),
+        eta_local=st.floats(0.05, 0.5),
+        local_steps=st.integers(1, 4),
+        rounds=st.integers(60, 300),
+    ),
+    st.integers(0, 2**16),
+)
+
+
+def residual_ladder_draws(options: Options) -> tuple[Family, ...]:
     """Twelve networks of width 8192 over 200 rounds, on data like those of the ladder of widths, or on the user's."""
     setup = options.setup(width=8192, eta_local=0.4, local_steps=3, rounds=200)
-    if options.data is None:
-        return (ResidualLadderDraw(f"sphere, n=6, d=4, {setup.rounds} rounds", None, setup),)
-    (base,) = federated_draws(options)
-    return (ResidualLadderDraw(f"{base.name}, {setup.rounds} rounds", base, setup),)
+    base = federated_draws(options)[0] if options.data is not None else None
+    name = f"{base.name if base else 'sphere, n=6, d=4'}, {setup.rounds} rounds"
+    return (Family(name, _ladder, SMALL_LADDERS, (base, setup), trials=1),)

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
+from bounds.family import Family
 from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
 from bounds.fl_ntk.cases.generalisation_draws import LINEAR, distributions
 from bounds.fl_ntk.cases.lipschitz_loss import Loss, losses
@@ -57,39 +57,32 @@ class SampleLadder(Case):
         return {"source": str(self.source), "loss": str(self.loss), "sizes": list(self.steps), "seed": self.seed}
 
 
-@dataclass(frozen=True)
-class SampleLadderDraw:
-    """Ladders for losses that vanish at the label."""
-
-    name: str
-    source: SphereDistribution | UserData
-    steps: tuple[int, ...]
-    trials: int
-    required: int = 5  # samples, not ladders
-
-    def case(self, seed: int) -> SampleLadder:
-        """The ladder of one seed."""
-        slope = float(np.random.default_rng([seed, 10]).uniform(0.8, 1))
-        return SampleLadder(self.source, Loss(slope=slope), seed, self.steps)
-
-    def strategy(self) -> SearchStrategy[SampleLadder]:
-        """Ladders of any distribution on a sphere and any 1-Lipschitz loss with values in [0, 1]."""
-        return st.builds(
-            SampleLadder,
-            source=distributions(),
-            loss=losses(),
-            seed=st.integers(0, 2**16),
-            steps=st.sampled_from([(8, 16, 32, 64), (16, 32, 64, 128)]),
-            delta=st.floats(0.01, 0.5),
-        )
+def _ladder(source: SphereDistribution | UserData, steps: tuple[int, ...], seed: int) -> SampleLadder:
+    """The ladder of one seed, for a loss that vanishes at the label."""
+    slope = float(np.random.default_rng([seed, 10]).uniform(0.8, 1))
+    return SampleLadder(source, Loss(slope=slope), seed, steps)
 
 
-def sample_ladder_draws(options: Options) -> tuple[SampleLadderDraw, ...]:
+# Of any distribution on a sphere and any 1-Lipschitz loss with values in [0, 1].
+SMALL_LADDERS = st.builds(
+    SampleLadder,
+    source=distributions(),
+    loss=losses(),
+    seed=st.integers(0, 2**16),
+    steps=st.sampled_from([(8, 16, 32, 64), (16, 32, 64, 128)]),
+    delta=st.floats(0.01, 0.5),
+)
+
+
+def sample_ladder_draws(options: Options) -> tuple[Family, ...]:
     """Three ladders on the sphere with y = x_1/2, or on the user's data."""
-    trials = min(options.trials or 3, 3)
-    if options.data is None:
-        return (SampleLadderDraw("sphere, n = 16..256, infinite width", LINEAR, SIZES, trials),)
-    user = UserData(options.data, options.unit)
-    top = user.sample(SIZES[-1], 1, options.seed, 1).n
-    steps = tuple(max(2, round(top * 2.0**-k)) for k in (4, 3, 2, 1, 0))
-    return (SampleLadderDraw(f"{options.data}, n = {steps[0]}..{top}, infinite width", user, steps, trials),)
+    source: SphereDistribution | UserData = LINEAR
+    steps: tuple[int, ...] = SIZES
+    name = "sphere, n = 16..256"
+    if options.data is not None:
+        source = UserData(options.data, options.unit)
+        top = source.sample(SIZES[-1], 1, options.seed, 1).n
+        steps = tuple(max(2, round(top * 2.0**-k)) for k in (4, 3, 2, 1, 0))
+        name = f"{options.data}, n = {steps[0]}..{top}"
+    trials = min(options.trials or 3, 3)  # five samples each
+    return (Family(f"{name}, infinite width", _ladder, SMALL_LADDERS, (source, steps), trials),)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
-from bounds.options import Options
+from bounds.family import Family
 from ntkfl.finite_width.sliding import Sliding, sliding
 from ntkfl.interruption import check
 from ntkfl.problem import Problem, Weights
@@ -143,26 +143,6 @@ class SlidingLadder(Case):
         return found | {"N": self.clients, "K": self.local_steps}
 
 
-@dataclass(frozen=True)
-class SlidingDraw:
-    """Random data of unit length and networks with six neurons at kinks that hold them, psi from .25 to .75."""
-
-    trials: int = TRIALS
-    required: int = 5
-    name: str = "neurons at kinks that hold them"
-    clients: int = 1
-    local_steps: int = 1
-
-    def case(self, seed: int) -> SlidingLadder:
-        """The case of one seed."""
-        return sliding_case(seed, clients=self.clients, local_steps=self.local_steps)
-
-    def strategy(self) -> SearchStrategy[SlidingLadder]:
-        """Other seeds, fewer held pairs."""
-        kind = {"clients": st.just(self.clients), "local_steps": st.just(self.local_steps)}
-        return st.builds(sliding_case, st.integers(0, 2**31), st.integers(1, HELD), **kind)
-
-
 def sliding_case(
     seed: int,
     held: int = HELD,
@@ -207,8 +187,26 @@ def sliding_case(
     return SlidingLadder(x, Weights(hidden, signs), np.array(pairs), residual, seed, clients, local_steps)
 
 
-def sliding_draws(options: Options) -> tuple[SlidingDraw, ...]:
-    """Gradient descent, and FedAvg; the networks are made for it."""
-    trials = options.trials or TRIALS
-    name = f"the same on {CLIENTS} clients with {LOCAL_STEPS} local steps"
-    return SlidingDraw(trials), SlidingDraw(trials, name=name, clients=CLIENTS, local_steps=LOCAL_STEPS)
+def _ladder(clients: int, local_steps: int, seed: int) -> SlidingLadder:
+    return sliding_case(seed, clients=clients, local_steps=local_steps)
+
+
+def _any_ladder(clients: int, local_steps: int) -> SearchStrategy[SlidingLadder]:
+    """Other seeds, fewer held pairs."""
+    kind = {"clients": st.just(clients), "local_steps": st.just(local_steps)}
+    return st.builds(sliding_case, st.integers(0, 2**31), st.integers(1, HELD), **kind)
+
+
+# Random data of unit length and networks with six neurons at kinks that hold them, psi from .25 to .75: trained by
+# gradient descent, and by FedAvg.
+SLIDING_LADDERS = (
+    Family("neurons at kinks that hold them", _ladder, _any_ladder, (1, 1), TRIALS, needs=5),
+    Family(
+        f"the same on {CLIENTS} clients with {LOCAL_STEPS} local steps",
+        _ladder,
+        _any_ladder,
+        (CLIENTS, LOCAL_STEPS),
+        TRIALS,
+        needs=5,
+    ),
+)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import DrawFn
 
 from bounds.case import Case
+from bounds.family import Family
 from bounds.strategies import labels, unit_data
 from ntkfl import gram
 from ntkfl.estimate import Estimate
@@ -92,34 +94,25 @@ class WeightBall(Case):
         }
 
 
-@dataclass(frozen=True)
-class WeightBallDraw:
-    """3 to 5 points on the sphere, width 2048 or 4096; R sqrt(m)/sigma log-uniform in `reach`, B from .5 to 1 of it."""
+def _ball(reaches: tuple[float, float], seed: int) -> WeightBall:
+    """3 to 5 points on the sphere, width 2048 or 4096; R sqrt(m)/sigma log-uniform in `reaches`, B from .5 to 1 of it.
 
-    name: str
-    reach: tuple[float, float]
-    trials: int
-    required: int = 20
-
-    def case(self, seed: int) -> WeightBall:
-        """The class of one seed; R and B come from another stream than the weights."""
-        rng = np.random.default_rng([seed, 6])
-        n, d, width = int(rng.integers(3, 6)), 4, int(rng.choice([2048, 4096]))
-        x = rng.normal(size=(n, d))
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
-        sigma = float(2 ** rng.uniform(-2, 2))
-        reach = sigma * np.exp(rng.uniform(*np.log(self.reach)))
-        problem = Problem(x, np.zeros(n), name=f"sphere(n={n}, d={d})")
-        budget = float(reach * rng.uniform(0.5, 1))
-        return WeightBall(problem, gaussian(width, d, seed, sigma), sigma, float(reach / np.sqrt(width)), budget)
-
-    def strategy(self) -> SearchStrategy[WeightBall]:
-        """Such classes of any R and B, around small networks at any few points."""
-        return _weight_balls()
+    R and B come from another stream than the weights.
+    """
+    rng = np.random.default_rng([seed, 6])
+    n, d, width = int(rng.integers(3, 6)), 4, int(rng.choice([2048, 4096]))
+    x = rng.normal(size=(n, d))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    sigma = float(2 ** rng.uniform(-2, 2))
+    reach = sigma * np.exp(rng.uniform(*np.log(reaches)))
+    problem = Problem(x, np.zeros(n), name=f"sphere(n={n}, d={d})")
+    budget = float(reach * rng.uniform(0.5, 1))
+    return WeightBall(problem, gaussian(width, d, seed, sigma), sigma, float(reach / np.sqrt(width)), budget)
 
 
 @st.composite
-def _weight_balls(draw: DrawFn) -> WeightBall:
+def _any_ball(draw: DrawFn, *_: Any) -> WeightBall:
+    """Such classes of any R and B, around small networks at any few points."""
     x = draw(unit_data(n=(1, 5), d=(1, 4)))
     problem = Problem(x, draw(labels(len(x))), name="drawn")
     width, seed = draw(st.integers(1, 256)), draw(st.integers(0, 2**16))
@@ -127,3 +120,10 @@ def _weight_balls(draw: DrawFn) -> WeightBall:
     return WeightBall(
         problem, gaussian(width, x.shape[1], seed, sigma), sigma, radius, budget, draw(st.floats(0.01, 0.5))
     )
+
+
+# R so small that the initial features decide, and R up to where the bound's term in R^2 does.
+WEIGHT_BALLS = (
+    Family("networks near initialisation, R sqrt(m) up to sigma/10", _ball, _any_ball, ((0.001, 0.1),), trials=60),
+    Family("networks near initialisation, R sqrt(m) up to 10 sigma", _ball, _any_ball, ((0.1, 10.0),), trials=40),
+)

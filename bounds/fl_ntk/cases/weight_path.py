@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
@@ -11,7 +11,8 @@ import numpy as np
 from flint import arb
 from hypothesis.strategies import SearchStrategy
 
-from bounds.federated_run import FederatedDraw, FederatedRun, federated_draws, federated_run
+from bounds.family import Family
+from bounds.federated_run import FederatedDraw, FederatedRun, federated_draws, federated_run, federated_runs
 from bounds.options import Options
 from ntkfl.algorithm1.reference import BALL, plain_run
 from ntkfl.balls import precision
@@ -106,48 +107,45 @@ def updates(run: FederatedRun) -> Estimate:
         return BALL.estimate(np.array([after - before for before, after in pairwise(path)], dtype=object))
 
 
-@dataclass(frozen=True)
-class WeightDraw:
-    """At most six samples of a FederatedDraw, twelve neurons, two rounds of one to three local steps: run in balls."""
+def _small_run(base: FederatedDraw, local_steps: int | None, seed: int) -> FederatedRun:
+    """At most six samples of a FederatedDraw, twelve neurons, two rounds of one to three local steps: run in balls.
 
-    base: FederatedDraw
-    local_steps: int | None = None
-    trials: int = 20
-    required: int = 5
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        single = "" if self.local_steps is None else f", K={self.local_steps}"
-        return f"{self.base.name}, small runs in balls{single}"
-
-    def case(self, seed: int) -> FederatedRun:
-        """The run of one seed; clients none of whose samples is drawn are left out."""
-        rng = np.random.default_rng([seed, 4])
-        whole = self.base.problem(seed)
-        chosen = rng.permutation(whole.n)[:6]
-        _, owner = np.unique(whole.owner[chosen], return_inverse=True)
-        problem = Problem(whole.x[chosen], whole.y[chosen], owner, name=whole.name)
-        setup = Setup(
-            width=12,
-            sigma=self.base.setup.sigma,
-            eta_local=float(rng.uniform(0.05, 0.3)),
-            eta_global=float(rng.uniform(0.5, 1.5)),
-            local_steps=self.local_steps or 1 + seed % 3,
-            rounds=2,
-            seed=seed,
-        )
-        return federated_run(problem, setup).with_arithmetic(BALL)
-
-    def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Very small runs in balls on any data, network and steps."""
-        from bounds.federated_run import federated_runs
-
-        steps = (1, 3) if self.local_steps is None else (self.local_steps, self.local_steps)
-        return federated_runs(width=(1, 12), local_steps=steps, rounds=(1, 2), in_balls=True)
+    Clients none of whose samples is drawn are left out.
+    """
+    rng = np.random.default_rng([seed, 4])
+    whole = base.problem(seed)
+    chosen = rng.permutation(whole.n)[:6]
+    _, owner = np.unique(whole.owner[chosen], return_inverse=True)
+    problem = Problem(whole.x[chosen], whole.y[chosen], owner, name=whole.name)
+    setup = Setup(
+        width=12,
+        sigma=base.setup.sigma,
+        eta_local=float(rng.uniform(0.05, 0.3)),
+        eta_global=float(rng.uniform(0.5, 1.5)),
+        local_steps=local_steps or 1 + seed % 3,
+        rounds=2,
+        seed=seed,
+    )
+    return federated_run(problem, setup).with_arithmetic(BALL)
 
 
-def weight_draws(options: Options, local_steps: int | None = None) -> tuple[WeightDraw, ...]:
+def _any_run(base: FederatedDraw, local_steps: int | None) -> SearchStrategy[FederatedRun]:
+    """Very small runs in balls on any data, network and steps."""
+    steps = (1, 3) if local_steps is None else (local_steps, local_steps)
+    return federated_runs(width=(1, 12), local_steps=steps, rounds=(1, 2), in_balls=True)
+
+
+def weight_draws(options: Options, local_steps: int | None = None) -> tuple[Family, ...]:
     """The default data, or the user's, in runs small enough for balls."""
-    bases = (replace(base, trials=1) for base in federated_draws(options))
-    return tuple(WeightDraw(base, local_steps, options.trials or 20) for base in bases)
+    single = "" if local_steps is None else f", K={local_steps}"
+    return tuple(
+        Family(
+            f"{base.name}, small runs in balls{single}",
+            _small_run,
+            _any_run,
+            (base, local_steps),
+            options.trials or 20,
+            needs=5,
+        )
+        for base in federated_draws(options)
+    )

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from hypothesis.strategies import SearchStrategy
-
-from bounds.federated_run import FederatedDraw, FederatedRun, federated_draws, federated_run
+from bounds.family import Family
+from bounds.federated_run import FederatedDraw, FederatedRun, federated_draws, federated_run, federated_runs
 from bounds.options import Options
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
 
+TRAINED = 300  # rounds before the checkpoint
 
-@dataclass(frozen=True)
-class CheckpointDraw:
-    """The runs of another family, each started where `trained` rounds of Algorithm 1 have led it."""
 
-    family: FederatedDraw
-    trained: int = 300
-    required: int = 5
+def _trained(base: FederatedDraw, seed: int) -> FederatedRun:
+    """A run of another family started where 300 rounds have led it; its weights(0) are exactly the trained ones."""
+    return from_checkpoint(base.problem(seed), replace(base.setup, seed=seed), TRAINED)
 
-    @property
-    def name(self) -> str:
-        """The family's, and after how many rounds."""
-        return f"{self.family.name}, after {self.trained} rounds"
 
-    @property
-    def trials(self) -> int:
-        """As many as the family's."""
-        return self.family.trials
+def _checkpoints(base: FederatedDraw) -> Family:
+    """The runs of another family that go on from a checkpoint.
 
-    def case(self, seed: int) -> FederatedRun:
-        """The run of one seed; its weights(0) are the trained ones, exactly as float64 holds them."""
-        return from_checkpoint(self.family.problem(seed), replace(self.family.setup, seed=seed), self.trained)
-
-    def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Any small run: labels near the outputs make a checkpoint of any network, Gaussian or not."""
-        from bounds.federated_run import federated_runs
-
-        return federated_runs(n=(1, 4), width=(1, 512))
+    Searched is any small run: labels near the outputs make a checkpoint of any network, Gaussian or not.
+    """
+    small = federated_runs(n=(1, 4), width=(1, 512))
+    return Family(f"{base.name}, after {TRAINED} rounds", _trained, small, (base,), base.trials, needs=5)
 
 
 def from_checkpoint(problem: Problem, setup: Setup, trained: int) -> FederatedRun:
@@ -55,11 +41,11 @@ def from_checkpoint(problem: Problem, setup: Setup, trained: int) -> FederatedRu
     return federated_run(problem, setup, weights)
 
 
-def checkpoint_draws(options: Options) -> tuple[CheckpointDraw, ...]:
+def checkpoint_draws(options: Options) -> tuple[Family, ...]:
     """Digits (n=8, three clients, so ragged) at width 1000 after 300 rounds at eta_l=.1, or the user's data."""
     if options.data is not None:
         families = federated_draws(options, label="eta_l=.1", movements=True, width=1000, eta_local=0.1, rounds=40)
-        return tuple(CheckpointDraw(family) for family in families)
+        return tuple(map(_checkpoints, families))
     family = FederatedDraw(
         name="digits",
         setup=options.setup(width=1000, eta_local=0.1, rounds=40),
@@ -68,4 +54,4 @@ def checkpoint_draws(options: Options) -> tuple[CheckpointDraw, ...]:
         n=options.n or 8,
         trials=options.trials or 9,
     )
-    return (CheckpointDraw(family),)
+    return (_checkpoints(family),)

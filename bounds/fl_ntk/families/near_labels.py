@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from hypothesis.strategies import SearchStrategy
 
-from bounds.federated_run import FederatedRun, federated_run
+from bounds.family import Family
+from bounds.federated_run import FederatedRun, federated_run, federated_runs
 from ntkfl import gram
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.initialisation import draw
@@ -36,39 +34,28 @@ def unit_points(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-@dataclass(frozen=True)
-class NearLabelDraw:
+def _near_labels(seed: int) -> FederatedRun:
     """Four points, one or two clients, one to three local steps at a share of the step that surely contracts.
 
     Every third residual is the bottom eigenvector of H(0), which contracts the slowest.
     """
+    rng = np.random.default_rng([seed, 5])
+    n, d, width, steps, clients = 4, 6, 32, 1 + seed // 2 % 3, 1 + seed % 2
+    x, weights = unit_points(rng, n, d), draw(width, d, seed)
+    values, vectors = np.linalg.eigh(gram.finite(x, weights.hidden))
+    direction = vectors[:, 0] if seed % 3 == 0 else rng.normal(size=n)
+    limit = values[0] / (values[-1] ** 2 * steps)
+    setup = Setup(
+        width=width,
+        eta_local=float(rng.uniform(0.1, 0.7) * limit),
+        local_steps=steps,
+        rounds=3,
+        seed=seed,
+    )
+    return near_run(x, direction, np.arange(n) % clients, weights, setup)
 
-    name: str = "labels near the outputs"
-    trials: int = 20
-    required: int = 5
 
-    def case(self, seed: int) -> FederatedRun:
-        """The run of one seed."""
-        rng = np.random.default_rng([seed, 5])
-        n, d, width, steps, clients = 4, 6, 32, 1 + seed // 2 % 3, 1 + seed % 2
-        x, weights = unit_points(rng, n, d), draw(width, d, seed)
-        values, vectors = np.linalg.eigh(gram.finite(x, weights.hidden))
-        direction = vectors[:, 0] if seed % 3 == 0 else rng.normal(size=n)
-        limit = values[0] / (values[-1] ** 2 * steps)
-        setup = Setup(
-            width=width,
-            eta_local=float(rng.uniform(0.1, 0.7) * limit),
-            local_steps=steps,
-            rounds=3,
-            seed=seed,
-        )
-        return near_run(x, direction, np.arange(n) % clients, weights, setup)
-
-    def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Small runs in balls, on any data, network and steps."""
-        from bounds.federated_run import federated_runs
-
-        return federated_runs(rounds=(1, 4), in_balls=True)
+NEAR_LABELS = Family("labels near the outputs", _near_labels, federated_runs(rounds=(1, 4), in_balls=True), fixed=True)
 
 
 def overshooting_client() -> FederatedRun:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_run, federated_runs
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.problem import Problem, Setup
@@ -23,39 +23,29 @@ def one_point_run(setup: Setup, *, label: float = 1.0, length: float = 1.0) -> F
     return run.with_arithmetic(BALL, bits=128 + 8 * setup.rounds * setup.local_steps)
 
 
-@dataclass(frozen=True)
-class OnePointDraw:
-    """One unit sample, Gaussian networks; odd seeds take two local steps of half the size."""
-
-    name: str
-    setup: Setup
-    label: float = 1.0
-    trials: int = 10
-    required: int = 5
-
-    def case(self, seed: int) -> FederatedRun:
-        """The run of one seed."""
-        steps = 1 + seed % 2
-        setup = replace(self.setup, seed=seed, local_steps=steps, eta_local=self.setup.eta_local / steps)
-        return one_point_run(setup, label=self.label)
-
-    def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Runs in balls on one point with any label, network and steps, of up to 256 rounds."""
-        return federated_runs(n=(1, 1), clients=(1, 1), rounds=(1, 256), in_balls=True)
+def _one_point(setup: Setup, label: float, seed: int) -> FederatedRun:
+    """One unit sample and a Gaussian network; odd seeds take two local steps of half the size."""
+    steps = 1 + seed % 2
+    return one_point_run(replace(setup, seed=seed, local_steps=steps, eta_local=setup.eta_local / steps), label=label)
 
 
-def quick(width: int, label: float = 1.0) -> OnePointDraw:
+def _family(name: str, setup: Setup, label: float = 1.0) -> Family:
+    """Such runs; searched in balls, with any label, network and steps, of up to 256 rounds."""
+    runs = federated_runs(n=(1, 1), clients=(1, 1), rounds=(1, 256), in_balls=True)
+    return Family(f"one point, {name}", _one_point, runs, (setup, label), trials=10, fixed=True)
+
+
+def quick(width: int, label: float = 1.0) -> Family:
     """Two rounds, the first of which removes most of the residual: what flips, flips at once."""
     setup = Setup(width, eta_local=1.8, local_steps=1, rounds=2)
-    return OnePointDraw(f"one point, width {width}, y = {label:g}", setup, label)
+    return _family(f"width {width}, y = {label:g}", setup, label)
 
 
-def at_most_half(width: int) -> OnePointDraw:
+def at_most_half(width: int) -> Family:
     """Eight rounds at eta_l K = 1/2 = lambda: the printed step lambda/(n^2 K kappa), its O-constant taken as 1."""
     setup = Setup(width, eta_local=0.5 * (1 - 1e-6), local_steps=1, rounds=8)
-    return OnePointDraw(f"one point, width {width}, the printed step", setup)
+    return _family(f"width {width}, the printed step", setup)
 
 
-def gradual() -> OnePointDraw:
-    """Twenty-four rounds at a quarter of the largest eigenvalue: patterns flip while there is residual left."""
-    return OnePointDraw("one point, small steps", Setup(512, eta_local=0.5, local_steps=1, rounds=24))
+# Twenty-four rounds at a quarter of the largest eigenvalue: patterns flip while there is residual left.
+GRADUAL = _family("small steps", Setup(512, eta_local=0.5, local_steps=1, rounds=24))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_run
 from ntkfl import gram
 from ntkfl.initialisation import draw
@@ -46,33 +45,25 @@ def tiny_network() -> FederatedRun:
     return opposed_run(0, 1.0, sigma=1 / huge)
 
 
-@dataclass(frozen=True)
-class OpposedDraw:
-    """Such rounds on other networks; the labels are 1, or huge."""
+def _opposed(label: float | None, seed: int) -> FederatedRun:
+    return opposed_run(seed, label)
 
-    label: float | None
-    trials: int = 20
-    required: int = 5
 
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"two opposed points, y = {'huge' if self.label is None else f'{self.label:g}'}"
+def _any_opposed(label: float | None) -> SearchStrategy[FederatedRun]:
+    """Two points at any angle at which 2048 or 4096 neurons are enough for the theorem, 1 or 2 local steps.
 
-    def case(self, seed: int) -> FederatedRun:
-        """The round of one seed."""
-        return opposed_run(seed, self.label)
+    Labels from .01 up: to 1 where those of the family are small, to 1e16 where they are huge.
+    """
+    return st.builds(
+        opposed_run,
+        st.integers(0, 2**16),
+        st.floats(-2, 16 if label is None else 0).map(lambda power: 10.0**power),
+        width=st.sampled_from([2048, 4096]),
+        angle=st.floats(1.3, 2.9),
+        local_steps=st.integers(1, 2),
+    )
 
-    def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Two points at any angle at which 2048 or 4096 neurons are enough for the theorem, 1 or 2 local steps.
 
-        Labels from .01 up: to 1 where those of the family are small, to 1e16 where they are huge.
-        """
-        return st.builds(
-            opposed_run,
-            st.integers(0, 2**16),
-            st.floats(-2, 16 if self.label is None else 0).map(lambda power: 10.0**power),
-            width=st.sampled_from([2048, 4096]),
-            angle=st.floats(1.3, 2.9),
-            local_steps=st.integers(1, 2),
-        )
+# Such rounds on other networks: labels are 1, or huge.
+OPPOSED = Family("two opposed points, y = 1", _opposed, _any_opposed, (1.0,), needs=5)
+OPPOSED_HUGE = Family("two opposed points, y = huge", _opposed, _any_opposed, (None,), needs=5)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.cases.run_values import run_values
+from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_run
-from bounds.fl_ntk.families.aligned import AlignedDraw
+from bounds.fl_ntk.families.aligned import aligned_run
 from bounds.fl_ntk.families.near_labels import unit_points
 from bounds.formula import evaluate
 from bounds.statement import Hypothesis
@@ -103,48 +103,41 @@ def paper_run(
     return federated_run(problem, steps, weights)
 
 
-@dataclass(frozen=True)
-class PaperStepDraw:
-    """Four points, 16384 neurons, steps at a share of what the proof of theorem B.3 allows, or Lemma 6.2, four rounds.
+def step_run(of_the_lemma: bool, width: int, seed: int) -> FederatedRun:
+    """Four points, two clients, steps at a share of what the proof of theorem B.3 allows, or Lemma 6.2, four rounds.
 
     R is so small that a sample has a neuron or none within R of its kink. Every other residual is the bottom
     eigenvector of H(0), which contracts the slowest; every third server step is 1/8.
+
+    Args:
+        of_the_lemma: eta_l up to 1/(400 kappa K n^2), with no lambda in it. width: m. seed: of points and network.
     """
+    rng = np.random.default_rng([seed, 6])
+    x, weights = unit_points(rng, 4, 6), draw(width, 6, seed)
+    setup = Setup(width, eta_global=1.0 if seed % 3 else 0.125, local_steps=1 + seed // 2 % 2, rounds=4, seed=seed)
+    direction = rng.normal(size=4) if seed % 2 else None
+    share = float(rng.uniform(0.2, 0.99)) / 1000
+    if of_the_lemma:
+        share *= 2.5 / float(np.linalg.eigvalsh(gram.finite(x, weights.hidden))[0])
+    return paper_run(x, np.arange(4) % 2, weights, setup, share, direction)
 
-    name: str = "steps of the proof"
-    of_the_lemma: bool = False  # eta_l up to 1/(400 kappa K n^2), with no lambda in it
-    width: int = 16384
-    trials: int = 12
-    required: int = 5
 
-    def case(self, seed: int) -> FederatedRun:
-        """The run of one seed: two clients, one or two local steps."""
-        rng = np.random.default_rng([seed, 6])
-        x, weights = unit_points(rng, 4, 6), draw(self.width, 6, seed)
-        setup = Setup(
-            self.width, eta_global=1.0 if seed % 3 else 0.125, local_steps=1 + seed // 2 % 2, rounds=4, seed=seed
-        )
-        direction = rng.normal(size=4) if seed % 2 else None
-        share = float(rng.uniform(0.2, 0.99)) / 1000
-        if self.of_the_lemma:
-            share *= 2.5 / float(np.linalg.eigvalsh(gram.finite(x, weights.hidden))[0])
-        return paper_run(x, np.arange(4) % 2, weights, setup, share, direction)
+def _any_step(
+    size: int, features: int, width: int, steps: int, clients: int, share: float, server: float, seed: int
+) -> FederatedRun:
+    rng = np.random.default_rng(seed)
+    x, weights = unit_points(rng, size, features), draw(width, features, seed)
+    setup = Setup(width, eta_global=server, local_steps=steps, rounds=4, seed=seed)
+    direction = rng.normal(size=size) if seed % 2 else None
+    return paper_run(x, np.arange(size) % min(clients, size), weights, setup, share / 1000, direction)
 
-    def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Such runs with 1 to 4 points, any labels, narrow and wide networks, steps up to the limit."""
 
-        def run(
-            size: int, features: int, width: int, steps: int, clients: int, share: float, server: float, seed: int
-        ) -> FederatedRun:
-            rng = np.random.default_rng(seed)
-            x, weights = unit_points(rng, size, features), draw(width, features, seed)
-            setup = Setup(width, eta_global=server, local_steps=steps, rounds=4, seed=seed)
-            direction = rng.normal(size=size) if seed % 2 else None
-            return paper_run(x, np.arange(size) % min(clients, size), weights, setup, share / 1000, direction)
-
-        counts = [st.integers(1, 4), st.integers(2, 6), st.sampled_from([16, 256, 4096]), st.integers(1, 3)]
-        shares = [st.integers(1, 3), st.floats(0.01, 0.99), st.floats(0.05, 1.0), st.integers(0, 2**16)]
-        return st.builds(run, *counts, *shares)
+# 1 to 4 points, any labels, narrow and wide networks, steps up to the limit.
+_counts = [st.integers(1, 4), st.integers(2, 6), st.sampled_from([16, 256, 4096]), st.integers(1, 3)]
+_shares = [st.integers(1, 3), st.floats(0.01, 0.99), st.floats(0.05, 1.0), st.integers(0, 2**16)]
+ANY_STEP = st.builds(_any_step, *_counts, *_shares)
+PAPER_STEPS = Family("steps of the proof", step_run, ANY_STEP, (False, 2**14), trials=12, fixed=True)
+LEMMA_STEPS = Family("steps of the lemma", step_run, ANY_STEP, (True, 2**14), trials=12, fixed=True)
 
 
 def long_row_in_the_premise() -> FederatedRun:
@@ -156,12 +149,12 @@ def long_row_in_the_premise() -> FederatedRun:
 
 def overshooting_steps() -> FederatedRun:
     """One point, lambda = 1, and sixteen local steps at eta_l = 3: each of them doubles the residual."""
-    return AlignedDraw(eta_local=3.0, rounds=1, residual=1e-10).single_point(local_steps=16)
+    return aligned_run(eta_local=3.0, rounds=1, residual=1e-10, local_steps=16)
 
 
 def overshooting_server_in_the_premise() -> FederatedRun:
     """One point, lambda = 1, a client's step of 1/500 and a server's of 2000."""
-    return AlignedDraw(eta_local=0.002, eta_global=2000.0, rounds=1, residual=1e-4).single_point(local_steps=1)
+    return aligned_run(eta_local=0.002, eta_global=2000.0, rounds=1, residual=1e-4)
 
 
 def lone_neuron_far_from_its_label(label: float = 1e5) -> FederatedRun:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_run
+from bounds.part_strategies import log_uniform, sizes
 from ntkfl.problem import Problem, Setup, Weights
 
 
@@ -49,21 +48,11 @@ def _run(angle: float, hidden: np.ndarray, setup: Setup, name: str) -> Federated
     return federated_run(problem, setup, weights)
 
 
-@dataclass(frozen=True)
-class WedgeDraw:
-    """Wedges of angle .3 down to .03, 600 rounds each: as many compiled lengths as one."""
+def _wedge(seed: int) -> FederatedRun:
+    """Wedges of angle .3 down to .03, again every eight seeds; 600 rounds each: as many compiled lengths as one."""
+    return wedge(float(np.geomspace(0.3, 0.03, 8)[seed % 8]), 512, rounds=600)
 
-    name: str = "wedges"
-    trials: int = 8
-    required: int = 5
 
-    def case(self, seed: int) -> FederatedRun:
-        """The wedge of one seed; the angles repeat every eight seeds."""
-        angle = float(np.geomspace(0.3, 0.03, 8)[seed % 8])
-        return wedge(angle, 512, rounds=600)
-
-    def strategy(self) -> SearchStrategy[FederatedRun]:
-        """Wedges of any angle, few neurons and few rounds: a search makes them anew hundreds of times."""
-        from bounds.part_strategies import log_uniform, sizes
-
-        return st.builds(wedge, log_uniform(1e-3, 1), sizes(4, 128), st.integers(1, 40))
+# Searched: wedges of any angle, few neurons and few rounds, for a search makes them anew hundreds of times.
+ANY_WEDGE = st.builds(wedge, log_uniform(1e-3, 1), sizes(4, 128), st.integers(1, 40))
+WEDGES = Family("wedges", _wedge, ANY_WEDGE, trials=8)
