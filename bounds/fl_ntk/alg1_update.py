@@ -8,6 +8,7 @@ import sympy as sp
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import updates, weight_draws, weight_path
+from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.ways import WAYS_DRAWS, updates_by_all_ways
 from bounds.mutants import power, replaced, scaled, without
 from bounds.options import Options
@@ -33,10 +34,6 @@ def _measure(case: FederatedRun) -> Estimate:
     value = found.value / server
     error = found.error / server * (1 + 1e-15) + 1e-15 * np.abs(value)
     return Estimate(value, error, found.method, found.rigour)
-
-
-def _draws(options: Options) -> tuple:
-    return weight_draws(options) + (WAYS_DRAWS if options.data is None else ())
 
 
 def small_run(seed: int = 0) -> FederatedRun:
@@ -79,7 +76,7 @@ STATEMENTS = (
         says_left="every entry of (u(t+1) - u(t))/eta_g in two rounds: by the plain run in balls and, of networks of "
         "64 neurons or more, in arrays, compiled, by the host's threads, tracking switches, on JAX devices and by the "
         "training engine",
-        draws=_draws,
+        draws=with_own(weight_draws, *WAYS_DRAWS),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(m, sp.Rational(1, 2)),

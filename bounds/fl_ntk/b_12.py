@@ -7,6 +7,7 @@ import sympy as sp
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
+from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.families.small_steps import small_step_runs
 from bounds.fl_ntk.families.wedge import WEDGES, one_neuron_wedge
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, POSITIVE_SPECTRUM, SMALL_LOCAL_STEPS, UNIT_ROWS
@@ -22,10 +23,7 @@ def constants(case: FederatedRun) -> dict:
     return run_values(case, n, m, K, eta_local, r0, lam)
 
 
-def draws(options) -> tuple:
-    """Default families at eta_l = .03, and wedges, where the bound's power of lambda matters."""
-    wedges = (WEDGES,) if options.data is None else ()
-    return small_step_runs(options) + wedges
+draws = with_own(small_step_runs, WEDGES)  # in wedges the bound's power of lambda matters
 
 
 STATEMENTS = (

@@ -14,6 +14,7 @@ from bounds.family import Family
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.b_5 import largest_norm, residual, snapshot_constants, times
 from bounds.fl_ntk.families.aligned import aligned_run
+from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.families.small_steps import small_step_runs
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS, UNIT_SIGMA
 from bounds.mutants import index_shifted, power, replaced, sign_flipped
@@ -114,7 +115,7 @@ STATEMENTS = (
         measure=_measure,
         symbols={r_t: "|y - y(t)|_2 at the middle round", R: "largest distance of a global or local weight from u(0)"},
         says_left="C_1 = -2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k) (y - y^{(k)}(t)) from exact pattern counts",
-        draws=lambda options: small_step_runs(options) + ((ONE_POINT,) if options.data is None else ()),
+        draws=with_own(small_step_runs, ONE_POINT),
         mutants=(
             replaced(lam, 2 * lam, "lambda doubled", Change.CONSTANT),
             index_shifted(K, 1),

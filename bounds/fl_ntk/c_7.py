@@ -13,6 +13,7 @@ from bounds.fl_ntk.b_12 import REACH
 from bounds.fl_ntk.b_12 import draws as movement_draws
 from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
 from bounds.fl_ntk.families.one_point import GRADUAL, at_most_half, one_point_run, quick
+from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.families.small_steps import small_step_runs
 from bounds.fl_ntk.families.wedge import one_neuron_wedge
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1, SMALL_LOCAL_STEPS, UNIT_ROWS, at_most
@@ -109,13 +110,9 @@ def _long_row() -> FederatedRun:
     return one_point_run(Setup(4096, eta_local=0.012, local_steps=1, rounds=2), label=20.0, length=12.0)
 
 
-def _change_draws(options) -> tuple:
-    """Default families at small steps; one point at the printed step, and one whose label makes the weights move far.
-
-    There what the patterns really change is more than the part of the bound that does not depend on R.
-    """
-    own = (at_most_half(4096), quick(16384, label=6.4)) if options.data is None else ()
-    return small_step_runs(options) + own
+# One point at the printed step, and one whose label makes the weights move far: there what the patterns really change
+# is more than the part of the bound that does not depend on R.
+CHANGE_DRAWS = with_own(small_step_runs, at_most_half(4096), quick(16384, label=6.4))
 
 
 def _norm_constants(case: FederatedRun) -> dict:
@@ -235,7 +232,7 @@ STATEMENTS = (
             crowding: "probability that some distance R has more neurons than the bound counts",
         },
         says_left="|J(k,t) - J(0,0)|_F from exact pattern counts: of the middle round, k < K; in balls of every round",
-        draws=_change_draws,
+        draws=CHANGE_DRAWS,
         mutants=(
             power(R, 3),
             power(n, -1),
@@ -291,7 +288,7 @@ STATEMENTS = (
         symbols=LIMIT_SYMBOLS
         | {y0: "|y(0)|, outputs before training", ratio: "max_t |xi(t)| / |y - y(t)| of the run, xi as in Eq (18)"},
         says_left="|y(t) - y + (I - rho H_inf)^t y|, t = 1..T, from the outputs of the run and powers taken in balls",
-        draws=lambda options: small_step_runs(options) + ((GRADUAL,) if options.data is None else ()),
+        draws=with_own(small_step_runs, GRADUAL),
         mutants=(
             replaced(lam, 2 * lam, "lambda doubled"),
             without(t),

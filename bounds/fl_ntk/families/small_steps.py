@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bounds.family import Draw
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.fl_ntk.families.aligned import ALIGNED_POINTS
+from bounds.fl_ntk.families.own import with_own
 from bounds.options import Options
 
 
@@ -17,6 +17,4 @@ def small_step_runs(options: Options) -> tuple[FederatedDraw, ...]:
     return federated_draws(options, label=f"eta_l={step:.2g}", movements=True, eta_local=step)
 
 
-def small_step_draws(options: Options) -> tuple[Draw, ...]:
-    """These runs, and without the user's data the family that makes the bounds sharp."""
-    return small_step_runs(options) + ((ALIGNED_POINTS,) if options.data is None else ())
+small_step_draws = with_own(small_step_runs, ALIGNED_POINTS)  # the latter make the bounds sharp

@@ -1,0 +1,15 @@
+"""Families that a statement brings of its own, beside those that the user may choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bounds.family import Draw, Family
+from bounds.options import Options
+
+Draws = Callable[[Options], tuple[Draw, ...]]
+
+
+def with_own(draws: Draws, *own: Family) -> Draws:
+    """These families, and where the user brings no data the statement's own too."""
+    return lambda options: (*draws(options), *(own if options.data is None else ()))
