@@ -1,0 +1,52 @@
+"""Weyl's inequality: the whole spectrum of H(0) is as near to that of H_inf as the matrices are."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.fl_ntk.families.aligned import ALIGNED_POINTS
+from bounds.fl_ntk.families.own import with_own
+from bounds.fl_ntk.premises import at_most
+from bounds.fl_ntk.terms.eigenvalues import eigenvalues
+from bounds.initial_network import initial_network_draws
+from bounds.mutants import Mutant, replaced
+from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
+from ntkfl import gram
+
+top, bottom = sp.symbols("d_max d_min", real=True)
+
+
+def _change(case):
+    return case.initial_gram - gram.infinite_estimate(case.problem.x)
+
+
+STATEMENTS = (
+    Statement(
+        id="fl-ntk/Weyl",
+        title="No eigenvalue of H(0) is further from that of H_inf than |H(0) - H_inf|_2",
+        kind=Kind.UPPER,
+        source=Source(
+            BEYOND,
+            "Weyl's inequality",
+            note="|lambda_k(H(0)) - lambda_k(H_inf)| <= |H(0) - H_inf|_2 for every k, both spectra in ascending order, "
+            "so that one bound on the matrices, C.6 say, is one on lambda, mu and all between. For one sample, and "
+            "nearly so where the difference has the top eigenvector of both, it is an equality",
+        ),
+        hypotheses=(at_most(150),),
+        forms={Form.STATED: Claim(sp.Max(top, -bottom))},
+        constants=lambda case: {
+            top: gram.largest_eigenvalue(_change(case)),
+            bottom: gram.smallest_eigenvalue(_change(case)),
+        },
+        measure=lambda case: abs(eigenvalues(case.initial_gram) - eigenvalues(gram.infinite_estimate(case.problem.x))),
+        symbols={top: "largest eigenvalue of H(0) - H_inf", bottom: "smallest eigenvalue of H(0) - H_inf"},
+        says_left="|lambda_k(H(0)) - lambda_k(H_inf)| for every k, both spectra in balls",
+        draws=with_own(initial_network_draws, ALIGNED_POINTS),
+        mutants=(
+            replaced(top, bottom, "the smallest eigenvalue of the difference alone"),
+            replaced(-bottom, top, "the largest eigenvalue of the difference alone"),
+            Mutant("the square of the norm", lambda expression: expression**2),
+        ),
+        uses=("fl-ntk/C.6", "fl-ntk/H-inf"),
+    ),
+)
