@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import sympy as sp
 
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.b_5 import times
 from bounds.fl_ntk.cases.weight_path import updates, weight_draws, weight_path
 from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.ways import WAYS_DRAWS, updates_by_all_ways
@@ -30,10 +30,7 @@ def _constants(case: FederatedRun) -> dict:
 
 def _measure(case: FederatedRun) -> Estimate:
     """(u(t+1) - u(t))/eta_g by the plain run in balls, then by each of the ways: (1 + ways, T, m, d)."""
-    found, server = Estimate.stacked([updates(case), *updates_by_all_ways(case)]), case.setup.eta_global
-    value = found.value / server
-    error = found.error / server * (1 + 1e-15) + 1e-15 * np.abs(value)
-    return Estimate(value, error, found.method, found.rigour)
+    return times(1 / case.setup.eta_global, Estimate.stacked([updates(case), *updates_by_all_ways(case)]))
 
 
 def small_run(seed: int = 0) -> FederatedRun:

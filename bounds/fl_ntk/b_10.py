@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
@@ -21,23 +20,14 @@ UPDATE = eta_local * K * (1 + ALOC) * sp.sqrt(n) * r_t / (N * sp.sqrt(m))
 
 
 def _constants(case: FederatedRun) -> dict:
-    parts = [case.residual_part(c)[0] for c in range(case.problem.n_clients)]
-    steps = case.setup.local_steps
-    value, error = (
-        np.repeat(np.stack([getattr(p, name) for p in parts])[:, :, None], steps, 2) for name in ("value", "error")
-    )
-    return run_constants(case) | {
-        m: case.setup.width,
-        r_client: Estimate(value, error, parts[0].method, max(e.rigour for e in parts)),
-    }
+    parts = Estimate.stacked(case.residual_part(c)[0] for c in range(case.problem.n_clients))
+    return run_constants(case) | {m: case.setup.width, r_client: parts[:, :, None]}
 
 
 def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
     """|y_c(t) - y_c^{(k)}(t)| for every client, round and k = 1..K; max_r |Delta u_r(t)| for every round."""
     outputs, local = case.observed("outputs"), case.observed("local_outputs")
-    drifts = []
-    for members in case.problem.clients():
-        drifts.append((local[:, 1:, members] - outputs[:-1, None, members]).norm(-1))
+    drifts = ((local[:, 1:, own] - outputs[:-1, None, own]).norm(-1) for own in case.problem.clients())
     return Estimate.stacked(drifts), case.observed("step")
 
 

@@ -48,11 +48,8 @@ def times(factor: float, x: Estimate) -> Estimate:
 
 def largest_norm(blocks: Estimate, steps: int) -> Estimate:
     """max_k |H_k|_F of matrices side by side."""
-    values, errors = (np.split(part, steps, axis=1) for part in (blocks.value, blocks.error))
-    norms = np.array([np.linalg.norm(v) for v in values])
-    radii = np.array([np.linalg.norm(e) for e in errors]) + blocks.value.size * EPS * norms
-    top = int(np.argmax(norms))
-    return Estimate(norms[top], radii.max(), blocks.method, blocks.rigour)
+    norms = Estimate.stacked(blocks[:, columns].norm() for columns in np.split(np.arange(blocks.value.shape[1]), steps))
+    return Estimate.between(norms.lo.max(), norms.hi.max(), norms.method, norms.rigour)
 
 
 def residual(inside: Snapshot) -> Estimate:

@@ -48,13 +48,6 @@ def initial_outputs(case: InitialNetwork, below: float = np.inf) -> Estimate:
     return Estimate(kept @ case.weights.signs / np.sqrt(m_), error, "rounding bound")
 
 
-def square_sum(x: Estimate) -> Estimate:
-    """|x|^2 of a vector with its error."""
-    value = (x.value**2).sum()
-    error = (2 * np.abs(x.value) * x.error + x.error**2).sum() + (len(x.value) + 4) * EPS * value
-    return Estimate(value, error, x.method, x.rigour)
-
-
 def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
     """One sample of any length, weights of any size, R = .05: the lemma needs both to be 1."""
     problem = Problem(length * np.eye(2)[:1], np.ones(1), name="one point")
@@ -69,12 +62,12 @@ def _measure(case: InitialNetwork) -> tuple[Estimate, ...]:
     kept = initial_outputs(case, cut)
     near = [(np.abs(z) < case.radius * (1 + side * 1e-12)).sum(axis=1) for side in (-1, 1)]
     outputs = initial_outputs(case)
-    residual = Estimate(problem.y - outputs.value, outputs.error + EPS * np.abs(problem.y - outputs.value), "rounding")
+    residual = problem.y - outputs
     return (
         largest,
         abs(kept),
         Estimate.between(near[0], near[1], "counts"),
-        square_sum(residual),
+        residual @ residual,
     )
 
 

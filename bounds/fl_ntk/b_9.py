@@ -98,10 +98,7 @@ def _step_constants(case: FederatedRun) -> dict:
 
 def _step_measure(case: FederatedRun) -> Estimate:
     local = case.observed("local_outputs")
-    steps = []
-    for members in case.problem.clients():
-        before, after = local[:, :-1, members], local[:, 1:, members]
-        steps.append((after - before).norm(-1))
+    steps = ((local[:, 1:, own] - local[:, :-1, own]).norm(-1) for own in case.problem.clients())
     return Estimate.stacked(steps, axis=1).squared()
 
 

@@ -17,13 +17,8 @@ gram_norm = sp.Symbol("G_F", positive=True)  # |X X^T|_F
 
 
 def _constants(case: InitialNetwork) -> dict:
-    norm = np.linalg.norm(case.problem.x @ case.problem.x.T)
-    return {
-        n: case.problem.n,
-        m: case.width,
-        delta: case.delta,
-        gram_norm: Estimate(norm, 1e-13 * norm, "rounding bound"),
-    }
+    inner = Estimate.exact(case.problem.x) @ case.problem.x.T
+    return {n: case.problem.n, m: case.width, delta: case.delta, gram_norm: inner.norm()}
 
 
 SMALL_DELTA = Hypothesis("delta-at-most-half", "delta <= 1/2", lambda case: 0.5 - case.delta)

@@ -69,13 +69,12 @@ def _likely(case: FederatedRun) -> float:
 
 
 def _error_constants(case: FederatedRun) -> dict:
-    kernel, outputs = limit_kernel(case), case.observed("outputs")[0]
-    norm, error = np.linalg.norm(outputs.value), np.linalg.norm(outputs.error)
+    kernel = limit_kernel(case)
     return run_values(case, n, m, K, sigma, eta_local, r0, t) | {
         rho: round_rate(case),
         lam: kernel.smallest,
         mu: kernel.largest,
-        y0: Estimate(norm, error + 1e-14 * norm, outputs.method, outputs.rigour),
+        y0: case.observed("outputs")[0].norm(),
         ratio: remainder_ratio(case),
         delta: DELTA,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import sympy as sp
 
 from bounds.cases.run_values import run_values
@@ -31,11 +30,10 @@ label_norm = sp.Symbol("|y|", positive=True)
 
 
 def _constants(case: FederatedRun) -> dict:
-    size = np.linalg.norm(case.problem.y)
     return run_values(case, n, m, sigma) | {
         R: farthest(case),
         lam: limit_kernel(case).smallest,
-        label_norm: Estimate(size, 1e-14 * size, "rounding bound"),
+        label_norm: Estimate.exact(case.problem.y).norm(),
         delta: DELTA,
         crowding: CROWDING,
     }

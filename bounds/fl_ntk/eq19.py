@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import sympy as sp
 
-from bounds.fl_ntk.b_8 import initial_outputs, network_constants, one_point, square_sum
+from bounds.fl_ntk.b_8 import initial_outputs, network_constants, one_point
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.initial_network import initial_network_draws
 from bounds.mutants import power, replaced
@@ -43,7 +43,7 @@ STATEMENTS = (
             Form.STATED: Claim(2 * n * sigma**2 * sp.log(2 * m * n / delta) * sp.log(4 * n / delta) ** 2, failure=delta)
         },
         constants=lambda case: network_constants(case) | {sigma: case.sigma},
-        measure=lambda case: square_sum(initial_outputs(case)),
+        measure=lambda case: initial_outputs(case).norm().squared(),
         says_left="|y(0)|^2 of the drawn network",
         draws=_draws,
         necessity={"unit-rows": lambda: one_point(length=1000.0)},

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.b_7 import run_constants
+from bounds.fl_ntk.b_7 import output_changes, run_constants
 from bounds.fl_ntk.families.aligned import long_row, overshooting_clients
 from bounds.fl_ntk.families.small_steps import small_step_draws
 from bounds.fl_ntk.premises import SMALL_LOCAL_STEPS, UNIT_ROWS
 from bounds.mutants import power, sign_flipped, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, eta_local, n, r_t, rho
-from ntkfl.estimate import Estimate
-
-
-def _measure(case: FederatedRun) -> Estimate:
-    outputs = case.observed("outputs")
-    before, after = outputs[:-1], outputs[1:]
-    return (after - before).norm(-1)
-
 
 STATEMENTS = (
     Statement(
@@ -35,7 +26,7 @@ STATEMENTS = (
         hypotheses=(UNIT_ROWS, SMALL_LOCAL_STEPS),
         forms={Form.STATED: Claim(2 * rho * n * (1 + 2 * eta_local * n * K) * r_t)},
         constants=lambda case: run_constants(case) | {rho: case.rho},
-        measure=_measure,
+        measure=output_changes,
         says_left="|y(t+1) - y(t)| of the simulated run, every round",
         draws=small_step_draws,
         mutants=(

@@ -60,11 +60,7 @@ def _constants(ladder: MethodLadder) -> dict:
 
 def _measure(ladder: MethodLadder) -> tuple[Estimate, ...]:
     """y_m(T) - y, (networks, n), of the widest networks under each method; then the same with the other sign."""
-    parts = []
-    for name in RESIDUAL:
-        value = -ladder.residuals[name][-1][:, -1]
-        error = ladder.rounding * np.ones_like(value)
-        parts.append(Estimate(value, error, "rounding bound"))
+    parts = [Estimate(-ladder.residuals[name][-1][:, -1], ladder.rounding, "rounding bound") for name in RESIDUAL]
     return (*parts, *(-part for part in parts))
 
 

@@ -34,12 +34,9 @@ def _within(expression, tolerance: sp.Rational) -> Claim:
     return Claim((1 + tolerance) * expression, lower=(1 - tolerance) * expression)
 
 
-def _inner_products(x: np.ndarray) -> Estimate:
-    return Estimate(x @ x.T, (x.shape[1] + 2) * EPS * (np.abs(x) @ np.abs(x).T), "rounding bound")
-
-
 def _initial_constants(ladder: InitialLadder) -> dict:
-    return {limit_gram: ladder.infinite_gram, inner: _inner_products(ladder.problem.x), sigma: ladder.sigma}
+    products = Estimate.exact(ladder.problem.x) @ ladder.problem.x.T
+    return {limit_gram: ladder.infinite_gram, inner: products, sigma: ladder.sigma}
 
 
 def confidence(samples: np.ndarray) -> Estimate:

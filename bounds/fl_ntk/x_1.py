@@ -38,9 +38,8 @@ def map_constants(case: FederatedRun) -> dict:
 
 def residuals(case: FederatedRun) -> Estimate:
     """y(t) - y for t = 0..T, (n, T+1)."""
-    outputs, y = case.observed("outputs"), case.problem.y
-    value = (outputs.value - y).T
-    return Estimate(value, outputs.error.T + 2e-16 * np.abs(value), outputs.method, outputs.rigour)
+    off = case.observed("outputs") - case.problem.y
+    return Estimate.stacked((off[t] for t in case.rounds), axis=1)
 
 
 def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -80,8 +81,7 @@ def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
 
     prediction = regime.of(predicted, size=float(np.abs(before.value).max() + np.abs(trained.value).max()))
     movement = regime.of(lambda found, order: found.movement([last], start[order]))
-    known = Estimate(prediction.value, prediction.error + before.error, prediction.method, prediction.rigour)
-    return trained, moved, known, movement.squared()
+    return trained, moved, replace(prediction, error=prediction.error + before.error), movement.squared()
 
 
 STATEMENTS = (

@@ -12,7 +12,7 @@ from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.terms.error_term import printed_map, remainders
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.balls import ball, enclosure, precision
-from ntkfl.estimate import Estimate, Rigour
+from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup, Weights
 
 
@@ -46,9 +46,7 @@ class CircleLadder:
     @cached_property
     def remainders(self) -> Estimate:
         """|xi(0)| at each width, xi of I - rho H_inf."""
-        found = [remainders(run, printed_map(run))[0] for run in self.runs]
-        norms, errors = (np.array([np.linalg.norm(getattr(xi, part)) for xi in found]) for part in ("value", "error"))
-        return Estimate(norms, errors + 1e-15 * norms, "ball", Rigour.ENCLOSED)
+        return Estimate.stacked(remainders(run, printed_map(run))[0].norm() for run in self.runs)
 
     @cached_property
     def rate(self) -> Estimate:
