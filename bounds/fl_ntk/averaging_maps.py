@@ -42,7 +42,7 @@ def _trainings(case: FederatedRun) -> tuple[Training, ...]:
 
 def _constants(case: FederatedRun) -> dict:
     size, owner = case.problem.n, case.problem.owner
-    return map_constants(case) | {
+    return map_constants(case, case.initial_gram) | {
         shares: np.diag(np.bincount(owner)[owner] / size),
         earlier: case.initial_gram * (owner[:, None] > owner),
         mu: PULL,

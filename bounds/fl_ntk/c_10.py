@@ -8,6 +8,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws
+from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.c_8 import H, size, y
 from bounds.fl_ntk.cases.feature_space import remaining_norm_at_limit
@@ -47,22 +48,16 @@ def _kernel(case: Case) -> Estimate:
 
 def _constants(case: Case) -> dict:
     h, setup, owner = _kernel(case), case.setup, case.problem.owner
-    same = owner[:, None] == owner
     finite = isinstance(case, FederatedRun)
-    return {
-        n: case.problem.n,
-        N: case.problem.n_clients,
-        K: setup.local_steps,
+    return run_values(case, n, N, K, eta_local, eta_global) | {
         T: setup.rounds if finite else ROUNDS,
         m: setup.width if finite else WIDTH,
         sigma: setup.sigma if finite else SIGMA,
-        eta_local: setup.eta_local,
-        eta_global: setup.eta_global,
         rho: round_rate(case),
         delta: DELTA,
         lam: limit_kernel(case).smallest,
         H: h,
-        D: h * same,
+        D: h * (owner[:, None] == owner),
         y: case.problem.y,
     }
 

@@ -13,13 +13,13 @@ from bounds.case import Case
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases, kernel_draws
 from bounds.family import Draw, Family
 from bounds.fl_ntk.premises import at_most
-from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
+from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, map_constants
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
 from bounds.ladders.slopes import slope
 from bounds.mutants import power, scaled, shifted
 from bounds.options import Options
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
-from bounds.symbols import K, N, T, eta_global, eta_local, n
+from bounds.symbols import K, N, T, eta_local, n
 from ntkfl import data
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate
@@ -69,17 +69,7 @@ def _trained(case: KernelCase) -> Estimate:
 def _constants(case: KernelCase) -> dict:
     with precision(BITS):
         h = enclosure(case.gram)
-    owner, setup = case.problem.owner, case.setup
-    return {
-        H: h,
-        D: h * (owner[:, None] == owner),
-        start: -case.problem.y[:, None],
-        eta_local: setup.eta_local,
-        eta_global: setup.eta_global,
-        N: case.problem.n_clients,
-        K: setup.local_steps,
-        T: setup.rounds,
-    }
+    return map_constants(case, h) | {start: -case.problem.y[:, None], T: case.setup.rounds}
 
 
 def _equal(base: Draw, seed: int) -> KernelCase:

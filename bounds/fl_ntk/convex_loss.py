@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
+from bounds.cases.run_values import run_values
 from bounds.fl_ntk.cases.convex_run import LOSSES, ConvexRun, convex_draws, gathered
 from bounds.fl_ntk.premises import SERVER_AT_MOST_1, at_most
 from bounds.mutants import index_shifted, power, replaced, scaled, sign_flipped
@@ -31,26 +32,19 @@ def _round(part: int) -> sp.MatrixExpr:
     return OUTPUTS[part] - eta_local * eta_global / N * H * SLOPES[part]
 
 
-def _steps(case: ConvexRun) -> dict:
-    setup = case.setup
-    return {
-        eta_local: setup.eta_local,
-        eta_global: setup.eta_global,
-        K: setup.local_steps,
-        T: setup.rounds,
-        N: case.problem.n_clients,
-    }
-
-
 def _constants(case: ConvexRun) -> dict:
-    values = _steps(case) | {largest: Estimate(case.largest_block, 1e-13 * case.largest_block, "rounding")}
+    values = run_values(case, eta_local, eta_global, K, T, N) | {
+        largest: Estimate(case.largest_block, 1e-13 * case.largest_block, "rounding")
+    }
     for part, loss in enumerate(LOSSES):
         values[SIZES[part]], values[LEFT[part]] = case.regularised(loss)
     return values
 
 
 def _rounds_constants(case: ConvexRun) -> dict:
-    values = _steps(case) | {H: Estimate(case.gram, 1e-14 * np.abs(case.gram), "rounding")}
+    values = run_values(case, eta_local, eta_global, K, T, N) | {
+        H: Estimate(case.gram, 1e-14 * np.abs(case.gram), "rounding")
+    }
     for part, loss in enumerate(LOSSES):
         values |= {OUTPUTS[part]: case.outputs(part)[:, :-1], SLOPES[part]: case.slopes(loss)}
     return values

@@ -48,7 +48,7 @@ def _trainings(case: FederatedRun) -> tuple[Training, ...]:
 def _constants(case: FederatedRun) -> dict:
     size, owner = case.problem.n, case.problem.owner
     sizes, steps = np.bincount(owner), np.array(_client_steps(case))
-    return map_constants(case) | {
+    return map_constants(case, case.initial_gram) | {
         shares: np.diag(sizes[owner] / size),
         normalised: np.diag((sizes @ steps / size * sizes / steps / size)[owner]),
         second: np.diag((steps[owner] == 2).astype(float)),

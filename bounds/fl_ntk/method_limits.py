@@ -8,10 +8,10 @@ import sympy as sp
 from bounds.fl_ntk.averaging_maps import FEDPROX
 from bounds.fl_ntk.cases.method_ladder import CONNECTED, PULL, SERVER_MOMENTUM, MethodLadder, method_draws
 from bounds.fl_ntk.state_maps import AFTER, CONTROL, MAP, beta, first, mu, product, second, shares, start
-from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, D, H
+from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, D, H, map_constants
 from bounds.mutants import index_shifted, power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
-from bounds.symbols import K, N, T, eta_global, eta_local, m, n
+from bounds.symbols import K, N, T, eta_local, m, n
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 
@@ -36,24 +36,17 @@ REACH = 2 * sp.sqrt(sp.Trace(start * start.T) / m) * ones  # 2 |r_0| m^(-1/2) in
 
 def _constants(ladder: MethodLadder) -> dict:
     """The symbols of the maps at infinite width, and the width of the widest networks."""
-    problem, setup, owner = ladder.problem, ladder.setup, ladder.problem.owner
-    h, size = gram.infinite_estimate(problem.x), problem.n
-    return {
-        H: h,
-        D: h * (owner[:, None] == owner),
+    problem, owner, size = ladder.problem, ladder.problem.owner, ladder.problem.n
+    return map_constants(ladder, gram.infinite_estimate(problem.x)) | {
         shares: np.diag(np.bincount(owner)[owner] / size),
         start: -problem.y[:, None],
         ones: np.ones((size, 1)),
         first: np.eye(2 * size)[:, :size],
         second: np.eye(2 * size)[:, size:],
-        eta_local: setup.eta_local,
-        eta_global: setup.eta_global,
         beta: SERVER_MOMENTUM,
         mu: PULL,
         connected: CONNECTED,
-        N: problem.n_clients,
-        K: setup.local_steps,
-        T: setup.rounds,
+        T: ladder.setup.rounds,
         m: ladder.widths[-1],
     }
 

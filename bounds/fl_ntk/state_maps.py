@@ -77,7 +77,7 @@ def _trainings(case: FederatedRun) -> tuple[Training, ...]:
 def _constants(case: FederatedRun) -> dict:
     size = case.problem.n
     sizes = np.bincount(case.problem.owner)[case.problem.owner]
-    return map_constants(case) | {
+    return map_constants(case, case.initial_gram) | {
         shares: np.diag(sizes / size),
         beta: MOMENTUM,
         mu: PULL,

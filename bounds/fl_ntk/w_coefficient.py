@@ -6,14 +6,14 @@ import numpy as np
 import sympy as sp
 from scipy.special import stdtrit
 
-from bounds.fl_ntk.x_1 import MAP_SYMBOLS, D, H
+from bounds.fl_ntk.x_1 import MAP_SYMBOLS, H, map_constants
 from bounds.fl_ntk.x_8 import COEFFICIENTS, MOVEMENT, start
 from bounds.formula import evaluate
 from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_draws
 from bounds.ladders.width_ladder import WidthLadder, ladder_draws
 from bounds.mutants import power, replaced, scaled
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
-from bounds.symbols import K, N, T, eta_global, eta_local, m, n, sigma
+from bounds.symbols import T, m, n, sigma
 from ntkfl import gram
 from ntkfl.estimate import Estimate, Rigour
 
@@ -58,18 +58,8 @@ def _outputs(ladder: InitialLadder) -> Estimate:
 
 def _kernel_constants(ladder: WidthLadder) -> dict:
     """The symbols of c_T and of the exact round map at infinite width; every run starts from the residual r_0."""
-    x, setup, owner = ladder.problem.x, ladder.setup, ladder.problem.owner
-    h, same = gram.infinite_estimate(x), owner[:, None] == owner
-    return {
-        H: h,
-        D: h * same,
-        start: _rounded_residual(ladder),
-        eta_local: setup.eta_local,
-        eta_global: setup.eta_global,
-        N: ladder.problem.n_clients,
-        K: setup.local_steps,
-        T: setup.rounds,
-    }
+    known = map_constants(ladder, gram.infinite_estimate(ladder.problem.x))
+    return known | {start: _rounded_residual(ladder), T: ladder.setup.rounds}
 
 
 def _rounded_residual(ladder: WidthLadder) -> Estimate:

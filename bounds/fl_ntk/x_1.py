@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -26,14 +27,10 @@ MAP_SYMBOLS = {H: "Gram matrix of the frozen patterns, H(0)", D: "the client blo
 ROUND_MAP = IDENTITY - eta_global / N * H * RESPONSE  # M
 
 
-def map_constants(case: FederatedRun) -> dict:
-    """The symbols of the round map: H = H(0), its client blocks, steps and counts."""
-    h, owner = case.initial_gram, case.problem.owner
-    same = owner[:, None] == owner
-    return run_values(case, eta_local, eta_global, N, K) | {
-        H: h,
-        D: h * same,
-    }
+def map_constants(case: Any, h: Estimate) -> dict:
+    """The symbols of the round map of a Gram matrix H, (n, n): H, its client blocks, steps and counts."""
+    owner = case.problem.owner
+    return run_values(case, eta_local, eta_global, N, K) | {H: h, D: h * (owner[:, None] == owner)}
 
 
 def residuals(case: FederatedRun) -> Estimate:
@@ -73,7 +70,7 @@ STATEMENTS = (
         ),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
         forms={Form.REPAIRED: Claim((ROUND_MAP * r,) * 2)},
-        constants=lambda case: map_constants(case) | {r: residuals(case)[:, :-1]},
+        constants=lambda case: map_constants(case, case.initial_gram) | {r: residuals(case)[:, :-1]},
         measure=_measure,
         symbols=MAP_SYMBOLS | {r: "y(t) - y, one column a round"},
         says_left="y(t+1) - y in every round: left 1 of the linearised network, trained in parameter space; left 2 of "

@@ -40,7 +40,7 @@ def _residuals(case: FederatedRun) -> tuple[Estimate, ...]:
 def _constants(case: FederatedRun) -> dict:
     of_prox, of_momentum, of_scaffold = _residuals(case)
     sizes = np.bincount(case.problem.owner)[case.problem.owner]
-    return map_constants(case) | {
+    return map_constants(case, case.initial_gram) | {
         shares: np.diag(sizes / case.problem.n),
         mu: PULL,
         beta: MOMENTUM,

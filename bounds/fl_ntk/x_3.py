@@ -6,6 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.cases.run_values import run_values
 from bounds.fl_ntk.premises import LOCALLY_STABLE, SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
 from bounds.mutants import index_shifted, power
@@ -22,7 +23,7 @@ def _constants(case: KernelCase) -> dict:
     values = case.block_eigenvalues
     largest = values[np.argmax(1 - (1 - eta * values) ** steps)]
     error = 1e-12 * values.max()
-    return {N: case.problem.n_clients, K: steps, eta_local: eta, q: Estimate(largest, error, "rounding bound")}
+    return run_values(case, N, K, eta_local) | {q: Estimate(largest, error, "rounding bound")}
 
 
 def _measure(case: KernelCase) -> tuple[Estimate, Estimate]:

@@ -7,6 +7,7 @@ import sympy as sp
 from flint import arb, arb_mat
 
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws
+from bounds.cases.run_values import run_values
 from bounds.fl_ntk.premises import NO_LOCAL_OVERSHOOT, SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
 from bounds.mutants import index_shifted, power, replaced
@@ -23,17 +24,13 @@ ROUNDS = 100
 
 
 def _constants(case: KernelCase) -> dict:
-    setup, largest = case.setup, case.block_eigenvalues.max()
+    largest = case.block_eigenvalues.max()
     with precision(BITS):
         h = enclosure(case.gram)
-    return {
+    return run_values(case, N, K, eta_local, eta_global) | {
         lam: gram.smallest_eigenvalue(h),
         q: Estimate(largest, 1e-12 * largest, "rounding bound"),
-        N: case.problem.n_clients,
-        K: setup.local_steps,
         T: ROUNDS,
-        eta_local: setup.eta_local,
-        eta_global: setup.eta_global,
     }
 
 

@@ -9,7 +9,7 @@ import sympy as sp
 
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws
 from bounds.fl_ntk.premises import LOCALLY_STABLE, at_most
-from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, D, H
+from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, D, H, map_constants
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
 from bounds.mutants import power, scaled, sign_flipped
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
@@ -22,11 +22,7 @@ MANY = 2**53  # local steps, beyond which float64 counts no further
 
 def _constants(case: KernelCase) -> dict:
     with precision(BITS):
-        h = enclosure(case.gram)
-    owner = case.problem.owner
-    same = owner[:, None] == owner
-    blocks = h * same
-    return {H: h, D: blocks, eta_global: case.setup.eta_global, N: case.problem.n_clients}
+        return map_constants(case, enclosure(case.gram))
 
 
 def limit_map(case: KernelCase) -> Estimate:

@@ -20,7 +20,7 @@ AFTER = (ROUND_MAP * r).T * (ROUND_MAP * r)
 
 
 def _constants(case: FederatedRun) -> dict:
-    return map_constants(case) | {r: residuals(case)[:, 0]}
+    return map_constants(case, case.initial_gram) | {r: residuals(case)[:, 0]}
 
 
 def _growth(case: FederatedRun) -> Estimate:

@@ -61,7 +61,7 @@ def _constants(case: FederatedRun) -> dict:
     test = _Test(case)
     cross_error = (case.problem.d + 8) * np.finfo(float).eps * (np.abs(test.x) @ np.abs(case.problem.x).T)
     first = residuals(case)[:, 0]
-    return map_constants(case) | {
+    return map_constants(case, case.initial_gram) | {
         T: case.setup.rounds,
         h: Estimate(test.cross, cross_error, "counts, rounding bound"),
         f0: test.output(case.weights.hidden),
