@@ -5,21 +5,13 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
+from bounds.fl_ntk.b_8 import UNIT_SIGMA, one_point
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.hypothesis import Limit
-from bounds.initial_network import InitialNetwork, initial_network_draws
+from bounds.initial_network import initial_network_draws
 from bounds.mutants import power
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
 from bounds.symbols import R, m, n
-from ntkfl.initialisation import draw
-from ntkfl.problem import Problem
-
-
-def _one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
-    """One sample, R = .05: a long row makes every entry of H large, a small sigma lets every pattern flip."""
-    problem = Problem(length * np.eye(2)[:1], np.ones(1), name="one point")
-    return InitialNetwork(problem, draw(4096, 2, 0, sigma), sigma, radius=0.05)
-
 
 STATEMENTS = (
     Statement(
@@ -36,12 +28,7 @@ STATEMENTS = (
         ),
         hypotheses=(
             UNIT_ROWS,
-            Hypothesis(
-                "unit-sigma",
-                "sigma = 1",
-                Limit("|sigma - 1|", lambda case: abs(case.sigma - 1), at_most=0.0),
-                eased_by=("sigma",),
-            ),
+            UNIT_SIGMA,
             Hypothesis(
                 "probability-below-1",
                 "n^2 exp(-m R / 10) < 1: the lemma says something",
@@ -70,8 +57,8 @@ STATEMENTS = (
         says_left="sup |H(w~, w^) - H(0)|_F: between a perturbation that was found and a rigorous bound on all of them",
         draws=initial_network_draws,
         necessity={
-            "unit-rows": lambda: _one_point(length=20.0),
-            "unit-sigma": lambda: _one_point(sigma=0.01),
+            "unit-rows": lambda: one_point(length=20.0),
+            "unit-sigma": lambda: one_point(sigma=0.01),
         },
         mutants=(
             power(n, -sp.Rational(1, 2)),

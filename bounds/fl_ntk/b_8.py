@@ -48,8 +48,16 @@ def initial_outputs(case: InitialNetwork, below: float = np.inf) -> Estimate:
     return Estimate(kept @ case.weights.signs / np.sqrt(m_), error, "rounding bound")
 
 
+UNIT_SIGMA = Hypothesis(
+    "unit-sigma",
+    "sigma = 1",
+    Limit("|sigma - 1|", lambda case: abs(case.sigma - 1), at_most=0.0),
+    eased_by=("sigma",),
+)
+
+
 def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
-    """One sample of any length, weights of any size, R = .05: the lemma needs both to be 1."""
+    """One sample, R = .05: a long row makes every entry of H large, a small sigma lets every pattern flip."""
     problem = Problem(length * np.eye(2)[:1], np.ones(1), name="one point")
     return InitialNetwork(problem, draw(4096, 2, 0, sigma), sigma, radius=0.05)
 
@@ -100,12 +108,7 @@ STATEMENTS = (
         ),
         hypotheses=(
             UNIT_ROWS,
-            Hypothesis(
-                "unit-sigma",
-                "sigma = 1",
-                Limit("|sigma - 1|", lambda case: abs(case.sigma - 1), at_most=0.0),
-                eased_by=("sigma",),
-            ),
+            UNIT_SIGMA,
             Hypothesis(
                 "enough-neurons-near-kinks",
                 "m R >= ln(3n/delta)",

@@ -16,7 +16,14 @@ from bounds.fl_ntk.families.one_point import GRADUAL, at_most_half, one_point_ru
 from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.families.small_steps import small_step_runs
 from bounds.fl_ntk.families.wedge import one_neuron_wedge
-from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1, SMALL_LOCAL_STEPS, UNIT_ROWS, at_most
+from bounds.fl_ntk.premises import (
+    NO_OVERSHOOT_AT_START,
+    POSITIVE_SPECTRUM,
+    SERVER_AT_MOST_1,
+    SMALL_LOCAL_STEPS,
+    UNIT_ROWS,
+    at_most,
+)
 from bounds.fl_ntk.terms.error_term import error_norms, remainder_ratio
 from bounds.fl_ntk.terms.jacobian import farthest, jacobian_changes
 from bounds.fl_ntk.terms.limit_kernel import (
@@ -31,7 +38,6 @@ from bounds.fl_ntk.x_1 import H, linearised_draws, residuals
 from bounds.mutants import index_shifted, power, replaced, without
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, R, delta, eta_local, lam, m, mu, n, r0, rho, sigma, t
-from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Setup
 
@@ -117,12 +123,6 @@ CHANGE_DRAWS = with_own(small_step_runs, at_most_half(4096), quick(16384, label=
 def _norm_constants(case: FederatedRun) -> dict:
     first = residuals(case)[:, 0]
     return {H: case.initial_gram, start: -first}
-
-
-def _local_overshoot(case: FederatedRun) -> float:
-    h = case.initial_gram
-    blocks = [Estimate(h.value[np.ix_(c, c)], h.error[np.ix_(c, c)]) for c in case.problem.clients()]
-    return 1 - case.setup.eta_local * max(float(gram.largest_eigenvalue(block).hi) for block in blocks)
 
 
 def _overshooting(eta_local: float, eta_global: float) -> FederatedRun:
@@ -312,9 +312,7 @@ STATEMENTS = (
         hypotheses=(
             at_most(400),
             POSITIVE_SPECTRUM,
-            Hypothesis(
-                "no-local-overshoot", "eta_l q <= 1 for every eigenvalue q of every client block", _local_overshoot
-            ),
+            NO_OVERSHOOT_AT_START,
             SERVER_AT_MOST_1,
         ),
         forms={Form.REPAIRED: Claim(start.T * H**-1 * start)},

@@ -12,6 +12,7 @@ from bounds.federated_run import FederatedRun
 from bounds.formula import evaluate
 from bounds.hypothesis import Hypothesis, Limit
 from bounds.symbols import lam, r0, r_t, rho, t
+from ntkfl import gram
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import UNIT_TOLERANCE
@@ -89,17 +90,17 @@ SMALL_FOR_K = Hypothesis(
 )
 
 
-def _contracts(case: FederatedRun) -> Estimate:
-    """(1 - rho lambda/2)^t r_0^2 - r(t)^2 for t >= 1, in balls."""
+def contracted(case: FederatedRun, smallest: Estimate) -> Estimate:
+    """(1 - rho lambda/2)^t r_0^2 - r(t)^2 for t >= 1 and this lambda, in balls."""
     r = case.observed("residual_norm")
-    values = {rho: case.rho, lam: case.smallest_eigenvalue, r0: r[0], t: case.rounds[1:], r_t: r[1:]}
+    values = {rho: case.rho, lam: smallest, r0: r[0], t: case.rounds[1:], r_t: r[1:]}
     return evaluate((1 - rho * lam / 2) ** t * r0**2 - r_t**2, values)
 
 
 CONTRACTS_SO_FAR = Hypothesis(
     "contracts-so-far",
     "Eq (7) held in every round before: r(t)^2 <= (1 - rho lambda/2)^t r_0^2",
-    _contracts,
+    lambda case: contracted(case, case.smallest_eigenvalue),
     eased_by=("eta_local", "eta_global", "width"),
 )
 
@@ -119,6 +120,19 @@ NO_LOCAL_OVERSHOOT = Hypothesis(
     "eta_l q <= 1 for every eigenvalue q of every client block",
     Limit("the largest eta_l q", _largest_local_step, at_most=1 - 1e-9),
     eased_by=("eta_local",),
+)
+
+
+def _largest_first_step(case: FederatedRun) -> float:
+    h = case.initial_gram
+    blocks = (h[own][:, own] for own in case.problem.clients())
+    return case.setup.eta_local * max(float(gram.largest_eigenvalue(block).hi) for block in blocks)
+
+
+NO_OVERSHOOT_AT_START = Hypothesis(
+    "no-local-overshoot",
+    "eta_l q <= 1 for every eigenvalue q of every client block",
+    lambda case: 1 - _largest_first_step(case),
 )
 SERVER_AT_MOST_1 = Hypothesis(
     "eta_g-at-most-1",

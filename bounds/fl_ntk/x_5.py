@@ -6,13 +6,12 @@ import sympy as sp
 
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.growth import GROWTH
-from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1
+from bounds.fl_ntk.premises import NO_OVERSHOOT_AT_START, POSITIVE_SPECTRUM, SERVER_AT_MOST_1
 from bounds.fl_ntk.x_1 import MAP_SYMBOLS, ROUND_MAP, map_constants, residuals
 from bounds.formula import evaluate
 from bounds.mutants import index_shifted, power, scaled, sign_flipped, without
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import K, N, eta_global, n
-from ntkfl import gram
 from ntkfl.estimate import Estimate
 
 r = sp.MatrixSymbol("r", n, 1)
@@ -26,12 +25,6 @@ def _constants(case: FederatedRun) -> dict:
 def _growth(case: FederatedRun) -> Estimate:
     """|M r|^2 - |r|^2, in balls."""
     return evaluate(AFTER - r.T * r, _constants(case))
-
-
-def _no_overshoot(case: FederatedRun) -> float:
-    h = case.initial_gram
-    blocks = [h[members][:, members] for members in case.problem.clients()]
-    return 1 - case.setup.eta_local * max(float(gram.largest_eigenvalue(block).hi) for block in blocks)
 
 
 STATEMENTS = (
@@ -49,9 +42,7 @@ STATEMENTS = (
         ),
         hypotheses=(
             POSITIVE_SPECTRUM,
-            Hypothesis(
-                "no-local-overshoot", "eta_l q <= 1 for every eigenvalue q of every client block", _no_overshoot
-            ),
+            NO_OVERSHOOT_AT_START,
             SERVER_AT_MOST_1,
             Hypothesis(
                 "grows", "|M r| > |r| for the residual r of the case: that such cases exist is the claim", _growth

@@ -6,12 +6,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from bounds.cases.kernel_case import KernelCase
+from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.premises import TINY
+from bounds.fl_ntk.premises import TINY, contracted
 from bounds.formula import evaluate
 from bounds.hypothesis import Limit
 from bounds.statement import Hypothesis
-from bounds.symbols import K, N, eta_global, eta_local, lam, mu, r0, r_t, rho, t
+from bounds.symbols import K, N, eta_global, eta_local, lam, mu
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 
@@ -33,18 +34,9 @@ def limit_kernel(case: FederatedRun | KernelCase) -> LimitKernel:
     return LimitKernel(h, gram.smallest_eigenvalue(h), gram.largest_eigenvalue(h))
 
 
-def _contracts(case: FederatedRun) -> Estimate:
-    """(1 - rho lambda/2)^t r_0^2 - r(t)^2 for t >= 1, lambda of H_inf, in balls."""
-    r = case.observed("residual_norm")
-    values = {rho: case.rho, lam: limit_kernel(case).smallest, r0: r[0], t: case.rounds[1:], r_t: r[1:]}
-    return evaluate((1 - rho * lam / 2) ** t * r0**2 - r_t**2, values)
-
-
 def round_rate(case: FederatedRun | KernelCase) -> Estimate:
     """rho = eta_g eta_l K / N of a run or of a kernel case, in balls."""
-    s = case.setup
-    values = {eta_global: s.eta_global, eta_local: s.eta_local, K: s.local_steps, N: case.problem.n_clients}
-    return evaluate(eta_global * eta_local * K / N, values)
+    return evaluate(eta_global * eta_local * K / N, run_values(case, eta_global, eta_local, K, N))
 
 
 def _round_step(case: FederatedRun | KernelCase) -> float:
@@ -58,7 +50,7 @@ POSITIVE_LIMIT_KERNEL = Hypothesis(
 CONTRACTS_AT_LIMIT_RATE = Hypothesis(
     "contracts-so-far",
     "Eq (7) with lambda of H_inf held in every round before: r(t)^2 <= (1 - rho lambda/2)^t r_0^2",
-    _contracts,
+    lambda case: contracted(case, limit_kernel(case).smallest),
     eased_by=("eta_local", "eta_global", "width"),
 )
 SMALL_ROUND = Hypothesis(
