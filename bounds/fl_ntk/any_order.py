@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
+from bounds.fl_ntk.certificates.certificate_record import certified
 from bounds.fl_ntk.ordered_training import OrderedTraining, ordered_draws, small_case
 from bounds.mutants import Mutant, power, replaced
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
@@ -67,11 +68,10 @@ STATEMENTS = (
             "weight. Several outputs need no change; training both layers is not covered. Proof: ntkfl/any_order",
         ),
         hypotheses=(
-            Hypothesis(
-                "certified",
+            certified(
                 "|w*_r.x_i| > D kappa_ri, with the sign that the checkpoint has, for every pair (r, i) outside A, with "
                 "proven errors; kappa_ri <= |x_i|",
-                lambda case: 0.0 if case.certificate.certified else -1.0,
+                lambda case: case.certificate,
             ),
             Hypothesis(
                 "steps",

@@ -9,9 +9,9 @@ import sympy as sp
 from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_draws, federated_run, federated_runs
 from bounds.fl_ntk.certificates.certificate import a_priori_certificate
-from bounds.fl_ntk.certificates.certificate_record import Certificate
+from bounds.fl_ntk.certificates.certificate_record import Certificate, certified
 from bounds.mutants import index_shifted, power, without
-from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import R, r0, t
 from ntkfl import data
 from ntkfl.estimate import Estimate
@@ -21,7 +21,8 @@ rate = sp.Symbol("q", positive=True)  # 1 - beta rho lambda
 
 
 @lru_cache(maxsize=4)
-def _certificate(case: FederatedRun) -> Certificate:
+def certificate(case: FederatedRun) -> Certificate:
+    """B.3' of a run's first weights, kept for what asks next."""
     return a_priori_certificate(case.problem, case.setup, case.weights)
 
 
@@ -43,11 +44,11 @@ def _draws(options) -> tuple:
 
 
 def _constants(case: FederatedRun) -> dict:
-    found = _certificate(case)
+    found = certificate(case)
     return {rate: found.rate, r0: case.initial_residual, t: case.rounds[1:], R: found.radius}
 
 
-def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
+def residuals_and_movements(case: FederatedRun) -> tuple[Estimate, ...]:
     """|y - y(t)|^2 for t >= 1; the movement of all global and of all local weight vectors."""
     return case.observed("residual_norm")[1:].squared(), case.observed("movement"), case.observed("local_movement")
 
@@ -64,16 +65,10 @@ STATEMENTS = (
             "require; the derivation is in "
             "bounds/fl_ntk/certificates/certificate.py",
         ),
-        hypotheses=(
-            Hypothesis(
-                "certified",
-                "the certificate's three conditions hold, in balls",
-                lambda case: 0.0 if _certificate(case).certified else -1.0,
-            ),
-        ),
+        hypotheses=(certified("the certificate's three conditions hold, in balls", certificate),),
         forms={Form.REPAIRED: Claim((rate**t * r0**2, R, R))},
         constants=_constants,
-        measure=_measure,
+        measure=residuals_and_movements,
         symbols={rate: "1 - beta rho lambda, from the certificate"},
         says_left="the simulated residual, every round, and the largest movement of any global or local weight vector",
         draws=_draws,

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.certificates.certificate import a_priori_certificate
-from bounds.fl_ntk.certificates.certificate_record import Certificate
+from bounds.fl_ntk.b_3_certificate import certificate, rate, residuals_and_movements
+from bounds.fl_ntk.certificates.certificate_record import certified
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_draws
 from bounds.mutants import Mutant, power, replaced
-from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import r0, t
-from ntkfl.estimate import Estimate
 
-rate = sp.Symbol("q", positive=True)
 need = sp.Symbol("need", positive=True)
 
 
-@lru_cache(maxsize=4)
-def _certificate(case: FederatedRun) -> Certificate:
-    return a_priori_certificate(case.problem, case.setup, case.weights)
-
-
 def _constants(case: FederatedRun) -> dict:
-    found = _certificate(case)
+    found = certificate(case)
     return {rate: found.rate, r0: case.initial_residual, t: case.rounds[1:], need: found.need}
-
-
-def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
-    """|y - y(T0+t)|^2 for t >= 1; the movement since round T0 of all global and of all local weight vectors."""
-    return case.observed("residual_norm")[1:].squared(), case.observed("movement"), case.observed("local_movement")
 
 
 STATEMENTS = (
@@ -47,16 +33,10 @@ STATEMENTS = (
             "round 0 certify later. The stored float64 weights are the start; the run that continues from them is "
             "Algorithm 1 in exact arithmetic. Proof: bounds/fl_ntk/certificates/certificate.py",
         ),
-        hypotheses=(
-            Hypothesis(
-                "certified",
-                "the certificate's three conditions hold at the checkpoint, in balls",
-                lambda case: 0.0 if _certificate(case).certified else -1.0,
-            ),
-        ),
+        hypotheses=(certified("the certificate's three conditions hold at the checkpoint, in balls", certificate),),
         forms={Form.REPAIRED: Claim((rate**t * r0**2, need, need))},
         constants=_constants,
-        measure=_measure,
+        measure=residuals_and_movements,
         symbols={
             rate: "1 - beta rho lambda, of the checkpoint's certificate",
             need: "the movement since the checkpoint that the certificate allows, at most its radius R",

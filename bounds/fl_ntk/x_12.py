@@ -8,18 +8,20 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.b_3_certificate import residuals_and_movements
+from bounds.fl_ntk.certificates.certificate_record import certified
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_draws
 from bounds.fl_ntk.certificates.stable_step_certificate import stable_step_certificate
 from bounds.fl_ntk.certificates.stable_step_record import StableStepCertificate
 from bounds.fl_ntk.x_1 import residuals
+from bounds.fl_ntk.x_11 import need
 from bounds.mutants import Mutant, power, replaced
-from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import t
 from ntkfl.estimate import Estimate
 from ntkfl.gram.error_free import row_norms
 
 rate = sp.Symbol("q", positive=True)
-need = sp.Symbol("need", positive=True)
 z0 = sp.Symbol("z_0", positive=True)
 
 
@@ -35,9 +37,8 @@ def _constants(case: FederatedRun) -> dict:
 
 def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
     """|S^-1 (y - y(t))| for t >= 1; the movement of all global and of all local weight vectors."""
-    return weighted_norm(_certificate(case).root, residuals(case)[:, 1:]), *(
-        case.observed(name) for name in ("movement", "local_movement")
-    )
+    _, *movements = residuals_and_movements(case)
+    return weighted_norm(_certificate(case).root, residuals(case)[:, 1:]), *movements
 
 
 def weighted_norm(root: np.ndarray, vectors: Estimate) -> Estimate:
@@ -66,11 +67,10 @@ STATEMENTS = (
             "bounds/fl_ntk/certificates/stable_step_certificate.py",
         ),
         hypotheses=(
-            Hypothesis(
-                "certified",
+            certified(
                 "the certificate's three conditions (stability, contraction, movement) hold at the start, in ball "
                 "arithmetic",
-                lambda case: 0.0 if _certificate(case).certified else -1.0,
+                _certificate,
             ),
         ),
         forms={Form.REPAIRED: Claim((rate**t * z0, need, need))},
