@@ -6,16 +6,14 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.run_values import run_values
-from bounds.family import Draw
-from bounds.federated_run import FederatedRun, federated_draws
+from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import weight_path
 from bounds.fl_ntk.families.aligned import long_row
 from bounds.fl_ntk.families.near_labels import NEAR_LABELS, near_run, overshooting_client, unit_points
 from bounds.fl_ntk.families.own import with_own
-from bounds.fl_ntk.families.small_steps import small_step_draws
+from bounds.fl_ntk.families.small_steps import small_step_draws, small_steps
 from bounds.fl_ntk.premises import LOCAL_CONTRACTION, POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.mutants import power, replaced, without
-from bounds.options import Options
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, eta_local, lam, m, n, r_client
 from ntkfl.algorithm1.reference import BALL
@@ -102,11 +100,7 @@ def _step_measure(case: FederatedRun) -> Estimate:
     return Estimate.stacked(steps, axis=1).squared()
 
 
-def _small_steps(options: Options) -> tuple[Draw, ...]:
-    return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03)
-
-
-contracting_draws = with_own(_small_steps, NEAR_LABELS)  # of the default families few contract for sure
+contracting_draws = with_own(small_steps, NEAR_LABELS)  # of the default families few contract for sure
 
 
 STATEMENTS = (

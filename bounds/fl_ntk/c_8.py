@@ -6,7 +6,8 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.run_values import run_values
-from bounds.federated_run import FederatedRun, federated_draws, federated_run
+from bounds.federated_run import FederatedRun, federated_run
+from bounds.fl_ntk.families.small_steps import small_steps
 from bounds.formula import evaluate
 from bounds.hypothesis import Limit
 from bounds.mutants import replaced
@@ -69,11 +70,6 @@ def _round_step(case: FederatedRun) -> float:
     return float(case.rho.hi) * ends
 
 
-def draws(options) -> tuple:
-    """Default families at eta_l = .03."""
-    return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03)
-
-
 def _large_step() -> FederatedRun:
     """Two points and a step beyond 2/mu: D grows round by round, and with it what H(0) - H_inf adds in this draw."""
     problem = Problem(np.eye(2), np.ones(2), name="two orthogonal points")
@@ -115,7 +111,7 @@ STATEMENTS = (
         measure=_measure,
         symbols={H: "H_inf", D: "sum_{t<T} rho (I - rho H_inf)^t", y: "labels", lam: "smallest eigenvalue of H_inf"},
         says_left="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2: the rounds summed one by one, the vector of weights built",
-        draws=draws,
+        draws=small_steps,
         mutants=(
             replaced(label_bound**2, -(label_bound**2), "remainder subtracted", Change.SIGN),
             replaced(label_bound**2, -(label_bound**2) / n, "n for n^2, and subtracted", Change.POWER),

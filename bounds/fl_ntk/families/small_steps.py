@@ -8,10 +8,15 @@ from bounds.fl_ntk.families.own import with_own
 from bounds.options import Options
 
 
+def small_steps(options: Options) -> tuple[FederatedDraw, ...]:
+    """Default families, or the user's data, at eta_l = .03."""
+    return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03)
+
+
 def small_step_runs(options: Options) -> tuple[FederatedDraw, ...]:
     """Default families at eta_l = .03; on the user's data eta_l n K <= 1.2, unless the user chose a step."""
     if options.data is None:
-        return federated_draws(options, label="eta_l=.03", movements=True, eta_local=0.03)
+        return small_steps(options)
     size = federated_draws(options)[0].problem(options.seed).n
     step = min(0.03, 1.2 / (size * (options.local_steps or 2)))
     return federated_draws(options, label=f"eta_l={step:.2g}", movements=True, eta_local=step)
