@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy as sp
-from flint import arb_mat
 from hypothesis import strategies as st
 
 from bounds.case import Case
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases, kernel_draws
 from bounds.family import Draw, Family
+from bounds.fl_ntk.cases.feature_space import train_features
 from bounds.fl_ntk.premises import at_most
 from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, map_constants
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
@@ -21,7 +21,7 @@ from bounds.options import Options
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, N, T, eta_local, n
 from ntkfl import data
-from ntkfl.balls import ball, ball_matrix, enclosure, precision
+from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.problem import Problem, Setup
@@ -48,22 +48,9 @@ SERVER_ONE = Hypothesis(
 
 def _trained(case: KernelCase) -> Estimate:
     """y(T) - y of FedAvg on the features L, client by client and step by step from w = 0, in balls."""
-    problem, setup = case.problem, case.setup
     with precision(BITS):
-        features, target = ball_matrix(case.factor), ball_matrix(problem.y)
-        step, server = ball(setup.eta_local), ball(setup.eta_global) / problem.n_clients
-        weights = arb_mat(problem.n, 1)
-        for _ in range(setup.rounds):
-            change = arb_mat(problem.n, 1)
-            for members in problem.clients():
-                rows, labels = ball_matrix(case.factor[members]), ball_matrix(problem.y[members])
-                local = weights
-                for _ in range(setup.local_steps):
-                    local = local - rows.transpose() * (rows * local - labels) * step
-                change = change + local - weights
-            weights = weights + change * server
-        left = features * weights - target
-        return enclosure([left[i, 0] for i in range(problem.n)])
+        left = ball_matrix(case.factor) * train_features(case, case.setup.rounds) - ball_matrix(case.problem.y)
+        return enclosure([left[i, 0] for i in range(case.problem.n)])
 
 
 def _constants(case: KernelCase) -> dict:
