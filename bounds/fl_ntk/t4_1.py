@@ -4,42 +4,43 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fl_ntk.cases.accuracy_ladder import AccuracyLadder, accuracy_draws, loss_above_one
+from bounds.cases.run_values import run_values
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.cases.accuracy_ladder import AccuracyLadder, KernelStart, accuracy_draws, loss_above_one
+from bounds.fl_ntk.premises import SERVER_AT_MOST_1, UNIT_ROWS
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, lam, r0
-from ntkfl.problem import UNIT_TOLERANCE
+from ntkfl.estimate import Estimate
 
 eps = sp.Symbol("epsilon", positive=True)
 PACE = N / (lam * eta_local * eta_global * K)
 WORK = r0**2 / (2 * N * eps)  # L(u(0)) / eps
 
 
+def _runs(ladder: AccuracyLadder) -> list[FederatedRun | KernelStart]:
+    return [target.run for target in ladder.targets]
+
+
 def _constants(ladder: AccuracyLadder) -> dict:
-    return {
-        N: ladder.each(lambda target: target.problem.n_clients),
-        K: ladder.each(lambda target: target.setup.local_steps),
-        eta_local: ladder.each(lambda target: target.setup.eta_local),
-        eta_global: ladder.each(lambda target: target.setup.eta_global),
-        lam: ladder.each(lambda target: target.smallest_eigenvalue),
-        r0: ladder.each(lambda target: target.initial_residual),
-        eps: ladder.each(lambda target: target.eps),
-    }
+    each = [run_values(run, N, K, eta_local, eta_global, lam, r0) for run in _runs(ladder)]
+    values = {symbol: Estimate.stacked(one[symbol] for one in each) for symbol in each[0]}
+    return values | {eps: ladder.each(lambda target: target.eps)}
 
 
 def _steps(ladder: AccuracyLadder) -> float:
     shares = []
-    for target in ladder.targets:
-        lowest, highest = float(target.smallest_eigenvalue.lo), float(target.largest_eigenvalue.hi)
-        limit = lowest**2 / (highest * target.setup.local_steps * target.problem.n**2)
-        shares.append(target.setup.eta_local / limit)
+    for run in _runs(ladder):
+        lowest, highest = float(run.smallest_eigenvalue.lo), float(run.largest_eigenvalue.hi)
+        limit = lowest**2 / (highest * run.setup.local_steps * run.problem.n**2)
+        shares.append(run.setup.eta_local / limit)
     return max(shares)
 
 
 def _above(ladder: AccuracyLadder) -> float:
     return min(
-        float(target.initial_residual.lo) ** 2 / (2 * target.problem.n_clients * target.eps) - 1 - 1e-12
+        float(target.run.initial_residual.lo) ** 2 / (2 * target.run.problem.n_clients * target.eps) - 1 - 1e-12
         for target in ladder.targets
     )
 
@@ -62,28 +63,14 @@ STATEMENTS = (
             "where n is meant, over u in R^(d x M)",
         ),
         hypotheses=(
-            Hypothesis(
-                "unit-rows",
-                "|x_i| = 1 to 1e-12",
-                Limit(
-                    "the largest ||x_i| - 1|",
-                    lambda ladder: max(target.problem.unit_deviation for target in ladder.targets),
-                    at_most=UNIT_TOLERANCE,
-                ),
-                eased_by=("unit",),
-            ),
+            UNIT_ROWS.of_every("run", _runs),
             Hypothesis(
                 "steps",
                 "eta_l <= lambda/(kappa K n^2): the O() with the constant 1",
                 Limit("eta_l kappa K n^2 / lambda", _steps, at_most=1.0),
                 eased_by=("eta_local",),
             ),
-            Hypothesis(
-                "eta_g-at-most-1",
-                "eta_g <= 1: the O() with the constant 1",
-                Limit("eta_g", lambda ladder: max(one.setup.eta_global for one in ladder.targets), at_most=1.0),
-                eased_by=("eta_global",),
-            ),
+            SERVER_AT_MOST_1.of_every("run", _runs),
             Hypothesis("starts-above-eps", "L(u(0)) > eps: otherwise no round is needed", _above),
         ),
         forms={

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bounds.fl_ntk.b_3 import PROVED_EXPONENT
 from bounds.fl_ntk.b_8 import STATED_OUTPUT
-from bounds.fl_ntk.cases.accuracy_ladder import RunTarget, any_ladder, loss_above_one, more_clients, towards_zero
+from bounds.fl_ntk.cases.accuracy_ladder import Target, any_ladder, loss_above_one, more_clients, towards_zero
 from bounds.fl_ntk.cases.client_ladder import ClientLadder
 from bounds.fl_ntk.families.opposed_points import opposed_run, tiny_network
 from bounds.fl_ntk.families.paper_steps import radius, step_run
@@ -61,15 +61,16 @@ def test_rounds_of_a_run_are_those_one_counts():
     assert float(target.rounds.value) == np.flatnonzero(losses <= 1)[0]
     assert float(target.rounds.error) == 0
     with pytest.raises(ArithmeticError, match=r"still above 1e-20 after 40 rounds; run more"):
-        _ = RunTarget(target.run, 1e-20).rounds
+        _ = Target(target.run, 1e-20).rounds
 
 
 @pytest.mark.parametrize(("build", "place"), [(towards_zero, 0), (more_clients, 1)])
 def test_rounds_of_the_kernel_regime_are_those_of_its_map(build, place):
     target = build(data.sphere(8, 8, seed=1, labels="linear"), 1).targets[place]
-    residual, rounds = target.problem.y, 0
-    while residual @ residual > 2 * target.problem.n_clients * target.eps:
-        residual, rounds = target.regime.round_map @ residual, rounds + 1
+    problem, round_map = target.run.problem, target.run.regime.round_map
+    residual, rounds = problem.y, 0
+    while residual @ residual > 2 * problem.n_clients * target.eps:
+        residual, rounds = round_map @ residual, rounds + 1
     assert abs(rounds - float(target.rounds.value)) <= float(target.rounds.error)
 
 

@@ -25,22 +25,17 @@ FIRST_LOSS = 20.0  # L(u(0)) of the ladders: well above 1, so that eps = 1 is no
 
 
 @dataclass(frozen=True, eq=False)
-class KernelTarget:
-    """An accuracy eps to be reached in the kernel regime, started at y(0) = 0."""
+class KernelStart:
+    """The kernel regime started at y(0) = 0, with what a run is asked for."""
 
-    regime: KernelRegime
+    problem: Problem
+    setup: Setup
     gram: Estimate
-    eps: float
 
-    @property
-    def problem(self) -> Problem:
-        """Data and clients."""
-        return self.regime.problem
-
-    @property
-    def setup(self) -> Setup:
-        """Steps."""
-        return self.regime.setup
+    @cached_property
+    def regime(self) -> KernelRegime:
+        """What `kernel_regime` says of it."""
+        return kernel_regime(self.problem, self.setup)
 
     @cached_property
     def smallest_eigenvalue(self) -> Estimate:
@@ -55,60 +50,32 @@ class KernelTarget:
     @property
     def initial_residual(self) -> Estimate:
         """|y|."""
-        norm = float(np.linalg.norm(self.problem.y))
-        return Estimate(norm, 1e-14 * norm, "rounding bound")
-
-    @cached_property
-    def rounds(self) -> Estimate:
-        """First t with L = |y - y(t)|^2 / (2 N) <= eps; the comparison is rounded, so one round more or less."""
-        share = np.sqrt(2 * self.problem.n_clients * self.eps) / np.linalg.norm(self.problem.y)
-        return Estimate(float(self.regime.rounds_to(float(share))), 1.0, "rounding bound")
+        return Estimate.exact(self.problem.y).norm()
 
 
 @dataclass(frozen=True, eq=False)
-class RunTarget:
-    """An accuracy eps to be reached by a simulated run."""
+class Target:
+    """An accuracy eps to be reached by a run, simulated or in the kernel regime."""
 
-    run: FederatedRun
+    run: FederatedRun | KernelStart
     eps: float
-
-    @property
-    def problem(self) -> Problem:
-        """Data and clients."""
-        return self.run.problem
-
-    @property
-    def setup(self) -> Setup:
-        """Steps and rounds."""
-        return self.run.setup
-
-    @property
-    def smallest_eigenvalue(self) -> Estimate:
-        """lambda_min(H(0)), certified."""
-        return self.run.smallest_eigenvalue
-
-    @property
-    def largest_eigenvalue(self) -> Estimate:
-        """|H(0)|, certified."""
-        return self.run.largest_eigenvalue
-
-    @property
-    def initial_residual(self) -> Estimate:
-        """|y - y(0)|."""
-        return self.run.initial_residual
 
     @cached_property
     def rounds(self) -> Estimate:
         """First t with L = |y - y(t)|^2 / (2 N) <= eps.
 
         Raises:
-            ArithmeticError: the run ends before that.
+            ArithmeticError: a simulated run ends before that.
         """
+        limit = np.sqrt(2 * self.run.problem.n_clients * self.eps)
+        if isinstance(self.run, KernelStart):  # the comparison is rounded, so one round more or less
+            share = limit / np.linalg.norm(self.run.problem.y)
+            return Estimate(float(self.run.regime.rounds_to(float(share))), 1.0, "rounding bound")
         residual = self.run.observed("residual_norm")
-        limit = np.sqrt(2 * self.problem.n_clients * self.eps)
         surely, perhaps = residual.hi <= limit * (1 - 1e-12), residual.lo <= limit * (1 + 1e-12)
         if not surely.any():
-            raise ArithmeticError(f"the loss is still above {self.eps:g} after {self.setup.rounds} rounds; run more")
+            rounds = self.run.setup.rounds
+            raise ArithmeticError(f"the loss is still above {self.eps:g} after {rounds} rounds; run more")
         return Estimate.between(int(np.argmax(perhaps)), int(np.argmax(surely)), residual.method, residual.rigour)
 
 
@@ -117,7 +84,7 @@ class AccuracyLadder(Case):
     """Targets along which one parameter of the claim goes to a limit; `sizes`: what grows without bound there."""
 
     name: str
-    targets: tuple[KernelTarget | RunTarget, ...]
+    targets: tuple[Target, ...]
     sizes: np.ndarray
 
     @property
@@ -125,7 +92,7 @@ class AccuracyLadder(Case):
         """Number of targets."""
         return len(self.targets)
 
-    def each(self, read: Callable[[KernelTarget | RunTarget], Estimate | float]) -> Estimate:
+    def each(self, read: Callable[[Target], Estimate | float]) -> Estimate:
         """A quantity of every target, (targets,)."""
         return Estimate.stacked(map(read, self.targets))
 
@@ -133,11 +100,11 @@ class AccuracyLadder(Case):
         """What identifies the case in a report."""
         first = self.targets[0]
         return {
-            "problem": first.problem.name,
+            "problem": first.run.problem.name,
             "along": self.name,
             "eps": [float(f"{target.eps:.4g}") for target in self.targets],
-            "N": [target.problem.n_clients for target in self.targets],
-            "1/lambda": [round(1 / float(target.smallest_eigenvalue.value), 2) for target in self.targets],
+            "N": [target.run.problem.n_clients for target in self.targets],
+            "1/lambda": [round(1 / float(target.run.smallest_eigenvalue.value), 2) for target in self.targets],
         }
 
 
@@ -147,12 +114,12 @@ def scaled_to_start(problem: Problem) -> Problem:
     return replace(problem, y=factor * problem.y, x_test=None, y_test=None)
 
 
-def _regime(problem: Problem, steps: int) -> tuple[KernelRegime, Estimate]:
-    """The kernel regime at eta_l = .99 lambda/(kappa K n^2), eta_g = 1, and H_inf."""
+def _start(problem: Problem, steps: int) -> KernelStart:
+    """At eta_l = .99 lambda/(kappa K n^2), eta_g = 1."""
     h = gram.infinite_estimate(problem.x)
     lowest, highest = float(gram.smallest_eigenvalue(h).lo), float(gram.largest_eigenvalue(h).hi)
     setup = Setup(eta_local=0.99 * lowest**2 / (highest * steps * problem.n**2), local_steps=steps)
-    return kernel_regime(problem, setup), h
+    return KernelStart(problem, setup, h)
 
 
 POWERS = 2.0 ** np.arange(6)
@@ -160,18 +127,16 @@ POWERS = 2.0 ** np.arange(6)
 
 def towards_one(problem: Problem, steps: int = 2) -> AccuracyLadder:
     """eps = e^(-1/s), s = 1, 2, 4, ..., 32: ln(1/eps) goes to 0."""
-    regime, h = _regime(scaled_to_start(problem), steps)
-    return AccuracyLadder("eps to 1", tuple(KernelTarget(regime, h, float(np.exp(-1 / s))) for s in POWERS), POWERS)
+    start = _start(scaled_to_start(problem), steps)
+    return AccuracyLadder("eps to 1", tuple(Target(start, float(np.exp(-1 / s))) for s in POWERS), POWERS)
 
 
 def towards_zero(problem: Problem, steps: int = 2) -> AccuracyLadder:
     """eps = e^-s, s = 4, 8, ..., 128, with the slowest labels there are: the slowest direction of the round map."""
-    regime, h = _regime(problem, steps)
-    values, vectors = np.linalg.eig(regime.round_map)
+    values, vectors = np.linalg.eig(_start(problem, steps).regime.round_map)
     slowest = replace(problem, y=vectors[:, int(np.argmax(values.real))].real, x_test=None, y_test=None)
-    regime, _ = _regime(scaled_to_start(slowest), steps)
-    sizes = 4 * POWERS
-    return AccuracyLadder("eps to 0", tuple(KernelTarget(regime, h, float(np.exp(-s))) for s in sizes), sizes)
+    start, sizes = _start(scaled_to_start(slowest), steps), 4 * POWERS
+    return AccuracyLadder("eps to 0", tuple(Target(start, float(np.exp(-s))) for s in sizes), sizes)
 
 
 def more_clients(problem: Problem, steps: int = 2) -> AccuracyLadder:
@@ -180,7 +145,7 @@ def more_clients(problem: Problem, steps: int = 2) -> AccuracyLadder:
     targets = []
     for clients in counts:
         split = replace(problem, owner=np.arange(problem.n) % clients, x_test=None, y_test=None)
-        targets.append(KernelTarget(*_regime(scaled_to_start(split), steps), 0.01))
+        targets.append(Target(_start(scaled_to_start(split), steps), 0.01))
     return AccuracyLadder("N to n", tuple(targets), counts.astype(float))
 
 
@@ -191,8 +156,8 @@ def smaller_angles(problem: Problem | None = None, steps: int = 2) -> AccuracyLa
         x = np.array([[np.cos(angle / 2), sign * np.sin(angle / 2)] for sign in (1, -1)])
         x /= np.linalg.norm(x, axis=1, keepdims=True)
         pair = scaled_to_start(Problem(x, np.array([1.0, -1.0]), name="two points"))
-        targets.append(KernelTarget(*_regime(pair, steps), 0.01))
-    sizes = np.array([1 / float(target.smallest_eigenvalue.value) for target in targets])
+        targets.append(Target(_start(pair, steps), 0.01))
+    sizes = np.array([1 / float(target.run.smallest_eigenvalue.value) for target in targets])
     return AccuracyLadder("lambda to 0", tuple(targets), sizes)
 
 
@@ -232,4 +197,4 @@ def loss_above_one() -> AccuracyLadder:
     """eps = 1 on one point with label 10 and 64 neurons, a run of 40 rounds in balls: L(u(0)) is about 50."""
     setup = Setup(64, eta_local=0.2, local_steps=1, rounds=40)
     run = federated_run(Problem(np.array([[1.0]]), np.array([10.0]), name="one point, y = 10"), setup)
-    return AccuracyLadder("eps = 1", (RunTarget(run.with_arithmetic(BALL, bits=512), 1.0),), np.ones(1))
+    return AccuracyLadder("eps = 1", (Target(run.with_arithmetic(BALL, bits=512), 1.0),), np.ones(1))
