@@ -7,7 +7,7 @@ import sympy as sp
 
 from bounds.fl_ntk.averaging_maps import FEDPROX
 from bounds.fl_ntk.cases.method_ladder import CONNECTED, PULL, SERVER_MOMENTUM, MethodLadder, method_draws
-from bounds.fl_ntk.state_maps import AFTER, CONTROL, MAP, beta, first, mu, product, second, shares, start
+from bounds.fl_ntk.state_maps import AFTER, CONTROL, MAP, beta, first, halves, mu, product, second, shares, start
 from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, D, H, map_constants
 from bounds.mutants import index_shifted, power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
@@ -21,7 +21,7 @@ ones = sp.MatrixSymbol("e", n, 1)
 STEEPER = 1 + connected / 3  # E alpha^2 = 1/3, E alpha = 1/2
 SEGMENT = (1 + connected / 2) / STEEPER * D**-1 * (IDENTITY - (IDENTITY - eta_local * STEEPER * D) ** K)
 GUCCI = IDENTITY - H * shares * SEGMENT
-heavy_ball, nesterov, scaffold, feddyn = AFTER
+heavy_ball, nesterov, scaffold, feddyn = AFTER.values()
 RESIDUAL = {
     "fedavg": MAP**T * start,
     "fedprox": FEDPROX**T * start,
@@ -37,18 +37,20 @@ REACH = 2 * sp.sqrt(sp.Trace(start * start.T) / m) * ones  # 2 |r_0| m^(-1/2) in
 def _constants(ladder: MethodLadder) -> dict:
     """The symbols of the maps at infinite width, and the width of the widest networks."""
     problem, owner, size = ladder.problem, ladder.problem.owner, ladder.problem.n
-    return map_constants(ladder, gram.infinite_estimate(problem.x)) | {
-        shares: np.diag(np.bincount(owner)[owner] / size),
-        start: -problem.y[:, None],
-        ones: np.ones((size, 1)),
-        first: np.eye(2 * size)[:, :size],
-        second: np.eye(2 * size)[:, size:],
-        beta: SERVER_MOMENTUM,
-        mu: PULL,
-        connected: CONNECTED,
-        T: ladder.setup.rounds,
-        m: ladder.widths[-1],
-    }
+    return (
+        map_constants(ladder, gram.infinite_estimate(problem.x))
+        | {
+            shares: np.diag(np.bincount(owner)[owner] / size),
+            start: -problem.y[:, None],
+            ones: np.ones((size, 1)),
+            beta: SERVER_MOMENTUM,
+            mu: PULL,
+            connected: CONNECTED,
+            T: ladder.setup.rounds,
+            m: ladder.widths[-1],
+        }
+        | halves(size)
+    )
 
 
 def _measure(ladder: MethodLadder) -> tuple[Estimate, ...]:

@@ -8,16 +8,15 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals, final_residuals
-from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
-from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
+from bounds.fl_ntk.cases.method_training import Training
+from bounds.fl_ntk.terms.method_maps import method_maps, start
+from bounds.fl_ntk.x_1 import IDENTITY, RESPONSE, D, H
 from bounds.fl_ntk.x_14 import MOMENTUM, OF_PROX, PULL, beta, mu, shares
-from bounds.mutants import index_shifted, power, replaced, scaled
-from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
+from bounds.mutants import replaced
+from bounds.statement import Change
 from bounds.symbols import K, N, T, eta_global, eta_local, n
 
 first, second = sp.MatrixSymbol("E_1", 2 * n, n), sp.MatrixSymbol("E_2", 2 * n, n)
-start = sp.MatrixSymbol("r_0", n, 1)
 
 NOTHING = sp.ZeroMatrix(n, n)
 
@@ -53,15 +52,15 @@ FEDDYN = state_map(
 )
 TWICE, ONCE = (first + second) * start, first * start  # the starts (r_0, r_0) and (r_0, 0)
 SEEN = (1 + beta) * first.T - beta * second.T  # the point that Nesterov's step extrapolates to
-AFTER = tuple(
-    product(seen, sp.MatPow(each, T), begun)
-    for seen, each, begun in (
-        (first.T, HEAVY_BALL, TWICE),
-        (SEEN, NESTEROV, TWICE),
-        (first.T, SCAFFOLD, ONCE),
-        (first.T, FEDDYN, ONCE),
+AFTER = {
+    name: product(seen, sp.MatPow(each, T), begun)
+    for name, seen, each, begun in (
+        ("heavy ball", first.T, HEAVY_BALL, TWICE),
+        ("Nesterov", SEEN, NESTEROV, TWICE),
+        ("SCAFFOLD", first.T, SCAFFOLD, ONCE),
+        ("FedDyn", first.T, FEDDYN, ONCE),
     )
-)
+}
 
 
 def _trainings(case: FederatedRun) -> tuple[Training, ...]:
@@ -74,53 +73,33 @@ def _trainings(case: FederatedRun) -> tuple[Training, ...]:
     )
 
 
-def _constants(case: FederatedRun) -> dict:
-    size = case.problem.n
-    sizes = np.bincount(case.problem.owner)[case.problem.owner]
-    return map_constants(case, case.initial_gram) | {
-        shares: np.diag(sizes / size),
-        beta: MOMENTUM,
-        mu: PULL,
-        first: np.eye(2 * size)[:, :size],
-        second: np.eye(2 * size)[:, size:],
-        start: engine_residuals(case, _trainings(case)[0])[:, :1],
-        T: case.setup.rounds,
-    }
+def halves(size: int) -> dict:
+    """What puts a vector of this size into the first, and into the second half of a state."""
+    return {first: np.eye(2 * size)[:, :size], second: np.eye(2 * size)[:, size:]}
+
+
+def _values(case: FederatedRun) -> dict:
+    return {beta: MOMENTUM, mu: PULL} | halves(case.problem.n)
 
 
 STATEMENTS = (
-    Statement(
-        id="fl-ntk/state-maps",
-        title="Server momentum, SCAFFOLD and FedDyn in the kernel regime: powers of a map of the state",
-        kind=Kind.EQUALITY,
-        source=Source(
-            BEYOND,
-            "note on theorems beyond the papers, section A",
-            note="heavy ball on (r(t), r(t-1)), from (r_0, r_0); Nesterov on the same of the points before they are "
-            "extrapolated, which is not what clients get and what is evaluated; SCAFFOLD (option II, equal weights) on "
-            "(r, b), the control of client c being -Phi_c'b_c, and FedDyn (equal weights, as the training engine runs "
-            "it) on (r, d), its dual being Phi_c'd_c, both from (r_0, 0). Server momentum takes weights n_c/n",
-        ),
-        hypotheses=(at_most(400), POSITIVE_SPECTRUM),
-        forms={Form.REPAIRED: Claim(AFTER * 2, note="heavy ball, Nesterov, SCAFFOLD, FedDyn")},
-        constants=_constants,
-        measure=lambda case: final_residuals(case, _trainings(case)),
-        symbols=MAP_SYMBOLS
-        | {
-            shares: "n_c/n of each sample's client, on the diagonal",
+    method_maps(
+        "state-maps",
+        "Server momentum, SCAFFOLD and FedDyn in the kernel regime: powers of a map of the state",
+        note="heavy ball on (r(t), r(t-1)), from (r_0, r_0); Nesterov on the same of the points before they are "
+        "extrapolated, which is not what clients get and what is evaluated; SCAFFOLD (option II, equal weights) on "
+        "(r, b), the control of client c being -Phi_c'b_c, and FedDyn (equal weights, as the training engine runs "
+        "it) on (r, d), its dual being Phi_c'd_c, both from (r_0, 0). Server momentum takes weights n_c/n",
+        after=AFTER,
+        trainings=_trainings,
+        values=_values,
+        symbols={
             beta: "momentum of the server",
             mu: "FedDyn's pull",
             first: "takes r to the state (r, 0)",
             second: "takes what is remembered to the state (0, m)",
-            start: "y(0) - y",
         },
-        says_left="y(T) - y, T = 5, under each method: of the linearised network trained by the engine, and of the "
-        "library's kernel regime",
-        draws=(OTHER_METHODS,),
         mutants=(
-            scaled(sp.Rational(1_000_001, 1_000_000)),
-            power(eta_local, sp.Rational(1, 2)),
-            index_shifted(T, 1),
             replaced(beta, 0, "no momentum", Change.FACTOR),
             replaced(mu, 2 * mu, "twice the pull", Change.CONSTANT),
             replaced(CONTROL, IDENTITY, "controls that keep what they were", Change.FACTOR),

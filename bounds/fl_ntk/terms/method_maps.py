@@ -1,0 +1,75 @@
+"""Statements on methods in the kernel regime: their residual after T rounds, by the power of a map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals, final_residuals
+from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
+from bounds.fl_ntk.x_1 import MAP_SYMBOLS, map_constants
+from bounds.fl_ntk.x_14 import shares
+from bounds.mutants import index_shifted, power, scaled
+from bounds.statement import BEYOND, Claim, Form, Kind, Mutant, Source, Statement
+from bounds.symbols import T, eta_local, n
+
+start = sp.MatrixSymbol("r_0", n, 1)
+
+
+def method_maps(
+    label: str,
+    title: str,
+    *,
+    note: str,
+    after: Mapping[str, sp.MatrixExpr],
+    trainings: Callable[[FederatedRun], tuple[Training, ...]],
+    values: Callable[[FederatedRun], Mapping[Any, Any]],
+    symbols: Mapping[Any, str],
+    mutants: tuple[Mutant, ...],
+    uses: tuple[str, ...],
+) -> Statement:
+    """That the linearised network under each method, and the library's kernel regime, have this residual.
+
+    Args:
+        label: the statement's id is fl-ntk/label. title, note, uses: as of a statement and its source.
+        after: y(T) - y by method, from the residual `start`, the same for all. trainings: each method on a case.
+        values, symbols: of the symbols beside those of the round map, the clients' shares, T and the start.
+        mutants: beside a factor, another power of eta_l, and another number of rounds.
+    """
+
+    def constants(case: FederatedRun) -> dict[Any, Any]:
+        sizes = np.bincount(case.problem.owner)[case.problem.owner]
+        known = {
+            shares: np.diag(sizes / case.problem.n),
+            start: engine_residuals(case, trainings(case)[0])[:, :1],
+            T: case.setup.rounds,
+        }
+        return map_constants(case, case.initial_gram) | known | dict(values(case))
+
+    return Statement(
+        id=f"fl-ntk/{label}",
+        title=title,
+        kind=Kind.EQUALITY,
+        source=Source(BEYOND, "note on theorems beyond the papers, section A", note=note),
+        hypotheses=(at_most(400), POSITIVE_SPECTRUM),
+        forms={Form.REPAIRED: Claim(tuple(after.values()) * 2, note=", ".join(after))},
+        constants=constants,
+        measure=lambda case: final_residuals(case, trainings(case)),
+        symbols=MAP_SYMBOLS
+        | {shares: "n_c/n of each sample's client, on the diagonal", start: "y(0) - y"}
+        | dict(symbols),
+        says_left="y(T) - y, T = 5, under each method: of the linearised network trained by the engine, and of the "
+        "library's kernel regime",
+        draws=(OTHER_METHODS,),
+        mutants=(
+            scaled(sp.Rational(1_000_001, 1_000_000)),
+            power(eta_local, sp.Rational(1, 2)),
+            index_shifted(T, 1),
+            *mutants,
+        ),
+        uses=uses,
+    )
