@@ -91,8 +91,8 @@ def a_priori_certificate(
             lam=down(terms.lam),
             mu=up(terms.mu),
             lam_c=down(terms.lam_c),
-            x_norm=up(terms.x_norm),
-            r0=up(terms.r0),
+            x_norm=up(given.x_norm),
+            r0=up(given.residual_norm),
             rho=down(terms.rho),
             width=setup.width,
             doubtful=counts.doubtful,
@@ -103,27 +103,24 @@ def a_priori_certificate(
 
 @dataclass(frozen=True, eq=False)
 class _Terms:
-    """The network before training, in balls; lam and lam_c are lower ends, mu, mu_c, x_norm and r0 upper ends."""
+    """The network before training, in balls; lam and lam_c are lower ends, mu and mu_c upper ends."""
 
-    gram_abs: list[list[arb]]
+    given: Start
     lam: arb
     mu: arb
     lam_c: arb
     mu_c: arb
-    x_norm: arb
-    r0: arb
     rho: arb
     eta: arb
     local_steps: int
-    width: int
 
     def perturbation(self, counts: np.ndarray) -> arb:
         """E for these counts max(D, U), upper end."""
-        return nonnegative_norm(weighted(self.gram_abs, counts, arb(self.width))).upper()
+        return nonnegative_norm(weighted(self.given.gram_abs, counts, self.given.width)).upper()
 
     def gram_norm(self) -> arb:
         """| |G| |_2, upper end."""
-        return nonnegative_norm(arb_mat(self.gram_abs))
+        return nonnegative_norm(arb_mat(self.given.gram_abs))
 
     def gain(self, e: arb) -> arb:
         """beta lam, lower end."""
@@ -137,7 +134,7 @@ class _Terms:
     def need(self, gain: arb) -> arb:
         """The movement that a contraction by beta lam = gain > 0 allows, upper end."""
         reach = (1 + (1 - self.rho * gain).sqrt()) / gain + self.local_steps * self.eta
-        return (self.x_norm * self.r0 / arb(self.width).sqrt() * reach).upper()
+        return (self.given.x_norm * self.given.residual_norm / self.given.width.sqrt() * reach).upper()
 
     def trial(self, radius: float, e: arb) -> Trial:
         """Every number and condition at one radius."""
@@ -172,17 +169,14 @@ def _terms(problem: Problem, setup: Setup, given: Start) -> _Terms:
     blocks = [h0[np.ix_(own, own)] for own in problem.clients()]
     eta = ball(setup.eta_local)
     return _Terms(
-        gram_abs=given.gram_abs,
+        given=given,
         lam=low(smallest_eigenvalue(h0)),
         mu=high(largest_eigenvalue(h0)),
         lam_c=reduce(arb.min, (low(smallest_eigenvalue(b)) for b in blocks)),
         mu_c=reduce(arb.max, (high(largest_eigenvalue(b)) for b in blocks)),
-        x_norm=given.x_norm,
-        r0=given.residual_norm,
         rho=ball(setup.eta_global) * eta * setup.local_steps / problem.n_clients,
         eta=eta,
         local_steps=setup.local_steps,
-        width=setup.width,
     )
 
 
@@ -221,6 +215,6 @@ def _width_needed(terms: _Terms, trials: tuple[Trial, ...]) -> int | None:
         return None
     ratios = [_shortfall(trial) for trial in trials if _admissible(trial)]
     if ratios:
-        return int(np.ceil(terms.width * min(ratios) ** 2))
-    closed_form = 310 * (terms.gram_norm() * terms.x_norm * terms.r0) ** 2 / terms.lam**4
+        return int(np.ceil(float(terms.given.width) * min(ratios) ** 2))
+    closed_form = 310 * (terms.gram_norm() * terms.given.x_norm * terms.given.residual_norm) ** 2 / terms.lam**4
     return int(np.ceil(float(closed_form)))

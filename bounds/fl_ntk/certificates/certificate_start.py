@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from flint import arb, arb_mat
@@ -36,12 +37,12 @@ class Start:
     counts: InitialCounts
     width: arb
 
-    @property
+    @cached_property
     def gram_abs(self) -> list[list[arb]]:
         """|G| entrywise, upper ends."""
         return [[abs(g).upper() for g in row] for row in self.gram.tolist()]
 
-    @property
+    @cached_property
     def residual_norm(self) -> arb:
         """|y - y(0)|, upper end."""
         return length(self.residual)
