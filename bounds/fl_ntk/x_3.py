@@ -31,16 +31,19 @@ def _measure(case: KernelCase) -> tuple[Estimate, Estimate]:
     return largest, case.rate
 
 
+def orthogonal_points(setup: Setup) -> KernelCase:
+    """Two orthogonal points with equal labels on one client."""
+    return KernelCase(Problem(np.eye(2), np.ones(2), name="two orthogonal points"), setup)
+
+
 def _alternating() -> KernelCase:
     """Two local steps at eta_l q = 2.5: every client overshoots twice, which is no step towards the labels at all."""
-    problem = Problem(np.eye(2), np.ones(2), name="two orthogonal points")
-    return KernelCase(problem, Setup(eta_local=5.0, local_steps=2))
+    return orthogonal_points(Setup(eta_local=5.0, local_steps=2))
 
 
 def _eager_server() -> KernelCase:
     """One client whose step is stable alone (eta_l q = 1.9), and a server that steps half as far again."""
-    problem = Problem(np.eye(2), np.ones(2), name="two orthogonal points")
-    return KernelCase(problem, Setup(eta_local=3.8, eta_global=1.5, local_steps=1))
+    return orthogonal_points(Setup(eta_local=3.8, eta_global=1.5, local_steps=1))
 
 
 STATEMENTS = (

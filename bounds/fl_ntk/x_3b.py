@@ -10,6 +10,7 @@ from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws
 from bounds.cases.run_values import run_values
 from bounds.fl_ntk.premises import NO_LOCAL_OVERSHOOT, SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.fl_ntk.x_3 import orthogonal_points
 from bounds.mutants import index_shifted, power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, lam
@@ -56,10 +57,7 @@ def _overshooting() -> KernelCase:
 
 def _eager_server() -> KernelCase:
     """Clients that nearly fit, and a server that goes almost twice as far: it lands on the other side."""
-    return KernelCase(
-        Problem(np.eye(2), np.ones(2), name="two orthogonal points"),
-        Setup(eta_local=1.9, eta_global=1.9, local_steps=1),
-    )
+    return orthogonal_points(Setup(eta_local=1.9, eta_global=1.9, local_steps=1))
 
 
 STATEMENTS = (
