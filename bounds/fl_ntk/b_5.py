@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import sympy as sp
 
@@ -71,11 +73,18 @@ def one_point(length: float = 1.0, sigma: float = 1.0) -> FederatedRun:
     return federated_run(problem, Setup(width=4096, sigma=sigma, eta_local=0.01, local_steps=1, rounds=10))
 
 
+NEAR_KINKS: dict[str, Any] = {  # what claims on neurons near their kinks have in common
+    "kind": Kind.PROBABILITY,
+    "hypotheses": (UNIT_ROWS, UNIT_SIGMA, LIKELY),
+    "constants": snapshot_constants,
+    "symbols": {r_t: "|y - y(t)|_2 at the middle round", R: "movement of the run by round t+1"},
+    "draws": small_step_runs,
+    "necessity": {"unit-rows": lambda: one_point(length=12.0), "unit-sigma": lambda: one_point(sigma=1e-4)},
+}
 STATEMENTS = (
     Statement(
         id="fl-ntk/B.5",
         title="C_2, the share of neurons near their kinks",
-        kind=Kind.PROBABILITY,
         source=Source(
             FL_NTK,
             "Claim B.5",
@@ -83,7 +92,6 @@ STATEMENTS = (
             "claim is used for. The second part is the proof's |H(t,k)^perp|_F <= 4 n R. Its '= n/m^2 ...' must be "
             "'<='; the Bernstein step gives exp(-9 m R / 4)",
         ),
-        hypotheses=(UNIT_ROWS, UNIT_SIGMA, LIKELY),
         forms={
             Form.STATED: Claim((16 * SHARE * r_t**2, 4 * n * R), failure=FAILURE, hypotheses=(SMALL_LOCAL_STEPS,)),
             Form.REPAIRED: Claim(
@@ -93,17 +101,14 @@ STATEMENTS = (
                 note="half of it: without the factor 2 of Eq (16), by the triangle inequality",
             ),
         },
-        constants=snapshot_constants,
         measure=_measure,
-        symbols={r_t: "|y - y(t)|_2 at the middle round", R: "movement of the run by round t+1"},
         says_left="C_2 = 2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k)^perp (y - y^{(k)}(t)), and max_k |H(t,k)^perp|_F, "
         "from exact pattern counts at the middle round",
-        draws=small_step_runs,
-        necessity={"unit-rows": lambda: one_point(length=12.0), "unit-sigma": lambda: one_point(sigma=1e-4)},
         mutants=(
             power(n, -sp.Rational(1, 2)),
             power(R, sp.Rational(5, 2)),
         ),
         uses=("fl-ntk/Eq16", "fl-ntk/Eq11"),
+        **NEAR_KINKS,
     ),
 )

@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.b_5 import (
-    FAILURE,
-    LIKELY,
-    SHARE,
-    one_point,
-    residual,
-    snapshot_constants,
-)
-from bounds.fl_ntk.families.small_steps import small_step_runs
-from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS, UNIT_SIGMA
+from bounds.fl_ntk.b_5 import FAILURE, NEAR_KINKS, SHARE, residual
+from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS
 from bounds.mutants import power
-from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
+from bounds.statement import FL_NTK, Claim, Form, Source, Statement
 from bounds.symbols import R, n, r_t
 from ntkfl.estimate import Estimate
 
@@ -30,14 +22,12 @@ STATEMENTS = (
     Statement(
         id="fl-ntk/B.6",
         title="C_3, and |v_2|, the change made by neurons near their kinks",
-        kind=Kind.PROBABILITY,
         source=Source(
             FL_NTK,
             "Claim B.6",
             note="proved for a radius R fixed beforehand; here R is the movement of the run, which is what the "
             "claim is used for. The second part is the proof's bound of |v_2|",
         ),
-        hypotheses=(UNIT_ROWS, UNIT_SIGMA, LIKELY),
         forms={
             Form.STATED: Claim(
                 (16 * SHARE * r_t**2, 8 * SHARE * r_t), failure=FAILURE, hypotheses=(SMALL_LOCAL_STEPS,)
@@ -49,17 +39,14 @@ STATEMENTS = (
                 note="half of it: the second bound of B.10 without its factor 2",
             ),
         },
-        constants=snapshot_constants,
         measure=_measure,
-        symbols={r_t: "|y - y(t)|_2 at the middle round", R: "movement of the run by round t+1"},
         says_left="C_3 = -2 (y - y(t)).v_2 and |v_2|, v_2 by direct summation over the neurons outside Q_i at the "
         "middle round",
-        draws=small_step_runs,
-        necessity={"unit-rows": lambda: one_point(length=12.0), "unit-sigma": lambda: one_point(sigma=1e-4)},
         mutants=(
             power(n, -1),
             power(R, 3),
         ),
         uses=("fl-ntk/B.10", "fl-ntk/B.5"),
+        **NEAR_KINKS,
     ),
 )
