@@ -27,7 +27,8 @@ ON_RUNS = "log-log slope over a ladder of widths, several networks each, all sta
 AT_START = "log-log slope over networks at initialisation, widths up to 2^20: "
 
 
-def _beyond(note: str) -> Source:
+def of_section_7(note: str) -> Source:
+    """The notes that the powers of the width and their coefficients are from."""
     return Source(BEYOND, "section 7 of our notes", note=note)
 
 
@@ -68,7 +69,9 @@ def _one(
     """A row of the table: one statistic of a run, one exponent."""
     quantity = Quantity(title, exponent, statistic(name), biased, coefficient=coefficient)
     says = f"{ON_RUNS}{title}"
-    return width_rate(f"fl-ntk/W-{label}", title, (quantity,), source=_beyond(note), says_left=says, draws=ladder_draws)
+    return width_rate(
+        f"fl-ntk/W-{label}", title, (quantity,), source=of_section_7(note), says_left=says, draws=ladder_draws
+    )
 
 
 def _mean_and_spread(label: str, title: str, name: str, note: str) -> WidthRate:
@@ -81,7 +84,7 @@ def _mean_and_spread(label: str, title: str, name: str, note: str) -> WidthRate:
         f"fl-ntk/W-{label}",
         f"{title}: its mean over networks, and its fluctuation",
         quantities,
-        source=_beyond(
+        source=of_section_7(
             f"{note}; our notes have one exponent, of the RMS of both together, which moves from -3/4 to -1/2"
         ),
         says_left=f"{ON_RUNS}the norm of the mean over networks of {title}, and the RMS distance from that mean",
@@ -104,7 +107,7 @@ STATEMENTS = (
                 _gram_coefficient,
             ),
         ),
-        source=_beyond("the mean square is exactly a constant over m, at every width: see W-coefficient-gram"),
+        source=of_section_7("the mean square is exactly a constant over m, at every width: see W-coefficient-gram"),
         says_left=f"{AT_START}|H(0) - H_inf|_F from streamed pattern counts",
         draws=initial_ladder_draws,
         uses=("fl-ntk/C.6",),
@@ -113,7 +116,7 @@ STATEMENTS = (
         "fl-ntk/W-eigenvalue",
         "|lambda_min(H(0)) - lambda_min(H_inf)|",
         (Quantity("|lambda_min(H(0)) - lambda_min(H_inf)|", HALF, _at_start(_eigenvalue_gap)),),
-        source=_beyond("first-order perturbation of a simple eigenvalue"),
+        source=of_section_7("first-order perturbation of a simple eigenvalue"),
         says_left=f"{AT_START}|lambda_min(H(0)) - lambda_min(H_inf)|",
         draws=initial_ladder_draws,
         uses=("fl-ntk/W-gram",),
@@ -131,7 +134,7 @@ STATEMENTS = (
                 _initial_coefficient,
             ),
         ),
-        source=_beyond("its mean square is exactly sigma^2 |x|^2 / 2, at every width"),
+        source=of_section_7("its mean square is exactly sigma^2 |x|^2 / 2, at every width"),
         says_left=f"{AT_START}the RMS over samples of f(0)",
         draws=initial_ladder_draws,
     ),

@@ -6,13 +6,14 @@ import numpy as np
 import sympy as sp
 from scipy.special import stdtrit
 
+from bounds.fl_ntk.w import of_section_7
 from bounds.fl_ntk.x_1 import MAP_SYMBOLS, H, map_constants
 from bounds.fl_ntk.x_8 import COEFFICIENTS, MOVEMENT, start
 from bounds.formula import evaluate
 from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_draws
 from bounds.ladders.width_ladder import WidthLadder, ladder_draws
 from bounds.mutants import power, replaced, scaled
-from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
+from bounds.statement import Claim, Form, Kind, Statement
 from bounds.symbols import T, m, n, sigma
 from ntkfl import gram
 from ntkfl.estimate import Estimate, Rigour
@@ -89,10 +90,6 @@ def _squared_movement(ladder: WidthLadder) -> Estimate:
     return _observed(ladder, "total_movement").squared()
 
 
-def _beyond(note: str) -> Source:
-    return Source(BEYOND, "section 7 of our notes", note=note)
-
-
 GRAM_SYMBOLS = {limit_gram: "Gram matrix at infinite width", inner: "X X^T"}
 CLOSE = (scaled(sp.Rational(3, 2)), scaled(sp.Rational(2, 3)), scaled(2), scaled(sp.Rational(1, 2)))
 
@@ -101,7 +98,7 @@ STATEMENTS = (
         id="fl-ntk/W-coefficient-gram",
         title="m E|H(0) - H_inf|_F^2 = tr H_inf (X X^T - H_inf)",
         kind=Kind.TWO_SIDED,
-        source=_beyond(
+        source=of_section_7(
             "exact at every width: the sum of G_ij^2 p_ij (1 - p_ij), p_ij = H_inf,ij / G_ij; claimed to a fifth"
         ),
         forms={Form.REPAIRED: _within(VARIANCE, FIFTH)},
@@ -117,7 +114,7 @@ STATEMENTS = (
         id="fl-ntk/W-coefficient-initial-output",
         title="E|f(0)|^2 = sigma^2 |X|_F^2 / 2",
         kind=Kind.TWO_SIDED,
-        source=_beyond("exact at every width: sigma/sqrt 2 on a unit row; claimed to a fifth"),
+        source=of_section_7("exact at every width: sigma/sqrt 2 on a unit row; claimed to a fifth"),
         forms={Form.REPAIRED: _within(OUTPUT, FIFTH)},
         constants=_initial_constants,
         measure=_outputs,
@@ -131,7 +128,7 @@ STATEMENTS = (
         id="fl-ntk/W-coefficient-total-movement",
         title="|U(T) - U(0)|_F^2 tends to c_T^T H_inf c_T",
         kind=Kind.TWO_SIDED,
-        source=_beyond("X.8 at infinite width; claimed to a tenth for networks of the ladder's largest width"),
+        source=of_section_7("X.8 at infinite width; claimed to a tenth for networks of the ladder's largest width"),
         forms={Form.REPAIRED: _within(MOVEMENT, TENTH)},
         constants=_kernel_constants,
         measure=_squared_movement,
@@ -145,7 +142,7 @@ STATEMENTS = (
         id="fl-ntk/W-coefficient-movement",
         title="The farthest neuron goes at least as far as the best fixed pattern",
         kind=Kind.LOWER,
-        source=_beyond(
+        source=of_section_7(
             "our notes take max_s |X^T (c_T * s)|, s the initial patterns, for the coefficient of the largest "
             "movement. Runs exceed it by 0 to 6%, without a trend in the width where they do, so it is taken as a "
             "lower bound; a likely reason, not isolated here, is that about sqrt(m) neurons cross a kink on the way "
