@@ -38,13 +38,6 @@ def rate(ladder: WidthLadder, round_map: np.ndarray) -> Estimate:
     return slope(ladder.sizes, [np.array([relative_remainder(run, round_map) for run in row]) for row in ladder.runs])
 
 
-def extra_at_printed_step(ladder: WidthLadder, constant: float = 1e-3) -> float:
-    """The limit's bound rho eta_l (K-1) mu^2/2 as a share of rho lambda, at eta_l = constant lambda/(kappa n^2 K)."""
-    values = np.linalg.eigvalsh(kernel_regime(ladder.problem, ladder.setup).gram)
-    steps = ladder.setup.local_steps
-    return float(constant * (steps - 1) / (2 * steps) * values[0] * values[-1] / ladder.problem.n**2)
-
-
 AT_PRINTED_STEP = (
     "K = 3, eta_l = .4. At the step of Lemma C.7, eta_l = c lambda/(kappa n^2 K), the term that stays is at most "
     "c (K-1)/(2K) lambda mu/n^2 of rho lambda |r|: 9e-7 of it on this ladder's data with c = 1e-3. There, and with "
