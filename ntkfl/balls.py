@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cmp_to_key, reduce
+from functools import reduce
 from math import inf, nextafter
 
 import flint
@@ -95,12 +95,6 @@ def _midpoint_and_radius(x: arb) -> tuple[float, float]:
     return middle, 0.0 if radius.is_zero() else nextafter(float(radius), inf)
 
 
-@cmp_to_key
-def _exact_order(a: arb, b: arb) -> int:
-    """The order of midpoints, which are exact, so that < and > decide."""
-    return -1 if a < b else int(a > b)
-
-
 def norm_inf(matrix: arb_mat) -> arb:
     """Largest absolute row sum, an upper bound of the spectral norm of a symmetric matrix."""
     return reduce(arb.max, (sum((abs(b) for b in row), arb(0)).upper() for row in matrix.tolist()))
@@ -130,5 +124,5 @@ def symmetric_eigenvalues(matrix: arb_mat) -> list[arb]:
     if not skew < 1:
         raise ValueError("the float eigenvectors are not independent: the entries are beyond the range of float64")
     spread, factor = arb(0, weyl.upper()), 1 / (1 + arb(0, skew.upper()))
-    middles = sorted((b.mid() for b in diagonal), key=_exact_order)
+    middles = sorted(b.mid() for b in diagonal)  # exact, so that < decides
     return [(middle + spread) * factor for middle in middles]
