@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from neural_kernels import TRUSTED_IMPLEMENTATIONS
 from torch.func import functional_call, jacrev, vmap
 from torch.nn import functional
 
@@ -168,7 +169,7 @@ def test_against_torch_func(outputs):
 
 
 @pytest.mark.filterwarnings("ignore:size requires ndarray:DeprecationWarning")
-@pytest.mark.parametrize("implementation", tangents.TRUSTED_IMPLEMENTATIONS)
+@pytest.mark.parametrize("implementation", TRUSTED_IMPLEMENTATIONS)
 @pytest.mark.parametrize("outputs", [0, 2])
 def test_against_neural_tangents(implementation, outputs):
     model, x, z = dense(8, 3, outputs, torch.tanh), rows(5), rows(3, seed=1)
