@@ -115,16 +115,9 @@ class KernelRegime(Regime):
             ValueError: eps not positive, a step beyond the stability limit, or a residual that never falls so far
                 because part of it lies where H is zero.
         """
-        if not eps > 0:
-            raise ValueError(f"eps is {eps!r}; it must be positive")
-        initial = self._initial_residual(initial_outputs)
-        norm = float(np.linalg.norm(initial))
-        if eps >= 1 or norm == 0:
-            return 0
-        message = self.step_warning
-        if message:
-            raise ValueError(f"no number of rounds brings every residual to {eps:g} of its start: {message}")
-        return first_round_within(self._modes, initial, eps * norm)
+        return self._first_round(
+            eps, initial_outputs, lambda initial, target: first_round_within(self._modes, initial, target)
+        )
 
     def local_outputs(self, t: int, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """y^{(k)}(t), k = 0..K: each sample as its own client sees it, (K+1, n[, C]). Source: fl-ntk/X.1.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -179,28 +179,22 @@ class LinearRegime(Regime):
             ValueError: eps not positive, a step beyond the stability limit, a residual that never falls so far because
                 part of it lies where H is zero, or one that needs more rounds.
         """
-        if not eps > 0:
-            raise ValueError(f"eps is {eps!r}; it must be positive")
-        residual = self._initial_residual(initial_outputs)
-        target = eps * np.linalg.norm(residual)
-        if eps >= 1 or target == 0:
-            return 0
-        if self.step_warning:
-            raise ValueError(f"no number of rounds brings every residual to {eps:g} of its start: {self.step_warning}")
-        stays = np.linalg.norm(self.unreachable.T @ residual)
+
+        def counted(initial: np.ndarray, target: float) -> int:
+            self.require_reachable(initial, target)
+            sizes = (float(np.linalg.norm(residual)) for residual, _ in self._rounds(initial))
+            return first_below(target, sizes, at_most, "residual norm", lambda: self.rate)
+
+        return self._first_round(eps, initial_outputs, counted)
+
+    def require_reachable(self, initial: Float[np.ndarray, "n C"], target: float) -> None:
+        """Raise a ValueError if the part of this residual that no weights change is larger than the target."""
+        stays = float(np.linalg.norm(self.unreachable.T @ initial))
         if stays > target:
             raise ValueError(
                 f"the residual norm does not fall to {target:.6g}: {stays:.6g} of it stays, where the Gram matrix is "
                 "zero or its eigenvalue cannot be told from rounding"
             )
-        for t, (left, _) in zip(range(at_most + 1), self._rounds(residual), strict=False):
-            interruption.check()
-            if np.linalg.norm(left) <= target:
-                return t
-        raise ValueError(
-            f"the residual norm does not fall to {target:.6g} within {at_most} rounds: {np.linalg.norm(left):.6g} "
-            f"is left, and the rate in the long run is {self.rate:.9g} a round"
-        )
 
     @cached_property
     def unreachable(self) -> Float[np.ndarray, "n k"]:
@@ -243,3 +237,23 @@ class LinearRegime(Regime):
 
     def _empty(self, initial: np.ndarray) -> tuple[np.ndarray, ...]:
         return (np.zeros((self._length, initial.shape[1])),) * self.round.memory
+
+
+def first_below(target: float, sizes: Iterable[float], at_most: int, what: str, rate: Callable[[], float]) -> int:
+    """The first round in which a size is at most the target.
+
+    Args:
+        target: positive. sizes: in round 0, 1, ... at_most: rounds that are looked at.
+        what: they are sizes of, and the `rate` by which they fall in the long run, for the message.
+
+    Raises:
+        ValueError: it takes more rounds.
+    """
+    for t, size in zip(range(at_most + 1), sizes, strict=False):
+        interruption.check()
+        if size <= target:
+            return t
+    raise ValueError(
+        f"the {what} does not fall to {target:.6g} within {at_most} rounds: {size:.6g} is left, and the rate in the "
+        f"long run is {rate():.9g} a round"
+    )

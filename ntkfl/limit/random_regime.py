@@ -20,7 +20,7 @@ from ntkfl import interruption
 from ntkfl.limit.batch_noise import batch_noise
 from ntkfl.limit.cohorts import CohortWeights
 from ntkfl.limit.infinite_width import StepLimits
-from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.linear_regime import LinearRegime, first_below
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.mean_square import MeanSquare
 from ntkfl.limit.regime import Regime, checked_rounds
@@ -141,10 +141,7 @@ class RandomRegime(Regime):
 
         Raises: as `outputs`.
         """
-        squared = self._moments(
-            rounds, initial_outputs, lambda mean, own: (mean**2).sum() + np.trace(own, 0, 1, 2).sum()
-        )
-        return np.sqrt(squared).reshape(np.shape(rounds))
+        return np.sqrt(self._moments(rounds, initial_outputs, _mean_square)).reshape(np.shape(rounds))
 
     def deviation(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """Standard deviation of every output over the draws, of the shape of `outputs`.
@@ -169,32 +166,15 @@ class RandomRegime(Regime):
             eps: positive. initial_outputs: y(0), 0 unless given. at_most: rounds that are tried.
 
         Raises:
-            ValueError: eps not positive, a step beyond the stability limit, a residual that never falls so far because
-                part of it lies where H is zero, or one that needs more rounds.
+            ValueError: as `LinearRegime.rounds_to`.
         """
-        if not eps > 0:
-            raise ValueError(f"eps is {eps!r}; it must be positive")
-        initial = self._initial_residual(initial_outputs)
-        target = eps * float(np.linalg.norm(initial))
-        if eps >= 1 or target == 0:
-            return 0
-        if self.step_warning:
-            raise ValueError(f"no number of rounds brings the residual to {eps:g} of its start: {self.step_warning}")
-        stays = float(np.linalg.norm(self.mean.unreachable.T @ initial))
-        if stays > target:
-            raise ValueError(
-                f"the residual norm does not fall to {target:.6g}: {stays:.6g} of it stays, where the Gram matrix is "
-                "zero or its eigenvalue cannot be told from rounding"
-            )
-        size = np.inf
-        for t, (mean, own) in zip(range(at_most + 1), self._rounds(initial), strict=False):
-            size = float(np.sqrt((mean**2).sum() + np.trace(own, 0, 1, 2).sum()))
-            if size <= target:
-                return t
-        raise ValueError(
-            f"the root mean square of the residual does not fall to {target:.6g} within {at_most} rounds: {size:.6g} "
-            f"is left, and the rate in the long run is {self.rate:.9g} a round"
-        )
+
+        def counted(initial: np.ndarray, target: float) -> int:
+            self.mean.require_reachable(initial, target)
+            sizes = (float(np.sqrt(_mean_square(*moments))) for moments in self._rounds(initial))
+            return first_below(target, sizes, at_most, "root mean square of the residual", lambda: self.rate)
+
+        return self._first_round(eps, initial_outputs, counted)
 
     def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
         return self.mean._residuals(initial, t)
@@ -245,6 +225,11 @@ class RandomRegime(Regime):
         assert server is not None  # `random_regime` looked
         move, memory = server(columns, (np.zeros_like(columns),) * self.mean.round.memory)
         return np.concatenate([-self.gram @ move, *memory])
+
+
+def _mean_square(mean: Float[np.ndarray, "n C"], covariance: Float[np.ndarray, "C n n"]) -> float:
+    """E |r|^2, |.| over samples and outputs."""
+    return (mean**2).sum() + np.trace(covariance, 0, 1, 2).sum()
 
 
 def random_regime(mean: LinearRegime, blocks: Blocks, weighting: str, batch: int | None) -> RandomRegime:

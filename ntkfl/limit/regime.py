@@ -134,6 +134,27 @@ class Regime(ABC):
         largest = float(self._clients.values.max()) + pull
         return 2 / largest if largest else np.inf
 
+    def _first_round(
+        self, eps: float, initial_outputs: ArrayLike | None, search: Callable[[np.ndarray, float], int]
+    ) -> int:
+        """The round that a search finds, given r(0) and eps |r(0)|; 0 where that takes no round.
+
+        Args:
+            eps: positive. initial_outputs: y(0), 0 unless given. search: (r(0), eps |r(0)|) -> t.
+
+        Raises:
+            ValueError: eps not positive, a step beyond the stability limit; as the search.
+        """
+        if not eps > 0:
+            raise ValueError(f"eps is {eps!r}; it must be positive")
+        initial = self._initial_residual(initial_outputs)
+        norm = float(np.linalg.norm(initial))
+        if eps >= 1 or norm == 0:
+            return 0
+        if self.step_warning:
+            raise ValueError(f"no number of rounds brings every residual to {eps:g} of its start: {self.step_warning}")
+        return search(initial, eps * norm)
+
     def _residual(self, t: np.ndarray, initial_outputs: ArrayLike | None) -> Float[np.ndarray, "T n C"]:
         initial = self._initial_residual(initial_outputs)
         residual = self._finite(self._residuals(initial, t))
