@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -135,10 +135,10 @@ def fastest(
     singular = not np.isfinite(condition := least_condition(problem, base.gram))
     _ = base._eigen  # once, for every regime that is tried
     found = []
-    for label, tune in METHODS.items():
+    for label, (method, choose) in METHODS.items():
         progress(label)
         for steps in local_steps:
-            search = _Search(tune, base, singular, steps)
+            search = _Search(method, choose, base, singular, steps)
             if eta_local is None:
                 search.over(1 / largest)
             else:
@@ -219,77 +219,70 @@ class _Try:
         return float(above[0] if len(above) == len(nu) or self.singular else nu[0]), float(nu[-1])
 
 
-Found = tuple[LinearRegime, dict[str, Any]]
-
-
-def _averaged(at: _Try, method: str, **options: Any) -> Iterator[Found]:
+def _averaged(at: _Try, method: str, **options: Any) -> dict[str, Any] | None:
     """With the server rate that makes the extreme eigenvalues of the map opposite."""
     slowest, fastest_ = at.extremes(method, **options)
-    if slowest > 0:
-        chosen = options | {"server_rate": 2 / (slowest + fastest_)}
-        yield at.regime(method, **chosen), chosen
+    return options | {"server_rate": 2 / (slowest + fastest_)} if slowest > 0 else None
 
 
-def _plain(at: _Try) -> Iterator[Found]:
-    yield at.regime("fedavg", server_rate=1.0), {"server_rate": 1.0}
-
-
-def _fedprox(at: _Try) -> Iterator[Found]:
+def _fedprox(at: _Try, method: str) -> dict[str, Any] | None:
     def rate(mu: float) -> float:
-        return next((_rate(found) for found, _ in _averaged(at, "fedprox", mu=mu)), UNSTABLE)
+        chosen = _averaged(at, method, mu=mu)
+        return UNSTABLE if chosen is None else _rate(at.regime(method, **chosen))
 
-    yield from _averaged(at, "fedprox", mu=at.least(rate, "mu", 1 / at.length))
+    return _averaged(at, method, mu=at.least(rate, "mu", 1 / at.length))
 
 
-def _momentum(at: _Try) -> Iterator[Found]:
+def _momentum(at: _Try, method: str) -> dict[str, Any] | None:
     slowest, fastest_ = at.extremes("fedavg")
-    if slowest > 0:
-        low, high = np.sqrt(slowest), np.sqrt(fastest_)
-        chosen = {"momentum": float(((high - low) / (high + low)) ** 2), "server_rate": float((2 / (low + high)) ** 2)}
-        yield at.regime("fedavgm", **chosen), chosen
+    if slowest <= 0:
+        return None
+    low, high = np.sqrt(slowest), np.sqrt(fastest_)
+    return {"momentum": float(((high - low) / (high + low)) ** 2), "server_rate": float((2 / (low + high)) ** 2)}
 
 
-def _nesterov(at: _Try) -> Iterator[Found]:
+def _nesterov(at: _Try, method: str) -> dict[str, Any] | None:
     slowest, fastest_ = at.extremes("fedavg")
-    if slowest > 0:
-        root = np.sqrt(3 * fastest_ / slowest + 1)
-        momentum = max(0.0, float((root - 2) / (root + 2)))
-        chosen = {"momentum": momentum, "nesterov": True, "server_rate": 4 / (3 * fastest_ + slowest)}
-        yield at.regime("fedavgm", **chosen), chosen
+    if slowest <= 0:
+        return None
+    root = np.sqrt(3 * fastest_ / slowest + 1)
+    momentum = max(0.0, float((root - 2) / (root + 2)))
+    return {"momentum": momentum, "nesterov": True, "server_rate": 4 / (3 * fastest_ + slowest)}
 
 
-def _searched(at: _Try, method: str) -> Iterator[Found]:
-    """With the server rate that a search finds."""
+def _searched(at: _Try, method: str) -> dict[str, Any] | None:
+    """With the server rate, or FedDyn's alpha, that a search finds."""
     if at.singular:
-        return
-    chosen = {"server_rate": at.least(lambda g: at.regime(method, server_rate=g).rate, "server_rate", 1.0)}
-    yield at.regime(method, **chosen), chosen
+        return None
+    name, guess = ("alpha", 1 / at.length) if method == "feddyn" else ("server_rate", 1.0)
+    return {name: at.least(lambda value: at.regime(method, **{name: value}).rate, name, guess)}
 
 
-def _feddyn(at: _Try) -> Iterator[Found]:
-    if at.singular:
-        return
-    chosen = {"alpha": at.least(lambda alpha: at.regime("feddyn", alpha=alpha).rate, "alpha", 1 / at.length)}
-    yield at.regime("feddyn", **chosen), chosen
+Choice = Callable[
+    [_Try, str], dict[str, Any] | None
+]  # the options that are the fastest; None: there are no stable ones
 
-
-METHODS: dict[str, Callable[[_Try], Iterator[Found]]] = {
-    "fedavg, server rate 1": _plain,
-    "fedavg": lambda at: _averaged(at, "fedavg"),
-    "fedprox": _fedprox,
-    "scaffold": lambda at: _searched(at, "scaffold"),
-    "feddyn": _feddyn,
-    "cyclic": lambda at: _searched(at, "cyclic"),
-    "fedavgm": _momentum,
-    "fedavgm, nesterov": _nesterov,
+METHODS: dict[str, tuple[str, Choice]] = {
+    "fedavg, server rate 1": ("fedavg", lambda at, method: {"server_rate": 1.0}),
+    "fedavg": ("fedavg", _averaged),
+    "fedprox": ("fedprox", _fedprox),
+    "scaffold": ("scaffold", _searched),
+    "feddyn": ("feddyn", _searched),
+    "cyclic": ("cyclic", _searched),
+    "fedavgm": ("fedavgm", _momentum),
+    "fedavgm, nesterov": ("fedavgm", _nesterov),
 }
+
+
+Found = tuple[LinearRegime, dict[str, Any]]
 
 
 @dataclass(eq=False)
 class _Search:
     """For the local step of a method at this number of local steps; `tried` has what is stable, with its rate."""
 
-    tune: Callable[[_Try], Iterator[Found]]
+    method: str
+    choose: Choice
     base: KernelRegime
     singular: bool
     steps: int
@@ -309,9 +302,11 @@ class _Search:
         base = self.base.at(Setup(eta_local=eta, local_steps=self.steps))
         known = min((rate for rate, _ in self.tried), default=UNSTABLE)
         at = _Try(base, self.singular, beside, close, known)
-        stable = [(_rate(one[0]), one) for one in self.tune(at) if one[0].step_warning is None]
-        self.tried += stable
-        return min((rate for rate, _ in stable), default=UNSTABLE)
+        options = self.choose(at, self.method)
+        if options is None or (regime := at.regime(self.method, **options)).step_warning is not None:
+            return UNSTABLE
+        self.tried.append((_rate(regime), (regime, options)))
+        return self.tried[-1][0]
 
     def over(self, unit: float) -> None:
         """Try local steps of up to 1.9 units: a grid, and between the neighbours of its best a bounded search."""
