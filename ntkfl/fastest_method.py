@@ -216,7 +216,8 @@ class _Try:
         nu = self.regime(method, server_rate=1.0, **options).nu
         assert nu is not None
         above = _above_rounding(nu)
-        return float(above[0] if len(above) == len(nu) or self.singular else nu[0]), float(nu[-1])
+        falling = len(above) == len(nu) or (self.singular and len(above))  # none: no server step helps
+        return float(above[0] if falling else nu[0]), float(nu[-1])
 
 
 def _averaged(at: _Try, method: str, **options: Any) -> dict[str, Any] | None:

@@ -137,6 +137,14 @@ def test_a_sample_twice_leaves_out_what_has_no_rate_and_counts_what_can_fall():
     assert all(one.rounds is None and one.vectors is None for one in other.tuned)
 
 
+@pytest.mark.parametrize("eta_local", [0.5, 5.0, 50.0])
+def test_a_sample_twice_at_steps_far_beyond_the_limit_leaves_out_methods(eta_local):
+    problem = digits(6, 2)
+    x, y = np.concatenate([problem.x, problem.x[:1]]), np.append(problem.y, problem.y[0])
+    found = fastest(Problem(x, y, np.append(problem.owner, 0)), local_steps=(2,), eta_local=eta_local)
+    assert all(one.rate < 1 for one in found.tuned)
+
+
 def test_one_client_has_condition_one():
     alone = fastest(digits(6, 1), local_steps=(1, 3))
     assert alone.condition == pytest.approx(1) and alone.floor == 1
