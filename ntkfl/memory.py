@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -56,11 +57,7 @@ def largest(needs: Callable[[int], float], below: int, limit: float) -> int:
     Args:
         needs: bytes of a size; grows with it. below: the first size that is not tried. limit: bytes.
     """
-    fits, too_many = 0, below
-    while too_many - fits > 1:
-        middle = (fits + too_many) // 2
-        fits, too_many = (middle, too_many) if needs(middle) <= limit else (fits, middle)
-    return fits
+    return bisect_right(range(1, below), limit, key=needs)
 
 
 def shown(count: float) -> str:

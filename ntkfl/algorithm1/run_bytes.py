@@ -21,13 +21,13 @@ def neurons_bytes(samples: int, d: int, width: int, kept: int = 0) -> int:
     return 8 * width * (9 * samples + (2 + kept) * d)
 
 
-def grouped_bytes(largest: int, d: int, width: int, kept: int = 0) -> float:
-    """The least that a run without movements takes, client by client: four networks, the kept ones, one client.
+def grouped_bytes(largest: int, d: int, width: int) -> float:
+    """The least that a run without movements takes, client by client: four networks and one client.
 
     Args:
-        largest: samples of the largest client. d: of an input. width: m. kept: rounds whose weights are kept.
+        largest: samples of the largest client. d: of an input. width: m.
     """
-    return 8 * width * ((4 + kept) * d + largest / 8 + min(d, 2 * largest))
+    return 8 * width * (4 * d + largest / 8 + min(d, 2 * largest))
 
 
 def record_bytes(samples: int, rounds: int, local_steps: int) -> int:
@@ -37,13 +37,3 @@ def record_bytes(samples: int, rounds: int, local_steps: int) -> int:
         samples: N c, as of `padded_samples`. rounds: T. local_steps: K.
     """
     return 24 * samples * (rounds + 1) * (local_steps + 2)
-
-
-def trajectory_bytes(problem: Problem, width: int, rounds: int, local_steps: int) -> int:
-    """A run with the record of movements, its record included.
-
-    Args:
-        problem: its samples, clients and d. width: m. rounds: T. local_steps: K.
-    """
-    samples = padded_samples(problem)
-    return neurons_bytes(samples, problem.d, width) + record_bytes(samples, rounds, local_steps)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ntkfl import memory, simulate
-from ntkfl.algorithm1.run_bytes import trajectory_bytes
+from ntkfl.algorithm1.run_bytes import neurons_bytes, padded_samples, record_bytes
 from ntkfl.data import sphere
 from ntkfl.initialisation import draw, drawing_bytes
 from ntkfl.memory import TooLittleMemory, available, largest, require, shown
@@ -117,7 +117,9 @@ def test_the_estimate_of_a_run_is_what_it_takes(width, rounds, compiled):
     weights = draw(width, 4, 0)
     simulate(problem, Setup(width=64, rounds=1), compiled=compiled)
     taken = peak(lambda: simulate(problem, setup, weights, compiled=compiled))
-    assert 0.5 < taken / trajectory_bytes(problem, width, rounds, setup.local_steps) <= 1.1
+    samples = padded_samples(problem)
+    expected = neurons_bytes(samples, 4, width) + record_bytes(samples, rounds, setup.local_steps)
+    assert 0.5 < taken / expected <= 1.1
 
 
 ALLOWED = """
