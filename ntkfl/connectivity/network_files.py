@@ -7,8 +7,6 @@ torch's modules has two linear layers instead, whatever their names: NAME.weight
 from __future__ import annotations
 
 import warnings
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import numpy as np
 
 from ntkfl.connectivity.affine_network import AffineTwoLayer
 from ntkfl.connectivity.network import TwoLayer
+from ntkfl.npz_archive import array_of, npz_archive
 
 NAMES = ("hidden", "readout")
 ALL = ("hidden", "readout", "bias", "output_bias")
@@ -121,15 +120,9 @@ def _two_layers(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, np.nd
 
 
 def _of_npz(path: Path) -> dict[str, np.ndarray]:
-    with path.open("rb") as file:
-        try:
-            archive = np.load(file, allow_pickle=False)
-        except (ValueError, EOFError, zipfile.BadZipFile):  # numpy's own message is about pickles, whatever it is
-            archive = None
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError(f"{path} is not a .npz archive; write one with numpy.savez(file, hidden=..., readout=...)")
+    with npz_archive(path, "hidden=..., readout=...") as archive:
         layers = [name for name in archive.files if name in ALL or name.endswith(("weight", "bias"))]
-        return {name: _weights(path, archive, name) for name in layers}
+        return {name: array_of(archive, name, path) for name in layers}
 
 
 def _of_safetensors(path: Path) -> dict[str, np.ndarray]:
@@ -176,14 +169,3 @@ def _as_arrays(tensors: Mapping[str, Any], path: Path) -> dict[str, np.ndarray]:
             what = tensor.dtype if isinstance(tensor, torch.Tensor) else type(tensor).__name__
             raise ValueError(f"{path}: {name} is {what}; a state holds tensors of real numbers alone")
     return {name: tensor.double().cpu().numpy() for name, tensor in tensors.items()}
-
-
-def _weights(path: Path, archive: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
-    try:
-        array = archive[name]
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        reason = "it holds pickled Python objects, which are refused" if "allow_pickle" in str(error) else error
-        raise ValueError(f"array {name!r} of {path} cannot be read: {reason}") from error
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"array {name!r} of {path} has dtype {array.dtype}; it must hold real numbers")
-    return array

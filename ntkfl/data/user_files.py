@@ -7,12 +7,12 @@ import errno
 import hashlib
 import math
 import stat
-import zipfile
-import zlib
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+
+from ntkfl.npz_archive import array_of, npz_archive
 
 SUFFIXES = (".npz", ".csv")
 NAMES = ("x", "y", "owner", "x_test", "y_test")
@@ -70,34 +70,12 @@ def csv_lines(path: Path) -> list[int]:
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
-    with path.open("rb") as file:  # opened here because numpy leaves it open when the archive is damaged
-        try:
-            archive = np.load(file, allow_pickle=False)
-        except (ValueError, EOFError, zipfile.BadZipFile):  # numpy's own message is about pickles, whatever the file is
-            archive = None
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError(f"{path} is not a .npz archive; write one with numpy.savez(file, x=..., y=...)")
+    with npz_archive(path, "x=..., y=...") as archive:
         missing = [name for name in ("x", "y") if name not in archive.files]
         if missing:
             found = ", ".join(archive.files) or "none"
             raise ValueError(f"{path} has no array {missing[0]!r}; it needs x and y, and its arrays are: {found}")
-        return {name: _member(path, archive, name) for name in NAMES if name in archive.files}
-
-
-def _member(path: Path, archive: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
-    try:
-        array = archive[name]
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
-        if "allow_pickle" in str(error):
-            raise ValueError(
-                f"array {name!r} of {path} holds pickled Python objects; loading those could run any code, so they "
-                "are refused: save an array of numbers"
-            ) from error
-        raise ValueError(f"array {name!r} of {path} cannot be read: {error}") from error
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
-        kind = f"dtype {array.dtype}" if isinstance(array, np.ndarray) else "no numpy array in it"
-        raise ValueError(f"array {name!r} of {path} has {kind}; it must hold real numbers")
-    return array
+        return {name: array_of(archive, name, path) for name in NAMES if name in archive.files}
 
 
 def _csv_rows(path: Path) -> list[tuple[int, list[str]]]:

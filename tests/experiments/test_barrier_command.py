@@ -101,7 +101,7 @@ def bad_files(folder):
         ("nan.npz", "the hidden weight at (0, 0) is nan; every weight must be finite"),
         ("other.npz", "only networks of one shape lie on a segment"),
         ("text.npz", "array 'hidden' of"),
-        ("pickle.npz", "it holds pickled Python objects, which are refused"),
+        ("pickle.npz", "holds pickled Python objects; loading those could run any code, so they are refused"),
         ("plain.npz", "is not a .npz archive"),
     ],
 )

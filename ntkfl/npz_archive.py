@@ -1,0 +1,49 @@
+"""Arrays of real numbers from a .npz archive that somebody brings; nothing in it is ever unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+
+@contextmanager
+def npz_archive(path: Path, example: str) -> Iterator[np.lib.npyio.NpzFile]:
+    """The open archive. `example`: arguments of numpy.savez that write one as it should be, for the message.
+
+    Raises:
+        OSError: no such file. ValueError: it is no archive.
+    """
+    with path.open("rb") as file:  # opened here because numpy leaves it open when the archive is damaged
+        try:
+            archive = np.load(file, allow_pickle=False)
+        except (ValueError, EOFError, zipfile.BadZipFile):  # numpy's own message is about pickles, whatever the file is
+            archive = None
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError(f"{path} is not a .npz archive; write one with numpy.savez(file, {example})")
+        yield archive
+
+
+def array_of(archive: np.lib.npyio.NpzFile, name: str, path: Path) -> np.ndarray:
+    """An array of the archive in this file.
+
+    Raises:
+        ValueError: it is damaged, or holds anything but real numbers.
+    """
+    try:
+        array = archive[name]
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
+        if "allow_pickle" in str(error):
+            raise ValueError(
+                f"array {name!r} of {path} holds pickled Python objects; loading those could run any code, so they "
+                "are refused: save an array of numbers"
+            ) from error
+        raise ValueError(f"array {name!r} of {path} cannot be read: {error}") from error
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
+        kind = f"dtype {array.dtype}" if isinstance(array, np.ndarray) else "no numpy array in it"
+        raise ValueError(f"array {name!r} of {path} has {kind}; it must hold real numbers")
+    return array
