@@ -14,7 +14,7 @@ from ntkfl.any_order.held_pairs import Grown, grown
 from ntkfl.any_order.neuron_pass import NO_PAIRS, Pass, passed
 from ntkfl.any_order.predictions import fitted_point, future_outputs
 from ntkfl.any_order.rounding import above, gamma, length
-from ntkfl.any_order.scaled_network import ScaledNetwork, Unreachable, scaled
+from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.any_order.step_limits import GradientProducts, gradient_products
 from ntkfl.any_order.words import as_numbers, page
 from ntkfl.connectivity.network import TwoLayer
@@ -52,7 +52,6 @@ class AnyOrderCertificate:
     width: int
     problem: Problem = field(repr=False)
     weights: Weights | TwoLayer = field(repr=False)
-    _found: Pass | None = field(repr=False, default=None)
     _grown: Grown | None = field(repr=False, default=None)
     _limits: dict[str, int] = field(repr=False, default_factory=dict)
 
@@ -97,7 +96,8 @@ class AnyOrderCertificate:
         """No later model's output differs from the present one by more than this times |x|; infinite if unproved."""
         if not self.certified:
             return float("inf")
-        net = self._network
+        assert self._grown is not None
+        net = self._grown.rows.found.network
         lengths = np.sqrt(above((1 + gamma(net.width)) * (net.readout**2).sum(axis=1))).max() * float(net.factor)
         return float(above(np.ldexp(2 * float(self.distance.hi) * lengths, -net.gain)))
 
@@ -130,9 +130,11 @@ class AnyOrderCertificate:
         Raises:
             ValueError: there is none.
         """
-        if self._found is None or self._grown is None:
+        if self._grown is None:
             raise ValueError(f"there is no W*: {self.why}")
-        rows = self._grown.rows if self.certified else ConstraintRows(self._found, NO_PAIRS.neuron, NO_PAIRS.row)
+        rows = self._grown.rows
+        if not self.certified:
+            rows = ConstraintRows(rows.found, NO_PAIRS.neuron, NO_PAIRS.row)
         try:
             nearest = rows.nearest()
         except Dependent:
@@ -163,12 +165,12 @@ class AnyOrderCertificate:
         """
         if self.certified:
             return 1.0
-        if self._found is None:
+        if self._grown is None:
             return None
         low, high = 0, _TRIES + 1  # halvings: too few, enough
         while high - low > 1:
             middle = (low + high) // 2
-            fine = not grown(self._found, scale=0.5**middle, **self._limits).why
+            fine = not grown(self._grown.rows.found, scale=0.5**middle, **self._limits).why
             low, high = (low, middle) if fine else (middle, high)
         return None if high > _TRIES else 2.0**high
 
@@ -178,11 +180,6 @@ class AnyOrderCertificate:
 
     def __str__(self) -> str:
         return page(self)
-
-    @property
-    def _network(self) -> ScaledNetwork:
-        assert self._found is not None
-        return self._found.network
 
     @cached_property
     def _products(self) -> GradientProducts:
@@ -243,7 +240,6 @@ def certify_any_order(
         width=network.width,
         problem=problem,
         weights=weights,
-        _found=found,
         _grown=search,
         _limits=limits,
     )

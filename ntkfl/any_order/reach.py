@@ -14,11 +14,12 @@ def reach(found: AnyOrderCertificate) -> Grown | None:
     s is known to a factor 1.2: the next larger fails, though one larger still may not. Its A and W* are returned; the
     distance of W* is the largest that certifies. None where no s above 1e-8 would do, or where no W* exists.
     """
-    if found._found is None:
+    if found._grown is None:
         return None
+    neurons = found._grown.rows.found
 
     def at(power: int) -> Grown:
-        return grown(found._found, scale=RATIO**-power, **found._limits)  # type: ignore[arg-type]
+        return grown(neurons, scale=RATIO**-power, **found._limits)
 
     low, high, best = -1, MOST, at(MOST)  # powers: too few, enough
     if best.why:
