@@ -45,7 +45,7 @@ class Problem:
     name: str = "data"
 
     def __post_init__(self) -> None:
-        x, y = checked_inputs("x", self.x), _finite("y", self.y)
+        x, y = checked_inputs("x", self.x), finite_array("y", self.y)
         owner = np.zeros(len(x), int) if self.owner is None else np.asarray(self.owner)
         if y.ndim not in (1, 2) or len(y) != len(x):
             raise ValueError(f"y has shape {y.shape}; it must be ({len(x)},) or ({len(x)}, C), one label per row of x")
@@ -65,7 +65,7 @@ class Problem:
         if (self.x_test is None) != (self.y_test is None):
             raise ValueError("x_test and y_test come together: one of them is missing")
         if self.x_test is not None:
-            x_test, y_test = checked_inputs("x_test", self.x_test), _finite("y_test", self.y_test)
+            x_test, y_test = checked_inputs("x_test", self.x_test), finite_array("y_test", self.y_test)
             if x_test.shape[1] != x.shape[1]:
                 raise ValueError(f"x_test has {x_test.shape[1]} features, x has {x.shape[1]}: they must agree")
             if y_test.shape != (len(x_test), *y.shape[1:]):
@@ -158,19 +158,20 @@ class Setup:
             raise ValueError(f"seed is {self.seed!r}; it must be an integer from 0 to 2^63 - 1")
 
 
-def _finite(name: str, array) -> np.ndarray:
+def finite_array(name: str, array) -> np.ndarray:
+    """The array as float64; a ValueError that names the first entry which is complex, infinite or NaN."""
     if np.iscomplexobj(array):
         raise ValueError(f"{name} is complex; every entry must be a real number")
     array = np.asarray(array, float)
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise ValueError(f"{name}{list(where)} is {array[where]}; every entry must be finite")
+        raise ValueError(f"{name}{list(where) or ''} is {array[where]}; every entry must be finite")
     return array
 
 
 def checked_inputs(name: str, array) -> np.ndarray:
     """The array as float64 (n, d); ValueError unless it is finite, has n and d at least 1, and no zero row."""
-    array = _finite(name, array)
+    array = finite_array(name, array)
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"{name} has shape {array.shape}; it must be (n, d) with n and d at least 1")
     zero = np.flatnonzero(~array.any(axis=1))

@@ -21,7 +21,7 @@ from ntkfl.algorithm1.run_bytes import neurons_bytes, padded_samples, record_byt
 from ntkfl.initialisation import draw
 from ntkfl.limit.algorithm1_limit import warn_if_unstable
 from ntkfl.memory import left_for, require
-from ntkfl.problem import Problem, Setup, Weights
+from ntkfl.problem import Problem, Setup, Weights, finite_array
 from ntkfl.trajectory import Trajectory, provenance
 
 GROUPED = 2**21  # samples times neurons from which compiling the run in groups (about a second) pays
@@ -141,14 +141,12 @@ def checked_weights(problem: Problem, setup: Setup, weights: Weights | None) -> 
         raise ValueError(f"y has shape {problem.y.shape}; the network has one output, so y must be ({problem.n},)")
     if weights is None:
         return draw(setup.width, problem.d, setup.seed, setup.sigma)
-    hidden, signs = np.asarray(weights[0], float), np.asarray(weights[1], float)
+    hidden, signs = finite_array("hidden", weights[0]), np.asarray(weights[1], float)
     if hidden.shape != (setup.width, problem.d) or signs.shape != (setup.width,):
         raise ValueError(
             f"weights have shapes {hidden.shape} and {signs.shape}; "
             f"width {setup.width} and d = {problem.d} need ({setup.width}, {problem.d}) and ({setup.width},)"
         )
-    if not np.isfinite(hidden).all():
-        raise ValueError("the hidden weights contain NaN or infinity; every entry must be finite")
     if not (np.abs(signs) == 1).all():
         raise ValueError(f"signs contain {signs[np.abs(signs) != 1][0]}; every sign must be +1 or -1")
     return Weights(hidden, signs)

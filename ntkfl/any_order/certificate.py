@@ -19,7 +19,7 @@ from ntkfl.any_order.step_limits import GradientProducts, gradient_products
 from ntkfl.any_order.words import as_numbers, page
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Weights
+from ntkfl.problem import Problem, Weights, finite_array
 
 MEMORY = 8e9  # bytes, unless the caller says otherwise
 MOST_NEAR = 2**22  # pairs near their kinks
@@ -107,11 +107,9 @@ class AnyOrderCertificate:
         Raises:
             ValueError: inputs of another number of features, or not finite.
         """
-        x = np.asarray(x, float)
+        x = finite_array("x", x)
         if x.ndim != 2 or x.shape[1] != self.problem.d:
             raise ValueError(f"x has shape {x.shape}; it must be (k, {self.problem.d})")
-        if not np.isfinite(x).all():
-            raise ValueError(f"row {np.argwhere(~np.isfinite(x))[0][0]} of x is not finite")
         shape = (len(x), *self.problem.y.shape[1:])
         if not self.certified or self._grown is None or self._grown.nearest is None:
             return Estimate(np.zeros(shape), np.full(shape, np.inf), "not certified")

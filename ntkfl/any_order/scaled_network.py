@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.paths.long_sums import LONG
-from ntkfl.problem import Problem, Weights
+from ntkfl.problem import Problem, Weights, finite_array
 
 LARGEST = 1e50  # of what is given, and its inverse of norms: so underflow and overflow decide nothing
 
@@ -116,10 +116,8 @@ def _checked(problem: Problem, weights: Weights | TwoLayer) -> tuple[np.ndarray,
             f"the {named} have shape {readout.shape}; width {len(hidden)} and labels of shape {problem.y.shape} need "
             f"{(len(hidden),) if outputs == 1 else (outputs, len(hidden))}"
         )
-    for name, array in (("hidden weights", hidden), ("signs" if signs else "readout", readout)):
-        if not np.isfinite(array).all():
-            where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-            raise ValueError(f"the {name} at {where} are {array[where]}; every entry must be finite")
+    finite_array("hidden", hidden)
+    finite_array("signs" if signs else "readout", readout)
     if signs:
         wrong = np.flatnonzero(np.abs(readout.reshape(-1)) != 1)
         if len(wrong):

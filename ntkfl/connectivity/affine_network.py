@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.connectivity.network import TwoLayer
+from ntkfl.problem import finite_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +36,10 @@ class AffineTwoLayer:
         for name, size in sizes.items():
             if (given := getattr(self, name)) is None:
                 continue
-            found = np.asarray(given, float)
+            found = finite_array(name, given)
             if found.ndim > 1 or found.size != size:
                 where = "hidden unit" if name == "bias" else "output"
                 raise ValueError(f"{name} has shape {found.shape}, hidden {network.hidden.shape}; one for each {where}")
-            if not np.isfinite(found).all():
-                raise ValueError(f"{name} has an entry that is not finite; every bias must be finite")
             fields[name] = found.reshape(-1)
         for name, value in fields.items():
             object.__setattr__(self, name, value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl.problem import finite_array
+
 
 def mean_discrepancy(
     own: Float[np.ndarray, "a a"],
@@ -26,18 +28,13 @@ def mean_discrepancy(
             entry that is not finite.
     Source: IMA, Theorem 2; its terms are those of the U-statistic with K^2 (averaging/I7).
     """
-    own, other, cross = (np.asarray(matrix, float) for matrix in (own, other, cross))
+    own, other = finite_array("own", own), finite_array("other", other)
+    cross = finite_array("cross", cross)
     if own.ndim != 2 or other.ndim != 2 or cross.shape != (len(own), len(other)):
         raise ValueError(
             f"the kernel matrices have shapes {own.shape}, {other.shape} and {cross.shape}; "
             "they must be (a, a), (b, b) and (a, b)"
         )
-    for name, matrix in (("own", own), ("other", other), ("cross", cross)):
-        if not np.isfinite(matrix).all():
-            row, column = np.argwhere(~np.isfinite(matrix))[0].tolist()
-            raise ValueError(
-                f"the {name} kernel matrix has {matrix[row, column]} at ({row}, {column}); it must be finite"
-            )
     if power < 1:
         raise ValueError(f"the kernel's power is {power}; it must be 1 or more")
     return _within(own**power, unbiased) + _within(other**power, unbiased) - 2 * float((cross**power).mean())
@@ -50,13 +47,11 @@ def linear_cka(first: Float[np.ndarray, "n p"], second: Float[np.ndarray, "n q"]
         ValueError: different numbers of samples, fewer than two, outputs not finite, or all the same.
     Source: |Y'X|_F^2 / (|X'X|_F |Y'Y|_F) with centred columns; the averaging paper's proxy for the covariance.
     """
-    first, second = np.asarray(first, float), np.asarray(second, float)
+    first, second = finite_array("first", first), finite_array("second", second)
     if first.ndim != 2 or second.ndim != 2 or len(first) != len(second) or len(first) < 2:
         raise ValueError(
             f"the outputs have shapes {first.shape} and {second.shape}; they must be (n, p), (n, q), n >= 2"
         )
-    if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise ValueError("the outputs have an entry that is not finite")
     x, y = first - first.mean(axis=0), second - second.mean(axis=0)
     scale = float(np.linalg.norm(x.T @ x) * np.linalg.norm(y.T @ y))
     if not scale > 0:

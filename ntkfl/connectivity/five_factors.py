@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl.problem import finite_array
+
 
 @dataclass(frozen=True)
 class ErrorFactors:
@@ -79,7 +81,8 @@ def error_factors(
 
 
 def _checked(outputs, averaged, y, owner, weights) -> tuple[np.ndarray, ...]:
-    outputs, averaged, y, weights = (np.asarray(part, float) for part in (outputs, averaged, y, weights))
+    given = {"outputs": outputs, "averaged": averaged, "y": y, "weights": weights}
+    outputs, averaged, y, weights = (finite_array(name, part) for name, part in given.items())
     owner = np.asarray(owner)
     if outputs.ndim != 3 or 0 in outputs.shape:
         raise ValueError(f"the outputs have shape {outputs.shape}; they must be (draws, clients, samples)")
@@ -90,9 +93,6 @@ def _checked(outputs, averaged, y, owner, weights) -> tuple[np.ndarray, ...]:
             raise ValueError(
                 f"{name} has shape {array.shape}; with outputs of shape {outputs.shape} it must be {shape}"
             )
-    for name, array in {"outputs": outputs, "averaged": averaged, "y": y, "weights": weights}.items():
-        if not np.isfinite(array).all():
-            raise ValueError(f"{name} has the entry {array[~np.isfinite(array)][0]}; every number must be finite")
     if abs(weights.sum() - 1) > 1e-12:
         raise ValueError(f"the weights sum to {weights.sum():.17g}; they must sum to 1")
     if not np.isin(owner, np.arange(-1, clients)).all():

@@ -15,6 +15,8 @@ import numpy as np
 from flint import arb, fmpq
 from jaxtyping import Float
 
+from ntkfl.problem import finite_array
+
 BOOLE = {1: 8, 2: 6, 3: 24, 4: 7}  # 4 alpha -> 90 alpha * weight; alpha = 0 has no weight
 
 Arithmetic = Callable[[Any], np.ndarray]
@@ -80,8 +82,7 @@ class LinearRounds:
             if found != shape:
                 raise ValueError(f"{name} has shape {found}; {n} samples, {p} features, {count} clients need {shape}")
         for name in ("features", "labels", "scale", "weights", "start", "eta_local", "eta_global", "decay"):
-            if not np.isfinite(getattr(self, name)).all():
-                raise ValueError(f"{name} has an entry that is not finite; every number must be finite")
+            finite_array(name, getattr(self, name))
         owners = sorted({int(c) for c in self.owner})
         if owners != list(range(count)):
             raise ValueError(

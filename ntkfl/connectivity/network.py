@@ -9,6 +9,8 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl.problem import finite_array
+
 
 class Averageable(Protocol):
     """A network as a point of its weight space, of which only evaluations are needed: `TwoLayer`, `TorchNetwork`."""
@@ -49,7 +51,7 @@ class TwoLayer:
     readout: Float[np.ndarray, ...]
 
     def __post_init__(self) -> None:
-        hidden, readout = np.asarray(self.hidden, float), np.asarray(self.readout, float)
+        hidden, readout = finite_array("hidden", self.hidden), finite_array("readout", self.readout)
         if hidden.ndim != 2 or 0 in hidden.shape:
             raise ValueError(f"the hidden weights have shape {hidden.shape}; they must be (h, l)")
         if readout.ndim not in (1, 2) or readout.shape[-1] != len(hidden) or 0 in readout.shape:
@@ -58,9 +60,6 @@ class TwoLayer:
                 f"or (C, {len(hidden)})"
             )
         for name, weights in (("hidden", hidden), ("readout", readout)):
-            if not np.isfinite(weights).all():
-                index = tuple(int(i) for i in np.argwhere(~np.isfinite(weights))[0])
-                raise ValueError(f"the {name} weight at {index} is {weights[index]}; every weight must be finite")
             object.__setattr__(self, name, weights)
 
     @property
@@ -113,11 +112,9 @@ def shares(networks: Sequence[Averageable], weights: Sequence[float] | None) -> 
             not finite.
     """
     check_shapes(networks)
-    chosen = np.full(len(networks), 1 / len(networks)) if weights is None else np.asarray(weights, float)
+    chosen = np.full(len(networks), 1 / len(networks)) if weights is None else finite_array("weights", weights)
     if chosen.shape != (len(networks),):
         raise ValueError(f"there are {len(networks)} networks and weights of shape {chosen.shape}; one weight each")
-    if not np.isfinite(chosen).all():
-        raise ValueError(f"network {np.argmin(np.isfinite(chosen))} has the weight {chosen[~np.isfinite(chosen)][0]}")
     return chosen
 
 
@@ -155,9 +152,7 @@ def checked_inputs(network: TwoLayer, x: Float[np.ndarray, "n l"]) -> Float[np.n
     Raises:
         ValueError: no rows, another number of features than the network's, or an entry that is not finite.
     """
-    x = np.asarray(x, float)
+    x = finite_array("x", x)
     if x.ndim != 2 or x.shape[1] != network.hidden.shape[1] or not len(x):
         raise ValueError(f"the inputs have shape {x.shape}; the network takes (n, {network.hidden.shape[1]}), n >= 1")
-    if not np.isfinite(x).all():
-        raise ValueError(f"the inputs have an entry that is not finite in row {np.argwhere(~np.isfinite(x))[0][0]}")
     return x

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from ntkfl.connectivity.losses import checked_labels, named_loss
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 from ntkfl.memory import require
+from ntkfl.problem import finite_array
 
 BLOCK = 2**16  # units times samples that are worked on at once
 
@@ -53,12 +54,10 @@ def plane_through(vectors: Sequence[Float[np.ndarray, " S"]]) -> Plane:
     """
     if len(vectors) != 3:
         raise ValueError(f"a plane goes through 3 points, got {len(vectors)}")
-    points = [np.asarray(vector, float) for vector in vectors]
+    points = [finite_array(f"point {k}", vector) for k, vector in enumerate(vectors)]
     shapes = [point.shape for point in points]
     if len(set(shapes)) > 1 or points[0].ndim != 1:
         raise ValueError(f"the points have shapes {shapes}; they must be vectors of one length")
-    if not np.isfinite(points).all():
-        raise ValueError(f"point {np.argwhere(~np.isfinite(points))[0][0]} has an entry that is not finite")
     across, up = points[1] - points[0], points[2] - points[0]
     width, length = np.linalg.norm(across), np.linalg.norm(up)
     first = across / width if width > 0 else across

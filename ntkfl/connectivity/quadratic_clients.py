@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.estimate import Estimate
+from ntkfl.problem import finite_array
 from ntkfl.rounding import LEAST
 
 EPS = np.finfo(float).eps
@@ -31,11 +32,9 @@ class QuadraticClient:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        hessian, minimiser = np.asarray(self.hessian, float), np.asarray(self.minimiser, float)
+        hessian, minimiser = finite_array("hessian", self.hessian), finite_array("minimiser", self.minimiser)
         if minimiser.ndim != 1 or hessian.shape != (len(minimiser), len(minimiser)):
             raise ValueError(f"the Hessian has shape {hessian.shape}, the minimiser {minimiser.shape}: (S, S) and (S,)")
-        if not np.isfinite(hessian).all() or not np.isfinite(minimiser).all():
-            raise ValueError("the Hessian or the minimiser has an entry that is not finite")
         if not np.array_equal(hessian, hessian.T):
             raise ValueError(f"the Hessian is not symmetric: it differs by {np.abs(hessian - hessian.T).max():.3g}")
         lowest, highest = np.linalg.eigvalsh(hessian)[[0, -1]]

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ntkfl.gram.error_free import dot_product, row_exponents, scaled_rows
-from ntkfl.problem import checked_inputs
+from ntkfl.problem import checked_inputs, finite_array
 
 EPSILON = 2.0**-52
 TINY = 2.0**-1022  # numbers below it have fewer bits
@@ -139,11 +139,9 @@ def neuron_blocks(n: int, width: int) -> Iterator[slice]:
 
 def checked_network(x, u) -> tuple[np.ndarray, np.ndarray]:
     """Data (n, d) and hidden weights (m, d) as float64; ValueError unless they are finite and fit together."""
-    x, u = checked_inputs("x", x), np.asarray(u, float)
+    x, u = checked_inputs("x", x), finite_array("hidden", u)
     if u.ndim != 2 or u.shape[1] != x.shape[1] or not len(u):
         raise ValueError(f"the hidden weights have shape {u.shape}; they must be (m, {x.shape[1]}), as x is {x.shape}")
-    if not np.isfinite(u).all():
-        raise ValueError(f"the hidden weights of neuron {np.argwhere(~np.isfinite(u))[0][0]} are not finite")
     return x, u
 
 

@@ -12,7 +12,7 @@ from ntkfl.gram import infinite
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.regime import Kernel
 from ntkfl.memory import require
-from ntkfl.problem import Problem, Setup
+from ntkfl.problem import Problem, Setup, finite_array
 
 MATRICES = 8.5  # (n, n), until the round is decomposed, measured
 GRAM_TOLERANCE = 1e-12  # asymmetry and negative eigenvalues, relative to the largest entry and to the norm
@@ -56,12 +56,9 @@ def warn_if_unstable(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | 
 
 
 def _checked_gram(gram: ArrayLike, n: int) -> Float[np.ndarray, "n n"]:
-    h = np.asarray(gram, float)
+    h = finite_array("gram", gram)
     if h.shape != (n, n):
         raise ValueError(f"gram has shape {h.shape}; {n} samples need ({n}, {n})")
-    if not np.isfinite(h).all():
-        i, j = np.argwhere(~np.isfinite(h))[0]
-        raise ValueError(f"gram[{i}, {j}] is {h[i, j]}; every entry must be finite")
     asymmetry, largest = np.abs(h - h.T).max(), np.abs(h).max()
     if asymmetry > GRAM_TOLERANCE * largest:
         raise ValueError(

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ntkfl.gram import infinite
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.round_modes import EXACT_INTEGERS, ClientModes
-from ntkfl.problem import Problem, Setup
+from ntkfl.problem import Problem, Setup, finite_array
 
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]  # (p, d) and (n, d) -> (p, n); None: with itself
 
@@ -167,11 +167,9 @@ class Regime(ABC):
     def _columns(self, name: str, array: ArrayLike | None, rows: int) -> np.ndarray:
         """An optional start as (rows, C), zeros if absent."""
         shape = (rows, *self.problem.y.shape[1:])
-        values = np.zeros(shape) if array is None else np.asarray(array, float)
+        values = np.zeros(shape) if array is None else finite_array(name, array)
         if values.shape != shape:
             raise ValueError(f"{name} has shape {values.shape}; it must be {shape}")
-        if not np.isfinite(values).all():
-            raise ValueError(f"{name} contains NaN or infinity; every entry must be finite")
         return values.reshape(rows, -1)
 
     def _shaped(self, values: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:

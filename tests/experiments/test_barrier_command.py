@@ -98,7 +98,7 @@ def bad_files(folder):
     [
         ("absent.npz", "there is no such file"),
         ("lacks.npz", "has no array 'readout'; a network needs hidden and readout, found: hidden"),
-        ("nan.npz", "the hidden weight at (0, 0) is nan; every weight must be finite"),
+        ("nan.npz", "hidden[0, 0] is nan; every entry must be finite"),
         ("other.npz", "only networks of one shape lie on a segment"),
         ("text.npz", "array 'hidden' of"),
         ("pickle.npz", "holds pickled Python objects; loading those could run any code, so they are refused"),

@@ -109,7 +109,10 @@ def test_the_accuracy_grid_divides_at_each_alpha():
 BAD = {
     "two points": (lambda: plane_through([np.ones(3)] * 2), "goes through 3 points, got 2"),
     "lengths": (lambda: plane_through([np.ones(3), np.ones(3), np.ones(2)]), "must be vectors of one length"),
-    "not finite": (lambda: plane_through([np.ones(2), np.array([0, np.inf]), np.zeros(2)]), "point 1 has an entry"),
+    "not finite": (
+        lambda: plane_through([np.ones(2), np.array([0, np.inf]), np.zeros(2)]),
+        r"point 1\[1\] is inf; every entry must be finite",
+    ),
     "one line": (lambda: plane_through([np.zeros(3), np.ones(3), 2 * np.ones(3)]), "lie on one line"),
     "the same point twice": (lambda: plane_through([np.ones(3), np.ones(3), np.zeros(3)]), "lie on one line"),
     "ends that do not fit": (

@@ -420,7 +420,7 @@ def test_a_gram_matrix_off_by_rounding_is_taken():
         (lambda r: r.outputs(2**60), r"rounds contains 1152921504606846976"),
         (lambda r: r.movement(1.5), r"rounds has dtype float64 and shape \(\); it must be an integer"),
         (lambda r: r.outputs(1, np.ones(2)), r"initial_outputs has shape \(2,\); it must be \(3,\)"),
-        (lambda r: r.outputs(1, np.full(3, np.nan)), r"initial_outputs contains NaN or infinity"),
+        (lambda r: r.outputs(1, np.full(3, np.nan)), r"initial_outputs\[0\] is nan; every entry must be finite"),
         (lambda r: r.predict(np.eye(3), 1, initial_prediction=np.ones(2)), r"initial_prediction has shape \(2,\)"),
         (lambda r: r.predict(None, 1), r"cross_gram is missing"),
         (lambda r: replace(r, kernel=None).predict(np.eye(3), 1), r"cross_gram is missing.*shape \(n', 3\)"),

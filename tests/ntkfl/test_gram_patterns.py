@@ -212,7 +212,7 @@ X, U = np.eye(2), np.ones((3, 2))
     [
         (lambda: finite(X, np.ones((3, 4))), r"hidden weights have shape \(3, 4\); they must be \(m, 2\)"),
         (lambda: finite(X, np.ones((0, 2))), r"hidden weights have shape \(0, 2\)"),
-        (lambda: finite(X, np.array([[1, 1], [np.inf, 1]])), "hidden weights of neuron 1 are not finite"),
+        (lambda: finite(X, np.array([[1, 1], [np.inf, 1]])), r"hidden\[1, 0\] is inf; every entry must be finite"),
         (lambda: finite(X, U, np.ones((4, 2))), r"w has shape \(4, 2\), u has \(3, 2\): they must be weights of one"),
         (lambda: finite(np.zeros((1, 2)), U), "row 0 of x is zero"),
         (lambda: initial(X, 0, seed=0), "width is 0; it must be a positive integer"),

@@ -134,9 +134,12 @@ def test_pairs_that_are_not_looked_at_do_not_pass():
 BAD = {
     "nan": (
         lambda h, s: Weights(np.where(np.arange(len(h))[:, None] == 2, np.nan, h), s),
-        r"hidden weights at \(2, 0\) are nan",
+        r"hidden\[2, 0\] is nan; every entry must be finite",
     ),
-    "infinite": (lambda h, s: Weights(h, np.where(s > 0, np.inf, s)), "signs at .* are inf"),
+    "infinite": (
+        lambda h, s: Weights(h, np.where(s > 0, np.inf, s)),
+        r"signs\[.*\] is inf; every entry must be finite",
+    ),
     "sign": (lambda h, s: Weights(h, s * 2), r"sign of neuron 0 is -?2.0; every sign must be \+1 or -1"),
     "width": (lambda h, s: Weights(h, s[1:]), r"signs have shape \(35,\)"),
     "features": (lambda h, s: Weights(h[:, 1:], s), r"hidden weights have shape \(36, 3\); the data need \(width, 4\)"),
@@ -160,7 +163,7 @@ def test_bad_inputs_of_predictions_are_refused():
     assert found.certified
     for x, message in (
         (np.zeros((2, 3)), r"x has shape \(2, 3\)"),
-        (np.full((1, 4), np.nan), "row 0 of x is not finite"),
+        (np.full((1, 4), np.nan), r"x\[0, 0\] is nan; every entry must be finite"),
     ):
         with pytest.raises(ValueError, match=message):
             found.final(x)

@@ -143,7 +143,7 @@ def test_the_spread_between_clients_may_fall_while_every_client_moves_farther():
     ("changed", "message"),
     [
         ({"labels": np.ones(4)}, r"labels has shape \(4,\); 5 samples, 3 features, 3 clients need \(5,\)"),
-        ({"start": np.array([1.0, np.nan, 0.0])}, "start has an entry that is not finite"),
+        ({"start": np.array([1.0, np.nan, 0.0])}, r"start\[1\] is nan; every entry must be finite"),
         ({"owner": np.array([0, 0, 1, 1, 1])}, r"owned by clients \[0, 1\]; with 3 weights each of 0..2 has some"),
         ({"weights": np.array([1.0, 0.0, 1.0])}, "smallest client weight is 0.0; every weight must be positive"),
         ({"participants": ((0,), ())}, r"round 1 has the participants \(\); it needs some of \[0, 1, 2\]"),

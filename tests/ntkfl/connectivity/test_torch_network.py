@@ -138,7 +138,7 @@ BAD = {
         "the value of their mean is nan; every value must be finite",
     ),
     "no sample right": (lambda: evaluated_group_accuracy_barrier(lambda net: 0.0, NETS), "is 0: the ratio is undefin"),
-    "a weight that is NaN": (lambda: ensemble_outputs(NETS, np.ones((1, 3)), [1, np.nan]), "network 1 has the weight"),
+    "a weight that is NaN": (lambda: ensemble_outputs(NETS, np.ones((1, 3)), [1, np.nan]), r"weights\[1\] is nan"),
     "weights of the locality": (lambda: locality(NETS, [1, 1]), "the weights sum to 2; they must sum to 1"),
     "a grid of two points": (lambda: grid_connectivity_loss(lambda a: a, 2), "the grid has 2 points"),
 }
