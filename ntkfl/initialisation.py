@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.memory import require
-from ntkfl.problem import Weights
+from ntkfl.problem import Weights, require_size
 
 CHUNK = 1024  # neurons drawn from one key; changing it changes every network
 SIZE = 8192  # values that one compiled call draws
@@ -54,8 +54,7 @@ def blocks(width: int, d: int, seed: int, sigma: float = 1.0, block: int = 16) -
         ValueError: as `draw`, or block not a positive integer. Raised by the call, before the first piece.
     """
     for name, value in (("width", width), ("d", d), ("block", block)):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} is {value!r}; it must be a positive integer")
+        require_size(name, value)
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or not 0 <= seed < 2**63:
         raise ValueError(f"seed is {seed!r}; it must be an integer from 0 to 2^63 - 1")
     if not (np.isfinite(sigma) and sigma > 0):

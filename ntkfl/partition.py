@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Int
 
 from ntkfl.nearest_name import did_you_mean
+from ntkfl.problem import require_size
 
 KINDS = ("iid", "dirichlet:ALPHA", "shards:S", "given")
 CLASS_LIMIT = 100  # more distinct labels than this are a regression target, not classes
@@ -37,8 +38,7 @@ def assign_owners(kind: str, y: np.ndarray, clients: int, seed: int = 0) -> Owne
     """
     y = np.asarray(y)
     name, parameter = _parsed(kind)
-    if isinstance(clients, bool) or not isinstance(clients, int | np.integer) or clients < 1:
-        raise ValueError(f"clients is {clients!r}; it must be a positive integer")
+    require_size("clients", clients)
     if clients > len(y):
         raise ValueError(f"{clients} clients cannot share {len(y)} samples: every client needs at least one")
     rng = generator(seed, stream=0)
@@ -62,8 +62,7 @@ def generator(seed: int, stream: int) -> np.random.Generator:
     Raises:
         ValueError: a seed that is not a non-negative integer.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed is {seed!r}; it must be an integer, 0 or more")
+    require_size("seed", seed, least=0)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(int(seed), spawn_key=(stream,))))
 
 

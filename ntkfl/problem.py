@@ -147,15 +147,24 @@ class Setup:
 
     def __post_init__(self) -> None:
         for name in ("width", "local_steps", "rounds"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} is {value!r}; it must be a positive integer")
+            require_size(name, getattr(self, name))
         for name in ("sigma", "eta_local", "eta_global"):
             value = getattr(self, name)
             if not isinstance(value, float | int | np.number) or not (np.isfinite(value) and value > 0):
                 raise ValueError(f"{name} is {value!r}; it must be a positive finite number")
         if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**63:
             raise ValueError(f"seed is {self.seed!r}; it must be an integer from 0 to 2^63 - 1")
+
+
+def require_size(name: str, value: int, least: int = 1) -> None:
+    """Raise a ValueError unless the value is an integer and at least `least`.
+
+    Args:
+        name: of the option, for the message. value: what was given; True and False are no integers. least: allowed.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        wanted = "a positive integer" if least == 1 else f"an integer, {least} or more"
+        raise ValueError(f"{name} is {value!r}; it must be {wanted}")
 
 
 def finite_array(name: str, array) -> np.ndarray:

@@ -14,7 +14,7 @@ from ntkfl.any_order.certificate import AnyOrderCertificate
 from ntkfl.any_order.orders import Batch, Network, allowed
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
-from ntkfl.problem import Problem, Weights
+from ntkfl.problem import Problem, Weights, require_size
 
 Claim = Literal["distance", "residual"]
 Score = Callable[[np.ndarray], float]
@@ -86,8 +86,7 @@ def attack_any_order(
     Raises:
         ValueError: there is no W*, trials below 1, or factors that are not positive numbers.
     """
-    if not isinstance(trials, int | np.integer) or isinstance(trials, bool) or trials < 1:
-        raise ValueError(f"trials is {trials!r}; it must be a positive integer")
+    require_size("trials", trials)
     for name, factor in (("longer", longer), ("server", server)):
         if not 0 < factor < np.inf:
             raise ValueError(f"{name} is {factor!r}; it must be a positive number")

@@ -19,7 +19,7 @@ from ntkfl.any_order.step_limits import GradientProducts, gradient_products
 from ntkfl.any_order.words import as_numbers, page
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Weights, finite_array
+from ntkfl.problem import Problem, Weights, finite_array, require_size
 
 MEMORY = 8e9  # bytes, unless the caller says otherwise
 MOST_NEAR = 2**22  # pairs near their kinks
@@ -85,8 +85,7 @@ class AnyOrderCertificate:
         Raises:
             ValueError: a batch that is not a positive integer.
         """
-        if not isinstance(batch, int | np.integer) or isinstance(batch, bool) or batch < 1:
-            raise ValueError(f"batch is {batch!r}; it must be a positive integer")
+        require_size("batch", batch)
         if not self.certified:
             return 0.0
         return min(_limit(self._products.batch_bound(members, batch)) for members in self.problem.clients())
@@ -206,8 +205,7 @@ def certify_any_order(
         ValueError: weights that do not fit the data or are not finite, numbers outside 1e-50 to 1e50, or more memory
             needed than may be taken: how much is said before anything starts. A most_held that is no number of pairs.
     """
-    if not isinstance(most_held, int | np.integer) or isinstance(most_held, bool) or most_held < 0:
-        raise ValueError(f"most_held is {most_held!r}; it must be an integer, 0 or more")
+    require_size("most_held", most_held, least=0)
     weights = weights if isinstance(weights, TwoLayer) else Weights(*weights)
     try:
         network = scaled(problem, weights)

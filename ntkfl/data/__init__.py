@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from ntkfl.data.idx_format import read_idx
-from ntkfl.data.image_draw import INPUTS, LABELS, ImageDraw, Target, describe, require_size
+from ntkfl.data.image_draw import INPUTS, LABELS, ImageDraw, Target, describe
 from ntkfl.data.user_files import SUFFIXES, read_arrays
 from ntkfl.nearest_name import did_you_mean
 from ntkfl.partition import assign_owners, generator
-from ntkfl.problem import Problem
+from ntkfl.problem import Problem, require_size
 
 FASHION_MNIST_FOLDER = Path("/usr/share/datasets/fashion-mnist")  # where the Debian package puts its files
 
@@ -111,8 +111,8 @@ def sphere(
     Raises:
         ValueError: unknown labels or partition, or sizes that are not positive.
     """
-    require_size("n", n, least=1)
-    require_size("d", d, least=1)
+    require_size("n", n)
+    require_size("d", d)
     if labels not in ("sign", "uniform", "linear"):
         raise ValueError(f"labels is {labels!r}; it must be 'sign', 'uniform' or 'linear'")
     x = generator(seed, INPUTS).standard_normal((n, d))

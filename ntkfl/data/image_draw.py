@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from ntkfl.partition import assign_owners, generator
-from ntkfl.problem import Problem
+from ntkfl.problem import Problem, require_size
 
 CLASSES = 10
 INPUTS, LABELS = 1, 2  # streams of the seed; the partition has stream 0
@@ -33,7 +33,7 @@ class ImageDraw:
     test: int = 0
 
     def __post_init__(self) -> None:
-        require_size("n", self.n, least=1)
+        require_size("n", self.n)
         require_size("test", self.test, least=0)
 
     def problem(self, source: str, images: np.ndarray, classes: np.ndarray) -> Problem:
@@ -71,16 +71,6 @@ def describe(options: dict[str, tuple], always: tuple[str, ...] = ()) -> str:
     """(name=value, ...) of the options (value, default) that differ from their default or are `always` named."""
     shown = {name: value for name, (value, default) in options.items() if value != default or name in always}
     return f"({', '.join(f'{name}={value!r}' for name, value in shown.items())})" if shown else ""
-
-
-def require_size(name: str, value: int, least: int) -> None:
-    """Raise unless value is an integer and at least `least`.
-
-    Args:
-        name: of the option, for the message. value: what was given; True and False are no integers. least: allowed.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} is {value!r}; it must be an integer and at least {least}")
 
 
 def _labelled(target: Target, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

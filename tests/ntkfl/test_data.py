@@ -216,9 +216,9 @@ BAD = [
     ),
     (lambda: data.named("sphere", target="sign"), "sphere takes no target; it is 'sign' here and must be left out"),
     (lambda: data.named("a.csv", n=5), "a.csv takes no n; it is 5 here and must be left out"),
-    (lambda: data.digits(n=0), "n is 0; it must be an integer and at least 1"),
-    (lambda: data.digits(n=10.0), "n is 10.0; it must be an integer and at least 1"),
-    (lambda: data.digits(test=-1), "test is -1; it must be an integer and at least 0"),
+    (lambda: data.digits(n=0), "n is 0; it must be a positive integer"),
+    (lambda: data.digits(n=10.0), "n is 10.0; it must be a positive integer"),
+    (lambda: data.digits(test=-1), "test is -1; it must be an integer, 0 or more"),
     (lambda: data.digits(n=1800), "n + test = 1800 images are asked for; 1797 distinct ones have target 'sign'"),
     (lambda: data.digits(target="sgn"), "target is 'sgn'; it must be 'sign', 'one-hot', or a pair of classes such as"),
     (lambda: data.digits(target=(1, 2, 3)), "target is (1, 2, 3); it must be 'sign', 'one-hot', or a pair"),
@@ -227,8 +227,8 @@ BAD = [
     (lambda: data.digits(target="3,10"), "target is '3,10'; a pair must name two different classes from 0 to 9"),
     (lambda: data.digits(clients=51), "51 clients cannot share 50 samples"),
     (lambda: data.digits(seed=-1), "seed is -1; it must be an integer, 0 or more"),
-    (lambda: data.sphere(n=0), "n is 0; it must be an integer and at least 1"),
-    (lambda: data.sphere(d=0), "d is 0; it must be an integer and at least 1"),
+    (lambda: data.sphere(n=0), "n is 0; it must be a positive integer"),
+    (lambda: data.sphere(d=0), "d is 0; it must be a positive integer"),
     (lambda: data.sphere(labels="random"), "labels is 'random'; it must be 'sign', 'uniform' or 'linear'"),
 ]
 

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ntkfl.data.image_draw import INPUTS, require_size
+from ntkfl.data.image_draw import INPUTS
 from ntkfl.partition import assign_owners, generator
+from ntkfl.problem import require_size
 from ntkfl.training.datasets import domains
 from ntkfl.training.datasets.catalogue import read
 from ntkfl.training.datasets.samples import Samples
