@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from importlib.resources import files as resources
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,13 +11,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from bounds.statement import BEYOND, Form
 from experiments.report.comparison import Comparison
 from experiments.report.conformance_pages import ConformancePage
-from experiments.report.front_page import FrontPage, headline
+from experiments.report.front_page import counts, headline, outcomes
 from experiments.report.prose import prose
-from experiments.report.statement_pages import FORM_TITLES, HELPERS, statement_pages
+from experiments.report.statement_pages import HELPERS, statement_pages
 from experiments.report.study_pages import StudyPage
 from experiments.report.verdict_file import VerdictFile
+from ntkfl.conformance.page import COLUMNS, FAIR
 from ntkfl.version import VERSION
 from verification.findings.page import by_paper, sentence
+from verification.report import totals
 
 STATIC = ("style.css", "tables.js")
 
@@ -44,7 +46,8 @@ def built(
         if paths.count(path) > 1:
             raise ValueError(f"two {what} {name}; a report shows one of each")
     papers = by_paper(run.verdicts) if run else []
-    pages = statement_pages(run, [f for paper in papers for f in paper.differing]) if run else []
+    findings = [finding for paper in papers for finding in paper.differing]
+    pages = statement_pages(run, findings) if run else []
     by_id = {page.statement.id: page for page in pages}
     menu = [("index.html", "Overview")]
     menu += [("index.html#studies", "Studies")] if studies else []
@@ -52,62 +55,56 @@ def built(
     menu += [("findings.html", "Findings")] if papers else []
     menu += [("changes.html", "What changed")] if changes is not None else []
     menu += [("provenance.html", "Provenance")] if run else []
-    shared = {
-        "menu": menu,
-        "pages": {identifier: page.path for identifier, page in by_id.items()},
-        "version": VERSION,
-        "beyond": BEYOND,
-        "forms": list(Form),
-        "form_titles": [FORM_TITLES[form] for form in Form],
-        "papers": papers,
-        "studies": studies,
-        "implementations": implementations,
-        "statement_page": by_id.__getitem__,
-        "page_title": lambda identifier: by_id[identifier].statement.title,
-        **HELPERS,
-    }
-    site = _Site(shared)
-    front = FrontPage(run, pages, papers) if run else None
-    site.add("index.html", "index", front=front, headline=headline(run.verdicts) if run else None)
+    environment = Environment(
+        loader=PackageLoader("experiments.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(prose=prose, sentence=sentence)
+    environment.globals.update(
+        HELPERS,
+        menu=menu,
+        pages={identifier: page.path for identifier, page in by_id.items()},
+        version=VERSION,
+        beyond=BEYOND,
+        forms=list(Form),
+        papers=papers,
+        studies=studies,
+        implementations=implementations,
+        method_columns=COLUMNS,
+        fair=FAIR,
+        statement_page=by_id.__getitem__,
+        headline=headline,
+        counts=counts,
+        outcomes=outcomes,
+        totals=totals,
+    )
+    templates = resources("experiments.report") / "templates"
+    files = {name: (templates / name).read_bytes() for name in STATIC}
+
+    def add(path: str, template: str, **content: Any) -> None:
+        page = environment.get_template(f"{template}.html.jinja")
+        files[path] = page.render(path=path, root="../" * path.count("/"), **content).encode()
+
+    add("index.html", "index", run=run, statements=pages, findings=findings)
     if papers:
-        site.add("findings.html", "findings")
+        add("findings.html", "findings")
     if changes is not None:
-        site.add("changes.html", "changes", changes=changes)
+        add("changes.html", "changes", changes=changes)
     if run:
-        site.add("provenance.html", "provenance", tables=_tables(run.provenance))
+        add("provenance.html", "provenance", tables=_tables(run.provenance))
     for page in pages:
-        site.add(page.path, "statement", page=page)
+        add(page.path, "statement", page=page)
         if page.image is not None:
-            site.files[page.image] = page.picture()
+            files[page.image] = page.picture()
     for study in studies:
-        site.add(study.path, "study", study=study)
-        site.files.update(study.files)
+        add(study.path, "study", study=study)
+        files.update(study.files)
     for implementation in implementations:
-        site.add(implementation.path, "conformance", implementation=implementation)
-    return site.files
-
-
-class _Site:
-    """The files while they are written."""
-
-    def __init__(self, shared: Mapping[str, Any]):
-        self.environment = Environment(
-            loader=PackageLoader("experiments.report"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self.environment.filters.update(prose=prose, sentence=sentence)
-        self.environment.globals.update(shared)
-        here = files("experiments.report") / "templates"
-        self.files = {name: (here / name).read_bytes() for name in STATIC}
-
-    def add(self, path: str, template: str, **content: Any) -> None:
-        """One page."""
-        root = "../" * path.count("/")
-        page = self.environment.get_template(f"{template}.html.jinja")
-        self.files[path] = page.render(path=path, root=root, **content).encode()
+        add(implementation.path, "conformance", implementation=implementation)
+    return files
 
 
 def _tables(provenance: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:

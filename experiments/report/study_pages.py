@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from bounds.papers import slug
-from bounds.statement import Outcome
-from experiments.report.outcomes import Shown
+from experiments.report.outcomes import Shown, shown
 from experiments.studies.study import counted
 from verification.page import amount, ratio_text
 
@@ -57,11 +56,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class StudyPage:
-    """A study as it is shown, and the files of its figures."""
+    """A study as it is shown, and the files of its figures; `path`: where the page is, `summary`: of its answers."""
 
     name: str
+    path: str
     question: str
     source: str
+    summary: str
     cells: int
     missing: int
     answers: Sequence[AnswerRow]
@@ -69,19 +70,6 @@ class StudyPage:
     provenance: Sequence[tuple[str, str]]
     replay: str
     files: Mapping[str, bytes]
-
-    @property
-    def path(self) -> str:
-        """Where the page is in the report."""
-        return f"{_folder(self.name)}.html"
-
-    @property
-    def summary(self) -> str:
-        """How many answers of each outcome."""
-        surprises = sum(answer.shown.differs is not None for answer in self.answers)
-        return counted(answer.shown.outcome for answer in self.answers) + (
-            f"; {surprises} not as recorded." if surprises else "."
-        )
 
 
 def study_page(path: Path) -> StudyPage:
@@ -95,13 +83,18 @@ def study_page(path: Path) -> StudyPage:
     grid, cells = StudyFolder(path).measured()
     study = grid.study
     figures, files = _figures(study.name, study.charts(cells))
+    answers = study.summarise(cells)
+    rows = sorted(map(_answer, answers), key=lambda answer: answer.shown.rank)
+    surprises = sum(answer.shown.differs is not None for answer in rows)
     return StudyPage(
         study.name,
+        f"{_folder(study.name)}.html",
         study.question,
         study.source,
+        counted(answer.outcome for answer in answers) + (f"; {surprises} not as recorded." if surprises else "."),
         int(cells.attrs["cells"]),
         int(cells.attrs["missing"]),
-        sorted(map(_answer, study.summarise(cells)), key=lambda answer: answer.shown.rank),
+        rows,
         figures,
         _provenance(grid, cells),
         _replay(grid),
@@ -116,9 +109,8 @@ def _folder(name: str) -> str:
 def _answer(answer: Answer) -> AnswerRow:
     found = answer.measured
     measured = "" if found is None else _measured(float(found.value), float(found.error))
-    settled = Outcome.HOLDS if answer.outcome is Outcome.TOUCHES else answer.outcome
-    shown = Shown(answer.outcome, answer.recorded if settled is not answer.recorded and answer.surprises else None)
-    return AnswerRow(answer.claim, answer.source, _number(answer.theory), measured, answer.note, shown)
+    outcome = shown(answer.outcome, answer.recorded if answer.surprises else None)
+    return AnswerRow(answer.claim, answer.source, _number(answer.theory), measured, answer.note, outcome)
 
 
 def _measured(value: float, error: float) -> str:

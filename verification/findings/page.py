@@ -73,8 +73,13 @@ class PaperFindings:
 
 def by_paper(verdicts: Sequence[Verdict]) -> list[PaperFindings]:
     """The findings of every paper that has verdicts."""
+    return [_of_paper(paper, own) for paper, own in of_papers(verdicts)]
+
+
+def of_papers(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
+    """Every paper that has verdicts, with them."""
     groups = [(paper, [v for v in verdicts if v.id.startswith(f"{paper}/")]) for paper in papers()]
-    return [_of_paper(paper, own) for paper, own in groups if own]
+    return [group for group in groups if group[1]]
 
 
 def as_page(verdicts: Sequence[Verdict]) -> str:

@@ -6,7 +6,7 @@ from functools import cache
 
 from bounds.listing import catalogue
 from bounds.statement import Outcome
-from experiments.report.outcomes import Shown
+from experiments.report.outcomes import shown
 from experiments.report.site import built
 from experiments.report.study_pages import AnswerRow, Figure, StudyPage
 from experiments.report.verdict_file import VerdictFile
@@ -62,11 +62,13 @@ def a_study(text: str = "it holds") -> StudyPage:
     figure = Figure(
         "chart", text, text, "studies/toy/chart.svg", "studies/toy/chart.csv", 90, 60, ("x", "y"), [("1", text)]
     )
-    answer = AnswerRow(text, "fl-ntk/B.12", "-0.5", "-0.49 ± 0.02", text, Shown(Outcome.HOLDS))
+    answer = AnswerRow(text, "fl-ntk/B.12", "-0.5", "-0.49 ± 0.02", text, shown(Outcome.HOLDS))
     return StudyPage(
         "toy",
+        "studies/toy.html",
         f"Is it so? {text}",
         text,
+        "1 answer: 1 holds.",
         4,
         1,
         [answer],

@@ -14,8 +14,7 @@ from report_examples import HOSTILE, a_study, a_verdict, all_verdicts, whole_run
 
 from bounds.listing import catalogue, get
 from bounds.statement import Form, Outcome
-from experiments.report.front_page import FrontPage
-from experiments.report.outcomes import SIGNS
+from experiments.report.outcomes import LOOKS
 from experiments.report.prose import prose
 from experiments.report.site import built
 from experiments.report.statement_pages import address
@@ -120,7 +119,7 @@ def test_the_matrix_has_every_form_with_its_outcome_in_words(run, site):
     for row in next(matrix.all("tbody")).all("tr"):
         paper, label, _, _, *forms, _ = (" ".join(cell.text().split()) for cell in row.all("th", "td"))
         found |= {(f"{paper}/{label}", form): cell for form, cell in zip(Form, forms, strict=True) if cell != "none"}
-    assert found == {(v.id, v.form): f"{SIGNS[v.outcome]} {v.outcome.value}" for v in run.verdicts}
+    assert found == {(v.id, v.form): f"{LOOKS[v.outcome][0]} {v.outcome.value}" for v in run.verdicts}
 
 
 def test_a_statement_page_has_everything_that_was_found(run, site):
@@ -184,10 +183,12 @@ def test_every_caveat_of_the_first_page_names_the_verdicts_that_it_is_about():
         "Fail elsewhere": {"elsewhere": "stored case", "own_data": True},
     }
     changed = {name: replace(v, **change) for v, (name, change) in zip(as_recorded, changes.items(), strict=False)}
-    front = FrontPage(VerdictFile((*changed.values(), as_recorded[-1]), {}), [], [])
-    found = {name: verdicts for name, _, verdicts in front.caveats}
-    undecided = [changed.pop("Undecided"), changed.pop("Undecided too")]
-    assert found == {name: [verdict] for name, verdict in changed.items()} | {"Undecided": undecided}
+    page = built(VerdictFile((*changed.values(), as_recorded[-1]), {}))["index.html"].decode()
+    listed = re.findall(r"<li><strong>([^<]*)</strong> \((\d+)\): (.*?)</li>", page, re.DOTALL)
+    found = {name: (int(count), re.findall(r"<a [^>]*>([^<]*)</a>", items)) for name, count, items in listed}
+    undecided = [changed.pop("Undecided").id, changed.pop("Undecided too").id]
+    wanted = {name: (1, [verdict.id]) for name, verdict in changed.items()} | {"Undecided": (2, undecided)}
+    assert {name: found.get(name) for name in wanted} == wanted
 
 
 def test_nothing_that_came_from_data_is_markup():

@@ -37,7 +37,7 @@ def folder(tmp_path, monkeypatch):
 def test_a_study_has_its_answers_figures_data_and_the_command_that_runs_it_again(folder):
     page = study_page(folder)
     (answer,) = page.answers
-    assert answer.shown.outcome is Outcome.HOLDS and answer.theory == "0.5" and "±" in answer.measured
+    assert answer.shown.word == Outcome.HOLDS and answer.theory == "0.5" and "±" in answer.measured
     assert page.replay == "ntkfl study run pendulum.py --lengths 1.0,2.0,4.0 --seeds 1 --out DIR"
     files = built(None, [page])
     shown = tree(files[page.path])
