@@ -177,8 +177,8 @@ def symbols(statement: Statement) -> list[tuple[tuple[Any, ...], str]]:
     return known + ([(own, "of this statement alone; see its note and its file")] if own else [])
 
 
-def _name(symbol: Any) -> str:
-    return symbol.name.lower()
+def _name(symbol: Any) -> tuple[str, str]:
+    return symbol.name.lower(), symbol.name
 
 
 def _form(verdict: Verdict, statement: Statement | None) -> str:
