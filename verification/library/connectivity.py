@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from verification.library.mutant import LibraryMutant, changed, times
+from verification.library.mutant import LibraryMutant, argument_times, around, changed, times
+from verification.library.planting import Fault
 
 
-def _last_piece_missing(right: Callable[..., Any]) -> Callable[..., Any]:
-    def wrong(self: Any) -> Any:
-        fewer = len(self.coefficients) > 1
-        return right(replace(self, edges=self.edges[:-1], coefficients=self.coefficients[:-1]) if fewer else self)
-
-    return wrong
+@around
+def _last_piece_missing(right: Any, self: Any) -> Any:
+    fewer = len(self.coefficients) > 1
+    return right(replace(self, edges=self.edges[:-1], coefficients=self.coefficients[:-1]) if fewer else self)
 
 
-def _scaled_barrier(factor: float) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def other(found: Any) -> Any:
-        return replace(found, value=replace(found.value, value=factor * found.value.value))
-
-    return changed(other)
+def _scaled_barrier(factor: float) -> Fault:
+    return changed(lambda found: replace(found, value=replace(found.value, value=factor * found.value.value)))
 
 
-def _member_missing(right: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda networks, *args, **named: right(networks[:-1] if len(networks) > 2 else networks, *args, **named)
-
-
-def _stronger(right: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda run, beta, *given: right(run, 1.01 * beta, *given)
+@around
+def _member_missing(right: Any, networks: Any, *args: Any, **named: Any) -> Any:
+    return right(networks[:-1] if len(networks) > 2 else networks, *args, **named)
 
 
 BARRIER = "ntkfl.connectivity.barrier"
@@ -49,7 +41,7 @@ MUTANTS = (
     LibraryMutant(
         "the last member missing", "ntkfl.connectivity.network:combination", _member_missing, ("fedgucci/F14",)
     ),
-    LibraryMutant("beta 1% too large", f"{LINEAR}:fedgucci", _stronger, ("fedgucci/X4",)),
+    LibraryMutant("beta 1% too large", f"{LINEAR}:fedgucci", argument_times(1, 1.01), ("fedgucci/X4",)),
     LibraryMutant("1% too large", "ntkfl.connectivity.network:TwoLayer.outputs", times(1.01), ("fedgucci/F1",)),
     LibraryMutant("half the region", "ntkfl.connectivity.low_loss_region:region_size", times(0.5), ("fedgucci/F3",)),
 )

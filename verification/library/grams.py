@@ -35,10 +35,6 @@ def _half_the_radius(right: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, u, radius: right(x, u, radius / 2)
 
 
-def _both_patterns_of_the_first(right: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda x, u, w=None, z=None: right(x, u, None, z)
-
-
 GRAM = "ntkfl.gram.finite_width"
 
 MUTANTS = (

@@ -32,17 +32,31 @@ class LibraryMutant:
     trials: int = 5
 
 
-def changed(change: Callable[[Any], Any]) -> Fault:
-    """What the function returns is changed."""
+def on_every_way(name: str, function: str, fault: Fault) -> LibraryMutant:
+    """A fault in one of the ways that runs can go: noticed on two cases of each family that are run by all of them.
+
+    Args:
+        name, function, fault: as of `LibraryMutant`.
+    """
+    return LibraryMutant(name, function, fault, ("fl-ntk/Alg1-update",), trials=1)
+
+
+def around(wrong: Callable[..., Any]) -> Fault:
+    """The fault that calls `wrong(right, *args)` where the right function is called with these arguments."""
 
     def fault(right: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(right)
-        def wrong(*args: Any, **named: Any) -> Any:
-            return change(right(*args, **named))
+        def called(*args: Any, **named: Any) -> Any:
+            return wrong(right, *args, **named)
 
-        return wrong
+        return called
 
     return fault
+
+
+def changed(change: Callable[[Any], Any]) -> Fault:
+    """What the function returns is changed."""
+    return around(lambda right, *args, **named: change(right(*args, **named)))
 
 
 def times(factor: float) -> Fault:
@@ -52,15 +66,7 @@ def times(factor: float) -> Fault:
 
 def argument_times(place: int, factor: float) -> Fault:
     """The argument at this place, as it is passed, times a factor."""
-
-    def fault(right: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(right)
-        def wrong(*args: Any, **named: Any) -> Any:
-            return right(*args[:place], factor * args[place], *args[place + 1 :], **named)
-
-        return wrong
-
-    return fault
+    return around(lambda right, *args, **named: right(*args[:place], factor * args[place], *args[place + 1 :], **named))
 
 
 def setup_times(name: str, factor: float) -> Fault:
@@ -69,14 +75,9 @@ def setup_times(name: str, factor: float) -> Fault:
     def other(value: Any) -> Any:
         return replace(value, **{name: factor * getattr(value, name)}) if isinstance(value, Setup) else value
 
-    def fault(right: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(right)
-        def wrong(*args: Any, **named: Any) -> Any:
-            return right(*map(other, args), **{key: other(value) for key, value in named.items()})
-
-        return wrong
-
-    return fault
+    return around(
+        lambda right, *args, **named: right(*map(other, args), **{key: other(value) for key, value in named.items()})
+    )
 
 
 def _scaled(found: Any, factor: float) -> Any:
