@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, isfinite, isinf, isnan
 from typing import Any
 
 import numpy as np
@@ -56,8 +55,6 @@ def compare(
         return _worst([above, below])
     if reverse:
         left, right = right, left
-    if left.value.size == right.value.size == 1 and kind is not Kind.RATE:
-        return _of_numbers(kind, left, right)
     shape = np.broadcast_shapes(left.value.shape, right.value.shape)
     if shape not in (left.value.shape, right.value.shape):
         raise ValueError(f"the sides have shapes {left.value.shape} and {right.value.shape}: no entry has its partner")
@@ -89,30 +86,6 @@ def compare(
         float(ratios.max()),
         float(margins.min()),
     )
-
-
-def _of_numbers(kind: Kind, left: Estimate, right: Estimate) -> Comparison:
-    """`compare` of single numbers, which most sides are: the same without arrays, several times faster."""
-    l_value, l_error, l_lo, l_hi = (v.item() for v in (left.value, left.error, left.lo, left.hi))
-    r_value, r_error, r_lo, r_hi = (v.item() for v in (right.value, right.error, right.lo, right.hi))
-    error, size, gap = l_error + r_error, max(abs(l_value), abs(r_value)), abs(r_value - l_value)
-    fine, margin = error <= FINE * size and isfinite(size), inf
-    if kind in IDENTITIES:
-        code = 3 if l_lo > r_hi or l_hi < r_lo else 0 if fine else 2
-        ratio = 0.0 if l_value == r_value else gap / (size if size > 0 else 1)
-    else:
-        low, high = (l_value, r_value) if kind is not Kind.LOWER else (r_value, l_value)
-        holds, violated = (l_hi <= r_lo, l_lo > r_hi) if kind is not Kind.LOWER else (l_lo >= r_hi, l_hi < r_lo)
-        code = 0 if holds else 3 if violated else 1 if fine else 2
-        code = 2 if low == high and isinf(low) else code  # two overflows are in no order
-        ratio = 1.0 if low == high else low / high if high > 0 else 0.0 if low < high else inf
-        margin = gap / error if error > 0 else inf
-    ratio, margin = inf if isnan(ratio) else ratio, 0.0 if isnan(margin) else margin
-    ours, theirs = (
-        Estimate(l_value, l_error, left.method, left.rigour),
-        Estimate(r_value, r_error, right.method, right.rigour),
-    )
-    return Comparison(SEVERITY[code], ours, theirs, ratio, margin)
 
 
 def _entries(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
