@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -10,11 +10,11 @@ from typing import Any
 from bounds.options import Options
 from bounds.statement import Draw, Form, Kind, Outcome, Statement
 from ntkfl import interruption
+from verification.compare import IDENTITIES
+from verification.engine import Progress
 from verification.judging.check import Check, begun
 
-IDENTITIES = (Kind.EQUALITY, Kind.DEFINITION, Kind.EXISTENCE)
 ALONG_SIZES = (Kind.RATE, Kind.ORDER)  # about a ladder of sizes, not about one setup
-Progress = Callable[[str, int, int], None]
 
 
 class Applies(StrEnum):

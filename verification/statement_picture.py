@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 
 from bounds.options import Options
@@ -10,6 +9,7 @@ from bounds.statement import Form, Statement
 from verification.compare import judge
 from verification.engine import Progress, chosen_forms, run_cases
 from verification.judging.check import Check, begun
+from verification.judging.stored_cases import expected_warnings
 from verification.seen import STORED, Seen
 
 
@@ -36,18 +36,16 @@ def seen_of(
     for check in checks:
         if check.error is not None:
             raise RuntimeError(f"{check.statement.id} ({check.form.value}): {check.error}")
-        if not check.own_data:
+        if not check.own_data and check.statement.forms[check.form].witness is not None:
             _add_stored(check)
     return {(check.statement.id, check.form): check.points.seen(limit) for check in checks if check.points.rows}
 
 
+@expected_warnings()
 def _add_stored(check: Check) -> None:
     statement, form = check.statement, check.form
     witness = statement.forms[form].witness
-    if witness is None:
-        return
-    with warnings.catch_warnings():  # it may break a hypothesis on purpose
-        warnings.simplefilter("ignore", UserWarning)
-        case = witness()
-        known = statement.measured(form, case)
-        check.points.add(case, STORED, judge(statement, form, case, known=known), known)
+    assert witness is not None
+    case = witness()
+    known = statement.measured(form, case)
+    check.points.add(case, STORED, judge(statement, form, case, known=known), known)

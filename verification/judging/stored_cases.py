@@ -24,25 +24,29 @@ class Shown:
     case: Any
 
 
+@contextmanager
+def expected_warnings() -> Iterator[None]:
+    """Stored cases break hypotheses on purpose, stability among them: that is no news to the user."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+@expected_warnings()
 def run_witness(statement: Statement, form: Form) -> Shown:
     """Judge the stored case of a form recorded violated, hypotheses first, and confirm what it shows."""
     witness = statement.forms[form].witness
     assert witness is not None, "asked only of a form that has one"
-    with _expected_warnings():
-        return _shown(statement, form, witness())
+    return judged_as_stored(statement, form, witness())
 
 
+@expected_warnings()
 def judged_as_stored(statement: Statement, form: Form, case: Any) -> Shown:
     """The same of a case that was kept in a file.
 
     Args:
         statement, form: what is claimed. case: the stored one.
     """
-    with _expected_warnings():
-        return _shown(statement, form, case)
-
-
-def _shown(statement: Statement, form: Form, case: Any) -> Shown:
     unmet = [h.name for h in statement.required(form) if not h.met(case)]
     seen = judge(statement, form, case)
     ratio = f"left/right {seen.tightness:.4g}"
@@ -55,13 +59,9 @@ def _shown(statement: Statement, form: Form, case: Any) -> Shown:
     return Shown(text, confirmed.stands, confirmed, seen, case)
 
 
+@expected_warnings()
 def necessity(statement: Statement, form: Form) -> dict[str, str]:
     """For each hypothesis of a form recorded to hold, whether a stored case shows that it is needed."""
-    with _expected_warnings():
-        return _necessity(statement, form)
-
-
-def _necessity(statement: Statement, form: Form) -> dict[str, str]:
     found: dict[str, str] = {}
     if statement.forms[form].recorded is not Outcome.HOLDS:
         return found  # what fails anyway needs nothing
@@ -77,11 +77,3 @@ def _necessity(statement: Statement, form: Form) -> dict[str, str]:
         shown = "needed: without it a stored case violates the claim"
         found[hypothesis.name] = shown if needed else "the stored case does not show it"
     return found
-
-
-@contextmanager
-def _expected_warnings() -> Iterator[None]:
-    """Stored cases break hypotheses on purpose, stability among them: that is no news to the user."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        yield

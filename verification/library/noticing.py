@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form
-from verification.engine import verify_all
+from verification.engine import Progress, verify_all
 from verification.library.mutant import LibraryMutant
 from verification.library.planting import planted
 from verification.verdict import Verdict
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from bounds.formula import Constants, Formula
 from bounds.options import Options
 from bounds.statement import Change, Form, Kind, Mutant, Outcome, Statement
 from ntkfl.estimate import Estimate
+from verification.compare import IDENTITIES
 from verification.engine import Progress, verify_all
-from verification.mutation.standard import IDENTITIES, standard_mutants
+from verification.mutation.standard import standard_mutants
 from verification.verdict import Verdict
 
 SAME_GROWTH = 1e-9  # of a ratio along a ladder: its symbol is constant there, up to rounding

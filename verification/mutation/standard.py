@@ -9,9 +9,9 @@ import sympy as sp
 
 from bounds.mutants import index_shifted, power, reversed_comparison, scaled, shifted, without
 from bounds.statement import Change, Form, Kind, Mutant, Statement
+from verification.compare import IDENTITIES
 
 HALF, QUARTER = sp.Rational(1, 2), sp.Rational(1, 4)
-IDENTITIES = (Kind.EQUALITY, Kind.DEFINITION, Kind.EXISTENCE)
 FACTORS = {Kind.LOWER: (2,), Kind.TWO_SIDED: (HALF, 2), Kind.ORDER: ()}  # O() has no constant that could be wrong
 INDICES = ("t", "k", "K", "T")
 
