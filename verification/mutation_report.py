@@ -14,13 +14,15 @@ from rich.text import Text
 from bounds.statement import Change
 from verification.false_alarms import FalseAlarms
 from verification.mutation.matrix import Fate, MutantFound
+from verification.tables import plain_table
 
 WRONG = (Fate.KILLED, Fate.SURVIVED)
 
 
 def matrix_table(found: Iterable[MutantFound]) -> Table:
     """One row a form: its own and the standard mutants, killed / total, and why the others survived."""
-    table = _table(("statement", "form", "own", "standard", "survivors"), numbers=("own", "standard"))
+    columns = ("statement", "form", "own", "standard", "survivors")
+    table = plain_table(columns, numbers=("own", "standard"), wrapped=("survivors",), gap=1)
     for (identifier, form), group in groupby(found, key=lambda mutant: (mutant.id, mutant.form)):
         mutants = list(group)
         own, standard = ([m for m in mutants if m.own is side] for side in (True, False))
@@ -32,7 +34,8 @@ def matrix_table(found: Iterable[MutantFound]) -> Table:
 
 def sorts_table(found: Sequence[MutantFound]) -> Table:
     """One row a kind of mutant: killed / total, and those left out because they claim no more or have no value."""
-    table = _table(("kind of mutant", "killed", "of", "claim no more", "no value"), numbers=("killed", "of"))
+    columns = ("kind of mutant", "killed", "of", "claim no more", "no value")
+    table = plain_table(columns, numbers=("killed", "of"), gap=1)
     for sort in Change:
         fates = Counter(mutant.fate for mutant in found if mutant.sort is sort)
         if fates:
@@ -44,7 +47,7 @@ def sorts_table(found: Sequence[MutantFound]) -> Table:
 def alarms_table(alarms: FalseAlarms) -> Table:
     """One row a form: fresh runs, how many were called violated, left open, or do not count."""
     columns = ("runs", "violated", "unresolved", "uncounted")
-    table = _table(("statement", "form", *columns, "replay"), numbers=columns)
+    table = plain_table(("statement", "form", *columns, "replay"), numbers=columns, wrapped=("replay",), gap=1)
     for form in alarms.forms:
         cells = form.id, form.form.value, *(str(getattr(form, name)) for name in columns), "; ".join(form.where)
         table.add_row(*(Text(cell, "bold red" if form.violated or form.errors else "") for cell in cells))
@@ -105,11 +108,3 @@ def _survivors(mutants: list[MutantFound]) -> str:
         for reason, sorts in reasons.items()
     )
     return "; ".join(said)
-
-
-def _table(columns: Iterable[str], numbers: Iterable[str]) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
-    for name in columns:
-        free = name in ("survivors", "replay")
-        table.add_column(name, justify="right" if name in numbers else "left", no_wrap=not free, overflow="fold")
-    return table

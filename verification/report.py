@@ -14,6 +14,7 @@ from bounds.statement import Kind, Outcome
 from verification.intervals import percent
 from verification.page import MEASURE, answer, as_text, ratio_text
 from verification.standing import Standing
+from verification.tables import markdown_row, plain_table
 from verification.verdict import NOT_REFUTED, Verdict
 
 __all__ = [
@@ -48,10 +49,7 @@ def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
 
 def table(verdicts: Iterable[Verdict]) -> Table:
     """One row a verdict, worst first; fits 80 columns."""
-    result = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
-    for name in COLUMNS:
-        last = name == COLUMNS[-1]
-        result.add_column(name, justify="right" if name in NUMBERS else "left", no_wrap=not last, overflow="fold")
+    result = plain_table(COLUMNS, numbers=NUMBERS, wrapped=COLUMNS[-1:], gap=1)
     for verdict in worst_first(verdicts):
         style = "bold red" if verdict.contradicts_record else STYLE.get(verdict.outcome, "")
         outcome, *cells = _cells(verdict)
@@ -113,8 +111,8 @@ def as_markdown(verdicts: Sequence[Verdict]) -> str:
 
 def markdown_table(verdicts: Iterable[Verdict]) -> list[str]:
     """The rows of `table` in the given order, as lines of Markdown."""
-    lines = [_row(COLUMNS), _row(["---:" if name in NUMBERS else "---" for name in COLUMNS])]
-    return lines + [_row(map(escaped, _cells(verdict))) for verdict in verdicts]
+    lines = [markdown_row(COLUMNS), markdown_row(["---:" if name in NUMBERS else "---" for name in COLUMNS])]
+    return lines + [markdown_row(map(escaped, _cells(verdict))) for verdict in verdicts]
 
 
 def as_json(verdicts: Iterable[Verdict], provenance: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,10 +152,6 @@ def _decided_by(verdict: Verdict) -> str:
     ratio = (verdict.tightness or {}).get("stored case")
     measure = MEASURE.get(verdict.kind, "left/right")
     return "stored case" if ratio is None else f"stored case, {measure} {ratio_text(ratio, 3)}"
-
-
-def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def _fenced(text: str) -> str:

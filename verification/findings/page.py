@@ -12,6 +12,7 @@ from verification.findings.address import anchor, check_script, replay_path
 from verification.page import headline, ratio_text
 from verification.plain_text import claim_lines
 from verification.report import MEASURE, escaped, markdown_table, totals, worst_first
+from verification.tables import markdown_row
 from verification.verdict import NOT_REFUTED, Verdict
 
 MEANING = {
@@ -159,7 +160,7 @@ def _paper_lines(paper: PaperFindings) -> list[str]:
     for finding in paper.differing:
         verdict = finding.verdict
         cells = (verdict.id, verdict.form.value, finding.nature.value, finding.found, finding.what_holds)
-        lines.append("| " + " | ".join(map(escaped, cells)) + " |")
+        lines.append(markdown_row(map(escaped, cells)))
     for nature, group in paper.by_nature():
         lines += ["", f"### {nature.value.capitalize()}", "", MEANING[nature]]
         for finding in group:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from verification.library.noticing import Noticed
+from verification.tables import markdown_row, plain_table
 
 COLUMNS = ("function", "fault", "noticed by", "verdict", "how")
 
@@ -23,9 +24,7 @@ measured with the fault, against the right one. `ntkfl verify --meta --library -
 
 def library_table(found: Sequence[Noticed]) -> Table:
     """One row a fault."""
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
-    for name in COLUMNS:
-        table.add_column(name, overflow="fold")
+    table = plain_table(COLUMNS, wrapped=COLUMNS, gap=1)
     for one in found:
         table.add_row(*(Text(cell, "" if one.id else "bold red") for cell in _cells(one)))
     return table
@@ -50,7 +49,7 @@ def library_markdown(found: Sequence[Noticed]) -> str:
     """The page that is kept in the documentation."""
     rows = [COLUMNS, ("---",) * len(COLUMNS)]
     rows += [(f"`{function}`", *rest) for function, *rest in map(_cells, found)]
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    lines = [markdown_row(cell.replace("|", "\\|") for cell in row) for row in rows]
     return "\n".join([HEAD, *lines, "", library_totals(found) + ".", ""])
 
 

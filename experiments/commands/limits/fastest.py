@@ -104,25 +104,20 @@ def fastest(
 
 def _counts(typed: str) -> tuple[int, ...]:
     try:
+    from verification.tables import plain_table
         return tuple(sorted({int(part) for part in typed.split(",")}))
     except ValueError:
         raise ValueError(f"--steps is {typed!r}; it must be whole numbers, such as 1,5,20") from None
 
 
 def _print(found: "Fastest", counts: tuple[int, ...], said: str) -> None:
-    from rich.table import Table
-
     from experiments.console.tables import as_lines
 
     typer.echo(f"rounds until {found.eps:g} of the residual is left, by local steps a round\n  setting: {said}\n")
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    table.add_column("method")
-    for count in counts:
-        table.add_column(f"K={count}", justify="right")
-    table.add_column("vectors", justify="right")
-    if found.budget is not None:
-        table.add_column(f"left after {found.budget}", justify="right")
-    table.add_column("tuned to, at its best K")
+    numbers = [*(f"K={count}" for count in counts), "vectors"]
+    numbers += [] if found.budget is None else [f"left after {found.budget}"]
+    columns = ["method", *numbers, "tuned to, at its best K"]
+    table = plain_table(columns, numbers=numbers, wrapped=columns)
     for best in found.best:
         of = {one.local_steps: one for one in found.tuned if one.label == best.label}
         cells = [_shown(of[count].rounds if count in of else None) for count in counts]
@@ -135,20 +130,18 @@ def _print(found: "Fastest", counts: tuple[int, ...], said: str) -> None:
         typer.echo(
             f"\nfloor: no method whose clients use their own data only brings the condition number below "
             f"{found.condition:.4g};\n  the best momentum at the server then takes some {found.floor} rounds"
+    from verification.tables import plain_table
         )
 
 
 def _print_trained(found: "Fastest", rows: "tuple[Trained, ...]", width: int) -> None:
     """Rounds predicted for this network's start beside those of the network, and where the two orders part."""
-    from rich.table import Table
-
     from experiments.console.tables import as_lines
     from ntkfl.fastest_trained import partings
 
     typer.echo(f"\na network of width {width}: rounds until {found.eps:g} of its first residual is left\n")
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for name in ("method", "infinite width", "H(0) kept", "trained", "farthest off"):
-        table.add_column(name, justify="left" if name == "method" else "right")
+    columns = ("method", "infinite width", "H(0) kept", "trained", "farthest off")
+    table = plain_table(columns, numbers=columns[1:], wrapped=columns)
     for row in rows:
         trained = _shown(row.trained) if row.trained is not None else f"{row.left:.2g} left after {row.ran}"
         table.add_row(row.label, str(row.predicted), _shown(row.linearised), trained, f"{row.off:.2g}")

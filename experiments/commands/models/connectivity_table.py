@@ -44,14 +44,12 @@ def connectivity_table(
     uniform draws from this cube: for them Theorem 3.5 and R1 are only for comparison, while the sure bound and R2 hold.
     Theorem 3.5 is taken at d itself; its d_epsilon is smaller than d by at most the factor (1 - delta)^(1/S).
     """
-    from rich.table import Table
     from rich.text import Text
 
     from experiments.connectivity_rows import cube_rows, trained_rows
+    from verification.tables import plain_table
 
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for name in HEADER:
-        table.add_column(name, justify="left" if name == HEADER[0] else "right", no_wrap=True)
+    table = plain_table(HEADER, numbers=HEADER[1:])
 
     def kept() -> str:
         if not table.rows:

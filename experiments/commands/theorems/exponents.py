@@ -28,17 +28,15 @@ def exponents(
     coefficient is taken from the three largest widths. Default: n = 6 points in d = 4, 3 clients, 3 local steps,
     eta_local .4, 60 rounds.
     """
-    from rich.table import Table
     from rich.text import Text
 
     from verification.exponents import exponents as measured
     from verification.exponents import ladders
+    from verification.tables import plain_table
 
     with bad_input():
         wanted = ladders(options, largest, networks)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for name in HEADER:
-        table.add_column(name, justify="right" if name in NUMBERS else "left", no_wrap=name != HEADER[0])
+    table = plain_table(HEADER, numbers=NUMBERS, wrapped=HEADER[:1])
     with bad_input(FloatingPointError):
         for row in measured(wanted, options.seed):
             table.add_row(*map(Text, _cells(row)))

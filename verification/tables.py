@@ -1,0 +1,29 @@
+"""Tables for terminals, all of one look, and rows of tables in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from rich.console import JustifyMethod
+from rich.table import Table
+
+
+def plain_table(
+    columns: Iterable[str], *, numbers: Collection[str] = (), wrapped: Collection[str] = (), gap: int = 2
+) -> Table:
+    """A table without lines.
+
+    Args:
+        columns: their headings. numbers: those that stand on the right. wrapped: those that may take several lines.
+        gap: between columns.
+    """
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold")
+    for name in columns:
+        side: JustifyMethod = "right" if name in numbers else "left"
+        table.add_column(name, justify=side, no_wrap=name not in wrapped, overflow="fold")
+    return table
+
+
+def markdown_row(cells: Iterable[str]) -> str:
+    """A row of a table in Markdown, of cells that are escaped."""
+    return "| " + " | ".join(cells) + " |"
