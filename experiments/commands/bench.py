@@ -1,7 +1,6 @@
 """`ntkfl bench`: what the slow parts take, beside peers and the machine's limit, measured in turn in one run."""
 
 import json
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,11 +44,10 @@ def bench(
     from experiments.benchmarks.runner import measured
     from verification.processes import cores
 
-    with ExitStack() as stack:
-        with bad_input():
-            chosen = _chosen(names)
-            earlier, peers = _earlier(compare), interpreters(peer_python or [])
-            write_json, write_page = stack.enter_context(reserved(json_file, markdown, inputs=()))
+    with bad_input():
+        chosen = _chosen(names)
+        earlier, peers = _earlier(compare), interpreters(peer_python or [])
+    with reserved(json_file, markdown) as (write_json, write_page):
         wanted = dict.fromkeys(c.peer for workload in chosen for c in workload.candidates if c.peer)
         for peer in (peer for peer in wanted if peer not in peers):
             typer.echo(how_to_get(peer), err=True)

@@ -1,15 +1,12 @@
 """`ntkfl doctor`: what is installed and found on this machine, and what each missing thing would add."""
 
-import json
-from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from experiments.console.bad_input import bad_input
-from experiments.console.output_files import reserved
+from experiments.console.output_files import as_json, reserved
 
 if TYPE_CHECKING:
     from experiments.environment import Item
@@ -34,14 +31,11 @@ def doctor(
     """
     from experiments.environment import examined
 
-    with ExitStack() as stack:
-        with bad_input():
-            (write,) = stack.enter_context(reserved(json_file))
+    with reserved(json_file) as (write,):
         items = examined()
         broken = [item for item in items if item.blocks]
         if write:
-            content = {"works": not broken, "items": [asdict(item) for item in items]}
-            write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+            write(as_json({"works": not broken, "items": [asdict(item) for item in items]}))
     typer.echo("\n".join(_lines(items)))
     if broken:
         typer.echo(f"\nmissing or broken: {', '.join(item.name for item in broken)}")

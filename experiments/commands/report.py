@@ -1,16 +1,12 @@
 """`ntkfl report`: verdicts, studies and implementations as a folder of pages; two runs compared."""
 
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from experiments.console.bad_input import bad_input, shown_warnings
-from experiments.console.output_files import reserved
-
-if TYPE_CHECKING:
-    from experiments.report.verdict_file import VerdictFile
+from experiments.console.output_files import as_json, reserved
 
 WORSE = 1
 
@@ -50,22 +46,24 @@ def report(
     from experiments.report.study_pages import study_page
     from experiments.report.verdict_file import read
     from experiments.report.writing import write_report
+    from verification.report import as_json as report_json
+    from verification.report import as_markdown
 
-    with ExitStack() as stack:
+    with bad_input():
+        if compare and (verdicts or studies or conformance):
+            raise ValueError("--compare reports its second file; leave --verdicts, --studies, --conformance out")
+        if not (compare or verdicts or studies or conformance):
+            raise ValueError(
+                "nothing to report: give --verdicts FILE, --studies DIR, --conformance FILE or --compare OLD NEW"
+            )
+        if not (compare or out or markdown or json_file):
+            raise ValueError("give --out FOLDER for the pages, --markdown FILE or --json FILE")
+        source = compare[1] if compare else verdicts
+        if source is None and (markdown or json_file):
+            raise ValueError("--markdown and --json hold verdicts: give --verdicts FILE")
+        inputs = tuple(str(path) for path in (*(compare or ()), verdicts) if path is not None)
+    with reserved(markdown, json_file, inputs=inputs) as (write_markdown, write_json):
         with bad_input():
-            if compare and (verdicts or studies or conformance):
-                raise ValueError("--compare reports its second file; leave --verdicts, --studies, --conformance out")
-            if not (compare or verdicts or studies or conformance):
-                raise ValueError(
-                    "nothing to report: give --verdicts FILE, --studies DIR, --conformance FILE or --compare OLD NEW"
-                )
-            if not (compare or out or markdown or json_file):
-                raise ValueError("give --out FOLDER for the pages, --markdown FILE or --json FILE")
-            source = compare[1] if compare else verdicts
-            if source is None and (markdown or json_file):
-                raise ValueError("--markdown and --json hold verdicts: give --verdicts FILE")
-            inputs = tuple(str(path) for path in (*(compare or ()), verdicts) if path is not None)
-            write_markdown, write_json = stack.enter_context(reserved(markdown, json_file, inputs=inputs))
             for file in statements or ():
                 load(file)
             if out:
@@ -82,23 +80,9 @@ def report(
                     for path in conformance or ():
                         conformance_page(path)
             if run and write_markdown:
-                write_markdown(_markdown(run))
+                write_markdown(as_markdown(run.verdicts))
             if run and write_json:
-                write_json(_json(run))
+                write_json(as_json(report_json(run.verdicts, run.provenance)))
     if changes:
         typer.echo(changes.as_text())
         raise typer.Exit(WORSE if changes.worse else 0)
-
-
-def _markdown(run: "VerdictFile") -> str:
-    from verification.report import as_markdown
-
-    return as_markdown(run.verdicts)
-
-
-def _json(run: "VerdictFile") -> str:
-    import json
-
-    from verification.report import as_json
-
-    return json.dumps(as_json(run.verdicts, run.provenance), indent=1, allow_nan=False, ensure_ascii=False) + "\n"

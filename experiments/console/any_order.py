@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +10,10 @@ import numpy as np
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.certify_defaults import DEFAULTS, FIELDS, NOT_CERTIFIED, SPHERE_SIZE, WATCHED_ROUNDS
-from experiments.console.choices import BUILT_IN_SIZE, chosen_problem, setting
+from experiments.console.certifying import FIELDS, NOT_CERTIFIED, WATCHED_ROUNDS, after_rounds, replay, to_certify
+from experiments.console.choices import setting
 from experiments.console.interruptible import if_stopped
-from experiments.console.output_files import reserved
+from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
     from bounds.options import Options
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
     from ntkfl.problem import Problem, Setup
 
 TESTED = 500  # images of a built-in data set
-PICTURES = (".png", ".svg")
 
 
 @dataclass(frozen=True)
@@ -51,25 +48,22 @@ class AnyOrder:
             raise ValueError(f"--attack is {self.attack}; it is a number of steps to look at, 1 or more")
         if self.plot is not None and not self.test:
             raise ValueError("--plot shows the margins of test samples: give --test too")
-        if self.plot is not None and self.plot.suffix.lower() not in PICTURES:
-            raise ValueError(f"{self.plot} has the suffix {self.plot.suffix!r}; pictures are {' or '.join(PICTURES)}")
+        if self.plot is not None:
+            picture_kind(self.plot)
 
 
 def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
     """Train or read, certify, print and write. Exit status: as `ntkfl certify`."""
     inputs = (options.data, None if asked.weights is None else str(asked.weights))
-    with ExitStack() as stack:
-        network: TwoLayer | None = None
-        with bad_input():
-            size = SPHERE_SIZE if options.data in (None, "sphere") else BUILT_IN_SIZE
-            problem = chosen_problem(options, "sphere", size, TESTED if asked.test else None)
-            setup = options.setup(seed=options.seed, **DEFAULTS)
-            if asked.weights is not None:
-                problem, network = _read(problem, asked.weights)
-                setup = replace(setup, width=len(network.hidden))
-            if asked.test and problem.x_test is None:
-                raise ValueError(f"{problem.name} has no test samples: give x_test and y_test in a .npz file")
-            write, draw = stack.enter_context(reserved(asked.json_file, asked.plot, inputs=inputs))
+    network: TwoLayer | None = None
+    with bad_input():
+        problem, setup = to_certify(options, TESTED if asked.test else None)
+        if asked.weights is not None:
+            problem, network = _read(problem, asked.weights)
+            setup = replace(setup, width=len(network.hidden))
+        if asked.test and problem.x_test is None:
+            raise ValueError(f"{problem.name} has no test samples: give x_test and y_test in a .npz file")
+    with reserved(asked.json_file, asked.plot, inputs=inputs) as (write, draw):
         with bad_input(ValueError, FloatingPointError):
             if network is not None:
                 from ntkfl.any_order import certify_any_order
@@ -88,12 +82,12 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
                 + (f", accuracy there {tested['accuracy']:.4g}" if tested["final"] else "")
             )
         attacked = _attacked(found, asked.attack, options.seed) if asked.attack else {}
-        if draw:
-            draw(_picture(found, problem, asked.plot))
+        if draw and asked.plot is not None:
+            draw(_picture(found, problem, picture_kind(asked.plot)))
         if write:
             record = _record(options, problem, setup, asked, round_, found) | ({"test": tested} if tested else {})
             record |= {"attack": attacked} if attacked else {}
-            write(json.dumps(record, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+            write(as_json(record))
     if not found.certified or (attacked and attacked["broken"]):
         raise typer.Exit(NOT_CERTIFIED)
 
@@ -164,15 +158,14 @@ def _tested(found: AnyOrderCertificate, problem: Problem) -> dict[str, Any]:
     }
 
 
-def _picture(found: AnyOrderCertificate, problem: Problem, path: Path | None) -> bytes:
+def _picture(found: AnyOrderCertificate, problem: Problem, kind: str) -> bytes:
     """Margins on the test samples over 2 D |a| |x|, sorted: above 1 the class is final whatever else is known."""
-    from io import BytesIO
-
     from matplotlib.figure import Figure
 
+    from experiments.pictures import as_bytes
     from ntkfl.gram.error_free import row_norms
 
-    assert problem.x_test is not None and path is not None
+    assert problem.x_test is not None
     outputs, final = found.enclosure(problem.x_test), found.final(problem.x_test)
     if outputs.value.size == len(final):
         margin = np.abs(outputs.value.reshape(-1))
@@ -197,11 +190,7 @@ def _picture(found: AnyOrderCertificate, problem: Problem, path: Path | None) ->
     if (ratio > 0).any():
         axes.set_yscale("log")
     axes.legend()
-    content = BytesIO()
-    kind = path.suffix.lower()[1:]
-    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-    figure.savefig(content, format=kind, dpi=150, metadata=metadata)
-    return content.getvalue()
+    return as_bytes(figure, kind, "any-order")
 
 
 def _record(
@@ -211,18 +200,14 @@ def _record(
     from ntkfl.any_order.words import sentences
     from ntkfl.trajectory import provenance
 
-    chosen = {name: getattr(options, name) for name in ("data", "n", "clients", "partition")}
-    steps = {name: getattr(setup, name) for name in FIELDS}
-    words = [f"--{name.replace('_', '-')} {value}" for name, value in (chosen | steps).items() if value is not None]
-    words += ["--unit"] if options.unit else []
-    words += [f"--weights {asked.weights}"] if asked.weights else []
-    words += [f"--after {round_} --every {asked.every}"] if round_ else []
+    words = [f"--weights {asked.weights}"] if asked.weights else []
+    words += after_rounds(round_, asked.every)
     words += ["--momentum"] if asked.momentum and round_ else []
     return {
         **found.to_dict(),
         "round": round_,
         "proved": list(sentences(found)),
         "setting": setting(problem, setup, *FIELDS),
-        "replay": " ".join(["ntkfl certify --any-order", *words]),
+        "replay": replay("ntkfl certify --any-order", options, setup, *words),
         "provenance": provenance(weights=setup.seed),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import typer
 from experiments.console.bad_input import bad_input
 from experiments.console.case_progress import CaseProgress
 from experiments.console.interruptible import REPORTED, stopped
+from experiments.console.output_files import as_json
 from experiments.console.tables import as_lines
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ def _finish(
     typer.echo(f"{time.monotonic() - started:.0f} s")
     if write_json:
         run = provenance(first_seed=options.seed) | {"options": asdict(options), "complete": complete}
-        whole = strict_json({"provenance": run} | content)
-        write_json(json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+        write_json(as_json(strict_json({"provenance": run} | content)))
     if not complete:
         raise stopped(REPORTED)
     if wrong:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
+
+from experiments.console.bad_input import bad_input
+
+PICTURES = (".png", ".svg")
 
 Write = Callable[[str | bytes], None]
 
@@ -17,17 +23,34 @@ def reserved(*paths: Path | None, inputs: tuple[str | None, ...] = ()) -> Iterat
     The content goes to a temporary file beside the path, made on entry, and replaces the path when it is written. What
     stood there stays until then; without a call nothing changes.
 
-    Raises:
-        OSError: a path that cannot be written, and why. ValueError: the same path twice, or one of the inputs.
+    A path that cannot be written, the same one twice, or one of the inputs is bad input.
     """
-    given = [_resolved(path) for path in paths if path is not None]
-    if len(set(given)) < len(given):
-        raise ValueError(f"{given[0]} is named for two outputs; each needs its own file")
-    for read in inputs:
-        if read is not None and given and _resolved(Path(read)) in given:
-            raise ValueError(f"{read} is what is read; the output needs a file of its own")
     with ExitStack() as stack:
-        yield tuple(None if path is None else stack.enter_context(_reserved(path)) for path in paths)
+        with bad_input():
+            given = [_resolved(path) for path in paths if path is not None]
+            if len(set(given)) < len(given):
+                raise ValueError(f"{given[0]} is named for two outputs; each needs its own file")
+            for read in inputs:
+                if read is not None and given and _resolved(Path(read)) in given:
+                    raise ValueError(f"{read} is what is read; the output needs a file of its own")
+            writers = tuple(None if path is None else stack.enter_context(_reserved(path)) for path in paths)
+        yield writers
+
+
+def picture_kind(path: Path) -> str:
+    """The format of a picture, by its file's name.
+
+    Raises:
+        ValueError: it is none that is drawn.
+    """
+    if path.suffix.lower() not in PICTURES:
+        raise ValueError(f"{path} has the suffix {path.suffix!r}; pictures are {' or '.join(PICTURES)}")
+    return path.suffix[1:].lower()
+
+
+def as_json(content: Any) -> str:
+    """What is written as JSON, strictly so; see `verification.verdict.strict_json` for numbers that are not finite."""
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """`ntkfl certify`: whether one concrete network converges, before any training or from a round of it on."""
 
-import json
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,10 +7,10 @@ import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.certificate_search import search as search_boundary
-from experiments.console.certify_defaults import DEFAULTS, FIELDS, NOT_CERTIFIED, SPHERE_SIZE, WATCHED_ROUNDS
-from experiments.console.choices import BUILT_IN_SIZE, chosen_problem, one_output, setting, takes_options
+from experiments.console.certifying import FIELDS, NOT_CERTIFIED, WATCHED_ROUNDS, after_rounds, replay, to_certify
+from experiments.console.choices import one_output, setting, takes_options
 from experiments.console.interruptible import if_stopped
-from experiments.console.output_files import reserved
+from experiments.console.output_files import as_json, reserved
 
 if TYPE_CHECKING:
     from bounds.options import Options
@@ -88,16 +86,14 @@ def certify(
             request.check()
         certify_in_any_order(options, request)
         return
-    with ExitStack() as stack:
-        with bad_input():
-            for name, given in asked.items():
-                if given not in (None, False):
-                    raise ValueError(f"{name} needs --any-order")
-            _check(options, after, watch, search, search_steps, every)
-            size = SPHERE_SIZE if options.data in (None, "sphere") else BUILT_IN_SIZE
-            problem = one_output(chosen_problem(options, "sphere", size))
-            setup = options.setup(seed=options.seed, **DEFAULTS)
-            (write,) = stack.enter_context(reserved(json_file, inputs=(options.data,)))
+    with bad_input():
+        for name, given in asked.items():
+            if given not in (None, False):
+                raise ValueError(f"{name} needs --any-order")
+        _check(options, after, watch, search, search_steps, every)
+        problem, setup = to_certify(options)
+        problem = one_output(problem)
+    with reserved(json_file, inputs=(options.data,)) as (write,):
         content: dict[str, Any] = {}
         with bad_input(ValueError, FloatingPointError):  # steps beyond the stability limit
             if watch:
@@ -119,8 +115,7 @@ def certify(
         if write:
             from verification.verdict import strict_json
 
-            record = _record(options, problem, setup, best, every) | content
-            write(json.dumps(strict_json(record), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+            write(as_json(strict_json(_record(options, problem, setup, best, every) | content)))
     if not best.found.certified:
         raise typer.Exit(NOT_CERTIFIED)
 
@@ -167,7 +162,7 @@ def _watched(options: "Options", problem: "Problem", setup: "Setup", rounds: int
     reached = 0
 
     def kept() -> str:
-        command = _replay(options, setup, reached, every)
+        command = replay("ntkfl certify", options, setup, *after_rounds(reached, every))
         return f"round {reached} was the last one looked at; whether it certifies is found by\n{command}"
 
     with if_stopped(kept):
@@ -189,16 +184,6 @@ def _record(options: "Options", problem: "Problem", setup: "Setup", best: "Certi
         "setting": setting(problem, setup, *FIELDS),
         "theorem": best.theorem,
         "round": best.round,
-        "replay": _replay(options, setup, best.round, every),
+        "replay": replay("ntkfl certify", options, setup, *after_rounds(best.round, every)),
         "certificate": best.found.to_dict(),
     }
-
-
-def _replay(options: "Options", setup: "Setup", round_: int, every: int) -> str:
-    """The command that certifies this round again."""
-    chosen = {name: getattr(options, name) for name in ("data", "n", "clients", "partition")}
-    steps = {name: getattr(setup, name) for name in FIELDS}
-    words = [f"--{name.replace('_', '-')} {value}" for name, value in (chosen | steps).items() if value is not None]
-    words += ["--unit"] if options.unit else []
-    words += [f"--after {round_} --every {every}"] if round_ else []
-    return " ".join(["ntkfl certify", *words])

@@ -1,7 +1,5 @@
 """`ntkfl fastest`: which federated method, how many local steps, which steps, on this data; exact rounds of each."""
 
-import json
-from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +10,7 @@ from experiments.console.bad_input import bad_input
 from experiments.console.choices import chosen_problem, setting, takes_options
 from experiments.console.interruptible import if_stopped
 from experiments.console.kernels import NETWORK, TWO_LAYER, kernels
-from experiments.console.output_files import reserved
+from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
     from bounds.options import Options
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from ntkfl.fastest_trained import Trained
 
 SAMPLES = 50  # of a built-in data set
-PICTURES = (".png", ".svg")
 UNUSED = ("width", "sigma", "rounds", "eta_global", "local_steps")
 
 
@@ -51,25 +48,21 @@ def fastest(
     two-layer network, drawn from --seed and trained with the best setting of each method. After Ctrl-C no file is
     written.
     """
-    with ExitStack() as stack:
-        with bad_input():
-            given = [name for name in UNUSED if getattr(options, name) is not None]
-            if given:
-                raise ValueError(
-                    f"--{given[0].replace('_', '-')} is not for this command, which tunes the steps itself"
-                )
-            if plot is not None and plot.suffix.lower() not in PICTURES:
-                raise ValueError(f"{plot} has the suffix {plot.suffix!r}; pictures are {' or '.join(PICTURES)}")
-            counts = _counts(steps)
-            if train is not None and network != TWO_LAYER:
-                raise ValueError(f"--train is for the two-layer network; leave it out with --network {network}")
-            problem = chosen_problem(options, "digits", SAMPLES)
-            gram = None
-            if network != TWO_LAYER:
-                first = next(iter(kernels(network, problem, options.setup(seed=options.seed), finite=False).values()))
-                gram = first.value
-                problem = problem if len(gram) == problem.n else problem.per_output()
-            write, draw = stack.enter_context(reserved(json_file, plot, inputs=(options.data,)))
+    with bad_input():
+        given = [name for name in UNUSED if getattr(options, name) is not None]
+        if given:
+            raise ValueError(f"--{given[0].replace('_', '-')} is not for this command, which tunes the steps itself")
+        kind = None if plot is None else picture_kind(plot)
+        counts = _counts(steps)
+        if train is not None and network != TWO_LAYER:
+            raise ValueError(f"--train is for the two-layer network; leave it out with --network {network}")
+        problem = chosen_problem(options, "digits", SAMPLES)
+        gram = None
+        if network != TWO_LAYER:
+            first = next(iter(kernels(network, problem, options.setup(seed=options.seed), finite=False).values()))
+            gram = first.value
+            problem = problem if len(gram) == problem.n else problem.per_output()
+    with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
         from ntkfl.fastest_method import fastest as compared
 
         with if_stopped(lambda: "no table was made"), bad_input():
@@ -93,18 +86,17 @@ def fastest(
                     problem, found, train, options.seed, lambda label: typer.echo(f"training {label}", err=True)
                 )
             _print_trained(found, rows, train)
-        if draw and plot is not None:
-            draw(_picture(found, counts, plot))
+        if draw and kind is not None:
+            draw(_picture(found, counts, kind))
         if write:
             written = found.to_dict() | (
                 {} if train is None else {"width": train, "trained": [asdict(row) for row in rows]}
             )
-            write(json.dumps(written, indent=1, allow_nan=False) + "\n")
+            write(as_json(written))
 
 
 def _counts(typed: str) -> tuple[int, ...]:
     try:
-    from verification.tables import plain_table
         return tuple(sorted({int(part) for part in typed.split(",")}))
     except ValueError:
         raise ValueError(f"--steps is {typed!r}; it must be whole numbers, such as 1,5,20") from None
@@ -112,6 +104,7 @@ def _counts(typed: str) -> tuple[int, ...]:
 
 def _print(found: "Fastest", counts: tuple[int, ...], said: str) -> None:
     from experiments.console.tables import as_lines
+    from verification.tables import plain_table
 
     typer.echo(f"rounds until {found.eps:g} of the residual is left, by local steps a round\n  setting: {said}\n")
     numbers = [*(f"K={count}" for count in counts), "vectors"]
@@ -130,7 +123,6 @@ def _print(found: "Fastest", counts: tuple[int, ...], said: str) -> None:
         typer.echo(
             f"\nfloor: no method whose clients use their own data only brings the condition number below "
             f"{found.condition:.4g};\n  the best momentum at the server then takes some {found.floor} rounds"
-    from verification.tables import plain_table
         )
 
 
@@ -138,6 +130,7 @@ def _print_trained(found: "Fastest", rows: "tuple[Trained, ...]", width: int) ->
     """Rounds predicted for this network's start beside those of the network, and where the two orders part."""
     from experiments.console.tables import as_lines
     from ntkfl.fastest_trained import partings
+    from verification.tables import plain_table
 
     typer.echo(f"\na network of width {width}: rounds until {found.eps:g} of its first residual is left\n")
     columns = ("method", "infinite width", "H(0) kept", "trained", "farthest off")
@@ -163,12 +156,12 @@ def _steps(one: "Tuned") -> str:
     return ", ".join(f"{name} {value:.4g}" if not isinstance(value, bool) else name for name, value in named.items())
 
 
-def _picture(found: "Fastest", counts: tuple[int, ...], path: Path) -> bytes:
+def _picture(found: "Fastest", counts: tuple[int, ...], kind: str) -> bytes:
     """Rounds against local steps, a line a method."""
-    import io
-
     from matplotlib.figure import Figure
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
+
+    from experiments.pictures import as_bytes
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.subplots()
@@ -184,6 +177,4 @@ def _picture(found: "Fastest", counts: tuple[int, ...], path: Path) -> bytes:
     axes.yaxis.set_major_formatter(FormatStrFormatter("%d"))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
-    with io.BytesIO() as content:
-        figure.savefig(content, format=path.suffix[1:].lower(), dpi=150)
-        return content.getvalue()
+    return as_bytes(figure, kind, "fastest")

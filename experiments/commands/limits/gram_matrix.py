@@ -1,7 +1,6 @@
 """`ntkfl gram`: the Gram matrix of data, at infinite width or of a network, with its extreme eigenvalues."""
 
 import io
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,18 +34,17 @@ def gram_matrix(
 
     from ntkfl import gram
 
-    with ExitStack() as stack:
+    with bad_input():
+        for name in UNUSED:
+            if getattr(options, name) is not None:
+                raise ValueError(f"{name} is given, and a Gram matrix does not depend on it; leave it out")
+        if out is not None and out.suffix != ".npy":
+            raise ValueError(f"out is {out}; it must end in .npy")
+    with reserved(out, inputs=(options.data,)) as (write,):
         with bad_input():
-            for name in UNUSED:
-                if getattr(options, name) is not None:
-                    raise ValueError(f"{name} is given, and a Gram matrix does not depend on it; leave it out")
-            if out is not None and out.suffix != ".npy":
-                raise ValueError(f"out is {out}; it must end in .npy")
-            (write,) = stack.enter_context(reserved(out, inputs=(options.data,)))
             alone = options.n is not None and options.n < DEFAULT_CLIENTS
             problem = chosen_problem(replace(options, clients=1) if alone else options, "digits")
             setup = options.setup(seed=options.seed)
-        with bad_input():
             *_, (name, matrix) = kernels(network, problem, setup, finite=options.width is not None).items()
         name = "H_inf" if name == LIMIT else name
         of = "" if network == TWO_LAYER or network in name else f"of {network} "

@@ -1,6 +1,5 @@
 """`ntkfl simulate`: Algorithm 1 on data, by any network, beside what it becomes when that is infinitely wide."""
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,11 +46,11 @@ def simulation(
     from ntkfl.initialisation import draw
     from ntkfl.trajectory_file import as_npz
 
-    with ExitStack() as stack:
+    with bad_input():
+        if out is not None and out.suffix != ".npz":
+            raise ValueError(f"out is {out}; it must end in .npz")
+    with reserved(out, inputs=(options.data,)) as (write,):
         with bad_input():
-            if out is not None and out.suffix != ".npz":
-                raise ValueError(f"out is {out}; it must end in .npz")
-            (write,) = stack.enter_context(reserved(out, inputs=(options.data,)))
             problem = chosen_problem(options, "digits")
             if network in FL_NTK:
                 problem, setup = one_output(problem), options.setup(seed=options.seed)

@@ -1,8 +1,6 @@
 """`ntkfl barrier`: the exact barriers between saved networks, two or many."""
 
-import json
 from collections.abc import Sequence
-from contextlib import ExitStack
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.output_files import reserved
+from experiments.console.output_files import as_json, reserved
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +60,7 @@ def barrier_between(
     scaled differently. With --align the numbers are given twice: for B as it is, and with its hidden units permuted to
     fit A's best, which does not change the function.
     """
-    with bad_input(), ExitStack() as stack:
+    with bad_input():
         if len(files) < 2:
             raise ValueError(f"one network is given, {files[0]}; a barrier is between two or more")
         if align is not None and len(files) > 2:
@@ -70,7 +68,7 @@ def barrier_between(
         from experiments.console.barrier_files import compared
 
         found = compared(files, data, n, unit, seed, loss)
-        (write,) = stack.enter_context(reserved(json_file, inputs=(data, *map(str, files))))
+    with reserved(json_file, inputs=(data, *map(str, files))) as (write,), bad_input():
         if found is None:
             if data is not None or align is not None:
                 raise ValueError("--data and --align are for two-layer networks; runs of others have their own samples")
@@ -80,9 +78,8 @@ def barrier_between(
         else:
             content, lines = _pair(files, found, loss, align)
         if write is not None:
-            write(json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
-    for line in lines:
-        typer.echo(line)
+            write(as_json(content))
+    typer.echo("\n".join(lines))
 
 
 def _setting(found: "Compared", loss: str) -> tuple[dict[str, Any], str]:

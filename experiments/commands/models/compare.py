@@ -1,7 +1,5 @@
 """`ntkfl compare`: methods side by side over several seeds, with intervals of what each has more than the first."""
 
-import json
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +8,7 @@ import typer
 from experiments.commands.models.train import takes_keys
 from experiments.console.bad_input import bad_input, shown_warnings
 from experiments.console.interruptible import if_stopped
-from experiments.console.output_files import reserved
+from experiments.console.output_files import as_json, reserved
 
 if TYPE_CHECKING:
     from experiments.method_comparison import Interval, MethodComparison
@@ -33,9 +31,7 @@ def compare(
     differences hold for all methods together. The options are those of `ntkfl train`, for every method. Exit status: 0
     done, 2 bad input or a model that is no longer finite, 130 stopped by Ctrl-C (with --out the same command goes on).
     """
-    with shown_warnings(), ExitStack() as stack:
-        with bad_input():
-            (write,) = stack.enter_context(reserved(json_file))
+    with shown_warnings(), reserved(json_file) as (write,):
         from experiments.method_comparison import compare_methods
 
         given = {key: value for key, value in keys.items() if value is not None}
@@ -48,9 +44,8 @@ def compare(
                 **given,
             )
         if write:
-            write(json.dumps(found.to_dict(), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
-    for line in _lines(found):
-        typer.echo(line)
+            write(as_json(found.to_dict()))
+    typer.echo("\n".join(_lines(found)))
 
 
 def _kept(out: Path | None) -> str:

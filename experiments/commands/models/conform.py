@@ -1,8 +1,6 @@
 """`ntkfl conform`: is an implementation the algorithm? The kit's cases, and the test of an adapter on them."""
 
-import json
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +8,7 @@ import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.interruptible import if_stopped
-from experiments.console.output_files import reserved
+from experiments.console.output_files import as_json, reserved
 
 if TYPE_CHECKING:
     from ntkfl.conformance import MethodVerdict
@@ -64,24 +62,21 @@ def run(
     status: 0 all others are equal, 1 something differs or failed, 2 bad input, 130 stopped by Ctrl-C (the methods until
     then were reported).
     """
-    from ntkfl.conformance import conformance, methods
-    from ntkfl.conformance.page import as_json, as_markdown, method_lines, summary
+    from ntkfl.conformance import conformance, methods, page
 
     def show(verdict: "MethodVerdict") -> None:
-        for line in method_lines(verdict, width):
-            typer.echo(line)
+        typer.echo("\n".join(page.method_lines(verdict, width)))
 
-    with ExitStack() as stack:
-        with bad_input():
-            width = max(map(len, methods(method)))
-            write_json, write_markdown = stack.enter_context(reserved(json_file, markdown, inputs=(str(adapter),)))
+    with bad_input():
+        width = max(map(len, methods(method)))
+    with reserved(json_file, markdown, inputs=(str(adapter),)) as (write_json, write_markdown):
         with if_stopped(lambda: "no file is written"), bad_input(ValueError):
             found = conformance(adapter, method, python, limit, show)
         if write_json:
-            write_json(json.dumps(as_json(found), indent=1, allow_nan=False) + "\n")
+            write_json(as_json(page.as_json(found)))
         if write_markdown:
-            write_markdown(as_markdown(found))
-    typer.echo(f"\n{summary(found)}")
+            write_markdown(page.as_markdown(found))
+    typer.echo(f"\n{page.summary(found)}")
     raise typer.Exit(0 if found.conforms else DIFFERS)
 
 

@@ -1,7 +1,6 @@
 """`ntkfl miniature`: small runs that answer the questions of the papers' tables and figures."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,11 +48,10 @@ def miniature(
     from experiments.miniatures.cells import run
     from experiments.miniatures.page.report import as_csv, page
 
-    with ExitStack() as stack:
-        with bad_input():
-            chosen = _on(scale or ["small"], _chosen(names), skip=names in ([ALL], [LIST]))
-            where = _where(chosen, device, path)
-            writers = stack.enter_context(reserved(markdown, csv))
+    with bad_input():
+        chosen = _on(scale or ["small"], _chosen(names), skip=names in ([ALL], [LIST]))
+        where = _where(chosen, device, path)
+    with reserved(markdown, csv) as (write_page, write_csv):
         if names == [LIST]:
             for one in catalogue().values():
                 scales = ", ".join([one.at, *one.larger])
@@ -71,7 +69,6 @@ def miniature(
                     typer.echo(f"picture: {picture}", err=True)
         options = {"scale": scale, "seeds": seeds, "device": device, "path": path and Path(path), "out": out}
         text = page(results, _command(names, options | {"quick": quick, "markdown": markdown}))
-        write_page, write_csv = writers
         if write_csv:
             write_csv(as_csv(results))
         if write_page:

@@ -1,7 +1,5 @@
 """`ntkfl applies`: which statements apply to the user's data and setup, and what they say there."""
 
-import json
-from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +10,7 @@ from experiments.console.bad_input import bad_input
 from experiments.console.case_progress import CaseProgress
 from experiments.console.choices import chosen_problem, one_output, takes_options
 from experiments.console.interruptible import if_stopped
-from experiments.console.output_files import reserved
+from experiments.console.output_files import as_json, reserved
 from experiments.console.tables import PIPED_WIDTH, console
 
 if TYPE_CHECKING:
@@ -47,24 +45,22 @@ def applies(
     from bounds.listing import catalogue, find
     from verification.applicability import Applies, applicable
 
-    with ExitStack() as stack:
-        with bad_input():
-            if options.data is None:
-                raise ValueError("name your data: --data FILE, or digits, fashion-mnist, sphere")
-            statements = find(*ids) if ids else tuple(catalogue().values())
-            one_output(chosen_problem(options, options.data))
-            (write,) = stack.enter_context(reserved(json_file, inputs=(options.data,)))
+    with bad_input():
+        if options.data is None:
+            raise ValueError("name your data: --data FILE, or digits, fashion-mnist, sphere")
+        statements = find(*ids) if ids else tuple(catalogue().values())
+        one_output(chosen_problem(options, options.data))
+    with reserved(json_file, inputs=(options.data,)) as (write,):
         with if_stopped(lambda: "nothing is kept"), CaseProgress() as progress:
             found, left_out = applicable(statements, options, progress)
         if write:
-            write(json.dumps([_as_json(one) for one in found], indent=1, allow_nan=False, ensure_ascii=False) + "\n")
-    for line in _lines(found, left_out):
-        typer.echo(line)
+            write(as_json([_record(one) for one in found]))
+    typer.echo("\n".join(_lines(found, left_out)))
     if not any(one.applies is Applies.YES for one in found):
         raise typer.Exit(1)
 
 
-def _as_json(one: "Applicability") -> dict:
+def _record(one: "Applicability") -> dict:
     from verification.verdict import strict_json
 
     return strict_json(

@@ -1,6 +1,5 @@
 """`ntkfl attack`: search for counterexamples, and replay one from its file."""
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -67,9 +66,8 @@ def attack(
     seconds = 0.0
     for number, (statement, chosen) in enumerate(statements):
         whole = f"{number} of {len(statements)} forms were searched to the end; what was found is said above"
-        with if_stopped(lambda: whole), held(), bad_input(OSError, ExtensionError), ExitStack() as stack:  # noqa: B023
-            path = folder / file_name(statement, chosen)
-            (write,) = stack.enter_context(reserved(path))
+        path, refused = folder / file_name(statement, chosen), bad_input(OSError, ExtensionError)
+        with if_stopped(lambda: whole), held(), refused, reserved(path) as (write,):  # noqa: B023
             from verification.search import attack as search
             from verification.search import written
 

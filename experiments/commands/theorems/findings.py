@@ -1,6 +1,5 @@
 """`ntkfl findings`: the page of every printed form that differs from what holds."""
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -35,10 +34,8 @@ def findings(
     from verification.findings.page import as_page
     from verification.processes import verify_in_processes
 
-    with ExitStack() as stack:
+    with reserved(output, inputs=(str(verdicts_file),) if verdicts_file else ()) as (write,):
         with bad_input():
-            inputs = (str(verdicts_file),) if verdicts_file else ()
-            (write,) = stack.enter_context(reserved(output, inputs=inputs))
             if replays is not None and not replays.is_dir():
                 raise NotADirectoryError(
                     f"--replays is {replays}, which is no folder; make it, or name one that is there"

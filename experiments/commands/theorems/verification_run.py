@@ -1,8 +1,6 @@
 """`ntkfl verify`: check statements and report what was found, worst first."""
 
-import json
 import warnings
-from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,7 +11,7 @@ from experiments.console.bad_input import bad_input
 from experiments.console.case_progress import CaseProgress
 from experiments.console.choices import chosen_problem, one_output, takes_options
 from experiments.console.interruptible import REPORTED, if_stopped, stopped
-from experiments.console.output_files import reserved
+from experiments.console.output_files import as_json, reserved
 from experiments.console.tables import PIPED_WIDTH, as_lines, console
 
 if TYPE_CHECKING:
@@ -71,31 +69,33 @@ def verify(
     hold is violated, or nothing could be tested; with --strict: unless every form was tested and holds); 2 for bad
     input; 3 when a form that is recorded open is violated; 130 stopped by Ctrl-C.
     """
-    with ExitStack() as stack:
+    with bad_input():
+        if trials is not None and trials < 1:
+            raise ValueError(f"trials is {trials}; it must be a positive integer")
+        if processes is not None and processes < 1:
+            raise ValueError(f"processes is {processes}; it must be a positive integer")
+        if device is not None:
+            from ntkfl.training.engine.devices import torch_device
+
+            torch_device(device)  # refuses one that this machine does not have
+        options = replace(options, trials=trials, device=device)
+        if not (ids or meta or symbolic or device) and processes != 1:
+            _start_early()
+        statements, forms = _wanted(ids, form)
+        files = [word.partition("::")[0] for word in ids or ()]
+        if library and not meta:
+            raise ValueError("--library is a part of --meta: give both")
+        if meta and markdown is not None and not library:
+            raise ValueError("--meta writes no Markdown; --json keeps what it finds")
+        if meta and device is not None:
+            raise ValueError("--meta tests the verifier on the simulator's runs; leave --device out")
+        if processes is not None and (meta or symbolic or device is not None):
+            raise ValueError("--processes is for checking statements: leave out --meta, --symbolic and --device")
+        given = (json_file, markdown, options.data, trials, form, device)
+        if symbolic and (meta or any(x is not None for x in given)):
+            raise ValueError("--symbolic runs no case: it goes with ids alone, not with --meta, --data or files")
+    with reserved(json_file, markdown, inputs=(options.data, *files)) as (write_json, write_markdown):
         with bad_input():
-            if trials is not None and trials < 1:
-                raise ValueError(f"trials is {trials}; it must be a positive integer")
-            if processes is not None and processes < 1:
-                raise ValueError(f"processes is {processes}; it must be a positive integer")
-            options = replace(options, trials=trials, device=_there(device))
-            if not (ids or meta or symbolic or device) and processes != 1:
-                _start_early()
-            statements, forms = _wanted(ids, form)
-            files = [word.partition("::")[0] for word in ids or ()]
-            if library and not meta:
-                raise ValueError("--library is a part of --meta: give both")
-            if meta and markdown is not None and not library:
-                raise ValueError("--meta writes no Markdown; --json keeps what it finds")
-            if meta and device is not None:
-                raise ValueError("--meta tests the verifier on the simulator's runs; leave --device out")
-            if processes is not None and (meta or symbolic or device is not None):
-                raise ValueError("--processes is for checking statements: leave out --meta, --symbolic and --device")
-            given = (json_file, markdown, options.data, trials, form, device)
-            if symbolic and (meta or any(x is not None for x in given)):
-                raise ValueError("--symbolic runs no case: it goes with ids alone, not with --meta, --data or files")
-            write_json, write_markdown = stack.enter_context(
-                reserved(json_file, markdown, inputs=(options.data, *files))
-            )
             if auto_step:
                 if meta or symbolic:
                     raise ValueError("--eta-local auto is for checking statements: leave out --meta and --symbolic")
@@ -117,7 +117,7 @@ def verify(
             verdicts, complete = _run(statements, forms, options, processes)
             _print(verdicts, strict, pages=len(statements) == 1)
             if write_json:
-                write_json(_json(verdicts, options, complete))
+                write_json(as_json(_record(verdicts, options, complete)))
             if write_markdown:
                 from verification.report import as_markdown
 
@@ -127,7 +127,8 @@ def verify(
     from bounds.statement import Outcome
 
     untested = bool(verdicts) and all(verdict.outcome is Outcome.UNTESTED for verdict in verdicts)
-    if _differing(verdicts) or untested or (strict and not all(verdict.tested_and_holds for verdict in verdicts)):
+    differing = any(verdict.contradicts_record for verdict in verdicts)
+    if differing or untested or (strict and not all(verdict.tested_and_holds for verdict in verdicts)):
         raise typer.Exit(DIFFERS)
     if any(verdict.refutes_open for verdict in verdicts):
         raise typer.Exit(REFUTES_OPEN)
@@ -148,19 +149,6 @@ def _start_early() -> None:
 
     if cores() > 1:
         start_server()
-
-
-def _there(device: str | None) -> str | None:
-    """The device asked for.
-
-    Raises:
-        ValueError: this machine does not have it.
-    """
-    if device is not None:
-        from ntkfl.training.engine.devices import torch_device
-
-        torch_device(device)
-    return device
 
 
 def _wanted(ids: list[str] | None, form: str | None) -> "tuple[list[Statement], list[Form]]":
@@ -186,10 +174,14 @@ def _check_data(statements: "list[Statement]", forms: "list[Form]", options: "Op
 
     Raises:
         ValueError, OSError: what the data, or their partition, are refused for.
+        TooLittleMemory: a single case is too large for this machine.
     """
     chosen = (options.n, options.clients, options.partition, options.eta_local, options.eta_global, options.local_steps)
     if any(size is not None for size in (options.width, options.rounds, options.local_steps, options.data, options.n)):
-        _check_memory(statements, forms, options)
+        from verification.judging.case_memory import require_case
+
+        for draw in _families(statements, forms, options):
+            require_case(draw, options.seed)
     if options.data is None and all(choice is None for choice in chosen):
         return
     from bounds.federated_run import FederatedDraw, federated_draws
@@ -209,18 +201,6 @@ def _families(statements: "list[Statement]", forms: "list[Form]", options: "Opti
 
     used = (families(s, form, options)[0] for s in statements for form in forms if form in s.forms)
     return list(dict.fromkeys(draw for found in used for draw in found))
-
-
-def _check_memory(statements: "list[Statement]", forms: "list[Form]", options: "Options") -> None:
-    """Refuse sizes of which a single case is too large for this machine.
-
-    Raises:
-        TooLittleMemory: so it is.
-    """
-    from verification.judging.case_memory import require_case
-
-    for draw in _families(statements, forms, options):
-        require_case(draw, options.seed)
 
 
 def _warn_of_rows(problem: "Problem") -> None:
@@ -248,10 +228,6 @@ def _run(
     return verdicts, progress.complete and len(verdicts) == wanted
 
 
-def _differing(verdicts: "list[Verdict]") -> "list[Verdict]":
-    return [verdict for verdict in verdicts if verdict.contradicts_record]
-
-
 def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
     """The pages or the table, what differs from the record with its replay, the totals, and what was not tested."""
     from verification.page import headline
@@ -263,7 +239,8 @@ def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
             typer.echo(as_text(verdict, width=width) + "\n")
     elif verdicts:
         typer.echo(as_lines(table(verdicts)) + "\n")
-        for verdict in [*_differing(verdicts), *(v for v in verdicts if v.refutes_open)]:
+        against = [verdict for verdict in verdicts if verdict.contradicts_record]
+        for verdict in [*against, *(v for v in verdicts if v.refutes_open)]:
             typer.echo(f"{headline(verdict)}\n  {verdict.replay}\n")
     typer.echo(totals(verdicts))
     for line in untested_lines(verdicts):
@@ -273,9 +250,9 @@ def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
         typer.echo(f"--strict: {len(others)} of {len(verdicts)} forms are not tested and holding: {names}")
 
 
-def _json(verdicts: "list[Verdict]", options: "Options", complete: bool) -> str:
+def _record(verdicts: "list[Verdict]", options: "Options", complete: bool) -> dict[str, Any]:
+    from verification import report
     from verification.judging.check import data_origin, origin
-    from verification.report import as_json
 
     run: dict[str, Any] = (
         origin(options.device, first_seed=options.seed)
@@ -285,4 +262,4 @@ def _json(verdicts: "list[Verdict]", options: "Options", complete: bool) -> str:
             "complete": complete and not any(verdict.error for verdict in verdicts),
         }
     )
-    return json.dumps(as_json(verdicts, run), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    return report.as_json(verdicts, run)
