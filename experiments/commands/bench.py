@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.bad_input import bad_input
+from experiments.console.choices import named
 from experiments.console.interruptible import if_stopped
 from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
     from experiments.benchmarks.runner import Timing
-    from experiments.benchmarks.workload import Workload
 
 
 def bench(
@@ -42,10 +42,11 @@ def bench(
     from experiments.benchmarks.bench_report import as_json, page
     from experiments.benchmarks.elsewhere import how_to_get, interpreters
     from experiments.benchmarks.runner import measured
+    from experiments.benchmarks.workloads import catalogue
     from verification.processes import cores
 
     with bad_input():
-        chosen = _chosen(names)
+        chosen = named(dict.fromkeys(names or catalogue()), catalogue(), "workload")
         earlier, peers = _earlier(compare), interpreters(peer_python or [])
     with reserved(json_file, markdown) as (write_json, write_page):
         wanted = dict.fromkeys(c.peer for workload in chosen for c in workload.candidates if c.peer)
@@ -71,23 +72,6 @@ def bench(
                 for sizes in workload.sizes[:1] if smallest else workload.sizes:
                     timings += measured(workload, sizes, repetitions, count, say, peers)
         reported()
-
-
-def _chosen(names: list[str] | None) -> "list[Workload]":
-    """The workloads of these names.
-
-    Raises:
-        ValueError: an unknown one, with the nearest.
-    """
-    from experiments.benchmarks.workloads import catalogue
-    from ntkfl.nearest_name import did_you_mean
-
-    known = catalogue()
-    for name in names or ():
-        if name not in known:
-            hint = did_you_mean(name, known)
-            raise ValueError(f"there is no workload {name!r}.{hint} They are {', '.join(known)}")
-    return [known[name] for name in dict.fromkeys(names)] if names else list(known.values())
 
 
 def _earlier(path: Path | None) -> "list[Timing]":

@@ -235,5 +235,4 @@ def _draw(grid: "Grid", folder: "StudyFolder", cells: "xarray.Dataset") -> None:
 
 
 def _say(lines: Sequence[str]) -> None:
-    for line in lines:
-        typer.echo(line)
+    typer.echo("\n".join(lines))

@@ -2,9 +2,10 @@
 
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from bounds.options import Options
     from ntkfl.estimate import Estimate
     from ntkfl.problem import Problem, Setup
+
+Thing = TypeVar("Thing")
 
 AUTO = "auto"  # the step that the hypotheses allow
 BUILT_IN_SIZE = 20  # samples drawn from a named data set, unless --n says otherwise
@@ -52,6 +55,7 @@ def takes_options(command: Callable) -> Callable:
         for name, (annotation, default) in SHARED.items()
     ]
 
+    @wraps(command)
     def with_options(**given: Any) -> None:
         chosen = {name: given.pop(name) for name in SHARED}
         from ntkfl.memory import TooLittleMemory
@@ -67,11 +71,14 @@ def takes_options(command: Callable) -> Callable:
             with bad_input(TooLittleMemory):
                 command(options=options, **given)
 
-    with_options.__doc__ = command.__doc__
-    with_options.__name__ = command.__name__
-    with_options.__annotations__ = {p.name: p.annotation for p in parameters}
-    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return with_options
+    return with_parameters(with_options, parameters)
+
+
+def with_parameters(command: Callable, parameters: Sequence[inspect.Parameter]) -> Callable:
+    """The command, of which typer now sees these parameters."""
+    command.__annotations__ = {p.name: p.annotation for p in parameters}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return command
 
 
 def _step(text: str | None) -> float | None:
@@ -148,6 +155,26 @@ def one_output(problem: "Problem") -> "Problem":
             stacklevel=2,
         )
     return problem
+
+
+def named(names: Iterable[str], known: Mapping[str, Thing], what: str, more: str = "") -> list[Thing]:
+    """The things of these names.
+
+    Args:
+        names: as typed. known: the things there are. what: one of them is called. more: said behind their names.
+
+    Raises:
+        ValueError: an unknown one, with the nearest.
+    """
+    from ntkfl.nearest_name import did_you_mean
+
+    found = []
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise ValueError(f"there is no {what} {name!r}.{hint} They are {', '.join(known)}{more}")
+        found.append(known[name])
+    return found
 
 
 def amount(found: "Estimate") -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.console.bad_input import bad_input
+from experiments.console.choices import named
 from experiments.console.interruptible import if_stopped
 from experiments.console.output_files import reserved
 
@@ -84,18 +85,11 @@ def _chosen(names: Sequence[str]) -> "list[Miniature]":
         ValueError: an unknown one, with the nearest; or more names beside all or list.
     """
     from experiments.miniatures import catalogue
-    from ntkfl.nearest_name import did_you_mean
 
     known = catalogue()
     if list(names) in ([ALL], [LIST]):
         return list(known.values())
-    for name in names:
-        if name not in known:
-            raise ValueError(
-                f"there is no miniature {name!r}.{did_you_mean(name, known)} They are {', '.join(known)}; alone also "
-                f"all or list"
-            )
-    return [known[name] for name in names]
+    return named(names, known, "miniature", "; alone also all or list")
 
 
 def _shown(cell: "Cell", done: int, planned: int) -> None:

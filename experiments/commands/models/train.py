@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from experiments.console.bad_input import bad_input, shown_warnings
+from experiments.console.choices import with_parameters
 from experiments.console.interruptible import if_stopped
 from experiments.console.method_options import method_options
 
@@ -77,18 +78,11 @@ KEYS: dict[str, Any] = {
 
 
 def takes_keys(command: Callable) -> Callable:
-    """A command with parameters `**keys`, as one that typer offers the KEYS for."""
+    """A command with parameters `**keys`, for which typer now offers the KEYS."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     parameters = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
     parameters += [inspect.Parameter(name, keyword, default=None, annotation=kind) for name, kind in KEYS.items()]
-
-    def with_keys(**given: Any) -> None:
-        command(**given)
-
-    with_keys.__doc__ = command.__doc__
-    with_keys.__annotations__ = {p.name: p.annotation for p in parameters}
-    with_keys.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return with_keys
+    return with_parameters(command, parameters)
 
 
 @takes_keys
@@ -115,9 +109,7 @@ def train(
     if method == LIST:
         from experiments.console.method_pages import method_lines
 
-        for line in method_lines():
-            typer.echo(line)
-        return
+        return typer.echo("\n".join(method_lines()))
     from experiments.console.run_progress import RunProgress
     from ntkfl.training.config import checked, read_toml
     from ntkfl.training.runs.training_run import prepared
