@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,227 +37,201 @@ def panels_of(statement: Statement, seen: Mapping[Form, Seen], styles: Styles) -
     """
     found: list[tuple[str, Draw]] = []
     for form, one in seen.items():
-        draw = _exponents(statement, one, styles) if one.exponents else _sides(statement, one, styles)
-        found.append(
-            (f"{form.value} (recorded: {statement.forms[form].recorded.value})\n{sharpest(statement, one)}", draw)
-        )
+        head = f"{form.value} (recorded: {statement.forms[form].recorded.value})\n{sharpest(statement, one)}"
+        found.append((head, partial(_exponents if one.exponents else _sides, statement, one, styles)))
     main = statement.mutated_form if statement.mutated_form in seen else list(seen)[-1]
     one, more = seen[main], []
     said = f"{main.value}: " if len(seen) > 1 else ""
     sizes = [line for line in one.curves if line.along == "size"]
     if sizes:
-        more.append((f"{said}over the size", _ladder(statement, sizes, styles)))
+        more.append((f"{said}over the size", partial(_ladder, statement, sizes, styles)))
     elif one.curves:
         along = "rounds" if one.curves[0].along == "round" else "entries"
-        more.append((f"{said}over the {along} of the\nsharpest case of a family", _along(statement, one, styles)))
+        head = f"{said}over the {along} of the\nsharpest case of a family"
+        more.append((head, partial(_along, statement, one, styles)))
     if not one.exponents:
-        more += [(f"{said}over {short(name)}", _knob(statement, one, name, styles)) for name in list(one.knobs)]
+        more += [(f"{said}over {short(k)}", partial(_knob, statement, one, k, styles)) for k in one.knobs]
     if any(other.allowed for other in seen.values()):
-        more.append(("how often it fails", _shares(seen)))
+        more.append(("how often it fails", partial(_shares, seen)))
     if not more and statement.kind is not Kind.RATE and len(set(one.ratio)) >= FEW:
-        more.append((f"{said}all cases", _spread(statement, one)))
+        more.append((f"{said}all cases", partial(_spread, statement, one)))
     return found + more
 
 
-def _sides(statement: Statement, seen: Seen, styles: Styles) -> Draw:
+def _sides(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> None:
     """Left against right, case by case; the side of the line that would refute the claim is shaded."""
     kind = statement.kind
-
-    def draw(axes: Axes) -> None:
-        xs, ys = scaled(seen.x, zero=1e-18), scaled(seen.y, zero=1e-18)
-        identity, two_sided = kind in IDENTITIES, kind is Kind.TWO_SIDED
-        if two_sided:
-            ends = [0.0, 1.0, *(v for v in seen.y if math.isfinite(v))]
-            pad = 0.08 * (max(ends) - min(ends))
-            ys = Scale(False, None, min(ends) - pad, max(ends) + pad)
-        elif not xs.log or not ys.log:
-            both = linear([*seen.x, *seen.y]) if not (xs.log or ys.log) or min(*seen.x, *seen.y) < 0 else None
-            xs, ys = (both, both) if both is not None else (xs, ys)
-        else:
-            bring_together(xs, ys)
-        xs.apply(axes, "x")
-        ys.apply(axes, "y")
-        shade_refuted(axes, kind, xs, ys)
-        for family, chosen in by_family(seen):
-            color, marker = styles(family)
-            x, y = (scale.place([column[i] for i in chosen]) for scale, column in ((xs, seen.x), (ys, seen.y)))
-            errors = [
-                bars(scale, at, [column[i] for i in chosen])
-                for scale, at, column in ((xs, x, seen.x_error), (ys, y, seen.y_error))
-            ]
-            points(axes, x, y, errors, color, marker)
-            bad = [n for n, i in enumerate(chosen) if SEVERITY[seen.outcome[i]] is Outcome.VIOLATED]
-            axes.plot(x[bad], y[bad], "o", mfc="none", mec=EDGE, ms=6.5, mew=0.8, zorder=4)
-        if identity:
-            axes.set_xlabel("error of both sides / scale")
-            axes.set_ylabel("|left $-$ right| / scale")
-        elif two_sided:
-            axes.set_xlabel("upper end of the claim")
-            axes.set_ylabel("left: place between the ends\n(0 lower, 1 upper)")
-        else:
-            axes.set_xlabel("right side (the bound)")
-            axes.set_ylabel("left side (measured)")
-
-    return draw
+    xs, ys = scaled(seen.x, zero=1e-18), scaled(seen.y, zero=1e-18)
+    identity, two_sided = kind in IDENTITIES, kind is Kind.TWO_SIDED
+    if two_sided:
+        ends = [0.0, 1.0, *(v for v in seen.y if math.isfinite(v))]
+        pad = 0.08 * (max(ends) - min(ends))
+        ys = Scale(False, None, min(ends) - pad, max(ends) + pad)
+    elif not xs.log or not ys.log:
+        both = linear([*seen.x, *seen.y]) if not (xs.log or ys.log) or min(*seen.x, *seen.y) < 0 else None
+        xs, ys = (both, both) if both is not None else (xs, ys)
+    else:
+        bring_together(xs, ys)
+    xs.apply(axes, "x")
+    ys.apply(axes, "y")
+    shade_refuted(axes, kind, xs, ys)
+    for family, chosen in by_family(seen):
+        color, marker = styles(family)
+        x, y = (scale.place([column[i] for i in chosen]) for scale, column in ((xs, seen.x), (ys, seen.y)))
+        errors = [
+            bars(scale, at, [column[i] for i in chosen])
+            for scale, at, column in ((xs, x, seen.x_error), (ys, y, seen.y_error))
+        ]
+        points(axes, x, y, errors, color, marker)
+        bad = [n for n, i in enumerate(chosen) if SEVERITY[seen.outcome[i]] is Outcome.VIOLATED]
+        axes.plot(x[bad], y[bad], "o", mfc="none", mec=EDGE, ms=6.5, mew=0.8, zorder=4)
+    if identity:
+        axes.set_xlabel("error of both sides / scale")
+        axes.set_ylabel("|left $-$ right| / scale")
+    elif two_sided:
+        axes.set_xlabel("upper end of the claim")
+        axes.set_ylabel("left: place between the ends\n(0 lower, 1 upper)")
+    else:
+        axes.set_xlabel("right side (the bound)")
+        axes.set_ylabel("left side (measured)")
 
 
-def _exponents(statement: Statement, seen: Seen, styles: Styles) -> Draw:
+def _exponents(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> None:
     """Every fitted exponent with its interval, less what is claimed."""
     order = statement.kind is Kind.ORDER
-
-    def draw(axes: Axes) -> None:
-        parts = sorted({one.part for one in seen.exponents})
-        ends = [0.0]
-        for part in parts:
-            rows = [one for one in seen.exponents if one.part == part]
-            for number, one in enumerate(rows):
-                at = part + 1 + (0.0 if len(rows) == 1 else 0.7 * (number / (len(rows) - 1) - 0.5))
-                color, marker = styles(one.family)
-                off, half = one.value - one.claimed, one.error + one.claimed_error
-                if not math.isfinite(off):
-                    continue
-                half = half if math.isfinite(half) else 0.0
-                points(axes, np.array([at]), np.array([off]), (None, np.array([[half], [half]])), color, marker)
-                ends += [off - half, off + half]
-                if off - half > 0 or (off + half < 0 and not order):
-                    axes.plot([at], [off], "o", mfc="none", mec=EDGE, ms=6.5, mew=0.8, zorder=4)
-        axes.axhline(0, color="black", lw=0.8, zorder=1)
-        pad = 0.12 * (max(ends) - min(ends)) or 0.1
-        low, high = min(ends) - pad, max(ends) + pad
-        if order:
-            axes.axhspan(0, max(high, pad), **SHADE)
-        axes.set_ylim(low, max(high, pad) if order else high)
-        axes.set_xlim(0.4, max(parts) + 1.6)
-        axes.grid(False, axis="x")
-        claimed = {part: {f"{one.claimed:.3g}" for one in seen.exponents if one.part == part} for part in parts}
-        if order:
-            axes.set_xticks([])
-            axes.set_xlabel("ladders of sizes")
-            axes.set_ylabel("exponent of left/right in the size")
-        else:
-            named = len(parts) <= PARTS and all(len(one) == 1 for one in claimed.values())
-            axes.set_xticks([part + 1 for part in parts])
-            labels = [next(iter(claimed[part])) if named else f"{part + 1}" for part in parts]
-            axes.set_xticklabels(labels, size=7 if len(parts) < 10 else 5.5)
-            several = " of each part" if len(parts) > 1 else ""
-            axes.set_xlabel(f"claimed value{several}" if named else "part of the claim")
-            axes.set_ylabel("measured $-$ claimed")
-
-    return draw
+    parts = sorted({one.part for one in seen.exponents})
+    ends = [0.0]
+    for part in parts:
+        rows = [one for one in seen.exponents if one.part == part]
+        for number, one in enumerate(rows):
+            at = part + 1 + (0.0 if len(rows) == 1 else 0.7 * (number / (len(rows) - 1) - 0.5))
+            color, marker = styles(one.family)
+            off, half = one.value - one.claimed, one.error + one.claimed_error
+            if not math.isfinite(off):
+                continue
+            half = half if math.isfinite(half) else 0.0
+            points(axes, np.array([at]), np.array([off]), (None, np.array([[half], [half]])), color, marker)
+            ends += [off - half, off + half]
+            if off - half > 0 or (off + half < 0 and not order):
+                axes.plot([at], [off], "o", mfc="none", mec=EDGE, ms=6.5, mew=0.8, zorder=4)
+    axes.axhline(0, color="black", lw=0.8, zorder=1)
+    pad = 0.12 * (max(ends) - min(ends)) or 0.1
+    low, high = min(ends) - pad, max(ends) + pad
+    if order:
+        axes.axhspan(0, max(high, pad), **SHADE)
+    axes.set_ylim(low, max(high, pad) if order else high)
+    axes.set_xlim(0.4, max(parts) + 1.6)
+    axes.grid(False, axis="x")
+    claimed = {part: {f"{one.claimed:.3g}" for one in seen.exponents if one.part == part} for part in parts}
+    if order:
+        axes.set_xticks([])
+        axes.set_xlabel("ladders of sizes")
+        axes.set_ylabel("exponent of left/right in the size")
+    else:
+        named = len(parts) <= PARTS and all(len(one) == 1 for one in claimed.values())
+        axes.set_xticks([part + 1 for part in parts])
+        labels = [next(iter(claimed[part])) if named else f"{part + 1}" for part in parts]
+        axes.set_xticklabels(labels, size=7 if len(parts) < 10 else 5.5)
+        several = " of each part" if len(parts) > 1 else ""
+        axes.set_xlabel(f"claimed value{several}" if named else "part of the claim")
+        axes.set_ylabel("measured $-$ claimed")
 
 
-def _ladder(statement: Statement, lines: Sequence[Curve], styles: Styles) -> Draw:
+def _ladder(statement: Statement, lines: Sequence[Curve], styles: Styles, axes: Axes) -> None:
     """The fitted quantities over the size, each relative to its last, beside the power that is claimed."""
     relative = len(lines) > 1
     order = statement.kind is Kind.ORDER
-
-    def draw(axes: Axes) -> None:
-        shown, sizes = [], [size for line in lines for size in line.x]
-        for number, line in enumerate(lines):
-            y = np.asarray(line.y)
-            unit = (y[np.argmax(line.x)] or 1.0) if relative else 1.0
-            y = y / unit
-            color, marker = styles(line.family)
-            color = COLORS[number % len(COLORS)] if len(styles.families) == 1 and line.family != STORED else color
-            bars = np.asarray(line.error) / abs(unit) if line.error else None
-            positive = y > 0
-            if bars is not None:
-                bars = np.stack([np.minimum(bars, np.where(positive, 0.999 * y, 0)), bars])[:, positive]
-                bars = np.where(np.isfinite(bars), bars, 0)
-            x = np.asarray(line.x)[positive]
-            points(axes, x, y[positive], (None, bars), color, marker, line=True)
-            shown += [v for v in y[positive] if math.isfinite(v)]
-            if line.claimed is not None and not order and len(x):
-                last = np.argmax(x)
-                power = y[positive][last] * (x / x[last]) ** line.claimed
-                axes.plot(x, power, "--", color="black", lw=0.8, zorder=3)
-                shown += list(power)
-        scaled(sizes, log=True).apply(axes, "x")
-        scaled(shown, log=True).apply(axes, "y")
-        axes.set_xlabel(f"size: {size_words(lines)}")
-        what = "left/right" if order else "fitted quantity"
-        what += " / its value at the\nlargest size" if relative else ""
-        axes.set_ylabel(what if order else f"{what}; dashed: claimed")
-
-    return draw
+    shown, sizes = [], [size for line in lines for size in line.x]
+    for number, line in enumerate(lines):
+        y = np.asarray(line.y)
+        unit = (y[np.argmax(line.x)] or 1.0) if relative else 1.0
+        y = y / unit
+        color, marker = styles(line.family)
+        color = COLORS[number % len(COLORS)] if len(styles.families) == 1 and line.family != STORED else color
+        bars = np.asarray(line.error) / abs(unit) if line.error else None
+        positive = y > 0
+        if bars is not None:
+            bars = np.stack([np.minimum(bars, np.where(positive, 0.999 * y, 0)), bars])[:, positive]
+            bars = np.where(np.isfinite(bars), bars, 0)
+        x = np.asarray(line.x)[positive]
+        points(axes, x, y[positive], (None, bars), color, marker, line=True)
+        shown += [v for v in y[positive] if math.isfinite(v)]
+        if line.claimed is not None and not order and len(x):
+            last = np.argmax(x)
+            power = y[positive][last] * (x / x[last]) ** line.claimed
+            axes.plot(x, power, "--", color="black", lw=0.8, zorder=3)
+            shown += list(power)
+    scaled(sizes, log=True).apply(axes, "x")
+    scaled(shown, log=True).apply(axes, "y")
+    axes.set_xlabel(f"size: {size_words(lines)}")
+    what = "left/right" if order else "fitted quantity"
+    what += " / its value at the\nlargest size" if relative else ""
+    axes.set_ylabel(what if order else f"{what}; dashed: claimed")
 
 
-def _along(statement: Statement, seen: Seen, styles: Styles) -> Draw:
-    def draw(axes: Axes) -> None:
-        scale = _ratio_scale(statement, [v for line in seen.curves for v in line.y])
-        last = max(line.x[-1] for line in seen.curves)
-        first = min(line.x[0] for line in seen.curves)
-        for line in seen.curves:
-            color, marker = styles(line.family)
-            axes.plot(line.x, scale.place(line.y), f"{marker}-", color=color, ms=2.2, lw=0.7)
-        Scale(False, None, first - 0.03 * (last - first), last + 0.03 * (last - first)).apply(axes, "x")
-        _ratio_axis(axes, statement, scale)
-        word = "round $t$" if seen.curves[0].along == "round" else "entry of the left side"
-        axes.set_xlabel(word)
-
-    return draw
+def _along(statement: Statement, seen: Seen, styles: Styles, axes: Axes) -> None:
+    scale = _ratio_scale(statement, [v for line in seen.curves for v in line.y])
+    last = max(line.x[-1] for line in seen.curves)
+    first = min(line.x[0] for line in seen.curves)
+    for line in seen.curves:
+        color, marker = styles(line.family)
+        axes.plot(line.x, scale.place(line.y), f"{marker}-", color=color, ms=2.2, lw=0.7)
+    Scale(False, None, first - 0.03 * (last - first), last + 0.03 * (last - first)).apply(axes, "x")
+    _ratio_axis(axes, statement, scale)
+    word = "round $t$" if seen.curves[0].along == "round" else "entry of the left side"
+    axes.set_xlabel(word)
 
 
-def _knob(statement: Statement, seen: Seen, name: str, styles: Styles) -> Draw:
-    def draw(axes: Axes) -> None:
-        scale, values = _ratio_scale(statement, seen.ratio), seen.knobs[name]
-        finite = [v for v in values if math.isfinite(v)]
-        wide = min(finite) > 0 and max(finite) / min(finite) > 30
-        across = scaled(finite, log=True) if wide else linear(finite)
-        across.apply(axes, "x")
-        for family, chosen in by_family(seen):
-            color, marker = styles(family)
-            x, y = np.array([values[i] for i in chosen]), scale.place([seen.ratio[i] for i in chosen])
-            points(axes, x, y, (None, None), color, marker)
-            bad = [n for n, i in enumerate(chosen) if SEVERITY[seen.outcome[i]] is Outcome.VIOLATED]
-            axes.plot(x[bad], y[bad], "o", mfc="none", mec=EDGE, ms=6.5, mew=0.8, zorder=4)
-        _ratio_axis(axes, statement, scale)
-        axes.set_xlabel(textwrap.fill(knob_words(statement, name), LABEL_LETTERS))
-
-    return draw
+def _knob(statement: Statement, seen: Seen, name: str, styles: Styles, axes: Axes) -> None:
+    scale, values = _ratio_scale(statement, seen.ratio), seen.knobs[name]
+    finite = [v for v in values if math.isfinite(v)]
+    wide = min(finite) > 0 and max(finite) / min(finite) > 30
+    across = scaled(finite, log=True) if wide else linear(finite)
+    across.apply(axes, "x")
+    for family, chosen in by_family(seen):
+        color, marker = styles(family)
+        x, y = np.array([values[i] for i in chosen]), scale.place([seen.ratio[i] for i in chosen])
+        points(axes, x, y, (None, None), color, marker)
+        bad = [n for n, i in enumerate(chosen) if SEVERITY[seen.outcome[i]] is Outcome.VIOLATED]
+        axes.plot(x[bad], y[bad], "o", mfc="none", mec=EDGE, ms=6.5, mew=0.8, zorder=4)
+    _ratio_axis(axes, statement, scale)
+    axes.set_xlabel(textwrap.fill(knob_words(statement, name), LABEL_LETTERS))
 
 
-def _spread(statement: Statement, seen: Seen) -> Draw:
-    def draw(axes: Axes) -> None:
-        scale = _ratio_scale(statement, seen.ratio)
-        values = np.sort(scale.place([v for v in seen.ratio if math.isfinite(v)]))
-        shares = np.arange(len(values) + 1) / max(len(values), 1)
-        axes.step([scale.low, *values], shares, where="post", color=COLORS[0], lw=1)
-        scale.apply(axes, "x")
-        if statement.kind not in IDENTITIES:
-            axes.axvspan(1, max(scale.high, 1), **SHADE)
-            axes.axvline(1, color="black", lw=0.8, zorder=1)
-        axes.set_ylim(-0.03, 1.05)
-        axes.set_xlabel(ratio_word(statement))
-        axes.set_ylabel("share of the cases up to here")
-
-    return draw
+def _spread(statement: Statement, seen: Seen, axes: Axes) -> None:
+    scale = _ratio_scale(statement, seen.ratio)
+    values = np.sort(scale.place([v for v in seen.ratio if math.isfinite(v)]))
+    shares = np.arange(len(values) + 1) / max(len(values), 1)
+    axes.step([scale.low, *values], shares, where="post", color=COLORS[0], lw=1)
+    scale.apply(axes, "x")
+    if statement.kind not in IDENTITIES:
+        axes.axvspan(1, max(scale.high, 1), **SHADE)
+        axes.axvline(1, color="black", lw=0.8, zorder=1)
+    axes.set_ylim(-0.03, 1.05)
+    axes.set_xlabel(ratio_word(statement))
+    axes.set_ylabel("share of the cases up to here")
 
 
-def _shares(seen: Mapping[Form, Seen]) -> Draw:
+def _shares(seen: Mapping[Form, Seen], axes: Axes) -> None:
     """The share of cases that failed, with its 95% interval, against the probability that is allowed."""
     forms = [(form, one.cases, one.failed, one.allowed) for form, one in seen.items() if one.cases]
-
-    def draw(axes: Axes) -> None:
-        rows = []
-        for form, cases, failed, pair in forms:
-            if failed is not None and pair is not None:
-                triple = (lower_limit(failed, cases, 0.975), failed / cases, upper_limit(failed, cases))
-                rows.append((form.value, triple, pair))
-        scale = scaled([1.0, *(v for _, triple, pair in rows for v in (*triple, *pair))], log=True)
-        for row, (_, triple, pair) in enumerate(rows):
-            low, middle, high = scale.place(triple)
-            axes.plot([low, high], [row, row], "-", color=COLORS[0], lw=1.2)
-            axes.plot([middle], [row], "o", color=COLORS[0], ms=4)
-            ends = scale.place(pair)
-            axes.plot(ends, [row + 0.22] * 2, "-", color=REFUTES, lw=1.2)
-            axes.plot(ends, [row + 0.22] * 2, "v", color=REFUTES, ms=4)
-        scale.apply(axes, "x")
-        axes.set_yticks(range(len(rows)), [name for name, _, _ in rows], rotation=90, va="center")
-        axes.set_ylim(-0.6, len(rows) - 0.3)
-        axes.set_xlabel("probability: failed (95% interval);\ntriangle: allowed")
-
-    return draw
+    rows = []
+    for form, cases, failed, pair in forms:
+        if failed is not None and pair is not None:
+            triple = (lower_limit(failed, cases, 0.975), failed / cases, upper_limit(failed, cases))
+            rows.append((form.value, triple, pair))
+    scale = scaled([1.0, *(v for _, triple, pair in rows for v in (*triple, *pair))], log=True)
+    for row, (_, triple, pair) in enumerate(rows):
+        low, middle, high = scale.place(triple)
+        axes.plot([low, high], [row, row], "-", color=COLORS[0], lw=1.2)
+        axes.plot([middle], [row], "o", color=COLORS[0], ms=4)
+        ends = scale.place(pair)
+        axes.plot(ends, [row + 0.22] * 2, "-", color=REFUTES, lw=1.2)
+        axes.plot(ends, [row + 0.22] * 2, "v", color=REFUTES, ms=4)
+    scale.apply(axes, "x")
+    axes.set_yticks(range(len(rows)), [name for name, _, _ in rows], rotation=90, va="center")
+    axes.set_ylim(-0.6, len(rows) - 0.3)
+    axes.set_xlabel("probability: failed (95% interval);\ntriangle: allowed")
 
 
 def _ratio_scale(statement: Statement, ratios: Sequence[float]) -> Scale:
