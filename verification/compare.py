@@ -66,26 +66,40 @@ def compare(
         if kind in IDENTITIES:
             size = np.broadcast_to(size.max(initial=0), size.shape)
             codes = np.where((l_lo > r_hi) | (l_hi < r_lo), 3, np.where(_fine(error, size), 0, 2))
-            ratios = np.where(l_value == r_value, 0.0, np.abs(gap) / np.where(size > 0, size, 1))
+            nearness = ratios(kind, l_value, r_value)
         elif kind is Kind.RATE:
             codes = np.where(error > COARSE, 2, np.where((l_lo > r_hi) | (l_hi < r_lo), 3, 0))
-            ratios = np.where(l_value == r_value, 0.0, np.abs(gap) / l_error)
+            nearness = np.where(l_value == r_value, 0.0, np.abs(gap) / l_error)
         else:
-            low, high = (l_value, r_value) if kind is not Kind.LOWER else (r_value, l_value)
             holds, violated = (l_hi <= r_lo, l_lo > r_hi) if kind is not Kind.LOWER else (l_lo >= r_hi, l_hi < r_lo)
             codes = np.where(holds, 0, np.where(violated, 3, np.where(_fine(error, size), 1, 2)))
-            codes = np.where((low == high) & np.isinf(low), 2, codes)  # two overflows are in no order
-            ratios = np.where(low == high, 1.0, np.where(high > 0, low / high, np.where(low < high, 0.0, np.inf)))
+            codes = np.where((l_value == r_value) & np.isinf(l_value), 2, codes)  # two overflows are in no order
+            nearness = ratios(kind, l_value, r_value)
             margins = np.where(error > 0, np.abs(gap) / error, np.inf)
-    ratios, margins = np.where(np.isnan(ratios), np.inf, ratios), np.where(np.isnan(margins), 0.0, margins)
-    worst = np.lexsort((ratios.ravel(), codes.ravel()))[-1]
+    nearness, margins = np.where(np.isnan(nearness), np.inf, nearness), np.where(np.isnan(margins), 0.0, margins)
+    worst = np.lexsort((nearness.ravel(), codes.ravel()))[-1]
     return Comparison(
         SEVERITY[int(codes.max())],
         Estimate(l_value.ravel()[worst], l_error.ravel()[worst], left.method, left.rigour),
         Estimate(r_value.ravel()[worst], r_error.ravel()[worst], right.method, right.rigour),
-        float(ratios.max()),
+        float(nearness.max()),
         float(margins.min()),
     )
+
+
+def ratios(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """How near the sides are, entry by entry: left/right; of an identity the difference over the largest entry.
+
+    Args:
+        kind: of the claim. left, right: the sides' values.
+    """
+    with np.errstate(all="ignore"):
+        if kind in IDENTITIES:
+            size = np.maximum(np.abs(left), np.abs(right)).max(initial=0)
+            return np.where(left == right, 0.0, np.abs(right - left) / (size if size > 0 else 1))
+        low, high = (left, right) if kind is not Kind.LOWER else (right, left)
+        found = np.where(low == high, 1.0, np.where(high > 0, low / high, np.where(low < high, 0.0, np.inf)))
+        return np.where(np.isnan(found), np.inf, found)
 
 
 def _entries(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -126,6 +126,11 @@ def ratio_text(ratio: float, digits: int = 4) -> str:
     return text if text != "1" or ratio == 1 else f"1{ratio - 1:+.1e}"
 
 
+def measured_ratio(kind: Kind, ratio: float) -> str:
+    """The ratio of the sides to three digits, with what it is called in this kind of claim."""
+    return f"{MEASURE.get(kind, 'left/right')} {ratio_text(ratio, 3)}"
+
+
 def _digits(value: float, error: float) -> int:
     ratio = abs(value) / error
     return max(2, min(17, len(f"{ratio:.0f}") + 1)) if 0 < ratio < 1e17 else 17 if ratio else 2

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from bounds.statement import Kind, Outcome
 from verification.intervals import percent
-from verification.page import MEASURE, answer, as_text, ratio_text
+from verification.page import answer, as_text, measured_ratio, ratio_text
 from verification.standing import Standing
 from verification.tables import markdown_row, plain_table
 from verification.verdict import NOT_REFUTED, Verdict
@@ -150,8 +150,7 @@ def _cells(verdict: Verdict) -> list[str]:
 def _decided_by(verdict: Verdict) -> str:
     """The stored case that alone violates the claim, and by how much."""
     ratio = (verdict.tightness or {}).get("stored case")
-    measure = MEASURE.get(verdict.kind, "left/right")
-    return "stored case" if ratio is None else f"stored case, {measure} {ratio_text(ratio, 3)}"
+    return "stored case" if ratio is None else f"stored case, {measured_ratio(verdict.kind, ratio)}"
 
 
 def _fenced(text: str) -> str:

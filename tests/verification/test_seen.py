@@ -12,9 +12,9 @@ from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form, Kind, Outcome
 from ntkfl.estimate import Estimate
-from verification.compare import SEVERITY, compare, judge
+from verification.compare import SEVERITY, compare, judge, ratios
 from verification.engine import verify
-from verification.judging.points import Points, chosen_knobs, rank_correlation, ratios
+from verification.judging.points import Points, chosen_knobs, rank_correlation
 from verification.seen import STORED, Seen
 from verification.statement_picture import seen_of
 from verification.verdict import Verdict

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from bounds.listing import catalogue, papers
 from bounds.statement import BEYOND, Form, Kind, Nature, Outcome, Statement
 from verification.findings.address import anchor, check_script, replay_path
-from verification.page import headline, ratio_text
+from verification.page import headline, measured_ratio
 from verification.plain_text import claim_lines
-from verification.report import MEASURE, escaped, markdown_table, totals, worst_first
+from verification.report import escaped, markdown_table, totals, worst_first
 from verification.tables import markdown_row
 from verification.verdict import NOT_REFUTED, Verdict
 
@@ -138,7 +138,7 @@ def _size(verdict: Verdict) -> str:
         return ""
     if verdict.kind is Kind.RATE and verdict.lhs and verdict.rhs:
         return f", exponent {verdict.lhs.value:.2f} for {verdict.rhs.value:.3g}"
-    return f", {MEASURE.get(verdict.kind, 'left/right')} {ratio_text(shown, 3)}"
+    return f", {measured_ratio(verdict.kind, shown)}"
 
 
 def _holding_form(verdict: Verdict, forms: Mapping[tuple[str, Form], Verdict]) -> Form | None:

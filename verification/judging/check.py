@@ -20,10 +20,10 @@ from verification.compare import Comparison, judge
 from verification.judging.confirm import Confirmation, Standing, confirm, refined
 from verification.judging.families import families, without_data
 from verification.judging.points import Points
-from verification.judging.stored_cases import Shown, necessity, run_witness
+from verification.judging.stored_cases import necessity, run_witness
 from verification.judging.tally import Tally
 from verification.judging.way_out import changed, passes, way_out
-from verification.page import MEASURE, PASSES, ratio_text
+from verification.page import PASSES, measured_ratio
 from verification.replaying import option_words, replay_command
 from verification.seen import STORED
 from verification.verdict import Side, Verdict
@@ -206,7 +206,8 @@ class Check:
             if not self.own_data:
                 self.points.add(shown.case, STORED, shown.seen, statement.measured(form, shown.case))
             if self.own_data:
-                elsewhere = _stored_case(statement, shown) if shown.violated else None
+                stored = f"stored case, {measured_ratio(statement.kind, shown.seen.tightness)}"
+                elsewhere = stored if shown.violated else None
             else:
                 found = shown.confirmation if shown.violated or found is None else found
             if shown.violated and not self.own_data:
@@ -339,11 +340,6 @@ def _above_trivial(excess: list[float]) -> str | None:
     if not excess or min(excess) < 1:
         return None
     return f"a bound that holds without it is smaller in every case, by a factor of {min(excess):.2g} at least"
-
-
-def _stored_case(statement: Statement, shown: Shown) -> str:
-    measure = MEASURE.get(statement.kind, "left/right")
-    return f"stored case, {measure} {ratio_text(shown.seen.tightness, 3)}"
 
 
 def _side(estimate) -> Side | None:

@@ -17,7 +17,7 @@ from bounds.ladders.slopes import Slope
 from bounds.statement import Form, Kind, Statement
 from ntkfl import interruption
 from ntkfl.estimate import Estimate
-from verification.compare import IDENTITIES, SEVERITY, Comparison
+from verification.compare import IDENTITIES, SEVERITY, Comparison, ratios
 from verification.seen import STORED, Curve, Exponent, Seen, rounded
 
 Known = tuple[tuple[Estimate, ...], Mapping[Any, Any]]  # what `Statement.measured` gives
@@ -117,7 +117,7 @@ class Points:
         pairs = [(a.value, b.value) for a, b in zip(left, parts, strict=True) if a.value.ndim or b.value.ndim]
         best: tuple[float, np.ndarray] | None = None
         for one, other in pairs:
-            ratio = ratios(self.statement.kind, one, other)
+            ratio = ratios(self.statement.kind, *np.broadcast_arrays(one, other))
             if ratio.shape[0] > MANY and (best is None or ratio.max() > best[0]):
                 best = float(ratio.max()), ratio.reshape(len(ratio), -1).max(axis=1)
         if best is None:
@@ -156,22 +156,6 @@ class Points:
             failed=failed if self.failures else None,
             allowed=(rounded(min(self.failures)), rounded(max(self.failures))) if self.failures else None,
         )
-
-
-def ratios(kind: Kind, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """How near the sides are, entry by entry: left/right, or what stands for it in this kind.
-
-    Args:
-        kind: of the claim. left, right: the sides' values.
-    """
-    left, right = np.broadcast_arrays(left, right)
-    if kind in IDENTITIES:
-        scale = max(np.abs(left).max(initial=0), np.abs(right).max(initial=0))
-        return np.abs(left - right) / (scale or 1.0)
-    low, high = (right, left) if kind is Kind.LOWER else (left, right)
-    with np.errstate(all="ignore"):
-        found = np.where(high > 0, low / high, np.where(low < high, 0.0, np.inf))  # as `compare` has it
-        return np.where(low == high, 1.0, np.where(np.isnan(found), np.inf, found))
 
 
 def curve(
