@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.bad_input import bad_input, shown_warnings
+from experiments.console.choices import KeptRuns
 from experiments.console.interruptible import if_stopped
 from experiments.console.study_pages import answer_lines, dry_lines, option_lines, status_lines
 
@@ -36,6 +37,7 @@ def _names(incomplete: str) -> list[str]:
 
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="the folder of a study", exists=True, file_okay=False)]
+Charts = Annotated[bool, typer.Option("--plot", help="draw the charts, into DIR/charts")]
 
 
 @app.command("list", short_help="List the studies.")
@@ -65,7 +67,7 @@ def run(
     name: Annotated[
         str, typer.Argument(help="a study, as `ntkfl study list` names it, or a file of yours", autocompletion=_names)
     ],
-    out: Annotated[Path | None, typer.Option(help="folder that keeps every run; the same command then goes on")] = None,
+    out: KeptRuns = None,
     processes: Annotated[int | None, typer.Option(min=1, help="how many, on this machine (as many as cores)")] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="run on a Dask cluster: its address, tcp://HOST:PORT or tls://HOST:PORT")
@@ -74,7 +76,7 @@ def run(
     tls_cert: Annotated[str | None, typer.Option(help="this client's certificate, a .pem file")] = None,
     tls_key: Annotated[str | None, typer.Option(help="this client's key, a .pem file")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only print what would be run")] = False,
-    plot: Annotated[bool, typer.Option("--plot", help="draw the charts, into DIR/charts")] = False,
+    plot: Charts = False,
 ) -> None:
     """Run a study: ntkfl study run width-scaling --widths 64,128,256 --seeds 4 --out DIR
 
@@ -121,7 +123,7 @@ def status(folder: Folder) -> None:
 @app.command("show", short_help="What a study has found.")
 def show(
     folder: Folder,
-    plot: Annotated[bool, typer.Option("--plot", help="draw the charts, into DIR/charts")] = False,
+    plot: Charts = False,
 ) -> None:
     """The answers of the study in a folder, computed again from its results.
 

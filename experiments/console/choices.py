@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from ntkfl.problem import Problem, Setup
 
 Thing = TypeVar("Thing")
+
+OnlyForm = Annotated[Literal["stated", "proved", "repaired"] | None, typer.Option(help="only this form")]
+Eps = Annotated[float, typer.Option(help="residual to reach, as a fraction of the initial one")]
+KeptRuns = Annotated[Path | None, typer.Option(help="folder that keeps every run; the same command then goes on")]
+Everything = Annotated[Path | None, typer.Option("--json", help="write everything as JSON")]
 
 AUTO = "auto"  # the step that the hypotheses allow
 BUILT_IN_SIZE = 20  # samples drawn from a named data set, unless --n says otherwise

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.choices import amount, chosen_problem, setting, takes_options
+from experiments.console.choices import Eps, amount, chosen_problem, setting, takes_options
 from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, kernels
 from experiments.console.method_options import method_options
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def rate(
     options: "Options",
     network: Annotated[str, NETWORK] = TWO_LAYER,
-    eps: Annotated[float, typer.Option(help="residual to reach, as a fraction of the initial one")] = 1e-6,
+    eps: Eps = 1e-6,
     method: Annotated[str, typer.Option(help="one of `ntkfl train list` that is linear in the weights")] = ("fl-ntk"),
     option: Annotated[
         list[str] | None, typer.Option(help="an option of the method, such as server_rate=1.5; repeat it for more")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.choices import chosen_problem, setting, takes_options
+from experiments.console.choices import Eps, Everything, chosen_problem, setting, takes_options
 from experiments.console.interruptible import if_stopped
 from experiments.console.kernels import NETWORK, TWO_LAYER, kernels
 from experiments.console.output_files import as_json, picture_kind, reserved
@@ -25,7 +25,7 @@ UNUSED = ("width", "sigma", "rounds", "eta_global", "local_steps")
 def fastest(
     options: "Options",
     network: Annotated[str, NETWORK] = TWO_LAYER,
-    eps: Annotated[float, typer.Option(help="residual to reach, as a fraction of the initial one")] = 1e-6,
+    eps: Eps = 1e-6,
     steps: Annotated[str, typer.Option(help="the numbers of local steps to try")] = "1,2,5,10,20",
     budget: Annotated[
         int | None, typer.Option(help="compare the residuals that are left after this many rounds")
@@ -34,7 +34,7 @@ def fastest(
         int | None,
         typer.Option(min=1, help="train a network of this width with each method's best setting, and count rounds"),
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="write everything as JSON")] = None,
+    json_file: Everything = None,
     plot: Annotated[Path | None, typer.Option(help="a picture of rounds against local steps, .png or .svg")] = None,
 ) -> None:
     """Tune every method that is linear in the weights on this data and count its rounds, exactly, at infinite width.

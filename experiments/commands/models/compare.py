@@ -7,6 +7,7 @@ import typer
 
 from experiments.commands.models.train import takes_keys
 from experiments.console.bad_input import bad_input, shown_warnings
+from experiments.console.choices import KeptRuns
 from experiments.console.interruptible import if_stopped
 from experiments.console.output_files import as_json, reserved
 
@@ -20,7 +21,7 @@ def compare(
         list[str], typer.Argument(help="two or more, the first is the baseline; options as in fedprox:mu=0.1")
     ],
     seeds: Annotated[int, typer.Option(help="how many seeds, from --seed on")] = 5,
-    out: Annotated[Path | None, typer.Option(help="folder that keeps every run; the same command then goes on")] = None,
+    out: KeptRuns = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write every number as JSON")] = None,
     **keys: Any,
 ) -> None:

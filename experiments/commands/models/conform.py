@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.bad_input import bad_input
+from experiments.console.choices import Everything
 from experiments.console.interruptible import if_stopped
 from experiments.console.output_files import as_json, reserved
 
@@ -53,7 +54,7 @@ def run(
         ),
     ] = sys.executable,
     limit: Annotated[float, typer.Option(help="seconds for each case")] = 60.0,
-    json_file: Annotated[Path | None, typer.Option("--json", help="write everything as JSON")] = None,
+    json_file: Everything = None,
     markdown: Annotated[Path | None, typer.Option(help="write the table and a badge to this file")] = None,
 ) -> None:
     """Run an adapter on the kit, in a process of its own, and say of each method: equal, a known variant, or different.

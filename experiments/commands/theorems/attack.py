@@ -1,11 +1,12 @@
 """`ntkfl attack`: search for counterexamples, and replay one from its file."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from experiments.console.bad_input import bad_input
+from experiments.console.choices import OnlyForm
 from experiments.console.interruptible import if_stopped, stopped
 from experiments.console.output_files import reserved
 
@@ -19,14 +20,13 @@ FINDING, UNTESTED = 1, 4
 NIGHTLY = tuple(f"fl-ntk/{name}" for name in "B.5 B.6 B.7 B.9-15 B.10 B.11 Eq16 C.6 X.1 X.2 X.3".split())
 EXAMPLES, SECONDS = 400, 60.0
 HOUR, UNLIMITED = 3600.0, 10**6  # seconds for all these forms together, and cases: time ends the search, not count
-Named = Literal["stated", "proved", "repaired"]
 
 
 def attack(
     ids: Annotated[
         list[str] | None, typer.Argument(help="statements, as `ntkfl list` names them, or .py files of yours")
     ] = None,
-    form: Annotated[Named | None, typer.Option(help="only this form")] = None,
+    form: OnlyForm = None,
     examples: Annotated[int, typer.Option(help="cases looked at for each form, before shrinking")] = EXAMPLES,
     budget: Annotated[float, typer.Option(help="seconds of processor time for each form, before shrinking")] = SECONDS,
     seed: Annotated[int, typer.Option(help="of the search: the same seed gives the same cases")] = 0,

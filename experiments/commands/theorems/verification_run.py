@@ -3,13 +3,13 @@
 import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.case_progress import CaseProgress
-from experiments.console.choices import chosen_problem, one_output, takes_options
+from experiments.console.choices import OnlyForm, chosen_problem, one_output, takes_options
 from experiments.console.interruptible import REPORTED, if_stopped, stopped
 from experiments.console.output_files import as_json, reserved
 from experiments.console.tables import PIPED_WIDTH, as_lines, console
@@ -32,7 +32,7 @@ def verify(
             help="statements or papers, as `ntkfl list` names them, or .py files of yours; all unless given"
         ),
     ] = None,
-    form: Annotated[Literal["stated", "proved", "repaired"] | None, typer.Option(help="only this form")] = None,
+    form: OnlyForm = None,
     trials: Annotated[
         int | None, typer.Option(help="cases of each family (1 to 300 by default, by what one costs)")
     ] = None,
