@@ -1,6 +1,6 @@
 """`ntkfl barrier`: the exact barriers between saved networks, two or many."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from experiments.console.barrier_files import Compared
     from ntkfl.connectivity.barrier import Barrier
     from ntkfl.connectivity.network import TwoLayer
+    from ntkfl.estimate import Estimate
 
 GRID = 11
 LABEL = 19
@@ -113,12 +114,12 @@ def _group(files: Sequence[Path], found: "Compared", loss: str) -> tuple[dict[st
     from ntkfl.connectivity.barrier import group_accuracy_barrier, group_barrier
 
     of_loss = group_barrier(found.networks, found.x, found.y, loss)
-    group: dict[str, Any] = {"group loss barrier": {"value": float(of_loss.value), "error": float(of_loss.error)}}
-    try:
-        share = group_accuracy_barrier(found.networks, found.x, _classes(found.y))
-        group["group accuracy barrier"] = {"value": float(share.value), "error": float(share.error)}
-    except ValueError as error:
-        group["group accuracy barrier"] = {"undefined": str(error)}
+    group: dict[str, Any] = {
+        "group loss barrier": _number(of_loss),
+        "group accuracy barrier": _or_why(
+            lambda: _number(group_accuracy_barrier(found.networks, found.x, _classes(found.y)))
+        ),
+    }
     setting, said = _setting(found, loss)
     lines = [f"{len(files)} networks: the mean of all against their own means", said, *_lines(group)]
     lines += ["", "pairs, the largest over the segment between the two"]
@@ -170,16 +171,12 @@ def _numbers(networks: "Sequence[TwoLayer]", x: "np.ndarray", y: "np.ndarray", l
         return float(named_loss(loss).value(outputs if first.n_outputs > 1 else outputs.ravel(), labels).mean())
 
     grid = grid_barrier(at, GRID)
-    found: dict[str, Any] = {
+    return {
         "loss barrier": _as_numbers(exact),
         f"{GRID}-point grid": {"value": grid.value, "alpha": grid.at, "misses": float(exact.value.value) - grid.value},
+        "accuracy barrier": _or_why(lambda: _as_numbers(accuracy_barrier(first, second, x, _classes(y)))),
+        "connectivity loss": _number(connectivity_loss(first, second, x, y, loss)),
     }
-    try:
-        found["accuracy barrier"] = _as_numbers(accuracy_barrier(first, second, x, _classes(y)))
-    except ValueError as error:
-        found["accuracy barrier"] = {"undefined": str(error)}
-    mean = connectivity_loss(first, second, x, y, loss)
-    return found | {"connectivity loss": {"value": float(mean.value), "error": float(mean.error)}}
 
 
 def _aligned(found: "Compared", loss: str, by: By) -> dict[str, Any]:
@@ -208,13 +205,19 @@ def _aligned(found: "Compared", loss: str, by: By) -> dict[str, Any]:
 
 
 def _as_numbers(barrier: "Barrier") -> dict[str, Any]:
-    value = barrier.value
-    return {
-        "value": float(value.value),
-        "error": float(value.error),
-        "alpha": barrier.at,
-        "pieces": barrier.pieces,
-    }
+    return _number(barrier.value) | {"alpha": barrier.at, "pieces": barrier.pieces}
+
+
+def _number(found: "Estimate") -> dict[str, Any]:
+    return {"value": float(found.value), "error": float(found.error)}
+
+
+def _or_why(numbers: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """These numbers, or why there are none."""
+    try:
+        return numbers()
+    except ValueError as error:
+        return {"undefined": str(error)}
 
 
 def _lines(numbers: dict[str, Any]) -> list[str]:
