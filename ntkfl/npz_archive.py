@@ -29,7 +29,10 @@ def npz_archive(path: Path, example: str) -> Iterator[np.lib.npyio.NpzFile]:
 
 
 def array_of(archive: np.lib.npyio.NpzFile, name: str, path: Path) -> np.ndarray:
-    """An array of the archive in this file.
+    """An array of an archive.
+
+    Args:
+        archive: open, as `npz_archive` gives it. name: of the array. path: of the file, for messages.
 
     Raises:
         ValueError: it is damaged, or holds anything but real numbers.

@@ -23,7 +23,11 @@ ROWS = 128  # samples of a group: enough for products to be fast, few enough for
 
 
 class Outputs(NamedTuple):
-    """What a run yields: outputs (T, K+1, N, c) of every client's own samples, the last (N, c), the weights kept."""
+    """What a run of N clients with c samples each leaves behind.
+
+    local: every sample's output by its own client's model, before and after each local step, (T, K+1, N, c). last: by
+    the global model at the end, (N, c). kept: hidden weights at the rounds asked for, (rounds, m, d). device: where.
+    """
 
     local: np.ndarray
     last: np.ndarray

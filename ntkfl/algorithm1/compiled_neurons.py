@@ -20,7 +20,12 @@ LANES = 64
 
 
 class CompiledNeurons:
-    """As `Neurons`, which sums in other orders."""
+    """What `neurons.Neurons` does, with the same arguments; results differ in rounding, as sums have other orders.
+
+    Args:
+        x: samples by client, (N, c, d), zero rows where a client has fewer. hidden, signs: the initial network.
+        linearised: patterns stay those of the start. movements: whether the squared lengths are wanted; 0 otherwise.
+    """
 
     def __init__(self, x: np.ndarray, hidden: np.ndarray, signs: np.ndarray, linearised: bool, movements: bool) -> None:
         self.passes = passes()
@@ -36,28 +41,28 @@ class CompiledNeurons:
         self.moved = np.zeros_like(self.signs)
 
     def begin(self) -> Seen:
-        """As `Neurons.begin`."""
+        """Begin a round: what the global model does, and how far it is from the start."""
         sums = np.zeros((len(self.x), LANES))
         given = (self.z0, self.c, self.gc, self.signs, self.linearised, self.movements)
         flips = self.passes.begin(*given, self.z, sums, self.moved)
         return Seen(sums.sum(axis=1), self.moved.max(), self.moved.sum(), flips)
 
     def step(self, pull: Float[np.ndarray, " n"], first: bool) -> tuple[Float[np.ndarray, " n"], float]:
-        """As `Neurons.step`."""
+        """One local step of every client: their sums sum_r s_r relu(z_ir) after it, and max |w - u(0)|^2."""
         sums, farthest = np.zeros((len(self.x), LANES)), np.zeros(LANES)
         given = (self.z0, self.gc, self.signs, self.linearised, self.movements, self.moved, self.local_gram)
         self.passes.step(*given, pull, first, self.z, self.summed, sums, farthest)
         return sums.sum(axis=1), farthest.max()
 
     def end(self, share: float) -> float:
-        """As `Neurons.end`."""
+        """End a round: add this share of the clients' summed changes; returns the largest squared length of these."""
         longest = np.zeros(LANES)
         through_gram(self.x, self.gram, self.summed, out=self.work)
         self.passes.end(self.signs, self.movements, share, self.work, self.summed, self.c, self.gc, longest)
         return longest.max()
 
     def weights(self) -> Float[np.ndarray, "m d"]:
-        """As `Neurons.weights`."""
+        """The hidden weights u."""
         c = self.c.transpose(1, 0, 2).reshape(len(self.x), -1)[:, : len(self.hidden)]
         return self.hidden + c.T @ self.x
 

@@ -168,7 +168,7 @@ def balanced(network: TwoLayer) -> TwoLayer:
 
 
 def _norms(rows: Float[np.ndarray, "h p"]) -> Float[np.ndarray, " h"]:
-    """Of every row, also where its squares would leave the range of floats."""
+    """The Euclidean norm of every row, also where its squares would leave the range of floats."""
     largest = np.abs(rows).max(axis=1)
     safe = np.where(largest > 0, largest, 1.0)
     return largest * np.linalg.norm(rows / safe[:, None], axis=1)

@@ -28,7 +28,7 @@ def evaluated_group_accuracy_barrier(evaluate: Callable[[AnyNetwork], float], ne
     """1 - evaluate(mean of the networks) / mean of what it gives for them; may be negative.
 
     Args:
-        evaluate: the accuracy of a network.
+        evaluate: the accuracy of a network, from 0 to 1. networks: two or more of one shape.
 
     Raises:
         ValueError: as `evaluated_group_barrier`; an accuracy of 0 of all networks.

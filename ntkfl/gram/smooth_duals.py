@@ -145,11 +145,11 @@ class Erf(Smooth):
     factor, growth = 2.0, 1.0  # u erf'(u) <= erf(u)
 
     def units(self, rows: Rows) -> np.ndarray:
-        """All of one size."""
+        """(2/pi)^(1/2) for every row."""
         return np.full_like(rows.norm, np.sqrt(2 / np.pi))
 
     def roots(self, rows: Rows) -> np.ndarray:
-        """Of an arcsine."""
+        """The root of arcsin(2 a / (1 + 2 a))."""
         i, k2 = self.parts(rows)
         return np.sqrt(np.arctan2(k2, np.sqrt(i * (1 + k2))))
 
@@ -159,7 +159,7 @@ class Erf(Smooth):
         return root, root
 
     def moments(self, t: _Arcsine) -> _Moments:
-        """Source: as above."""
+        """E[phi phi] is arcsin(rho) in these units, E[phi' phi'] = (4/pi) (i j)^(1/2) / w."""
         level = 4 / np.pi * (np.sqrt(t.i) * np.sqrt(t.j))
         slope = level * t.inverse
         return _Moments(t.value, t.error.copy(), slope, level * t.inverse_error + slope * (t.delta + 16 * U))
@@ -177,11 +177,11 @@ class Gelu(Smooth):
     factor, growth = 1.0, 1.43
 
     def units(self, rows: Rows) -> np.ndarray:
-        """The root of a."""
+        """The rows' root variances, a^(1/2)."""
         return rows.norm
 
     def roots(self, rows: Rows) -> np.ndarray:
-        """E[phi(u)^2] / a is from 1/4 to 1/2."""
+        """The root of E[phi(u)^2] / a, which is from 1/4 to 1/2."""
         i, k2 = self.parts(rows)
         w = np.sqrt(i * (1 + k2))
         return np.sqrt(0.25 + (np.arctan2(k2, w) + k2 * (w + i * i / w)) / (2 * np.pi))

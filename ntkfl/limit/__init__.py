@@ -1,1 +1,1 @@
-"""Training at infinite width in closed form, and the first order by which a finite width differs from it."""
+"""Training at infinite width: exact rounds of every method that is linear in the weights, their rates and limits."""

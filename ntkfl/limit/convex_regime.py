@@ -29,7 +29,7 @@ PRECISE = 1e-13  # relative: what a step may lower the minimum by when it is the
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ConvexRegime(Regime):
-    """Algorithm 1 on the sum of a convex loss in the kernel regime; made by `convex_regime`, which validates.
+    """Algorithm 1 on the sum of a convex loss in the kernel regime; made by `kernel_regime(..., loss=...)`.
 
     With f = f_0 + H alpha a client takes K steps f_c <- f_c - eta_l H_cc l'(f_c) of its own copy, and the server adds
     eta_g / N times their coefficients -eta_l sum_k l' to alpha. Rounds are run one by one, in float64.

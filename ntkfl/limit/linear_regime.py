@@ -244,7 +244,7 @@ def first_below(target: float, sizes: Iterable[float], at_most: int, what: str, 
 
     Args:
         target: positive. sizes: in round 0, 1, ... at_most: rounds that are looked at.
-        what: they are sizes of, and the `rate` by which they fall in the long run, for the message.
+        what: it is whose size is looked at, for the message. rate: by which it falls in the long run, also for that.
 
     Raises:
         ValueError: it takes more rounds.

@@ -93,6 +93,7 @@ def roots(edges: np.ndarray, pieces: np.ndarray) -> np.ndarray:
 
 
 def values_at(pieces: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Quadratics (..., 3), constant term first, at points that broadcast to (...)."""
     return pieces[..., 0] + points * (pieces[..., 1] + points * pieces[..., 2])
 
 

@@ -47,12 +47,12 @@ class Strips:
         return alone and UNKNOWN not in sides and (sides[0] != sides[1] or sides == (0, 0))
 
     def taken(self, chosen: np.ndarray) -> Strips:
-        """Some of them."""
+        """The strips of these numbers."""
         return Strips(*(getattr(self, name)[chosen] for name in Strips.__annotations__))
 
 
 def joined(parts: Sequence[Strips]) -> Strips:
-    """All of their strips."""
+    """The strips of all parts, one after the other."""
     return Strips(*(np.concatenate([getattr(part, name) for part in parts]) for name in Strips.__annotations__))
 
 

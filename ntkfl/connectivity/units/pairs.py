@@ -30,7 +30,7 @@ class Pair(NamedTuple):
 
 
 def viewed(pair: Pair) -> Pair:
-    """With an axis for every factor."""
+    """The pair with its arrays reshaped, so that every factor has an axis of its own."""
     shape = [factor.size for factor in pair.factors]
     error = np.broadcast_to(pair.error, pair.target.shape)
     return Pair(pair.target.reshape(shape), pair.given.reshape(shape), pair.factors, error.reshape(shape))
