@@ -108,6 +108,10 @@ def log_share(
     """
     at = centre + side * (rng.random((particles, len(centre))) - 0.5)
     heights, total = _heights(losses, at), 0.0
+
+    def in_the_cube(points: np.ndarray) -> np.ndarray:
+        return np.where((np.abs(points - centre) <= side / 2).all(axis=1), _heights(losses, points), np.inf)
+
     for _ in range(MOST_LEVELS):
         level = float(np.sort(heights)[int(QUANTILE * particles)])
         if level <= below:
@@ -120,7 +124,7 @@ def log_share(
             break
         total += float(np.log(np.mean(kept)))
         parents = rng.choice(np.flatnonzero(kept), size=particles)
-        at, heights = _moved(losses, level, at[parents], heights[parents], centre, side, rng)
+        at, heights = _moved(in_the_cube, level, at[parents], heights[parents], 1e-12 * side, rng)
     raise ValueError(
         f"the region L < {below:g} was not reached by {particles} particles; the lowest loss met is "
         f"{heights.min():.6g}: eps may lie below the smallest loss in the cube"
@@ -128,26 +132,20 @@ def log_share(
 
 
 def _moved(
-    losses: Losses,
-    level: float,
-    at: np.ndarray,
-    heights: np.ndarray,
-    centre: np.ndarray,
-    side: float,
-    rng: np.random.Generator,
+    losses: Losses, level: float, at: np.ndarray, heights: np.ndarray, least: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Metropolis moves of random scale that keep the uniform law on {L < level} in the cube.
+    """Metropolis moves of random scale, not below the least, that keep the uniform law on {L < level}.
 
     Particles from one parent stay alike for a number of moves that grows like the number of parameters; while they are
     alike, the few that are lowest stand for too much of the volume.
     """
     count, size = at.shape
-    spread = np.maximum(at.std(axis=0), 1e-12 * side)
+    spread = np.maximum(at.std(axis=0), least)
     for _ in range(max(LEAST_MOVES, MOVES_A_PARAMETER * size)):
         scale = np.exp(rng.uniform(np.log(0.1), np.log(2.0), size=(count, 1))) / np.sqrt(size)
         tried = at + scale * spread * rng.normal(size=at.shape)
-        new = _heights(losses, tried)
-        taken = (new < level) & (np.abs(tried - centre) <= side / 2).all(axis=1)
+        new = losses(tried)
+        taken = new < level
         at, heights = np.where(taken[:, None], tried, at), np.where(taken, new, heights)
     return at, heights
 
