@@ -10,6 +10,7 @@ from bounds.fl_ntk.certificates.certificate import a_priori_certificate
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
+from verification.certificate_search import searched
 from verification.certification import best_certificate, certify, certify_after, checkpoints, watch
 
 PROBLEM = Problem(np.random.default_rng(0).standard_normal((4, 8)), np.ones(4), np.arange(4) % 2).unit()
@@ -57,6 +58,27 @@ def test_the_better_certificate_is_the_faster_one_and_else_the_nearer_one():
     assert best(a=far, b=near) == "b" and best(a=near, b=far) == "a"
     assert best(a=slow, b=near) == "a" and best(a=far, b=slow) == "b"
     assert best_certificate(PROBLEM, SETUP, weights, 7, {"a": slow}).round == 7
+
+
+@pytest.mark.parametrize("limit", [60.0, 1000.0, 30_000.0])
+def test_the_search_ends_at_the_smallest_width_and_the_largest_step_that_certify(limit, monkeypatch):
+    def certified_up_to(value):
+        return SimpleNamespace(found=SimpleNamespace(certified=value <= 1))
+
+    def of_width(problem, setup, after, every):
+        return certified_up_to(limit / setup.width)
+
+    def of_step(problem, setup, after, every):
+        return certified_up_to(setup.eta_local * limit)
+
+    monkeypatch.setattr("verification.certificate_search.certify_after", of_width)
+    found = searched(PROBLEM, SETUP)
+    assert found.certified.found.certified and found.fails < limit <= found.setup.width <= 1.15 * found.fails
+    assert replace(found.setup, width=SETUP.width) == SETUP
+    monkeypatch.setattr("verification.certificate_search.certify_after", of_step)
+    found = searched(PROBLEM, SETUP, steps=True)
+    assert found.certified.found.certified and found.setup.eta_local <= 1 / limit < found.fails
+    assert found.fails <= 1.1 * found.setup.eta_local and replace(found.setup, eta_local=SETUP.eta_local) == SETUP
 
 
 def test_watching_stops_at_the_first_round_that_certifies():
