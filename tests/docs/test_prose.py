@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import execute
@@ -26,9 +27,12 @@ def _commands() -> list[str]:
     return sorted({re.split(r"\s+#|[|;&]|\s>", line)[0].strip() for line in lines if line.startswith("ntkfl ")})
 
 
+command_line = cache(lambda: typer.main.get_command(app))  # with all commands: it takes a while to make
+
+
 def _refused(line: str) -> str | None:
     """Why the command line has no such command or option; None where it has."""
-    words, command = shlex.split(line)[1:], typer.main.get_command(app)
+    words, command = shlex.split(line)[1:], command_line()
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
     if getattr(command, "commands", None) and not (words and words[0].startswith("-")):
