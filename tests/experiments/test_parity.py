@@ -3,9 +3,9 @@
 import importlib
 import inspect
 import re
+from functools import cache
 from pathlib import Path
 
-import pytest
 import typer
 
 from experiments.command_line import app
@@ -18,6 +18,7 @@ NAMES = sorted(set(re.findall(r"`((?:ntkfl|bounds|verification|experiments)\.[\w
 SQUARES = Path(__file__).parents[1] / "extensions" / "own_study.py"
 
 
+@cache
 def commands():
     """Every command by its words, those of groups too."""
     found = {}
@@ -42,8 +43,8 @@ def test_every_row_names_a_function():
     assert len(ROWS) > 25 and all(any(name in functions for name in NAMES) for _, functions in ROWS)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_name_is_there_and_says_what_it_does(name):
+def named(name):
+    """What has this dotted name."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         try:
@@ -52,9 +53,13 @@ def test_every_name_is_there_and_says_what_it_does(name):
             continue
         for part in parts[end:]:
             found = getattr(found, part)
-        assert callable(found) and inspect.getdoc(found)
-        return
+        return found
     raise AssertionError(name)
+
+
+def test_every_name_is_there_and_says_what_it_does():
+    for name in NAMES:
+        assert callable(named(name)) and inspect.getdoc(named(name)), name
 
 
 def test_a_study_in_one_call_goes_on_and_answers(tmp_path):
