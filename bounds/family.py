@@ -83,7 +83,8 @@ def changed(base: Draw, name: str, change: Callable[[Any], Any]) -> Family:
     Args:
         base: the other family. name: what reports call this one. change: of a case, a function of a module.
     """
-    return Family(name, _changed, _all_changed, (base, change), base.trials, base.required)
+    needs = None if base.required == needed(base.trials) else base.required
+    return Family(name, _changed, _all_changed, (base, change), base.trials, needs)
 
 
 def needed(trials: int) -> int:

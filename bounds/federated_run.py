@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from bounds.case import Case, TooCostly, another_network
-from bounds.draw_counts import CountedDraw
+from bounds.family import needed
 from bounds.options import Options
 from bounds.part_strategies import largest_block, largest_eigenvalue, networks, points, steps, targets
 from bounds.strategies import Range, partitions
@@ -255,7 +255,7 @@ def distance(outputs: Estimate, target: np.ndarray) -> Estimate:
 
 
 @dataclass(frozen=True)
-class FederatedDraw(CountedDraw):
+class FederatedDraw:
     """Runs of Algorithm 1 on one kind of data: the seed draws samples, labels, partition and network anew."""
 
     name: str
@@ -270,6 +270,11 @@ class FederatedDraw(CountedDraw):
     linearised: bool = False
     movements: bool = False
     device: str | None = None
+
+    @property
+    def required(self) -> int:
+        """Cases a verdict needs."""
+        return needed(self.trials)
 
     def problem(self, seed: int) -> Problem:
         """The data of one seed; a user's file is the same for every seed."""
@@ -356,7 +361,9 @@ def federated_draws(
 
 
 @cache
+@st.composite
 def federated_runs(
+    draw: DrawFn,
     *,
     n: Range = (1, 3),
     d: Range = (1, 3),
@@ -366,18 +373,13 @@ def federated_runs(
     rounds: Range = (1, 8),
     linearised: bool = False,
     in_balls: bool = False,
-) -> SearchStrategy[FederatedRun]:
+) -> FederatedRun:
     """Small runs of Algorithm 1 on any data, labels, partition, network and steps; equal arguments, equal strategy.
 
     Args:
-        n, d, clients, width, local_steps, rounds: smallest and largest, both included.
+        draw: Hypothesis's. n, d, clients, width, local_steps, rounds: smallest and largest, both included.
         linearised: patterns stay those of the start. in_balls: the runs are computed in ball arithmetic.
     """
-    return _federated_runs(n, d, clients, width, local_steps, rounds, linearised, in_balls)
-
-
-@st.composite
-def _federated_runs(draw: DrawFn, n, d, clients, width, local_steps, rounds, linearised, in_balls) -> FederatedRun:
     from ntkfl.algorithm1.reference import BALL
 
     x = draw(points(n, d))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from bounds.case import Case, another_network
-from bounds.draw_counts import DerivedDraw
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.options import Options
 from bounds.part_strategies import log_uniform, points, sizes
@@ -101,7 +100,7 @@ class InitialNetwork(Case):
 
 
 @dataclass(frozen=True)
-class InitialNetworkDraw(DerivedDraw):
+class InitialNetworkDraw:
     """Networks on the data of a FederatedDraw, with R log-uniform in .02..0.5 (drawn from another stream than W)."""
 
     base: FederatedDraw
@@ -110,6 +109,16 @@ class InitialNetworkDraw(DerivedDraw):
     def name(self) -> str:
         """What reports call the family."""
         return f"{self.base.name}, at initialisation"
+
+    @property
+    def trials(self) -> int:
+        """Seeds."""
+        return self.base.trials
+
+    @property
+    def required(self) -> int:
+        """Cases a verdict needs."""
+        return self.base.required
 
     def case(self, seed: int) -> InitialNetwork:
         """The network of one seed."""
@@ -139,13 +148,9 @@ def initial_network_draws(options: Options) -> tuple[InitialNetworkDraw, ...]:
 
 
 @cache
-def initial_networks() -> SearchStrategy[InitialNetwork]:
-    """Gaussian networks of any width up to 2^9 and sigma on up to four points, with R and delta of any size."""
-    return _initial_networks()
-
-
 @st.composite
-def _initial_networks(draw: DrawFn) -> InitialNetwork:
+def initial_networks(draw: DrawFn) -> InitialNetwork:
+    """Gaussian networks of any width up to 2^9 and sigma on up to four points, with R and delta of any size."""
     x = draw(points((1, 4), (1, 3)))
     width, sigma = draw(sizes(1, 512)), draw(st.one_of(st.just(1.0), log_uniform(0.05, 4)))
     weights = gaussian(width, x.shape[1], draw(st.integers(0, 2**16)), sigma)

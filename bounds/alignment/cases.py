@@ -14,7 +14,7 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds.cases.cube_networks import CubeNetworks, user_rows
 from bounds.cases.loss_constant import farthest
-from bounds.cases.network_pair import LOSS_OF_SEED, NetworkPair, NetworkPairDraw
+from bounds.cases.network_pair import LOSS_OF_SEED, NetworkPair, any_pairs
 from bounds.family import Family, changed
 from bounds.options import Options
 from ntkfl.connectivity.alignment import Alignment, align, permuted
@@ -116,7 +116,7 @@ def _pair(outputs: int, rows: tuple | None, seed: int) -> AlignedPair:
 
 def _any_pair(outputs: int, rows: tuple | None) -> SearchStrategy[AlignedPair]:
     """Networks with small integer weights."""
-    pairs = NetworkPairDraw(outputs).strategy()
+    pairs = any_pairs(outputs)
     return pairs.map(lambda pair: AlignedPair(pair.first, pair.second, pair.x, pair.y, pair.loss, pair.reach))
 
 

@@ -8,11 +8,9 @@ import numpy as np
 import sympy as sp
 from flint import arb, fmpq, fmpq_mat
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
-from bounds.draw_counts import CountedDraw
+from bounds.family import Family
 from bounds.mutants import index_shifted, power, replaced, scaled
-from bounds.options import Options
 from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
@@ -20,7 +18,7 @@ from ntkfl.estimate import Estimate
 window = sp.Symbol("P", positive=True)
 contraction = sp.Symbol("rho", positive=True)
 
-TRIALS, WIDEST = 40, 6  # seeds, and the widest window: P^2 unknowns in rationals
+WIDEST = 6  # window: P^2 unknowns in rationals
 
 
 def _left_over(models: sp.Expr) -> sp.Expr:
@@ -81,25 +79,18 @@ class NoisyQuadratic:
         return {"rho": self.hundredths / 100, "P": self.window}
 
 
-@dataclass(frozen=True)
-class NoisyQuadraticDraw(CountedDraw):
+def _quadratic(seed: int) -> NoisyQuadratic:
     """Windows of 1 to 6 models, rho from .01 to .99."""
-
-    trials: int = TRIALS
-    name: str = "noisy quadratic"
-
-    def case(self, seed: int) -> NoisyQuadratic:
-        """The case of one seed."""
-        rng = np.random.default_rng([seed, 8])
-        return NoisyQuadratic(int(rng.integers(1, 100)), int(rng.integers(1, WIDEST + 1)))
-
-    def strategy(self) -> SearchStrategy[NoisyQuadratic]:
-        """Any window and rho of the family."""
-        return st.builds(NoisyQuadratic, st.integers(1, 99), st.integers(1, WIDEST))
+    rng = np.random.default_rng([seed, 8])
+    return NoisyQuadratic(int(rng.integers(1, 100)), int(rng.integers(1, WIDEST + 1)))
 
 
-def _draws(options: Options) -> tuple[NoisyQuadraticDraw, ...]:
-    return (NoisyQuadraticDraw(options.trials or TRIALS),)
+NOISY_QUADRATICS = Family(
+    "noisy quadratic",
+    _quadratic,
+    st.builds(NoisyQuadratic, st.integers(1, 99), st.integers(1, WIDEST)),
+    trials=40,
+)
 
 
 def _exact(case: NoisyQuadratic) -> Estimate:
@@ -138,7 +129,7 @@ STATEMENTS = (
         symbols={window: "size P of the window", contraction: "what a round keeps of the distance to the optimum"},
         says_left="number of models that Eq (5) averages; stationary variance of the average on a noisy quadratic, "
         "from the Lyapunov equation of the last P models in rationals",
-        draws=_draws,
+        draws=(NOISY_QUADRATICS,),
         mutants=(
             index_shifted(window, -1),
             power(window, 2),

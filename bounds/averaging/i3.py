@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import sympy as sp
 
-from bounds.averaging.cases.scale_ladder import ScaleLadder, exponent, scale_ladder_draws
+from bounds.averaging.cases.scale_ladder import SCALE_LADDERS, ScaleLadder, exponent
 from bounds.mutants import shifted
 from bounds.statement import IMA, Claim, Form, Hypothesis, Kind, Source, Statement
 
@@ -75,7 +75,7 @@ def _in_norm(
         measure=measure,
         says_left=f"log-log slope of the {norm} of |f_WENS - f_FMA| over x on the circle as Delta falls from 2^-8 to "
         "2^-17: of ReLU networks (integrated exactly from kink to kink), and of tanh networks",
-        draws=scale_ladder_draws,
+        draws=(SCALE_LADDERS,),
         necessity=necessity,
         mutants=MUTANTS,
         uses=("averaging/I3",),
@@ -107,7 +107,7 @@ STATEMENTS = (
         measure=_at_fixed_input,
         says_left="log-log slope of |f_WENS(x) - f_FMA(x)| at one x as Delta falls from 2^-8 to 2^-17: of ReLU "
         "networks, and of tanh networks",
-        draws=scale_ladder_draws,
+        draws=(SCALE_LADDERS,),
         necessity={OFF_KINK.name: on_a_kink},
         mutants=MUTANTS,
     ),

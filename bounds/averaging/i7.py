@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.averaging.cases.kernel_ladder import ONCE, SQUARED, KernelLadder, approaching, kernel_ladder_draws
+from bounds.averaging.cases.kernel_ladder import KERNEL_LADDERS, ONCE, SQUARED, KernelLadder, approaching
 from bounds.cases.ensembles import ball_array, estimated
 from bounds.mutants import power, replaced
 from bounds.statement import IMA, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
@@ -112,7 +112,7 @@ STATEMENTS = (
             lam_all: "mean of K(x, x) over all samples",
         },
         says_left="|E_D Var - (n_k/(2 lam) MMD^2 + lam_D - n_k/(2 lam) beta_D)| as eps falls",
-        draws=kernel_ladder_draws,
+        draws=(KERNEL_LADDERS,),
         necessity={CONSTANT_DIAGONAL.name: uneven},
         mutants=(
             power(eps, 2),

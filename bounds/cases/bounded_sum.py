@@ -10,8 +10,8 @@ import flint
 import numpy as np
 from flint import arb
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
 from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 
@@ -51,28 +51,28 @@ def exact(value: Fraction) -> Estimate:
         return enclosure(arb(flint.fmpq(value.numerator, value.denominator)))
 
 
-@dataclass(frozen=True)
-class BoundedSumDraw:
-    """Sums of 1 to 40 variables, every skewness, every t up to the largest value the sum can take."""
+def _sum(seed: int) -> BoundedSum:
+    """Of 1 to 40 variables, every skewness, every t up to the largest value the sum can take."""
+    rng = np.random.default_rng(seed)
+    count, bound = int(rng.integers(1, 41)), Fraction(int(rng.integers(1, 9)), 4)
+    t = count * bound * Fraction(int(rng.integers(1, 33)), 32)
+    return BoundedSum(count, Fraction(int(rng.integers(1, 9)), 16), bound, t)
 
-    name: str = "two-point sums"
-    trials: int = 200
-    required: int = 20
 
-    def case(self, seed: int) -> BoundedSum:
-        """The sum of one seed."""
-        rng = np.random.default_rng(seed)
-        count, bound = int(rng.integers(1, 41)), Fraction(int(rng.integers(1, 9)), 4)
-        t = count * bound * Fraction(int(rng.integers(1, 33)), 32)
-        return BoundedSum(count, Fraction(int(rng.integers(1, 9)), 16), bound, t)
+def _any_sum(count: int, p: Fraction, bound: Fraction, share: Fraction) -> BoundedSum:
+    return BoundedSum(count, p, bound, count * bound * share)
 
-    def strategy(self) -> SearchStrategy[BoundedSum]:
-        """Any number of variables up to 40, any skewness and bound, t up to twice the largest sum."""
-        share = st.fractions(0, 2, max_denominator=32).filter(bool)
-        p = st.integers(1, 16).flatmap(lambda whole: st.integers(1, whole).map(lambda part: Fraction(part, 2 * whole)))
-        bounds = st.fractions(Fraction(1, 4), 4, max_denominator=4)
 
-        def sums(count: int, p: Fraction, bound: Fraction, share: Fraction) -> BoundedSum:
-            return BoundedSum(count, p, bound, count * bound * share)
-
-        return st.builds(sums, st.integers(1, 40), p, bounds, share)
+BOUNDED_SUMS = Family(
+    "two-point sums",
+    _sum,
+    st.builds(
+        _any_sum,
+        st.integers(1, 40),
+        st.integers(1, 16).flatmap(lambda whole: st.integers(1, whole).map(lambda part: Fraction(part, 2 * whole))),
+        st.fractions(Fraction(1, 4), 4, max_denominator=4),
+        st.fractions(0, 2, max_denominator=32).filter(bool),  # t is up to twice the largest sum
+    ),
+    trials=200,
+    needs=20,
+)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from bounds.case import Case
-from bounds.draw_counts import CountedDraw
+from bounds.family import needed
 from bounds.options import Options
 from bounds.part_strategies import log_uniform
 from ntkfl import data
@@ -137,7 +137,7 @@ def reach_in_cube(anchor: TwoLayer, side: float, x: np.ndarray, y: np.ndarray) -
 
 
 @dataclass(frozen=True)
-class CubeDraw(CountedDraw):
+class CubeDraw:
     """Networks of one shape around an anchor whose readout, all entries together, has the norm anchor_norm.
 
     Args:
@@ -168,6 +168,11 @@ class CubeDraw(CountedDraw):
         where += f", C={self.outputs}" if self.outputs > 1 else ""
         where += f", {self.loss}" if self.loss != ABSOLUTE.name else ""
         return f"{self.rows}, h={self.h}, l={self.l}, d={self.side:g}, K={self.count}{where}"
+
+    @property
+    def required(self) -> int:
+        """Cases a verdict needs."""
+        return needed(self.trials)
 
     def inputs(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows (n, l) and labels ±1, from another stream than the networks."""

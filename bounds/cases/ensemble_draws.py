@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import DrawFn
 
 from bounds.cases.ensembles import Ensemble
-from bounds.draw_counts import CountedDraw
+from bounds.family import Family
 from bounds.federated_run import federated_draws
 from bounds.options import Options
 from bounds.strategies import problems
@@ -22,42 +20,25 @@ MOST = 64  # samples of the user's data that are used: every output is a ball
 WIDE, CLOSE = 0.5, 2e-5  # how far clients move from the initialisation, in units of its entries
 
 
-@dataclass(frozen=True)
-class EnsembleDraw(CountedDraw):
+def _ensemble(options: Options, amplitude: float, equal: bool, seed: int) -> Ensemble:
     """M draws of a Gaussian initialisation; each client adds a move of its own and one that varies with the draw.
 
     Args:
-        amplitude: size of the moves' entries; the initialisation's are about 1.
-        equal: whether all clients hold equally many samples.
+        options: with the user's data, if any. amplitude: size of the moves' entries; the initialisation's are about 1.
+        equal: whether all clients hold equally many samples. seed: of the case.
     """
+    problem, rng = inputs(options, seed, equal=equal), np.random.default_rng([seed, 5])
 
-    name: str
-    options: Options
-    amplitude: float
-    equal: bool
-    trials: int = TRIALS
-
-    def problem(self, seed: int) -> Problem:
-        """The data of one seed: 2 to 4 clients on random points with random labels, or the user's data."""
-        return inputs(self.options, seed, equal=self.equal)
-
-    def case(self, seed: int) -> Ensemble:
-        """The ensemble of one seed."""
-        problem, rng = self.problem(seed), np.random.default_rng([seed, 5])
-        shape = (DRAWS, problem.n_clients, HIDDEN, problem.d)
-        return Ensemble(problem, self._entries(rng, shape), self._entries(rng, shape[:3]))
-
-    def _entries(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    def entries(*shape: int) -> np.ndarray:
         shared = rng.standard_normal((shape[0], 1, *shape[2:]))
         moves = rng.standard_normal((1, *shape[1:])) + rng.standard_normal(shape)
-        return shared + self.amplitude * moves
+        return shared + amplitude * moves
 
-    def strategy(self) -> SearchStrategy[Ensemble]:
-        """One to four draws of small networks with any weights on any data."""
-        return small_ensembles()
+    sizes = DRAWS, problem.n_clients, HIDDEN
+    return Ensemble(problem, entries(*sizes, problem.d), entries(*sizes))
 
 
-def ensemble_draws(options: Options, *, amplitude: float = WIDE, equal: bool = False) -> tuple[EnsembleDraw, ...]:
+def ensemble_draws(options: Options, *, amplitude: float = WIDE, equal: bool = False) -> tuple[Family, ...]:
     """One family: clients around a shared initialisation, far apart or close together.
 
     Args:
@@ -66,7 +47,7 @@ def ensemble_draws(options: Options, *, amplitude: float = WIDE, equal: bool = F
     """
     data_name = "sphere" if options.data is None else f"{options.data} (at most {MOST} samples)"
     name = f"{data_name}, clients around a shared start, moves of {amplitude:g}" + (", equal sizes" if equal else "")
-    return (EnsembleDraw(name, options, amplitude, equal, options.trials or TRIALS),)
+    return (Family(name, _ensemble, SMALL_ENSEMBLES, (options, amplitude, equal), options.trials or TRIALS),)
 
 
 def inputs(options: Options, seed: int, *, equal: bool) -> Problem:
@@ -100,10 +81,13 @@ def _kept(problem: Problem, rng: np.random.Generator, equal: bool) -> Problem:
 
 
 @st.composite
-def small_ensembles(draw: DrawFn) -> Ensemble:
+def _small_ensembles(draw: DrawFn) -> Ensemble:
     """One to four draws of up to four clients; weights are small integers, or any numbers up to 3."""
     problem = draw(problems(clients=(1, 4)))
     shape = (draw(st.integers(1, 4)), problem.n_clients, draw(st.integers(1, 2)), problem.d)
     entries = draw(st.sampled_from([st.integers(-3, 3).map(float), st.floats(-3, 3, allow_subnormal=False)]))
     hidden, readout = (draw(arrays(float, size, elements=entries)) for size in (shape, shape[:3]))
     return Ensemble(problem, hidden, readout)
+
+
+SMALL_ENSEMBLES = _small_ensembles()

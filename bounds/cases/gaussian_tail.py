@@ -9,6 +9,8 @@ from flint import arb
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
+from bounds.part_strategies import log_uniform
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
 
@@ -30,28 +32,22 @@ class GaussianTail:
         return {"t": self.t, "sigma": self.sigma}
 
 
-@dataclass(frozen=True)
-class GaussianTailDraw:
-    """sigma in 1/16..16 and t/sigma from 1e-6 up to `largest`, both log-uniform."""
+def _tail(largest: float, unit_sigma: bool, seed: int) -> GaussianTail:
+    """sigma in 1/16..16 and t/sigma from 1e-6 to `largest`, log-uniform; half of them within a factor 4 of that."""
+    rng = np.random.default_rng(seed)
+    sigma = 1.0 if unit_sigma else float(2 ** rng.uniform(-4, 4))
+    lowest = 0.25 if seed % 2 else 1e-6
+    ratio = float(np.exp(rng.uniform(np.log(lowest), np.log(largest))))
+    return GaussianTail(ratio * sigma, sigma)
 
-    name: str = "Gaussian tails"
-    largest: float = 1.0
-    unit_sigma: bool = False
-    trials: int = 200
-    required: int = 20
 
-    def case(self, seed: int) -> GaussianTail:
-        """The threshold of one seed; half of them lie within a factor 4 of the largest."""
-        rng = np.random.default_rng(seed)
-        sigma = 1.0 if self.unit_sigma else float(2 ** rng.uniform(-4, 4))
-        lowest = 0.25 if seed % 2 else 1e-6
-        ratio = float(np.exp(rng.uniform(np.log(lowest), np.log(self.largest))))
-        return GaussianTail(ratio * sigma, sigma)
+def _any_tail(largest: float, unit_sigma: bool) -> SearchStrategy[GaussianTail]:
+    """The same: sigma and t/sigma log-uniform."""
+    sigma = st.just(1.0) if unit_sigma else log_uniform(1 / 16, 16)
+    ratio = log_uniform(1e-6, largest)
+    return st.builds(lambda ratio, sigma: GaussianTail(ratio * sigma, sigma), ratio, sigma)
 
-    def strategy(self) -> SearchStrategy[GaussianTail]:
-        """The same family: sigma and t/sigma log-uniform."""
-        from bounds.part_strategies import log_uniform
 
-        sigma = st.just(1.0) if self.unit_sigma else log_uniform(1 / 16, 16)
-        ratio = log_uniform(1e-6, self.largest)
-        return st.builds(lambda ratio, sigma: GaussianTail(ratio * sigma, sigma), ratio, sigma)
+def gaussian_tails(largest: float = 1.0, unit_sigma: bool = False) -> Family:
+    """Thresholds up to `largest` standard deviations, of any sigma or of 1."""
+    return Family("Gaussian tails", _tail, _any_tail, (largest, unit_sigma), trials=200, needs=20)

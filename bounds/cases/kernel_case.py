@@ -8,10 +8,10 @@ from functools import cache, cached_property
 import numpy as np
 from flint import arb, arb_mat
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import DrawFn
 
 from bounds.cases.measured_regime import MeasuredRegime
-from bounds.draw_counts import DerivedDraw
+from bounds.family import Family
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.options import Options
 from bounds.part_strategies import largest_block, largest_eigenvalue, points, steps
@@ -144,54 +144,38 @@ class KernelCase:
         }
 
 
-@dataclass(frozen=True)
-class KernelDraw(DerivedDraw):
-    """The data of a FederatedDraw; 1 to 4 clients, 1 to 6 local steps, eta_g up to 1, eta_l q from .01 to `reach`."""
+def _kernel_case(base: FederatedDraw, reach: float, user: bool, seed: int) -> KernelCase:
+    """1 to 4 clients, 1 to 6 local steps, eta_g up to 1, eta_l q from .01 to `reach`.
 
-    base: FederatedDraw
-    reach: float
-    user: bool = False
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"{self.base.name}, infinite width, eta_l q up to {self.reach:g}"
-
-    def case(self, seed: int) -> KernelCase:
-        """The case of one seed; the user's own data keep their clients."""
-        rng = np.random.default_rng([seed, 3])
-        base = self.base if self.user else replace(self.base, clients=1 + seed % 4)
-        problem = base.problem(seed)
-        largest = max(np.linalg.eigvalsh(gram.infinite(problem.x[c]))[-1] for c in problem.clients())
-        eta_local = float(np.exp(rng.uniform(np.log(0.01), np.log(self.reach))) / largest)
-        setup = Setup(
-            eta_local=eta_local, eta_global=float(rng.uniform(0.05, 1)), local_steps=int(rng.integers(1, 7)), seed=seed
-        )
-        return KernelCase(problem, setup)
-
-    def strategy(self) -> SearchStrategy[KernelCase]:
-        """Up to four points, with steps on both sides of the stability limits."""
-        return kernel_cases()
+    Args:
+        base: whose data are taken. reach: of eta_l q, q the largest eigenvalue of a client's block.
+        user: whether the data are the user's, which keep their clients. seed: of the case.
+    """
+    rng = np.random.default_rng([seed, 3])
+    problem = (base if user else replace(base, clients=1 + seed % 4)).problem(seed)
+    largest = max(np.linalg.eigvalsh(gram.infinite(problem.x[c]))[-1] for c in problem.clients())
+    eta_local = float(np.exp(rng.uniform(np.log(0.01), np.log(reach))) / largest)
+    setup = Setup(
+        eta_local=eta_local, eta_global=float(rng.uniform(0.05, 1)), local_steps=int(rng.integers(1, 7)), seed=seed
+    )
+    return KernelCase(problem, setup)
 
 
-def kernel_draws(options: Options, reach: float) -> tuple[KernelDraw, ...]:
+def kernel_draws(options: Options, reach: float) -> tuple[Family, ...]:
     """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow."""
-    found = []
+    user, found = options.data is not None, []
     for base in federated_draws(options):
-        known = base.n if options.data is None else None  # without loading the digits
+        known = None if user else base.n  # without loading the digits
         trials = options.trials or (50 if (known or base.problem(options.seed).n) <= 50 else 10)
-        found.append(KernelDraw(replace(base, trials=trials), reach, options.data is not None))
+        name = f"{base.name}, infinite width, eta_l q up to {reach:g}"
+        found.append(Family(name, _kernel_case, kernel_cases(), (base, reach, user), trials))
     return tuple(found)
 
 
 @cache
-def kernel_cases() -> SearchStrategy[KernelCase]:
-    """The kernel regime of up to four points, with steps on both sides of the stability limits."""
-    return _kernel_cases()
-
-
 @st.composite
-def _kernel_cases(draw: DrawFn) -> KernelCase:
+def kernel_cases(draw: DrawFn) -> KernelCase:
+    """The kernel regime of up to four points, with steps on both sides of the stability limits."""
     x = draw(
         points((1, 4), (1, 3)).filter(lambda x: float(np.linalg.eigvalsh(gram.infinite(x))[0]) > SMALLEST_EIGENVALUE)
     )

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import DrawFn
 
 from bounds.cases.cube_networks import user_rows
 from bounds.cases.loss_constant import assumed_constant, farthest
-from bounds.draw_counts import CountedDraw
+from bounds.family import Family
+from bounds.options import Options
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.losses import CROSS_ENTROPY, SQUARED
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 
 EPS = np.finfo(float).eps
+Rows = tuple[str, int, bool]  # data, how many of them at most, whether they are normalised
 LOSS_OF_SEED = {3: SQUARED.name, 4: "logistic"}  # by the seed modulo 5; absolute else
 
 
@@ -91,57 +93,40 @@ class NetworkPair:
         return {"h": h, "l": features, "C": outputs, "n": len(self.x), "loss": self.loss}
 
 
-@dataclass(frozen=True)
-class NetworkPairDraw(CountedDraw):
-    """Pairs of Gaussian networks, far or near, wide or of one unit; `outputs`: 1 (all losses for one) or several.
+def _pair(outputs: int, rows: Rows | None, seed: int) -> NetworkPair:
+    """Gaussian networks, far or near, wide or of one unit; of one output with every loss, of several with one.
 
-    With the user's data: 16 units on these inputs, their labels for one output and classes drawn anew for several.
+    Every third pair is a single unit seen by a single input, where the bound is sharp.
+
+    Args:
+        outputs: of both. rows: the user's inputs, as `user_rows` takes them, seen by 16 units, with their labels for
+            one output and classes drawn anew for several. seed: of the pair.
     """
+    rng = np.random.default_rng([seed, 22])
+    if rows is not None:
+        return _on_rows(outputs, rng, *user_rows(*rows), seed)
+    single = seed % 3 == 0
+    h, features, n = (1, 2, 1) if single else (int(rng.integers(1, 17)), int(rng.integers(1, 7)), 12)
+    scale, spread = np.exp(rng.uniform(-1, 2, 2))
+    first = _gaussian(rng, h, features, outputs, scale)
+    step = _gaussian(rng, h, features, outputs, scale * spread)
+    second = TwoLayer(first.hidden + step.hidden, first.readout * (seed % 2) + step.readout)
+    loss = CROSS_ENTROPY.name if outputs > 1 else LOSS_OF_SEED.get(seed % 5, "absolute")
+    x = rng.standard_normal((n, features))
+    x *= np.where(x @ first.hidden[0] < 0, -1, 1)[:, None]  # the first unit is on: no pair is 0 on every input
+    y = _labels(rng, n, outputs, loss)
+    return NetworkPair(first, second, x, y, loss, farthest((first, second), x, y) if loss == SQUARED.name else None)
 
-    outputs: int = 1
-    trials: int = 60
-    options_data: str | None = None
-    n: int = 64  # of a data set with more rows
-    unit: bool = False
 
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        where = f" on {self.options_data}" if self.options_data else ""
-        return f"pairs of networks{where}" + (f", {self.outputs} outputs, cross-entropy" if self.outputs > 1 else "")
-
-    def case(self, seed: int) -> NetworkPair:
-        """The pair of one seed; every third one is a single unit seen by a single input, where the bound is sharp."""
-        rng = np.random.default_rng([seed, 22])
-        if self.options_data is not None:
-            return self._on_rows(rng, seed)
-        single = seed % 3 == 0
-        h, features, n = (1, 2, 1) if single else (int(rng.integers(1, 17)), int(rng.integers(1, 7)), 12)
-        scale, spread = np.exp(rng.uniform(-1, 2, 2))
-        first = _gaussian(rng, h, features, self.outputs, scale)
-        step = _gaussian(rng, h, features, self.outputs, scale * spread)
-        second = TwoLayer(first.hidden + step.hidden, first.readout * (seed % 2) + step.readout)
-        loss = CROSS_ENTROPY.name if self.outputs > 1 else LOSS_OF_SEED.get(seed % 5, "absolute")
-        x = rng.standard_normal((n, features))
-        x *= np.where(x @ first.hidden[0] < 0, -1, 1)[:, None]  # the first unit is on: no pair is 0 on every input
-        y = _labels(rng, n, self.outputs, loss)
-        return NetworkPair(first, second, x, y, loss, farthest((first, second), x, y) if loss == SQUARED.name else None)
-
-    def _on_rows(self, rng: np.random.Generator, seed: int) -> NetworkPair:
-        """A pair of this seed seen by the user's inputs."""
-        assert self.options_data is not None
-        x, y = user_rows(self.options_data, self.n, self.unit)
-        scale, spread = np.exp(rng.uniform(-1, 2, 2))
-        first, step = (_gaussian(rng, 16, x.shape[1], self.outputs, factor) for factor in (scale, scale * spread))
-        second = TwoLayer(first.hidden + step.hidden, first.readout * (seed % 2) + step.readout)
-        if self.outputs > 1:
-            return NetworkPair(first, second, x, rng.integers(0, self.outputs, len(x)), CROSS_ENTROPY.name)
-        logistic = seed % 5 == 4 and np.isin(y, (-1, 1)).all()
-        return NetworkPair(first, second, x, y, "logistic" if logistic else "absolute")
-
-    def strategy(self) -> SearchStrategy[NetworkPair]:
-        """Networks with small integer weights, up to three units, features and inputs."""
-        return _pairs(self.outputs)
+def _on_rows(outputs: int, rng: np.random.Generator, x: np.ndarray, y: np.ndarray, seed: int) -> NetworkPair:
+    """A pair of this seed seen by the user's inputs."""
+    scale, spread = np.exp(rng.uniform(-1, 2, 2))
+    first, step = (_gaussian(rng, 16, x.shape[1], outputs, factor) for factor in (scale, scale * spread))
+    second = TwoLayer(first.hidden + step.hidden, first.readout * (seed % 2) + step.readout)
+    if outputs > 1:
+        return NetworkPair(first, second, x, rng.integers(0, outputs, len(x)), CROSS_ENTROPY.name)
+    logistic = seed % 5 == 4 and np.isin(y, (-1, 1)).all()
+    return NetworkPair(first, second, x, y, "logistic" if logistic else "absolute")
 
 
 def _gaussian(rng: np.random.Generator, h: int, features: int, outputs: int, scale: float) -> TwoLayer:
@@ -157,36 +142,16 @@ def _labels(rng: np.random.Generator, n: int, outputs: int, loss: str) -> np.nda
     return signs if loss == "logistic" else signs * 1e3
 
 
-@dataclass(frozen=True)
-class SteepPairDraw(CountedDraw):
-    """Pairs on which cross-entropy is as steep as it gets, sqrt 2, all along the segment: one unit and a fixed one.
+def _steep_pair(seed: int) -> NetworkPair:
+    return _steep(seed % 2 == 0, *np.exp(np.random.default_rng([seed, 37]).uniform(-1, 1, 3)))
 
-    The fixed unit, the same in both networks, puts class 0 far ahead of the label, 1; the gap is along e_0 - e_1. Even
-    seeds have a kink, odd ones the product of the layers' differences.
+
+def _steep(kink: bool, one: float, two: float, readout: float) -> NetworkPair:
+    """One input, 1: a unit that sees `one` and -`two` (a kink), or `one + two` and `one`, and a fixed unit.
+
+    The fixed unit, the same in both networks, puts class 0 far ahead of the label, 1; the gap is along e_0 - e_1.
     """
-
-    outputs: int = 3
-    trials: int = 10
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"steep pairs, {self.outputs} outputs, cross-entropy"
-
-    def case(self, seed: int) -> NetworkPair:
-        """The pair of one seed."""
-        rng = np.random.default_rng([seed, 37])
-        return _steep(self.outputs, seed % 2 == 0, *np.exp(rng.uniform(-1, 1, 3)))
-
-    def strategy(self) -> SearchStrategy[NetworkPair]:
-        """The same with any small sizes."""
-        sizes = st.floats(0.1, 4)
-        return st.builds(_steep, st.just(self.outputs), st.booleans(), sizes, sizes, sizes)
-
-
-def _steep(outputs: int, kink: bool, one: float, two: float, readout: float) -> NetworkPair:
-    """One input, 1: a unit that sees `one` and -`two` (a kink), or `one + two` and `one`, and a fixed unit."""
-    along, lead = np.zeros(outputs), -np.ones(outputs)
+    along, lead = np.zeros(3), -np.ones(3)
     along[:2], lead[0] = (-readout, readout), 1
     ends = (one, -two) if kink else (one + two, one)
     hidden = [np.array([[end], [100 * (1 + readout * (one + two))]]) for end in ends]
@@ -195,8 +160,20 @@ def _steep(outputs: int, kink: bool, one: float, two: float, readout: float) -> 
     return NetworkPair(first, second, np.ones((1, 1)), np.array([1]), CROSS_ENTROPY.name)
 
 
+# On these cross-entropy is as steep as it gets, sqrt 2, all along the segment. Even seeds have a kink, odd ones the
+# product of the layers' differences.
+STEEP_PAIRS = Family(
+    "steep pairs, 3 outputs, cross-entropy",
+    _steep_pair,
+    st.builds(_steep, st.booleans(), *[st.floats(0.1, 4)] * 3),
+    trials=10,
+)
+
+
+@cache
 @st.composite
-def _pairs(draw: DrawFn, outputs: int) -> NetworkPair:
+def any_pairs(draw: DrawFn, outputs: int) -> NetworkPair:
+    """Networks with small integer weights, up to three units, features and inputs."""
     h, features, n = (draw(st.integers(1, 3)) for _ in range(3))
 
     def integers(*shape: int) -> np.ndarray:
@@ -209,3 +186,15 @@ def _pairs(draw: DrawFn, outputs: int) -> NetworkPair:
     classes = st.sampled_from([-1.0, 1.0]) if outputs == 1 else st.integers(0, outputs - 1)
     y = np.array(draw(st.lists(classes, min_size=n, max_size=n)))
     return NetworkPair(first, second, integers(n, features), y * (100 if loss == "absolute" else 1), loss)
+
+
+def pair_draws(options: Options) -> tuple[Family, ...]:
+    """Pairs with one output and with three, on random inputs or on the user's."""
+    rows = (options.data, options.n or 64, options.unit) if options.data else None
+    where = f" on {options.data}" if options.data else ""
+    return tuple(
+        Family(
+            f"pairs of networks{where}{several}", _pair, any_pairs(outputs), (outputs, rows), options.trials or trials
+        )
+        for outputs, several, trials in ((1, "", 60), (3, ", 3 outputs, cross-entropy", 20))
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder, deep_ladder_draws
-from bounds.deep.cases.step_ladder import step_draws
+from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder, deep_ladders
+from bounds.deep.cases.step_ladder import STEP_LADDERS
 from bounds.deep.premises import SEVERAL_CLIENTS, SEVERAL_STEPS
 from bounds.fl_ntk.centralised import EQUAL, REPORTED, SERVER_ONE
 from bounds.ladders.slopes import slope
@@ -50,7 +50,7 @@ STATEMENTS = (
         symbols={q: "max_t |y_FedAvg(t) - y_GD(K t)| / |r_0| in the kernel regime of the limit"},
         says_left="log-log slope over widths of the RMS over networks trained by the engine, and the logarithm of its "
         "limit, extrapolated",
-        draws=deep_ladder_draws(RELU, ERF),
+        draws=deep_ladders(RELU, ERF),
         mutants=(
             shifted(sp.Rational(1, 4)),
             shifted(-sp.Rational(1, 4)),
@@ -75,7 +75,7 @@ STATEMENTS = (
         measure=lambda ladder: slope(ladder.sizes, ladder.differences, biased=False),
         says_left="log-log slope over eta_l of the RMS over networks of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, the "
         "time eta_l T being the same",
-        draws=step_draws,
+        draws=STEP_LADDERS,
         mutants=(shifted(sp.Rational(1, 2)), shifted(-sp.Rational(1, 2)), shifted(1)),
         uses=("fl-ntk/centralised-order", "deep/centralised"),
     ),

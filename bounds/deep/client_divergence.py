@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder_draws
+from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladders
 from bounds.deep.premises import SEVERAL_CLIENTS
 from bounds.fl_ntk.centralised import REPORTED, SERVER_ONE
 from bounds.mutants import replaced, shifted
@@ -42,7 +42,7 @@ STATEMENTS = (
         measure=lambda ladder: (ladder.exponent("neuron", biased=True), *ladder.tends_to("divergence")),
         symbols={q: "mean_c |theta_c - theta'| over |theta' - theta| in the kernel regime of the limit"},
         says_left="log-log slopes over networks trained by the engine, and the logarithm of the ratio, extrapolated",
-        draws=deep_ladder_draws(RELU, ERF),
+        draws=deep_ladders(RELU, ERF),
         mutants=(
             shifted(sp.Rational(1, 4)),
             shifted(-sp.Rational(1, 4)),

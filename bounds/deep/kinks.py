@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.deep.cases.kink_ladder import KinkLadder, kink_draws
+from bounds.deep.cases.kink_ladder import KINK_LADDERS, KinkLadder
 from bounds.mutants import replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from ntkfl.estimate import Estimate
@@ -37,7 +37,7 @@ STATEMENTS = (
         measure=_measure,
         symbols={third: "third absolute moment of a standard Gaussian: of the readout weights at the start"},
         says_left="m^(1/2) E[H(T) - H(0)] along B, over |B|^2: its logarithm, extrapolated from widths 2^8..2^13",
-        draws=kink_draws,
+        draws=(KINK_LADDERS,),
         mutants=(
             replaced(third, 1, "readouts of +-1", Change.CONSTANT),
             replaced(third, sp.sqrt(2 / sp.pi), "E|a|: kernels that do not weigh a neuron by a^2"),

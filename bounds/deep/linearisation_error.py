@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder_draws
+from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladders
 from bounds.fl_ntk.centralised import REPORTED
 from bounds.mutants import power
 from bounds.statement import Claim, Form, Kind, Source, Statement
@@ -27,7 +27,7 @@ STATEMENTS = (
         measure=lambda ladder: ladder.root_mean_square("own"),
         says_left="RMS over networks of max_t |y_m(t) - y_own(t)| / |r_0|, y_own the linearised network's run, by the "
         "kernel regime of H(0), at each width",
-        draws=deep_ladder_draws(RELU, ERF),
+        draws=deep_ladders(RELU, ERF),
         mutants=(power(m, 3), power(m, 4)),
         uses=("deep/linearised",),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bounds.deep.cases.deep_ladder import ERF, deep_ladder_draws
+from bounds.deep.cases.deep_ladder import ERF, deep_ladders
 from bounds.deep.widths import LEFT, SECTION
 from bounds.ladders.width_rate import ONE, Quantity, statistic, width_rate
 from bounds.statement import BEYOND, Source
@@ -25,7 +25,7 @@ STATEMENTS = (
         ),
         says_left=f"{LEFT}{OWN}, y_own the kernel regime of H(0), and of {DRIFT}",
         note="exponents of both; erf of depth 3",
-        draws=deep_ladder_draws(ERF),
+        draws=deep_ladders(ERF),
         uses=("deep/linearised",),
     ),
 )

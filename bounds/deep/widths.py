@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder_draws
+from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladders
 from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
 from bounds.statement import BEYOND, Source
 
@@ -23,7 +23,7 @@ STATEMENTS = (
         ),
         says_left=f"{LEFT}{KERNEL}, and of {LIMIT}",
         note="exponents of both; ReLU of depth 2, erf of depth 3",
-        draws=deep_ladder_draws(RELU, ERF),
+        draws=deep_ladders(RELU, ERF),
         uses=("deep/kernel", "deep/linearised"),
     ),
 )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
-
 import sympy as sp
 
 from bounds.cases.cube_networks import CubeDraw, CubeNetworks
 from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
-from bounds.draw_counts import DerivedDraw
+from bounds.family import changed
 from bounds.fedgucci.families.cube_families import lengthened
 from bounds.fedgucci.premises.cube_bound import LOSS_MUTANT, MUTANTS, NEEDED, cube_bound
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, C, S, b, d_anc, d_eps, h, signed_value, with_loss
@@ -22,37 +19,17 @@ REST = d_eps * (sp.sqrt(C) * d_eps + d_anc) * sp.log(12 * C * h / delta) / (2 * 
 LENGTH = 1e8
 
 
-@dataclass(frozen=True)
-class LongInputDraw(DerivedDraw):
-    """The networks of a CubeDraw on inputs that are `length` times as long."""
-
-    base: CubeDraw
-    length: float = LENGTH
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"{self.base.name}, |x| = {self.length:g}"
-
-    def case(self, seed: int) -> CubeNetworks:
-        """The networks of one seed."""
-        return lengthened(self.base.case(seed), self.length)
-
-    def strategy(self) -> Any:
-        """Cubes of any kind on inputs of this length."""
-        return self.base.strategy().map(lambda case: lengthened(case, self.length))
+def _long(case: CubeNetworks) -> CubeNetworks:
+    return lengthened(case, LENGTH)
 
 
 SMALL = CubeDraw(h=1, l=2, side=1.0, n=1, at_origin=True, anchor_norm=1e-3, trials=80)
-
-
-def _long_inputs(options: Any) -> tuple[LongInputDraw, ...]:
-    return (LongInputDraw(replace(SMALL, trials=options.trials or SMALL.trials)),)
+LONG_INPUTS = changed(SMALL, f"{SMALL.name}, |x| = {LENGTH:g}", _long)
 
 
 def long_input() -> CubeNetworks:
     """A draw of this family whose barrier is above the printed bound."""
-    return LongInputDraw(SMALL).case(1)
+    return LONG_INPUTS.case(1)
 
 
 STATEMENTS = (
@@ -75,7 +52,7 @@ STATEMENTS = (
                 nature=Nature.MISPRINT,
                 hypotheses=(AS_ASSUMED,),
                 measure=signed_value,
-                draws=_long_inputs,
+                draws=(LONG_INPUTS,),
                 witness=long_input,
                 consequence="with inputs longer than 1 the printed number is too small by a factor sqrt(b); normalised "
                 "inputs, b = 1, are not affected",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cases.curved_valley import CurvedValley, CurvedValleyDraw
+from bounds.fedgucci.cases.curved_valley import VALLEYS, CurvedValley
 from bounds.mutants import power, replaced, without
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 
@@ -63,7 +63,7 @@ STATEMENTS = (
             Gamma: "|w_anc - w_anc,i|",
         },
         says_left="sup over alpha of L_i(alpha w_i + (1 - alpha) w_anc,i), enclosed by branch and bound in balls",
-        draws=lambda options: (CurvedValleyDraw(trials=options.trials or 60),),
+        draws=(VALLEYS,),
         mutants=(
             power(Gamma, sp.Rational(1, 2)),
             without(gamma),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.fedgucci.cases.anchor_window import AnchorWindow, AnchorWindowDraw
+from bounds.fedgucci.cases.anchor_window import ANCHOR_WINDOWS, AnchorWindow
 from bounds.mutants import index_shifted, power, scaled, sign_flipped, without
 from bounds.statement import FEDGUCCI, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N, t
@@ -74,7 +74,7 @@ STATEMENTS = (
         },
         says_left="size, oldest and newest round of a store of N places filled round by round; and L + beta times the "
         "mean of the exact connectivity losses to the models in it",
-        draws=lambda options: (AnchorWindowDraw(trials=options.trials or 60),),
+        draws=(ANCHOR_WINDOWS,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             index_shifted(N, 1),

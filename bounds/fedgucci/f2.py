@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cases.circle_neuron import CircleNeuron, CircleNeuronDraw
-from bounds.fedgucci.cases.loss_steepness import LossDraw, LossSteepness
+from bounds.fedgucci.cases.circle_neuron import CIRCLE_UNITS, CircleNeuron
+from bounds.fedgucci.cases.loss_steepness import ALL_LOSSES, LossSteepness
 from bounds.mutants import power, replaced, scaled, without
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import b
@@ -62,7 +62,7 @@ STATEMENTS = (
         measure=lambda case: case.steepest(),
         symbols={lipschitz: "1 for absolute and logistic, sqrt 2 for cross-entropy, 2R for squared"},
         says_left="the largest |L(f) - L(f')| / |f - f'|_2: a quotient that is taken, and a bound on the gradient",
-        draws=lambda options: (LossDraw(trials=options.trials or 40),),
+        draws=(ALL_LOSSES,),
         mutants=(
             scaled(sp.Rational(1001, 1000)),
             power(lipschitz, 2),
@@ -97,7 +97,7 @@ STATEMENTS = (
         measure=lambda case: case.curvature(),
         symbols={readout: "readout weight v > 0", length: "|u|, of the hidden weight", b: "|x|, on a circle"},
         says_left="|grad E L(u') - grad E L(u)| / |u' - u| for u turned, the gradients as integrals over half circles",
-        draws=lambda options: (CircleNeuronDraw(trials=options.trials or 40),),
+        draws=(CIRCLE_UNITS,),
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(length, 2),

@@ -7,8 +7,8 @@ from fractions import Fraction
 import sympy as sp
 
 from bounds.fedgucci.cases.low_loss_cube import LowLossCube
-from bounds.fedgucci.cases.low_loss_region import LowLossDraw, LowLossRegion
-from bounds.fedgucci.families.low_loss_families import wide_cube_draws
+from bounds.fedgucci.cases.low_loss_region import ONE_WELL, WELLS, LowLossRegion
+from bounds.fedgucci.families.low_loss_families import WIDE_CUBES
 from bounds.mutants import index_shifted, power, scaled, without
 from bounds.statement import FEDGUCCI, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import n_parameters, side
@@ -51,16 +51,6 @@ def two_wells() -> LowLossRegion:
     return LowLossRegion((Fraction(0),), (one,), (one,), Fraction(8), Fraction(1, 4), Fraction(4))
 
 
-def _draws(options) -> tuple[LowLossDraw, ...]:
-    trials = options.trials or 100
-    return LowLossDraw(trials=trials), _inside_draws(options)[0]
-
-
-def _inside_draws(options) -> tuple[LowLossDraw, ...]:
-    trials = options.trials or 100
-    return (LowLossDraw("one well inside the cube", inside=True, trials=trials, required=5 if trials <= 20 else 20),)
-
-
 STATEMENTS = (
     Statement(
         id="fedgucci/F3",
@@ -75,7 +65,7 @@ STATEMENTS = (
             "with it d_eps, which grows with the box otherwise. Continuity of L is enough. Losses with exact volumes",
         ),
         forms={
-            Form.STATED: Claim((SHARE, SHARE), draws=lambda options: (*_draws(options), *wide_cube_draws(options))),
+            Form.STATED: Claim((SHARE, SHARE), draws=(WELLS, ONE_WELL, *WIDE_CUBES)),
             Form.REPAIRED: Claim((volume_inside / side**n_parameters, SHARE)),
         },
         constants=_constants,
@@ -83,7 +73,7 @@ STATEMENTS = (
         symbols=SYMBOLS,
         says_left="the share of the cube from which the segment to the anchor stays at or below eps, in balls; of "
         "networks, sampled, each segment exactly",
-        draws=_draws,
+        draws=(WELLS, ONE_WELL),
         mutants=(
             index_shifted(n_parameters, 1),
             power(side, 2),
@@ -118,7 +108,7 @@ STATEMENTS = (
         measure=lambda case: case.probability(),
         symbols=SYMBOLS,
         says_left="the exact share of the cube from which the segment to the anchor stays at or below eps, in balls",
-        draws=_inside_draws,
+        draws=(ONE_WELL,),
         necessity={"inside-cube": wide_well, "star": two_wells},
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cases.uniform_sum import UniformSum, UniformSumDraw
+from bounds.fedgucci.cases.uniform_sum import UNIFORM_SUMS, UniformSum
 from bounds.mutants import power, replaced
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import side
@@ -41,7 +41,7 @@ STATEMENTS = (
         measure=lambda case: case.probability(),
         symbols={level: "level t", weight_square: "|a|_2^2, the sum of the squared weights"},
         says_left="P(|sum_i a_i X_i| > t) exactly, as a rational, from the corners of the cube",
-        draws=lambda options: (UniformSumDraw(trials=options.trials or 200),),
+        draws=(UNIFORM_SUMS,),
         mutants=(
             replaced(level, 2 * level, "the level doubled", Change.CONSTANT),
             power(weight_square, sp.Rational(1, 8)),

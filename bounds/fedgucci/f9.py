@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import sympy as sp
-from hypothesis.strategies import SearchStrategy
 
 from bounds.cases.cube_networks import CubeDraw, CubeNetworks
 from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
+from bounds.family import changed
 from bounds.fedgucci.families.cube_families import gap_draws, scattered, unit_loss_draws
 from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
 from bounds.fedgucci.premises.cube_bound import MUTANTS, NEEDED, SAYS_BOTH, cube_bound
@@ -56,25 +56,9 @@ def chosen_input(case: CubeNetworks) -> WorstInput:
     return WorstInput(case.anchor, case.networks, case.side, x[None], case.y[:1], case.delta, case.loss, case.reach)
 
 
-def worst_input(seed: int, features: int = 1600) -> WorstInput:
-    """One unit around u_anc = 0, v_anc = 100, and the input that the draw chooses."""
-    return chosen_input(CubeDraw(h=1, l=features, side=1.0, n=1, at_origin=True, anchor_norm=100.0).case(seed))
-
-
-class WorstInputDraw(CubeDraw):
-    """One unit on 1600 features, looked at where it switches most."""
-
-    def case(self, seed: int) -> CubeNetworks:
-        """The networks of one seed, and the input that they choose."""
-        return worst_input(seed, self.l)
-
-    def strategy(self) -> SearchStrategy[CubeNetworks]:
-        """Any cube of up to so many features, and the input that its networks choose."""
-        return super().strategy().map(chosen_input)
-
-
-def _worst_inputs(options) -> tuple:
-    return (WorstInputDraw(h=1, l=1600, side=1.0, n=1, at_origin=True, anchor_norm=100.0, trials=options.trials or 20),)
+# One unit around u_anc = 0, v_anc = 100, of 1600 features, and the input that the draw chooses.
+_UNIT = CubeDraw(h=1, l=1600, side=1.0, n=1, at_origin=True, anchor_norm=100.0, trials=20)
+WORST_INPUTS = changed(_UNIT, _UNIT.name, chosen_input)
 
 
 STATEMENTS = (
@@ -136,8 +120,8 @@ STATEMENTS = (
                 nature=Nature.READING,
                 hypotheses=(FAILURE_PROBABILITY,),
                 measure=absolute_value,
-                draws=_worst_inputs,
-                witness=lambda: worst_input(0),
+                draws=(WORST_INPUTS,),
+                witness=lambda: WORST_INPUTS.case(0),
                 consequence="(32) may be averaged over data fixed before the draw; it is no bound for inputs chosen "
                 "after the networks are seen, such as adversarial ones",
             ),

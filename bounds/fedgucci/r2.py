@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
-from bounds.cases.network_pair import NetworkPair, NetworkPairDraw, SteepPairDraw
+from bounds.cases.network_pair import STEEP_PAIRS, NetworkPair, pair_draws
 from bounds.fedgucci.premises.cube_terms import SYMBOLS, L
 from bounds.mutants import replaced, sign_flipped, without
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
@@ -53,13 +53,7 @@ STATEMENTS = (
         },
         says_left="the loss barrier: exact for the absolute and the squared loss, enclosed to 1e-10 for logistic and "
         "cross-entropy",
-        draws=lambda options: (
-            tuple(
-                NetworkPairDraw(outputs, options.trials or trials, options.data, options.n or 64, options.unit)
-                for outputs, trials in ((1, 60), (3, 20))
-            )
-            + (() if options.data else (SteepPairDraw(trials=options.trials or 10),))
-        ),
+        draws=lambda options: pair_draws(options) + (() if options.data else (STEEP_PAIRS.asked(options.trials),)),
         mutants=(
             replaced(L, sp.Min(L, 1), "the constant 1 for every loss", Change.CONSTANT),
             without(p),

@@ -13,7 +13,7 @@ from hypothesis.strategies import SearchStrategy
 from scipy.special import gammaln
 
 from bounds.cases.cube_networks import CubeDraw, CubeNetworks
-from bounds.draw_counts import DerivedDraw
+from bounds.family import Family
 from bounds.fedgucci.premises.cube_bound import cube_bound
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, MORE_OUTPUTS, SYMBOLS, N, b, cube_constants, h, l, side
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
@@ -92,36 +92,31 @@ def _bernstein(values: np.ndarray, reach: float) -> float:
     return float(np.sqrt(2 * values.var(ddof=1) * logs / n) + 7 * reach * logs / (3 * (n - 1)))
 
 
-@dataclass(frozen=True)
-class BallDraw(DerivedDraw):
-    """Networks around an anchor with unit rows, and a sample of the ball."""
-
-    base: CubeDraw
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return self.base.name
-
-    def case(self, seed: int) -> BallPopulation:
-        """The networks and the sample of one seed."""
-        return BallPopulation(self.base.case(seed))
-
-    def strategy(self) -> SearchStrategy[BallPopulation]:
-        """Up to eight units and six features, any side."""
-
-        def drawn(units: int, features: int, side: float, seed: int) -> BallPopulation:
-            return BallPopulation(CubeDraw(h=units, l=features, side=side, rows="ball", n=2000).case(seed))
-
-        return st.builds(drawn, st.integers(1, 8), st.integers(1, 6), log_uniform(1e-3, 1), st.integers(0, 2**16))
+def _population(base: CubeDraw, seed: int) -> BallPopulation:
+    return BallPopulation(base.case(seed))
 
 
-def ball_draws(options: Any) -> tuple[BallDraw, ...]:
+def _small_population(units: int, features: int, side: float, seed: int) -> BallPopulation:
+    return BallPopulation(CubeDraw(h=units, l=features, side=side, rows="ball", n=2000).case(seed))
+
+
+def _small_populations(base: CubeDraw) -> SearchStrategy[BallPopulation]:
+    """Up to eight units and six features, any side, whatever the family's own."""
+    sizes = st.integers(1, 8), st.integers(1, 6), log_uniform(1e-3, 1)
+    return st.builds(_small_population, *sizes, st.integers(0, 2**16))
+
+
+def with_populations(base: CubeDraw) -> Family:
+    """The networks of a family whose inputs are a sample of the ball."""
+    return Family(base.name, _population, _small_populations, (base,), base.trials)
+
+
+def ball_draws(options: Any) -> tuple[Family, ...]:
     """Our notes' h = 64, l = 4, and smaller networks at smaller sides; the law of x is part of the claim."""
     shapes = ((64, 4, 0.2, 1), (8, 4, 0.2, 1), (8, 4, 0.05, 1), (4, 2, 0.1, 1), (8, 4, 0.2, 3))
     trials = options.trials or 25
     return tuple(
-        BallDraw(
+        with_populations(
             CubeDraw(
                 h=units,
                 l=features,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cases.loss_table import LossTable, LossTableDraw, exact_ball
+from bounds.fedgucci.cases.loss_table import LOSS_TABLES, LossTable, exact_ball
 from bounds.mutants import power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import delta
@@ -73,7 +73,7 @@ STATEMENTS = (
             joint: "probability that one of K independent draws, one a client, has L_i >= epsilon for its client",
         },
         says_left="d, the side of the cube, an input",
-        draws=lambda options: (LossTableDraw(trials=options.trials or 200),),
+        draws=(LOSS_TABLES,),
         mutants=(
             replaced(K, 1, "K dropped", Change.FACTOR),
             power(d_eps, 2),

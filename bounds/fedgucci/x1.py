@@ -7,9 +7,10 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds.cases.cube_networks import CubeDraw, CubeNetworks
+from bounds.cases.cube_networks import CubeDraw, CubeNetworks, cube_draws
+from bounds.family import Family
 from bounds.fedgucci.cases.segment_terms import ROUNDING, loss_at, pair, sides
-from bounds.fedgucci.families.far_labels import FarLabelDraw, far_label_draws
+from bounds.fedgucci.families.far_labels import with_far_labels
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.options import Options
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
@@ -101,16 +102,16 @@ def _largest_activation(case: CubeNetworks) -> float:
 ACTIVE = Hypothesis("some-unit-active", "some unit is active on some input at one end", _largest_activation)
 
 
-def small_draws(options: Options) -> tuple:
+def small_draws(options: Options) -> tuple[Family, ...]:
     """Few inputs and units: every piece is evaluated point by point."""
-    families = far_label_draws(options, side=1.5, n=6, trials=10)
-    return tuple(family for family in families if family.base.h <= 32)
+    families = cube_draws(options, side=1.5, n=6, trials=10)
+    return tuple(with_far_labels(family) for family in families if family.h <= 32)
 
 
-def _draws(options: Options) -> tuple:
+def _draws(options: Options) -> tuple[Family, ...]:
     """Beside them so few units and inputs that the barrier is often on the last piece."""
     few = CubeDraw(h=2, l=2, side=1.5, n=2, trials=options.trials or 20)
-    return small_draws(options) + ((FarLabelDraw(few),) if options.data is None else ())
+    return small_draws(options) + ((with_far_labels(few),) if options.data is None else ())
 
 
 QUARTIC = sum(c * u**k for k, c in enumerate(COEFFICIENTS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bounds.fedgucci.cases.group_ladder import GroupLadder, group_draws
+from bounds.fedgucci.cases.group_ladder import GROUP_LADDERS, GroupLadder
 from bounds.ladders.width_rate import HALF, THREE_QUARTERS, Quantity, width_rate
 from bounds.statement import BEYOND, Source
 
@@ -37,7 +37,7 @@ STATEMENTS = (
         note="exponents in the width of |B_m - B_inf|, rms(f_FMA - f_WENS) and |L(FMA) - L(WENS)|",
         says_left="log-log slopes over widths 2^8..2^13 of the RMS over starts, three clients trained by gradient "
         "descent from one start with their hidden layers averaged",
-        draws=group_draws,
+        draws=(GROUP_LADDERS,),
         uses=("fl-ntk/X.8", "fedgucci/F14"),
     ),
 )

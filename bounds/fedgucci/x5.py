@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cases.side_ladder import SideLadder, SideLadderDraw
+from bounds.fedgucci.cases.side_ladder import SIDE_LADDERS, SideLadder
 from bounds.mutants import shifted
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from ntkfl.estimate import Estimate
@@ -31,7 +31,7 @@ STATEMENTS = (
         constants=lambda ladder: {},
         measure=_measure,
         says_left="log-log slope over a ladder of sides of sup over alpha of E_x |z_x(alpha)|, exact for each pair",
-        draws=lambda options: (SideLadderDraw(trials=min(3, options.trials or 3)),),
+        draws=(SIDE_LADDERS,),
         mutants=tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2)),
         uses=("fedgucci/R3",),
     ),

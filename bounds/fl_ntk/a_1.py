@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import sympy as sp
 
-from bounds.cases.bounded_sum import BoundedSum, BoundedSumDraw, exact
+from bounds.cases.bounded_sum import BOUNDED_SUMS, BoundedSum, exact
 from bounds.mutants import power, replaced, sign_flipped
 from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 
@@ -40,7 +40,7 @@ STATEMENTS = (
         measure=lambda case: case.probability(above=True),
         symbols={V: "sum of the variances", M: "bound on |X_i|", t: "threshold"},
         says_left="the exact binomial tail, as a rational number",
-        draws=lambda options: (BoundedSumDraw(trials=options.trials or 200),),
+        draws=(BOUNDED_SUMS,),
         necessity={"positive-t": lambda: BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(-1))},
         mutants=(
             replaced(V, 0, "variance dropped", Change.FACTOR),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.cases.gaussian_tail import GaussianTail, GaussianTailDraw
+from bounds.cases.gaussian_tail import GaussianTail, gaussian_tails
 from bounds.mutants import power, scaled, without
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import sigma
@@ -34,7 +34,7 @@ STATEMENTS = (
         measure=GaussianTail.probability,
         symbols={t: "threshold", sigma: "standard deviation of X"},
         says_left="erf(t / (sigma sqrt 2)) in ball arithmetic",
-        draws=lambda options: (GaussianTailDraw(trials=options.trials or 200),),
+        draws=(gaussian_tails(),),
         mutants=(
             scaled(sp.Rational(99, 100)),
             scaled(sp.Rational(11, 10)),

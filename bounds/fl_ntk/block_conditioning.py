@@ -11,7 +11,8 @@ import sympy as sp
 from scipy.linalg import block_diag
 from scipy.optimize import minimize
 
-from bounds.cases.kernel_case import KernelCase, KernelDraw, kernel_draws
+from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.family import Family
 from bounds.fl_ntk.premises import at_most
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
 from bounds.mutants import replaced
@@ -86,8 +87,8 @@ def _constants(case: KernelCase) -> dict:
     return {nu: case.least_of_jacobi, N: clients, even: clients + clients % 2}
 
 
-def _few(options: Options) -> tuple[KernelDraw, ...]:
-    return tuple(replace(f, base=replace(f.base, trials=min(TRIALS, f.trials))) for f in kernel_draws(options, 1.9))
+def _few(options: Options) -> tuple[Family, ...]:
+    return tuple(replace(f, trials=min(TRIALS, f.trials)) for f in kernel_draws(options, 1.9))
 
 
 SHARED: dict[str, Any] = {

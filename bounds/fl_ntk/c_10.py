@@ -77,7 +77,7 @@ def _printed_step() -> KernelCase:
 
 def _draws(options) -> tuple:
     """The kernel regime on the default data, or the user's, and finite networks in balls."""
-    limits = tuple(replace(draw, base=replace(draw.base, trials=min(draw.trials, 10)))
+    limits = tuple(replace(draw, trials=min(draw.trials, 10))
                    for draw in kernel_draws(options, reach=1.0))  # fmt: skip
     return limits + ((FEW_POINTS,) if options.data is None else ())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.cases.gaussian_tail import GaussianTail, GaussianTailDraw
+from bounds.cases.gaussian_tail import GaussianTail, gaussian_tails
 from bounds.initial_network import InitialNetwork, initial_network_draws
 from bounds.mutants import power, replaced
 from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Source, Statement
@@ -59,7 +59,7 @@ STATEMENTS = (
         constants=_constants,
         measure=_measure,
         says_left="erf(R / sqrt 2) in balls; repaired: the largest counted excess over all radii and samples",
-        draws=lambda options: (GaussianTailDraw(largest=8.0, unit_sigma=True, trials=options.trials or 200),),
+        draws=(gaussian_tails(largest=8.0, unit_sigma=True),),
         mutants=(
             power(m, sp.Rational(3, 2)),
             power(R, sp.Rational(3, 2)),

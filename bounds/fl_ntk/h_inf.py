@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase, KernelDraw, kernel_draws
+from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.family import Family
 from bounds.fl_ntk.premises import at_most
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
 from bounds.hypothesis import Limit
@@ -63,9 +64,9 @@ def _measure(case: KernelCase) -> tuple[Estimate, ...]:
     return entries, known_angles, gram.smallest_eigenvalue(pair), gram.largest_eigenvalue(pair)
 
 
-def _draws(options: Options) -> tuple[KernelDraw, ...]:
+def _draws(options: Options) -> tuple[Family, ...]:
     families = kernel_draws(options, reach=1.0)
-    return tuple(replace(f, base=replace(f.base, trials=min(TRIALS, f.trials))) for f in families)
+    return tuple(replace(f, trials=min(TRIALS, f.trials)) for f in families)
 
 
 STATEMENTS = (

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase, KernelDraw, kernel_draws
+from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.family import Family
 from bounds.fl_ntk.premises import LOCALLY_STABLE, at_most
 from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
 from bounds.mutants import power, replaced, scaled
@@ -90,8 +91,8 @@ def _constants(case: KernelCase) -> dict:
     return {slow: nu[0], fast: nu[-1]}
 
 
-def _few(options: Options) -> tuple[KernelDraw, ...]:
-    return tuple(replace(f, base=replace(f.base, trials=min(TRIALS, f.trials))) for f in kernel_draws(options, 1.9))
+def _few(options: Options) -> tuple[Family, ...]:
+    return tuple(replace(f, trials=min(TRIALS, f.trials)) for f in kernel_draws(options, 1.9))
 
 
 APART = Hypothesis(

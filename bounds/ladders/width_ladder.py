@@ -161,16 +161,12 @@ def ladder_draws(options: Options, **defaults) -> tuple[LadderDraw, ...]:
 
 
 @cache
-def width_ladders(setup: Setup) -> SearchStrategy[WidthLadder]:
+@st.composite
+def width_ladders(draw: DrawFn, setup: Setup) -> WidthLadder:
     """Ladders of widths 2^7..2^12, eight networks each, of a few rounds with a step up to the stability limit.
 
     What they do not choose (sigma) is as in `setup`; their labels are the initial residual.
     """
-    return _width_ladders(setup)
-
-
-@st.composite
-def _width_ladders(draw: DrawFn, setup: Setup) -> WidthLadder:
     x = draw(unit_data(n=(2, 4), d=(2, 3), distinct=True).filter(apart))
     owner = draw(partitions(len(x), clients=(1, len(x))))
     problem = Problem(x, draw(labels(len(x)).filter(np.any)), owner, name="drawn")

@@ -8,11 +8,11 @@ from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.averaging.cases.kernel_ladder import ONCE, SQUARED, KernelLadder, kernel_ladder_draws
-from bounds.averaging.cases.scale_ladder import SCALES, ScaleLadder, scale_ladder_draws
+from bounds.averaging.cases.kernel_ladder import KERNEL_LADDERS, ONCE, SQUARED, KernelLadder
+from bounds.averaging.cases.scale_ladder import SCALE_LADDERS, SCALES, ScaleLadder
 from bounds.averaging.cases.shared_starts import SharedStarts, shared_start_draws
 from bounds.averaging.i7 import blocks
-from bounds.averaging.i11 import NoisyQuadratic, NoisyQuadraticDraw
+from bounds.averaging.i11 import NOISY_QUADRATICS, NoisyQuadratic
 from bounds.cases.ensemble_draws import MOST, ensemble_draws, inputs
 from bounds.cases.ensembles import Ensemble, ball_array, estimated, squared
 from bounds.listing import get
@@ -24,8 +24,6 @@ from verification.compare import judge
 from verification.engine import verify
 
 (UNEQUAL,) = ensemble_draws(Options())
-(KERNELS,) = kernel_ladder_draws(Options())
-(SCALED,) = scale_ladder_draws(Options())
 (STARTS,) = shared_start_draws(Options())
 SEEDS = st.integers(0, 10**6)
 few = settings(deadline=None, max_examples=8)
@@ -156,7 +154,7 @@ def test_shared_starts_that_do_not_fit_are_refused():
 @few
 @given(SEEDS)
 def test_the_remainder_of_theorem_2_is_within_its_explicit_bound_on_every_rung(seed):
-    case, statement = KERNELS.case(seed), get("averaging/I7")
+    case, statement = KERNEL_LADDERS.case(seed), get("averaging/I7")
     (left,) = statement.left(Form.REPAIRED, case)
     (right,) = statement.evaluate(statement.constants(case), Form.REPAIRED)
     assert (left.hi <= right.lo).all()
@@ -165,7 +163,7 @@ def test_the_remainder_of_theorem_2_is_within_its_explicit_bound_on_every_rung(s
 @few
 @given(SEEDS)
 def test_variances_are_posterior_variances_and_the_v_statistic_is_off_by_a_constant(seed):
-    case = KERNELS.case(seed)
+    case = KERNEL_LADDERS.case(seed)
     k, n, kernel = case.own, case.n, case.kernels[-1]
     solved = np.linalg.solve(kernel[:k, :k], kernel[:k, k:])
     expected = np.diag(kernel[k:, k:]) - (kernel[:k, k:] * solved).sum(axis=0)
@@ -210,7 +208,7 @@ def test_matrices_that_are_no_kernels_are_refused(kernels, own, message):
 @few
 @given(SEEDS)
 def test_norms_over_the_circle_are_those_of_points_close_together(seed):
-    case = SCALED.case(seed)
+    case = SCALE_LADDERS.case(seed)
     hidden, readout, weights = case.networks(SCALES[0])
     kinks = np.arctan2(hidden[..., 0], -hidden[..., 1]).ravel()
     turn = np.unique(np.concatenate([kinks, kinks + np.pi, kinks - np.pi, np.linspace(-np.pi, np.pi, 2001)]))
@@ -227,7 +225,7 @@ def test_norms_over_the_circle_are_those_of_points_close_together(seed):
 @few
 @given(SEEDS)
 def test_between_kinks_the_gap_of_relu_networks_is_bilinear_and_the_farthest_client_is_at_delta(seed):
-    case = SCALED.case(seed)
+    case = SCALE_LADDERS.case(seed)
     moved, readout = case.steps
     lengths = np.sqrt((moved**2).sum(axis=(1, 2)) + (readout**2).sum(axis=1))
     assert lengths.max() == pytest.approx(1)
@@ -275,13 +273,13 @@ def test_moving_averages_without_a_variance_are_refused(hundredths, window, mess
 FAMILIES = {
     UNEQUAL: ("I1", "I2", "I4", "I5", "I6", "I8", "I9"),
     STARTS: ("I10",),
-    NoisyQuadraticDraw(): ("I11",),
-    KERNELS: ("I7",),
-    SCALED: ("I3", "I3-L1", "I3-L2", "I3-sup"),
+    NOISY_QUADRATICS: ("I11",),
+    KERNEL_LADDERS: ("I7",),
+    SCALE_LADDERS: ("I3", "I3-L1", "I3-L2", "I3-sup"),
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: type(family).__name__)
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_no_form_that_holds_is_violated_by_a_generic_case(family):
     admitted = set()
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.cases.bounded_sum import BoundedSum, BoundedSumDraw, exact
+from bounds.cases.bounded_sum import BOUNDED_SUMS, BoundedSum, exact
 
 SUMS = st.builds(
     BoundedSum,
@@ -60,11 +60,11 @@ def test_a_rational_lies_in_its_enclosure(value):
 
 
 def test_every_draw_meets_the_hypotheses_of_bernstein_and_can_be_told_apart():
-    cases = [BoundedSumDraw().case(seed) for seed in range(300)]
+    cases = [BOUNDED_SUMS.case(seed) for seed in range(300)]
     for case in cases:
         assert case.bound * case.p / (1 - case.p) <= case.bound  # |X| <= M
         assert 0 < case.t <= case.count * case.bound
     assert len(set(cases)) > 290
-    assert cases[7] == BoundedSumDraw().case(7)
+    assert cases[7] == BOUNDED_SUMS.case(7)
     assert {case.count for case in cases} >= {1, 40}
     assert cases[0].describe().keys() == {"n", "p", "M", "t"}

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds.cases.cube_networks import CubeDraw, CubeNetworks, cube_draws
-from bounds.fedgucci.cases.anchor_window import AnchorWindowDraw
+from bounds.fedgucci.cases.anchor_window import ANCHOR_WINDOWS
 from bounds.fedgucci.cases.circle_neuron import CircleNeuron
 from bounds.fedgucci.cases.loss_steepness import LossSteepness
-from bounds.fedgucci.cases.low_loss_region import LowLossDraw, LowLossRegion
+from bounds.fedgucci.cases.low_loss_region import WELLS, LowLossRegion
 from bounds.fedgucci.cases.segment_terms import pair
-from bounds.fedgucci.cases.uniform_sum import UniformSum, UniformSumDraw
-from bounds.fedgucci.families.far_labels import FarLabelDraw
+from bounds.fedgucci.cases.uniform_sum import UNIFORM_SUMS, UniformSum
+from bounds.fedgucci.families.far_labels import with_far_labels
 from bounds.fedgucci.premises.cube_terms import group_deviation
 from bounds.options import Options
 from ntkfl.connectivity.barrier import loss_barrier
@@ -73,12 +73,12 @@ def test_a_segment_needs_two_networks():
 @pytest.mark.parametrize("loss", ["squared", "absolute"])
 def test_far_labels_make_a_barrier(loss):
     for seed in range(5):
-        case = FarLabelDraw(SMALL).case(seed)
+        case = with_far_labels(SMALL).case(seed)
         assert loss_barrier(*pair(case), case.x, case.y, loss).value.lo > 0
 
 
 @settings(deadline=None, max_examples=15)
-@given(UniformSumDraw().strategy())
+@given(UNIFORM_SUMS.strategy())
 def test_the_tail_of_a_uniform_sum_is_what_sampling_finds(case):
     rng = np.random.default_rng(0)
     weights = np.array([float(a) for a in case.weights])
@@ -99,7 +99,7 @@ def test_a_uniform_sum_of_nothing_is_refused():
 
 
 @settings(deadline=None, max_examples=15)
-@given(LowLossDraw().strategy())
+@given(WELLS.strategy())
 def test_the_connected_share_is_what_sampling_along_segments_finds(case):
     rng = np.random.default_rng(0)
     anchor, middles, splits = (np.array(v, float) for v in (case.anchor, case.middles, case.splits))
@@ -163,12 +163,12 @@ def test_a_unit_that_makes_no_sense_is_refused():
 
 def test_a_window_holds_the_current_model_and_at_most_as_many_as_are_kept():
     for seed in range(20):
-        case = AnchorWindowDraw().case(seed)
+        case = ANCHOR_WINDOWS.case(seed)
         assert case.store == tuple(range(max(1, len(case.models) - case.keep + 1), len(case.models) + 1))
 
 
 def test_a_window_without_a_model_is_refused():
-    case = AnchorWindowDraw().case(0)
+    case = ANCHOR_WINDOWS.case(0)
     with pytest.raises(ValueError, match="there is no global model"):
         replace(case, models=())
     with pytest.raises(ValueError, match="keep is 0"):

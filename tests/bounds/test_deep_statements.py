@@ -9,9 +9,19 @@ import torch
 from scipy import integrate, stats
 
 from bounds.deep import kinks
-from bounds.deep.cases.deep_ladder import ERF, RELU, DeepLadder, DeepLadderDraw, Seen, equal_points, pooled, rungs
+from bounds.deep.cases.deep_ladder import (
+    ERF,
+    RELU,
+    DeepLadder,
+    Seen,
+    deep_ladder,
+    deep_ladders,
+    equal_points,
+    pooled,
+    rungs,
+)
 from bounds.deep.cases.deep_run import NETWORKS, deep_run_draws
-from bounds.deep.cases.kink_ladder import KinkDraw, KinkLadder
+from bounds.deep.cases.kink_ladder import KINK_LADDERS, KinkLadder
 from bounds.deep.cases.step_ladder import StepLadder
 from bounds.listing import get
 from bounds.options import Options
@@ -233,7 +243,7 @@ def test_the_boundary_layer_takes_the_limit_kernel_where_none_is_named():
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_orders_of_a_run_are_one_run_summed_up_in_two_ways(network):
-    draw = next(draw for draw in deep_run_draws(Options()) if draw.network == network)
+    draw = next(draw for draw in deep_run_draws(Options()) if draw.name.endswith(network))
     run = draw.case(2)
     (one, first, matrix), (other, _, turned) = run.orders
     for seen in (run.residuals, run.start, run.movement, run.kernel):
@@ -246,7 +256,7 @@ def test_the_orders_of_a_run_are_one_run_summed_up_in_two_ways(network):
 
 
 def test_no_two_networks_of_a_ladder_or_of_its_second_opinion_share_numbers():
-    for ladder in (DeepLadderDraw(RELU).case(3), DeepLadderDraw(ERF).case(0), KinkDraw().case(3)):
+    for ladder in (deep_ladder(RELU, 3), deep_ladder(ERF, 0), KINK_LADDERS.case(3)):
         seeds = [seed for one in (ladder, ladder.fresh()) for i in range(len(one.widths)) for seed in one.seeds(i)]
         assert len(set(seeds)) == len(seeds) == 2 * ladder.n_runs
         assert ladder.fresh().problem is ladder.problem
@@ -267,7 +277,7 @@ def test_no_two_networks_of_a_ladder_or_of_its_second_opinion_share_numbers():
 
 def test_ladders_reach_as_far_as_their_families_say():
     for network in (RELU, ERF):
-        draw = DeepLadderDraw(network)
+        (draw,) = deep_ladders(network)
         ladder = draw.case(1)
         assert ladder.n_runs == sum(rungs(network).values()) >= draw.required
         assert draw.name.endswith(f"widths {ladder.widths[0]} to {ladder.widths[-1]}")

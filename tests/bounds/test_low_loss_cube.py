@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bounds.fedgucci.cases.low_loss_cube import LowLossCubeDraw
-from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_draws, wide_cube_draws
+from bounds.fedgucci.cases.low_loss_cube import low_loss_cubes
+from bounds.fedgucci.families.low_loss_families import CONNECTED, WIDE_CUBES, hardly_connected, low_loss_draws
 from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form, Outcome
 from ntkfl.connectivity.network import between
 from verification.compare import judge
 
-WIDE = LowLossCubeDraw(2, 2, 3.0, level=0.6)
+WIDE = low_loss_cubes((2, 2), 3.0, level=0.6)
 
 
 def networks_in_cube(case, side, count, seed):
@@ -30,7 +30,7 @@ def mean_loss(case, network, rows=slice(None)):
 @settings(deadline=None, max_examples=5)
 @given(st.integers(0, 2**16))
 def test_losses_of_many_networks_are_those_of_each(seed):
-    case = LowLossCubeDraw(1, 3, 1.0).case(seed)
+    case = low_loss_cubes((1, 3), 1.0).case(seed)
     networks = networks_in_cube(case, 1.0, 5, seed)
     each = [mean_loss(case, net) for net in networks]
     assert np.allclose(case.losses(np.array([net.vector() for net in networks])), each, rtol=1e-13)
@@ -52,7 +52,7 @@ def test_sampled_shares_are_what_another_sample_finds(seed):
 
 
 def test_a_client_is_judged_by_its_own_inputs():
-    case = LowLossCubeDraw(2, 2, 1.0, count=3, own=True).case(0)
+    case = low_loss_cubes((2, 2), 1.0, count=3, own=True).case(0)
     assert [len(case.x[rows]) for rows in case.owners] == [8, 8, 8]
     (network, *_) = networks_in_cube(case, 1.0, 1, 3)
     highest = [case.highest_loss(network, rows) for rows in case.owners]
@@ -63,7 +63,7 @@ def test_a_client_is_judged_by_its_own_inputs():
     assert float(below_one.connected_share.value) < float(case.connected_share.value)
 
 
-@pytest.mark.parametrize("draw", [WIDE, LowLossCubeDraw(2, 2, 1.0, count=3, own=True)])
+@pytest.mark.parametrize("draw", [WIDE, low_loss_cubes((2, 2), 1.0, count=3, own=True)])
 def test_networks_are_counted_as_one_by_one(draw):
     case = draw.case(1)
     networks = networks_in_cube(case, case.side, 60, 4)
@@ -86,7 +86,7 @@ def test_a_higher_level_makes_a_larger_region_and_the_domain_bounds_it():
 
 def test_the_lemma_is_decided_on_networks_and_a_smaller_bound_is_refuted():
     statement = get("fedgucci/F3")
-    for draw in wide_cube_draws(Options()):
+    for draw in WIDE_CUBES:
         case = draw.case(0)
         seen = judge(statement, Form.STATED, case)
         assert seen.outcome is Outcome.HOLDS and 0.1 < seen.tightness < 1

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from bounds.cases.gaussian_tail import GaussianTailDraw
+from bounds.family import Family
 from bounds.listing import catalogue, get
 from bounds.papers import conventions, own
 from bounds.statement import Outcome
@@ -43,11 +43,23 @@ def csv(path: Path, x: np.ndarray, y=None, owner=None) -> Path:
     return path
 
 
+def before_each_tail(monkeypatch, act):
+    """Have act(seed) called before a Gaussian tail is drawn."""
+    original = Family.case
+
+    def case(self, seed):
+        if self.name == "Gaussian tails":
+            act(seed)
+        return original(self, seed)
+
+    monkeypatch.setattr(Family, "case", case)
+
+
 @pytest.fixture
 def drawn(monkeypatch):
     """The seeds of the Gaussian tails that were drawn."""
-    seeds, original = [], GaussianTailDraw.case
-    monkeypatch.setattr(GaussianTailDraw, "case", lambda self, seed: seeds.append(seed) or original(self, seed))
+    seeds = []
+    before_each_tail(monkeypatch, seeds.append)
     return seeds
 
 
@@ -143,10 +155,10 @@ def test_a_file_keeps_its_content_until_the_results_exist(tmp_path, monkeypatch)
 
 
 def test_a_bug_in_a_statement_is_named_and_ends_no_other(monkeypatch):
-    def fails(self, seed):
+    def fails(seed):
         raise ValueError("a bug, not bad input")
 
-    monkeypatch.setattr(GaussianTailDraw, "case", fails)
+    before_each_tail(monkeypatch, fails)
     result = run(*CHEAP, "fl-ntk/X.7")
     assert result.exit_code == 1
     assert result.stdout.count("FAILED") == 2 and "error:" not in result.output
@@ -155,14 +167,11 @@ def test_a_bug_in_a_statement_is_named_and_ends_no_other(monkeypatch):
 
 
 def test_interrupted_what_was_counted_is_printed_and_written(tmp_path, monkeypatch):
-    original = GaussianTailDraw.case
-
-    def interrupts(self, seed):
+    def interrupts(seed):
         if seed == 12:
             raise KeyboardInterrupt
-        return original(self, seed)
 
-    monkeypatch.setattr(GaussianTailDraw, "case", interrupts)
+    before_each_tail(monkeypatch, interrupts)
     result = run(*CHEAP, "--json", tmp_path / "v.json", "--markdown", tmp_path / "v.md")
     assert result.exit_code == 130
     assert "12 drawn = 0 rejected + 12 trials" in result.stdout and "stopped by Ctrl-C" in result.stderr
@@ -173,15 +182,14 @@ def test_interrupted_what_was_counted_is_printed_and_written(tmp_path, monkeypat
 
 
 def test_an_interrupted_test_of_the_verifier_does_not_go_on_with_false_alarms(monkeypatch):
-    original, asked = GaussianTailDraw.case, []
+    asked = []
 
-    def interrupts(self, seed):
+    def interrupts(seed):
         asked.append(seed)
         if len(asked) == 5:
             raise KeyboardInterrupt
-        return original(self, seed)
 
-    monkeypatch.setattr(GaussianTailDraw, "case", interrupts)
+    before_each_tail(monkeypatch, interrupts)
     result = run("verify", "fl-ntk/A.2", "--meta")
     assert result.exit_code == 130 and " in 0 runs of true statements" in result.stdout, result.output
     assert result.stderr.splitlines()[-2:] == ["stopped by Ctrl-C", "what was counted until then is reported"]
@@ -189,10 +197,10 @@ def test_an_interrupted_test_of_the_verifier_does_not_go_on_with_false_alarms(mo
 
 
 def test_interrupted_before_anything_was_counted(monkeypatch):
-    def interrupts(self, seed):
+    def interrupts(seed):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(GaussianTailDraw, "case", interrupts)
+    before_each_tail(monkeypatch, interrupts)
     result = run(*CHEAP)
     assert result.exit_code == 130 and "0 verdicts: none finished" in result.stdout
 

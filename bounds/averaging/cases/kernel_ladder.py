@@ -14,11 +14,11 @@ from jaxtyping import Float
 
 from bounds.case import Case
 from bounds.cases.ensembles import ball_array, estimated, squared
-from bounds.options import Options
+from bounds.family import Family
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
 from ntkfl.estimate import Estimate
 
-RUNGS, TRIALS = 8, 20
+RUNGS = 8
 ONCE, SQUARED = 1, 2
 
 
@@ -148,30 +148,13 @@ def approaching(lam: float, between: np.ndarray, cross: np.ndarray, extra: np.nd
     return KernelLadder(tuple(rungs), k)
 
 
-@dataclass(frozen=True)
-class KernelLadderDraw:
-    """Random kernels; no data are asked for, since the ReLU kernel of any has eps/lam of about .16 or more."""
-
-    name: str = "kernels with orthogonal samples in the limit"
-    trials: int = TRIALS
-    required: int = 5
-
-    def case(self, seed: int) -> KernelLadder:
-        """The ladder of one seed: 2 to 5 samples of the client, 2 to 5 of the others."""
-        rng = np.random.default_rng([seed, 9])
-        own, others = (int(size) for size in rng.integers(2, 6, 2))
-        between = _between(rng.uniform(-1, 1, (own, own)))
-        cross, extra = rng.standard_normal((own, others)), rng.standard_normal((others, others))
-        return approaching(float(rng.uniform(0.5, 3)), between, cross, extra)
-
-    def strategy(self) -> SearchStrategy[KernelLadder]:
-        """Ladders with small integers in every block."""
-        return _integer_ladders()
-
-
-def kernel_ladder_draws(options: Options) -> tuple[KernelLadderDraw, ...]:
-    """One family."""
-    return (KernelLadderDraw(trials=options.trials or TRIALS),)
+def _ladder(seed: int) -> KernelLadder:
+    """2 to 5 samples of the client, 2 to 5 of the others."""
+    rng = np.random.default_rng([seed, 9])
+    own, others = (int(size) for size in rng.integers(2, 6, 2))
+    between = _between(rng.uniform(-1, 1, (own, own)))
+    cross, extra = rng.standard_normal((own, others)), rng.standard_normal((others, others))
+    return approaching(float(rng.uniform(0.5, 3)), between, cross, extra)
 
 
 def _between(entries: np.ndarray) -> np.ndarray:
@@ -185,7 +168,12 @@ def _integers(shape: tuple[int, int], size: int) -> SearchStrategy[np.ndarray]:
 
 @st.composite
 def _integer_ladders(draw: DrawFn) -> KernelLadder:
+    """With small integers in every block."""
     own, others = draw(st.integers(2, 3)), draw(st.integers(1, 3))
     block = draw(_integers((own, own), 1).map(_between).filter(np.any))
     lam = float(draw(st.integers(1, 8)))
     return approaching(lam, block, draw(_integers((own, others), 3)), draw(_integers((others, others), 2)))
+
+
+# Random kernels; no data are asked for, since the ReLU kernel of any has eps/lam of about .16 or more.
+KERNEL_LADDERS = Family("kernels with orthogonal samples in the limit", _ladder, _integer_ladders(), needs=5)

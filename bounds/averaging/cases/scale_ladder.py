@@ -8,18 +8,17 @@ from functools import cached_property
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import DrawFn
 from jaxtyping import Float, Int
 
 from bounds.case import Case
+from bounds.family import Family
 from bounds.ladders.slopes import slope
-from bounds.options import Options
 from ntkfl.estimate import Estimate
 
 SCALES = 2.0 ** -np.arange(8, 18)  # Delta; the gap at the smallest is 1e-10, far above rounding
 GRID = 256  # angles at which smooth networks are looked at
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
-TRIALS = 20
 FINITE = 0.01  # what higher powers of Delta may still do to an exponent at these scales
 
 
@@ -207,25 +206,13 @@ def _absolute_cosine(t: np.ndarray) -> np.ndarray:
     return 2 * half_turns + np.sin(t - np.pi * half_turns)
 
 
-@dataclass(frozen=True)
-class ScaleLadderDraw:
+def _ladder(seed: int) -> ScaleLadder:
     """Gaussian networks of 2 to 8 hidden units and 2 to 5 clients of different sizes; x far from the kinks."""
-
-    name: str = "clients around their average, inputs on the circle"
-    trials: int = TRIALS
-    required: int = 5
-
-    def case(self, seed: int) -> ScaleLadder:
-        """The ladder of one seed."""
-        rng = np.random.default_rng([seed, 10])
-        width, clients = int(rng.integers(2, 9)), int(rng.integers(2, 6))
-        hidden, readout = rng.standard_normal((width, 2)), rng.standard_normal(width)
-        moves, sizes = rng.standard_normal((clients, 3 * width)), rng.integers(1, 10, clients)
-        return ScaleLadder(hidden, readout, moves, sizes, _far_from_kinks(hidden))
-
-    def strategy(self) -> SearchStrategy[ScaleLadder]:
-        """Networks of one to three units with small integer weights and moves, and any input."""
-        return _integer_ladders()
+    rng = np.random.default_rng([seed, 10])
+    width, clients = int(rng.integers(2, 9)), int(rng.integers(2, 6))
+    hidden, readout = rng.standard_normal((width, 2)), rng.standard_normal(width)
+    moves, sizes = rng.standard_normal((clients, 3 * width)), rng.integers(1, 10, clients)
+    return ScaleLadder(hidden, readout, moves, sizes, _far_from_kinks(hidden))
 
 
 def _far_from_kinks(hidden: np.ndarray) -> float:
@@ -234,16 +221,16 @@ def _far_from_kinks(hidden: np.ndarray) -> float:
     return float(angles[np.abs(hidden @ x).min(axis=0).argmax()])
 
 
-def scale_ladder_draws(options: Options) -> tuple[ScaleLadderDraw, ...]:
-    """One family; the statements have no data but x, which is a point of the circle or all of it."""
-    return (ScaleLadderDraw(trials=options.trials or TRIALS),)
-
-
 @st.composite
 def _integer_ladders(draw: DrawFn) -> ScaleLadder:
+    """Networks of one to three units with small integer weights and moves, and any input."""
     width, clients = draw(st.integers(1, 3)), draw(st.integers(2, 3))
     entries = st.integers(-3, 3).map(float)
     hidden, readout = draw(arrays(float, (width, 2), elements=entries)), draw(arrays(float, width, elements=entries))
     moves = draw(arrays(float, (clients, 3 * width), elements=entries).filter(lambda m: np.ptp(m, axis=0).any()))
     sizes = draw(arrays(int, clients, elements=st.integers(1, 5)))
     return ScaleLadder(hidden, readout, moves, sizes, draw(st.floats(0, 6.25)))
+
+
+# The statements have no data but x, which is a point of the circle or all of it.
+SCALE_LADDERS = Family("clients around their average, inputs on the circle", _ladder, _integer_ladders(), needs=5)

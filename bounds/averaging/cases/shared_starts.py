@@ -10,19 +10,19 @@ import numpy as np
 from flint import arb
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import DrawFn
 from jaxtyping import Float
 
 from bounds.cases.ensemble_draws import inputs
 from bounds.cases.ensembles import ball_array, estimated, forward, squared
-from bounds.draw_counts import CountedDraw
+from bounds.family import Family
 from bounds.options import Options
 from bounds.strategies import problems
 from ntkfl.balls import ball, ball_matrix, precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem
 
-STARTS, RUNS, HIDDEN, TRIALS, SPREAD = 3, 3, 3, 40, 0.5
+STARTS, RUNS, HIDDEN, SPREAD = 3, 3, 3, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,39 +99,30 @@ def _variance(f: np.ndarray) -> arb:
     return squared(f - f.sum(axis=0) / len(f)).sum() / len(f)
 
 
-@dataclass(frozen=True)
-class SharedStartDraw(CountedDraw):
+def _shared_starts(options: Options, seed: int) -> SharedStarts:
     """Gaussian starts, and outcomes around each; 2 to 4 clients on random points or on the user's data."""
-
-    name: str
-    options: Options
-    trials: int = TRIALS
-
-    def case(self, seed: int) -> SharedStarts:
-        """The case of one seed."""
-        problem, rng = inputs(self.options, seed, equal=True), np.random.default_rng([seed, 7])
-        shape = (STARTS, RUNS, HIDDEN, problem.d)
-        hidden, readout = (
-            rng.standard_normal((STARTS, 1, *size)) + SPREAD * rng.standard_normal((STARTS, RUNS, *size))
-            for size in (shape[2:], shape[2:3])
-        )
-        return SharedStarts(problem, hidden, readout, clients=int(rng.integers(2, 5)))
-
-    def strategy(self) -> SearchStrategy[SharedStarts]:
-        """One to three starts with as many outcomes, one to three clients, on any data."""
-        return _small_cases()
-
-
-def shared_start_draws(options: Options) -> tuple[SharedStartDraw, ...]:
-    """One family."""
-    name = "sphere" if options.data is None else options.data
-    return (SharedStartDraw(f"{name}, identically distributed clients", options, options.trials or TRIALS),)
+    problem, rng = inputs(options, seed, equal=True), np.random.default_rng([seed, 7])
+    hidden, readout = (
+        rng.standard_normal((STARTS, 1, *size)) + SPREAD * rng.standard_normal((STARTS, RUNS, *size))
+        for size in ((HIDDEN, problem.d), (HIDDEN,))
+    )
+    return SharedStarts(problem, hidden, readout, clients=int(rng.integers(2, 5)))
 
 
 @st.composite
 def _small_cases(draw: DrawFn) -> SharedStarts:
+    """One to three starts with as many outcomes, one to three clients, on any data."""
     problem = draw(problems(clients=(1, 1)))
     shape = (draw(st.integers(1, 3)), draw(st.integers(1, 3)), draw(st.integers(1, 2)), problem.d)
     entries = st.one_of(st.integers(-3, 3).map(float), st.floats(-3, 3, allow_subnormal=False))
     hidden, readout = (draw(arrays(float, size, elements=entries)) for size in (shape, shape[:3]))
     return SharedStarts(problem, hidden, readout, draw(st.integers(1, 3)))
+
+
+SMALL_CASES = _small_cases()
+
+
+def shared_start_draws(options: Options) -> tuple[Family, ...]:
+    """One family."""
+    name = f"{options.data or 'sphere'}, identically distributed clients"
+    return (Family(name, _shared_starts, SMALL_CASES, (options,), trials=options.trials or 40),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,10 +14,10 @@ from hypothesis.strategies import SearchStrategy
 from bounds.case import Case
 from bounds.deep.cases.deep_run import points
 from bounds.deep.cases.started_network import StartedNetwork
+from bounds.family import Family
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import OTHER, SPACING, Rungs
 from bounds.ladders.slopes import slope
-from bounds.options import Options
 from ntkfl import kernel_regime
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import KernelRegime, UnstableSteps
@@ -198,35 +197,6 @@ def rungs(network: str) -> dict[int, int]:
     return SHALLOW if network.split(":")[1] == "2" else DEEP
 
 
-@dataclass(frozen=True)
-class DeepLadderDraw:
-    """One ladder, which statements share; its seeds start at the run's seed."""
-
-    network: str
-    trials: int = 1
-    required: int = 20  # runs, not ladders
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        widths = rungs(self.network)
-        return f"sphere, n=12, d=8, N=2, {self.network}, widths {min(widths)} to {max(widths)}"
-
-    def case(self, seed: int) -> DeepLadder:
-        """The ladder whose first network has this seed."""
-        return deep_ladder(self.network, seed)
-
-    def strategy(self) -> SearchStrategy[DeepLadder]:
-        """Ladders of six networks a width on other points, of other steps."""
-        widths = tuple(rungs(self.network))
-
-        def ladder(seed: int, steps: int, eta: float) -> DeepLadder:
-            setup = replace(SETUP, eta_local=eta, local_steps=steps, rounds=4)
-            return DeepLadder(equal_points(seed), setup, self.network, seed * SPACING, widths, (6,) * len(widths))
-
-        return st.builds(ladder, st.integers(0, 99), st.integers(2, 4), st.floats(0.1, 0.2))
-
-
 @lru_cache(maxsize=8)
 def deep_ladder(network: str, seed: int) -> DeepLadder:
     """The one on seed's points, made once."""
@@ -239,6 +209,28 @@ def equal_points(seed: int) -> Problem:
     return replace(points(12, 8, seed), owner=np.arange(12) % 2, name="sphere, n=12, d=8, N=2")
 
 
-def deep_ladder_draws(*networks: str) -> Callable[[Options], tuple[DeepLadderDraw, ...]]:
-    """options -> a ladder of each of these networks, on points of its own."""
-    return lambda options: tuple(DeepLadderDraw(network) for network in networks)
+def _any_ladder(network: str) -> SearchStrategy[DeepLadder]:
+    """Ladders of six networks a width on other points, of other steps."""
+    widths = tuple(rungs(network))
+
+    def ladder(seed: int, steps: int, eta: float) -> DeepLadder:
+        setup = replace(SETUP, eta_local=eta, local_steps=steps, rounds=4)
+        return DeepLadder(equal_points(seed), setup, network, seed * SPACING, widths, (6,) * len(widths))
+
+    return st.builds(ladder, st.integers(0, 99), st.integers(2, 4), st.floats(0.1, 0.2))
+
+
+def deep_ladders(*networks: str) -> tuple[Family, ...]:
+    """A ladder of each of these networks, on points of its own; statements share it."""
+    return tuple(
+        Family(
+            f"sphere, n=12, d=8, N=2, {network}, widths {min(rungs(network))} to {max(rungs(network))}",
+            deep_ladder,
+            _any_ladder,
+            (network,),
+            trials=1,
+            needs=20,  # runs, not ladders
+            fixed=True,
+        )
+        for network in networks
+    )

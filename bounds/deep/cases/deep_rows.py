@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.cases.cube_networks import user_rows
-from bounds.draw_counts import CountedDraw
+from bounds.family import Family
 from bounds.options import Options
 from bounds.part_strategies import points
 from ntkfl import gram
@@ -73,42 +73,33 @@ class DeepRows:
         return {"rows": self.source, "n": len(self.x), "d": self.x.shape[1], "bias": self.bias}
 
 
-@dataclass(frozen=True)
-class DeepRowsDraw(CountedDraw):
-    """Gaussian rows of norms from .1 to 10, two of them 1e-1 to 1e-5 from parallel; or some of the user's."""
+def _rows(bias: float, user: tuple[str, int, bool] | None, seed: int) -> DeepRows:
+    """Gaussian rows of norms from .1 to 10, two of them 1e-1 to 1e-5 from parallel; or some of the user's.
 
-    bias: float
-    trials: int = 5
-    data: str | None = None
-    n: int = 64
-    unit: bool = False
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"{self.data or 'near and far rows'}, " + (f"biases times {self.bias:g}" if self.bias else "no biases")
-
-    def case(self, seed: int) -> DeepRows:
-        """The rows of one seed."""
-        rng = np.random.default_rng([seed, 67])
-        if self.data is not None:
-            x, _ = user_rows(self.data, self.n, self.unit)
-            return DeepRows.of(x[rng.permutation(len(x))[:ROWS]], self.bias, self.data)
-        x = rng.standard_normal((4, int(rng.integers(2, 9))))
-        x *= 10 ** rng.uniform(-1, 1, (4, 1)) / np.linalg.norm(x, axis=1, keepdims=True)
-        x[1] = rng.choice([-1, 1]) * x[0] + np.linalg.norm(x[0]) * 10 ** rng.uniform(-5, -1) * x[1] / np.linalg.norm(
-            x[1]
-        )
-        return DeepRows.of(x, self.bias)
-
-    def strategy(self) -> SearchStrategy[DeepRows]:
-        """Unit rows, some of them nearly parallel, of any size."""
-        sizes = st.sampled_from([1e-3, 1.0, 10.0])
-        return st.builds(lambda x, size: DeepRows.of(size * x, self.bias), points((2, 4), (2, 4)), sizes)
+    Args:
+        bias: factor of the biases. user: the user's rows, as `user_rows` takes them. seed: of the choice.
+    """
+    rng = np.random.default_rng([seed, 67])
+    if user is not None:
+        x, _ = user_rows(*user)
+        return DeepRows.of(x[rng.permutation(len(x))[:ROWS]], bias, user[0])
+    x = rng.standard_normal((4, int(rng.integers(2, 9))))
+    x *= 10 ** rng.uniform(-1, 1, (4, 1)) / np.linalg.norm(x, axis=1, keepdims=True)
+    x[1] = rng.choice([-1, 1]) * x[0] + np.linalg.norm(x[0]) * 10 ** rng.uniform(-5, -1) * x[1] / np.linalg.norm(x[1])
+    return DeepRows.of(x, bias)
 
 
-def rows_draws(options: Options) -> tuple[DeepRowsDraw, ...]:
+def _any_rows(bias: float, user: tuple[str, int, bool] | None) -> SearchStrategy[DeepRows]:
+    """Unit rows, some of them nearly parallel, of any size."""
+    sizes = st.sampled_from([1e-3, 1.0, 10.0])
+    return st.builds(lambda x, size: DeepRows.of(size * x, bias), points((2, 4), (2, 4)), sizes)
+
+
+def rows_draws(options: Options) -> tuple[Family, ...]:
     """Without biases and with them."""
+    user = (options.data, options.n or 64, options.unit) if options.data else None
+    where = options.data or "near and far rows"
     return tuple(
-        DeepRowsDraw(bias, options.trials or 5, options.data, options.n or 64, options.unit) for bias in (0.0, 0.5)
+        Family(f"{where}, {biases}", _rows, _any_rows, (bias, user), trials=options.trials or 5)
+        for bias, biases in ((0.0, "no biases"), (0.5, "biases times 0.5"))
     )

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
-from bounds.federated_run import ORDER_SAFETY
+from bounds.family import Family
+from bounds.federated_run import ORDER_SAFETY, federated_draws
 from bounds.options import Options
 from ntkfl import data, gram
 from ntkfl.estimate import Estimate
@@ -113,45 +114,25 @@ def between(value: np.ndarray, other: np.ndarray) -> Estimate:
     return Estimate(value, np.full(np.shape(value), error), "two summation orders")
 
 
-@dataclass(frozen=True)
-class DeepRunDraw:
-    """Seven points, three on one client and four on the other; the user's data and clients where given."""
+def _run(network: str, setup: Setup, options: Options, seed: int) -> DeepRun:
+    """On seven points, three on one client and four on the other, or on the user's data and clients.
 
-    network: str
-    setup: Setup
-    options: Options
-    trials: int = 5
-    required: int = 4
+    Args:
+        network: as of `DeepRun`. setup: of another seed. options: with the user's data. seed: of points and network.
+    """
+    problem = points(7, 9, seed) if options.data is None else federated_draws(options)[0].problem(seed)
+    return DeepRun(problem, replace(setup, seed=seed), network)
 
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"{self.options.data or 'sphere, n=7, d=9, N=2'}, {self.network}"
 
-    def case(self, seed: int) -> DeepRun:
-        """The run of one seed."""
-        if self.options.data is None:
-            return DeepRun(points(7, 9, seed), replace(self.setup, seed=seed), self.network)
-        from bounds.federated_run import federated_draws
+def _small_runs(network: str, setup: Setup, options: Options) -> SearchStrategy[DeepRun]:
+    """On other points, networks, steps and rounds."""
 
-        (base,) = federated_draws(self.options)
-        return DeepRun(base.problem(seed), replace(self.setup, seed=seed), self.network)
+    def run(n: int, seed: int, network: str, steps: int, rounds: int, eta: float) -> DeepRun:
+        chosen = replace(setup, eta_local=eta, local_steps=steps, rounds=rounds, seed=seed)
+        return DeepRun(points(n, 9, seed), chosen, network)
 
-    def strategy(self) -> SearchStrategy[DeepRun]:
-        """Small runs on other points, networks, steps and rounds."""
-        return st.builds(
-            lambda n, seed, network, steps, rounds, eta: DeepRun(
-                points(n, 9, seed),
-                replace(self.setup, eta_local=eta, local_steps=steps, rounds=rounds, seed=seed),
-                network,
-            ),
-            st.integers(2, 6),
-            st.integers(0, 99),
-            st.sampled_from(NETWORKS),
-            st.integers(1, 4),
-            st.integers(1, 4),
-            st.floats(0.05, 0.2),
-        )
+    few, sizes = st.integers(1, 4), st.integers(2, 6)
+    return st.builds(run, sizes, st.integers(0, 99), st.sampled_from(NETWORKS), few, few, st.floats(0.05, 0.2))
 
 
 def points(n: int, d: int, seed: int) -> Problem:
@@ -166,8 +147,12 @@ def points(n: int, d: int, seed: int) -> Problem:
     )
 
 
-def deep_run_draws(options: Options) -> tuple[DeepRunDraw, ...]:
+def deep_run_draws(options: Options) -> tuple[Family, ...]:
     """Three local steps and five rounds on each of NETWORKS."""
     setup = options.setup(eta_local=0.15, eta_global=1.2, local_steps=3, rounds=5)
     networks = NETWORKS if options.data is None else NETWORKS[:-1]  # rows of other data may be no images
-    return tuple(DeepRunDraw(network, setup, options) for network in networks)
+    where = options.data or "sphere, n=7, d=9, N=2"
+    return tuple(
+        Family(f"{where}, {network}", _run, _small_runs, (network, setup, options), trials=5, needs=4)
+        for network in networks
+    )

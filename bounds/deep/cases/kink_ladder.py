@@ -7,14 +7,13 @@ from functools import cached_property
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
 from bounds.deep.cases.deep_ladder import RELU, SETUP, equal_points
 from bounds.deep.cases.started_network import StartedNetwork
+from bounds.family import Family
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import OTHER, SPACING, Rungs
-from bounds.options import Options
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.finite_width.boundary_layer import over_replicates, pattern_change
@@ -89,26 +88,14 @@ class KinkLadder(Rungs, Case):
         }
 
 
-@dataclass(frozen=True)
-class KinkDraw:
-    """One ladder; its seeds start at the run's seed."""
-
-    trials: int = 1
-    required: int = 20  # runs, not ladders
-    name: str = f"sphere, n=12, d=8, N=2, {RELU}, widths {min(RUNGS)} to {max(RUNGS)}"
-
-    def case(self, seed: int) -> KinkLadder:
-        """The ladder whose first network has this seed."""
-        return KinkLadder(equal_points(seed), SETUP, seed)
-
-    def strategy(self) -> SearchStrategy[KinkLadder]:
-        """Ladders of six networks a width on other points."""
-        return st.builds(
-            lambda seed: KinkLadder(equal_points(seed), SETUP, seed * SPACING, counts=(6,) * len(RUNGS)),
-            st.integers(0, 99),
-        )
-
-
-def kink_draws(options: Options) -> tuple[KinkDraw, ...]:
-    """One ladder, on points of its own."""
-    return (KinkDraw(),)
+KINK_LADDERS = Family(
+    f"sphere, n=12, d=8, N=2, {RELU}, widths {min(RUNGS)} to {max(RUNGS)}",
+    lambda seed: KinkLadder(equal_points(seed), SETUP, seed),
+    st.builds(
+        lambda seed: KinkLadder(equal_points(seed), SETUP, seed * SPACING, counts=(6,) * len(RUNGS)),
+        st.integers(0, 99),
+    ),
+    trials=1,
+    needs=20,  # runs, not ladders
+    fixed=True,
+)

@@ -12,8 +12,8 @@ from hypothesis.strategies import SearchStrategy
 from bounds.case import Case
 from bounds.deep.cases.deep_ladder import ERF, RELU, equal_points, pooled
 from bounds.deep.cases.started_network import StartedNetwork
+from bounds.family import Family
 from bounds.ladders.rungs import OTHER
-from bounds.options import Options
 from ntkfl.problem import Problem, Setup
 
 LARGEST, STEPS, ROUNDS, RUNGS = 0.06, 3, 6, 5  # eta_l and rounds of the first rung; each has half the step of the last
@@ -85,33 +85,29 @@ class StepLadder(Case):
         }
 
 
-@dataclass(frozen=True)
-class StepDraw:
-    """Two networks; their seeds start at the run's seed."""
-
-    network: str
-    width: int
-    trials: int = 1
-    required: int = 2  # runs, not ladders
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"sphere, n=12, d=8, N=2, {self.network}:{self.width}, eta_l from {LARGEST} down"
-
-    def case(self, seed: int) -> StepLadder:
-        """The ladder whose first network has this seed."""
-        return StepLadder(equal_points(seed), self.network, self.width, seed)
-
-    def strategy(self) -> SearchStrategy[StepLadder]:
-        """The same on other points, from other steps."""
-        return st.builds(
-            lambda seed, eta: StepLadder(equal_points(seed), self.network, self.width, seed, eta),
-            st.integers(0, 99),
-            st.floats(0.03, 0.08),
-        )
+def _ladder(network: str, width: int, seed: int) -> StepLadder:
+    """The ladder whose first network has this seed."""
+    return StepLadder(equal_points(seed), network, width, seed)
 
 
-def step_draws(options: Options) -> tuple[StepDraw, ...]:
-    """Of ReLU and of erf networks."""
-    return StepDraw(RELU, 256), StepDraw(ERF, 64)
+def _any_ladder(network: str, width: int) -> SearchStrategy[StepLadder]:
+    """The same on other points, from other steps."""
+    return st.builds(
+        lambda seed, eta: StepLadder(equal_points(seed), network, width, seed, eta),
+        st.integers(0, 99),
+        st.floats(0.03, 0.08),
+    )
+
+
+STEP_LADDERS = tuple(
+    Family(
+        f"sphere, n=12, d=8, N=2, {network}:{width}, eta_l from {LARGEST} down",
+        _ladder,
+        _any_ladder,
+        (network, width),
+        trials=1,
+        needs=NETWORKS,  # runs, not ladders
+        fixed=True,
+    )
+    for network, width in ((RELU, 256), (ERF, 64))
+)

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import DrawFn
 
-from bounds.draw_counts import CountedDraw
+from bounds.family import Family
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 
 
@@ -56,31 +56,24 @@ class AnchorWindow:
         return {"round": len(self.models), "anchors kept": self.keep, "n": len(self.x), "beta": self.beta}
 
 
-@dataclass(frozen=True)
-class AnchorWindowDraw(CountedDraw):
+def _window(seed: int) -> AnchorWindow:
     """One to eight rounds, one to five anchors, five hidden units, twelve inputs on the sphere."""
-
-    name: str = "global models of some rounds"
-    trials: int = 60
-
-    def case(self, seed: int) -> AnchorWindow:
-        """The models of one seed."""
-        rng = np.random.default_rng([seed, 6])
-        hidden, rounds = rng.standard_normal((5, 3)), int(rng.integers(1, 9))
-        x = rng.standard_normal((12, 3))
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
-        client, *models = (TwoLayer(hidden, rng.standard_normal(5)) for _ in range(rounds + 1))
-        y, keep = rng.choice([-1.0, 1.0], 12), int(rng.integers(1, 6))
-        return AnchorWindow(tuple(models), client, keep, x, y, float(2.0 ** rng.uniform(-2, 2)))
-
-    def strategy(self) -> SearchStrategy[AnchorWindow]:
-        """Up to ten rounds and anchors, small integer weights, any beta."""
-        return _windows()
+    rng = np.random.default_rng([seed, 6])
+    hidden, rounds = rng.standard_normal((5, 3)), int(rng.integers(1, 9))
+    x = rng.standard_normal((12, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    client, *models = (TwoLayer(hidden, rng.standard_normal(5)) for _ in range(rounds + 1))
+    y, keep = rng.choice([-1.0, 1.0], 12), int(rng.integers(1, 6))
+    return AnchorWindow(tuple(models), client, keep, x, y, float(2.0 ** rng.uniform(-2, 2)))
 
 
 @st.composite
 def _windows(draw: DrawFn) -> AnchorWindow:
-    case = AnchorWindowDraw().case(draw(st.integers(0, 2**16)))
+    """Up to ten rounds and anchors, small integer weights, any beta."""
+    case = _window(draw(st.integers(0, 2**16)))
     readouts = draw(st.lists(st.lists(st.integers(-3, 3), min_size=5, max_size=5), min_size=1, max_size=10))
     models = tuple(TwoLayer(case.client.hidden, np.array(row, float)) for row in readouts)
     return replace(case, models=models, keep=draw(st.integers(1, 10)), beta=draw(st.floats(0.01, 100)))
+
+
+ANCHOR_WINDOWS = Family("global models of some rounds", _window, _windows(), trials=60)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
-from bounds.draw_counts import CountedDraw
+from bounds.family import Family
 from bounds.part_strategies import log_uniform
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
@@ -58,20 +57,17 @@ class CircleNeuron:
         return {"v": self.readout, "|u|": self.length, "|x|": self.radius, "turn": self.turn}
 
 
-@dataclass(frozen=True)
-class CircleNeuronDraw(CountedDraw):
+def _unit(seed: int) -> CircleNeuron:
     """|u| log-uniform in .01..1, v and |x| in 1/4..4."""
+    rng = np.random.default_rng([seed, 5])
+    length, readout, radius = 10 ** rng.uniform(-2, 0), 4 ** rng.uniform(-1, 1), 4 ** rng.uniform(-1, 1)
+    return CircleNeuron(readout, length, radius, rng.uniform(0, 6), rng.uniform(0.01, 3))
 
-    name: str = "a unit on the circle"
-    trials: int = 40
 
-    def case(self, seed: int) -> CircleNeuron:
-        """The unit of one seed."""
-        rng = np.random.default_rng([seed, 5])
-        length, readout, radius = 10 ** rng.uniform(-2, 0), 4 ** rng.uniform(-1, 1), 4 ** rng.uniform(-1, 1)
-        return CircleNeuron(readout, length, radius, rng.uniform(0, 6), rng.uniform(0.01, 3))
-
-    def strategy(self) -> SearchStrategy[CircleNeuron]:
-        """Any unit and turn."""
-        sizes = log_uniform(1e-3, 1e3)
-        return st.builds(CircleNeuron, sizes, sizes, sizes, st.floats(0, 6), st.floats(0.01, 3))
+_SIZES = log_uniform(1e-3, 1e3)
+CIRCLE_UNITS = Family(
+    "a unit on the circle",
+    _unit,
+    st.builds(CircleNeuron, _SIZES, _SIZES, _SIZES, st.floats(0, 6), st.floats(0.01, 3)),
+    trials=40,
+)

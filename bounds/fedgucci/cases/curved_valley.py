@@ -8,8 +8,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 from flint import arb
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
 
@@ -119,47 +119,52 @@ def _supremum(case: CurvedValley, end: Point) -> Estimate:
         return enclosure(best.union(above))
 
 
-@dataclass(frozen=True)
-class CurvedValleyDraw:
-    """Valleys of every width; half of the moved anchors lie on the valley's floor, half anywhere."""
+def _valley(seed: int) -> CurvedValley:
+    """Of any width; every third one is straight, where the repaired bound is sharp; half of the moved anchors are on
+    the valley's floor, half anywhere.
+    """
+    rng = np.random.default_rng([seed, 17])
+    bend = 0.0 if seed % 3 == 0 else 1.0
+    amplitudes = (bend * float(rng.uniform(0, 4)), bend * float(rng.uniform(0, 2)))
+    period = float(np.exp(rng.uniform(np.log(20), np.log(400))))
+    x = float(rng.uniform(0, 2 * period))
+    moved_x = x + float(rng.normal(0, 2))
+    y = float(rng.uniform(0.2, 4))
+    floor = seed % 2 == 0
+    moved_y = -_floor(amplitudes, period, moved_x) if floor else y * float(rng.uniform(1, 2))
+    model = (float(rng.uniform(0, 2 * period)), float(rng.uniform(-0.2, 0.2)))
+    scale = float(np.exp(rng.uniform(-3, 3)))
+    return CurvedValley(amplitudes, period, 12.0, model, (x, y), (moved_x if floor else x, moved_y), scale)
 
-    name: str = "curved valleys"
-    trials: int = 60
-    required: int = 20
 
-    def case(self, seed: int) -> CurvedValley:
-        """The valley of one seed; every third one is straight, where the repaired bound is sharp."""
-        rng = np.random.default_rng([seed, 17])
-        bend = 0.0 if seed % 3 == 0 else 1.0
-        amplitudes = (bend * float(rng.uniform(0, 4)), bend * float(rng.uniform(0, 2)))
-        period = float(np.exp(rng.uniform(np.log(20), np.log(400))))
-        x = float(rng.uniform(0, 2 * period))
-        moved_x = x + float(rng.normal(0, 2))
-        y = float(rng.uniform(0.2, 4))
-        floor = seed % 2 == 0
-        moved_y = -_floor(amplitudes, period, moved_x) if floor else y * float(rng.uniform(1, 2))
-        model = (float(rng.uniform(0, 2 * period)), float(rng.uniform(-0.2, 0.2)))
-        scale = float(np.exp(rng.uniform(-3, 3)))
-        return CurvedValley(amplitudes, period, 12.0, model, (x, y), (moved_x if floor else x, moved_y), scale)
-
-    def strategy(self) -> SearchStrategy[CurvedValley]:
-        """Any amplitudes up to 8, periods from 1 to 400, points within two periods; some anchors move by 2 at most."""
-        sizes, shares = (st.integers(low, high).map(lambda k: k / 64) for low, high in ((0, 512), (-128, 128)))
-
-        def valley(
-            p: float, q: float, period: float, parts: tuple[float, ...], floor: bool, near: bool
-        ) -> CurvedValley:
-            x, y, moved_x, moved_y, model_x, model_y = parts
-            to_x = x * period + moved_x if near else moved_x * period
-            if floor:
-                moved_y = -_floor((p, q), period, to_x)
-            points = ((model_x * period, model_y), (x * period, y), (to_x, moved_y))
-            return CurvedValley((p, q), period, 12.0, *points)
-
-        yes = st.booleans()
-        return st.builds(valley, sizes, sizes, st.floats(1, 400), st.tuples(*[shares] * 6), yes, yes)
+def _any_valley(
+    amplitudes: tuple[float, float], period: float, parts: tuple[float, ...], floor: bool, near: bool
+) -> CurvedValley:
+    """Points within two periods; the anchor moves to the floor or not, and near its place, by 2 at most, or not."""
+    x, y, moved_x, moved_y, model_x, model_y = parts
+    to_x = x * period + moved_x if near else moved_x * period
+    if floor:
+        moved_y = -_floor(amplitudes, period, to_x)
+    return CurvedValley(amplitudes, period, 12.0, (model_x * period, model_y), (x * period, y), (to_x, moved_y))
 
 
 def _floor(amplitudes: tuple[float, float], period: float, x: float) -> float:
     p, q = amplitudes
     return float(p * np.sin(np.pi * x / period) ** 2 - q * np.sin(np.pi * x / (2 * period)) ** 2)
+
+
+_AMPLITUDES, _SHARES = (st.integers(low, high).map(lambda k: k / 64) for low, high in ((0, 512), (-128, 128)))
+VALLEYS = Family(
+    "curved valleys",
+    _valley,
+    st.builds(
+        _any_valley,
+        st.tuples(_AMPLITUDES, _AMPLITUDES),
+        st.floats(1, 400),
+        st.tuples(*[_SHARES] * 6),
+        st.booleans(),
+        st.booleans(),
+    ),
+    trials=60,
+    needs=20,
+)

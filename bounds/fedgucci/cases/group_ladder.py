@@ -8,11 +8,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
+from bounds.family import Family
 from bounds.ladders.rungs import OTHER, SPACING, Rungs
-from bounds.options import Options
 from ntkfl import kernel_regime
 from ntkfl.connectivity.circle_outputs import circle_outputs
 from ntkfl.connectivity.client_training import mean_weights, trained_clients
@@ -130,37 +129,37 @@ class GroupLadder(Rungs, Case):
         }
 
 
-@dataclass(frozen=True)
-class GroupDraw:
-    """One ladder: three clients of three points each, in thirds of the circle; its seeds start at the run's seed."""
-
-    name: str = "three clients on the circle, widths 2^8..2^13"
-    trials: int = 1
-    required: int = 20  # groups, not ladders
-
-    def case(self, seed: int) -> GroupLadder:
-        """The ladder whose first seed is this one."""
-        rng = np.random.default_rng([seed, 23])
-        owner = np.repeat(np.arange(3), 3)
-        angles = 2 * np.pi / 3 * (owner + rng.uniform(size=9))
-        amplitudes = rng.normal(size=(FREQUENCIES, 2)) / 4
-        return GroupLadder(amplitudes, angles, owner, 0.5, 8, WIDTHS, COUNTS, seed)
-
-    def strategy(self) -> SearchStrategy[GroupLadder]:
-        """Shorter ladders (widths 2^8..2^12, 60 groups each) of two to four clients, 1 to 30 steps."""
-
-        def ladder(seed: int, clients: int, local_steps: int, eta_local: float) -> GroupLadder:
-            rng = np.random.default_rng([seed, 29])
-            owner = np.repeat(np.arange(clients), 3)
-            amplitudes = rng.normal(size=(FREQUENCIES, 2))
-            angles = rng.uniform(0, 2 * np.pi, len(owner))
-            widths = tuple(2**power for power in range(8, 13))
-            return GroupLadder(amplitudes, angles, owner, eta_local, local_steps, widths, (60,) * 5, seed)
-
-        steps = st.sampled_from([0.1, 0.3, 0.6])  # below 2 / |H_cc|, which is at least 4/3 for three points
-        return st.builds(ladder, st.integers(0, 2**16), st.integers(2, 4), st.integers(1, 30), steps)
+def _ladder(seed: int) -> GroupLadder:
+    """Three clients of three points each, in thirds of the circle; the ladder whose first seed is this one."""
+    rng = np.random.default_rng([seed, 23])
+    owner = np.repeat(np.arange(3), 3)
+    angles = 2 * np.pi / 3 * (owner + rng.uniform(size=9))
+    amplitudes = rng.normal(size=(FREQUENCIES, 2)) / 4
+    return GroupLadder(amplitudes, angles, owner, 0.5, 8, WIDTHS, COUNTS, seed)
 
 
-def group_draws(options: Options) -> tuple[GroupDraw, ...]:
-    """One ladder; the user's data have no law that x could be averaged over, so they are not used."""
-    return (GroupDraw(),)
+def _short_ladder(seed: int, clients: int, local_steps: int, eta_local: float) -> GroupLadder:
+    """Widths 2^8..2^12, 60 groups each."""
+    rng = np.random.default_rng([seed, 29])
+    owner = np.repeat(np.arange(clients), 3)
+    amplitudes = rng.normal(size=(FREQUENCIES, 2))
+    angles = rng.uniform(0, 2 * np.pi, len(owner))
+    widths = tuple(2**power for power in range(8, 13))
+    return GroupLadder(amplitudes, angles, owner, eta_local, local_steps, widths, (60,) * 5, seed)
+
+
+# One ladder; the user's data have no law that x could be averaged over, so they are not used.
+GROUP_LADDERS = Family(
+    "three clients on the circle, widths 2^8..2^13",
+    _ladder,
+    st.builds(
+        _short_ladder,
+        st.integers(0, 2**16),
+        st.integers(2, 4),
+        st.integers(1, 30),
+        st.sampled_from([0.1, 0.3, 0.6]),  # below 2 / |H_cc|, which is at least 4/3 for three points
+    ),
+    trials=1,
+    needs=20,  # groups, not ladders
+    fixed=True,
+)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from flint import arb
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
-from bounds.draw_counts import CountedDraw
+from bounds.family import Family
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.connectivity.losses import LOSSES
 from ntkfl.estimate import Estimate, Rigour
@@ -72,23 +71,22 @@ class LossSteepness:
         return {"loss": self.loss, "outputs": self.outputs, "reach": self.reach}
 
 
-@dataclass(frozen=True)
-class LossDraw(CountedDraw):
+def _loss(seed: int) -> LossSteepness:
     """Every loss in turn, up to ten outputs, reach log-uniform in 1/8..8."""
+    rng = np.random.default_rng([seed, 4])
+    loss = list(LOSSES)[seed % len(LOSSES)]
+    several = int(rng.integers(2, 11))
+    outputs = {"cross-entropy": several, "squared": several - 1}.get(loss, 1)
+    return LossSteepness(loss, outputs, float(2.0 ** rng.uniform(-3, 3)))
 
-    name: str = "losses"
-    trials: int = 40
 
-    def case(self, seed: int) -> LossSteepness:
-        """The loss of one seed."""
-        rng = np.random.default_rng([seed, 4])
-        loss = list(LOSSES)[seed % len(LOSSES)]
-        several = int(rng.integers(2, 11))
-        outputs = {"cross-entropy": several, "squared": several - 1}.get(loss, 1)
-        return LossSteepness(loss, outputs, float(2.0 ** rng.uniform(-3, 3)))
-
-    def strategy(self) -> SearchStrategy[LossSteepness]:
-        """Any loss, number of outputs and reach."""
-        reach = st.floats(0.01, 100)
-        one = st.builds(LossSteepness, st.sampled_from(["absolute", "logistic", "squared"]), st.just(1), reach)
-        return st.one_of(one, st.builds(LossSteepness, st.just("cross-entropy"), st.integers(2, 6), reach))
+_REACH = st.floats(0.01, 100)
+ALL_LOSSES = Family(
+    "losses",
+    _loss,
+    st.one_of(
+        st.builds(LossSteepness, st.sampled_from(["absolute", "logistic", "squared"]), st.just(1), _REACH),
+        st.builds(LossSteepness, st.just("cross-entropy"), st.integers(2, 6), _REACH),
+    ),
+    trials=40,
+)

@@ -9,8 +9,9 @@ from fractions import Fraction
 import numpy as np
 from flint import arb, fmpq
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import DrawFn
 
+from bounds.family import Family
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
 
@@ -76,33 +77,21 @@ def exact_ball(value: Fraction) -> arb:
     return arb(fmpq(value.numerator, value.denominator))
 
 
-@dataclass(frozen=True)
-class LossTableDraw:
+def _table(seed: int) -> LossTable:
     """Up to five clients on 64 cells; most fail on cells of their own, where the mean loss is high too."""
-
-    name: str = "losses on cells"
-    trials: int = 200
-    required: int = 20
-
-    def case(self, seed: int) -> LossTable:
-        """The table of one seed."""
-        rng = np.random.default_rng([seed, 5])
-        clients, cells, level = int(rng.integers(2, 6)), 64, 10
-        losses = rng.integers(0, level, (cells, clients)) if seed % 4 == 0 else np.zeros((cells, clients), int)
-        order, start = rng.permutation(cells), 0
-        most = max(1, cells // clients - 1)
-        bad = int(rng.integers(1, most + 1))
-        for i in range(clients):
-            chosen = order[start : start + bad] if seed % 4 else rng.choice(cells, bad, replace=False)
-            losses[chosen, i] = level * (clients if seed % 2 else 1)
-            start += bad
-        outside = int(rng.integers(0, 4)) if seed % 3 == 0 else 0
-        size, side = int(rng.integers(1, 7)), float(np.exp(rng.uniform(-2, 2)))
-        return LossTable(tuple(tuple(int(v) for v in row) for row in losses), level, size, side, outside)
-
-    def strategy(self) -> SearchStrategy[LossTable]:
-        """Any small tables."""
-        return _tables()
+    rng = np.random.default_rng([seed, 5])
+    clients, cells, level = int(rng.integers(2, 6)), 64, 10
+    losses = rng.integers(0, level, (cells, clients)) if seed % 4 == 0 else np.zeros((cells, clients), int)
+    order, start = rng.permutation(cells), 0
+    most = max(1, cells // clients - 1)
+    bad = int(rng.integers(1, most + 1))
+    for i in range(clients):
+        chosen = order[start : start + bad] if seed % 4 else rng.choice(cells, bad, replace=False)
+        losses[chosen, i] = level * (clients if seed % 2 else 1)
+        start += bad
+    outside = int(rng.integers(0, 4)) if seed % 3 == 0 else 0
+    size, side = int(rng.integers(1, 7)), float(np.exp(rng.uniform(-2, 2)))
+    return LossTable(tuple(tuple(int(v) for v in row) for row in losses), level, size, side, outside)
 
 
 @st.composite
@@ -111,3 +100,6 @@ def _tables(draw: DrawFn) -> LossTable:
     row = st.tuples(*[st.integers(0, 4 * level)] * clients)
     losses = tuple(draw(st.lists(row, min_size=cells, max_size=cells)))
     return LossTable(losses, level, draw(st.integers(1, 6)), draw(st.floats(1 / 16, 16)), draw(st.integers(0, 3)))
+
+
+LOSS_TABLES = Family("losses on cells", _table, _tables(), trials=200, needs=20)

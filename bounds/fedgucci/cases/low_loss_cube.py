@@ -7,7 +7,7 @@ around it. Nothing of the region is known in closed form: shares of cubes carry 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.cases.cube_networks import INSIDE, CubeNetworks
-from bounds.draw_counts import CountedDraw
+from bounds.family import Family
 from ntkfl.connectivity.barrier import largest_loss
 from ntkfl.connectivity.low_loss_region import binomial_share, region_size
 from ntkfl.connectivity.network import TwoLayer
@@ -24,6 +24,7 @@ from ntkfl.estimate import Estimate
 
 CONFIDENCE = 0.999
 PILOTS = 40  # networks that epsilon is chosen by
+DOMAIN = 4.0  # side of Omega
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,46 +124,36 @@ class LowLossCube(CubeNetworks):
         return super().describe() | {"epsilon": self.epsilon, "Omega": self.domain, "case": self.seed}
 
 
-@dataclass(frozen=True)
-class LowLossCubeDraw(CountedDraw):
+def _cube(h: int, features: int, side: float, count: int, own: bool, level: float, seed: int) -> LowLossCube:
+    """See `low_loss_cubes`."""
+    rng = np.random.default_rng([seed, 31])
+    clients = count if own else 1
+    anchor = TwoLayer(rng.standard_normal((h, features)), rng.standard_normal(h))
+    x = rng.standard_normal((8 * clients, features))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    moves = side * INSIDE * (rng.random((PILOTS + count, anchor.size)) - 0.5)
+    drawn = anchor.vector() + moves
+    networks = tuple(anchor.at(vector) for vector in drawn[PILOTS:])
+    case = LowLossCube(anchor, networks, side, x, anchor.outputs(x), domain=DOMAIN, clients=clients, seed=seed)
+    largest = max(case.highest_of(drawn[:PILOTS], rows) for rows in case.owners)
+    return replace(case, epsilon=level * largest)
+
+
+def _any_cube(*of) -> SearchStrategy[LowLossCube]:
+    """The family's own cases."""
+    return st.integers(0, 2**16).map(partial(_cube, *of))
+
+
+def low_loss_cubes(
+    shape: tuple[int, int], side: float, *, count: int = 2, own: bool = False, level: float = 1.5, trials: int = 5
+) -> Family:
     """Small networks, h l + h <= 8, with 8 inputs a client.
 
     Args:
-        side, domain: of the cube and of Omega. count: networks; `own`: each of its own client, else all of one.
+        shape: h and l. side: of the cube. count: networks; `own`: each of its own client, else all of one.
         level: epsilon over the largest loss met on the segments from the anchor to PILOTS networks of the cube.
+        trials: seeds.
     """
-
-    h: int
-    l: int  # noqa: E741 (the paper's name)
-    side: float
-    domain: float = 4.0
-    count: int = 2
-    own: bool = False
-    level: float = 1.5
-    delta: float = 0.1
-    trials: int = 10
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        owner = ", a client each" if self.own else ""
-        return f"low-loss region, h={self.h}, l={self.l}, d={self.side:g}, Omega {self.domain:g}, K={self.count}{owner}"
-
-    def case(self, seed: int) -> LowLossCube:
-        """The networks of one seed."""
-        rng = np.random.default_rng([seed, 31])
-        clients = self.count if self.own else 1
-        anchor = TwoLayer(rng.standard_normal((self.h, self.l)), rng.standard_normal(self.h))
-        x = rng.standard_normal((8 * clients, self.l))
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
-        moves = self.side * INSIDE * (rng.random((PILOTS + self.count, anchor.size)) - 0.5)
-        drawn = anchor.vector() + moves
-        networks = tuple(anchor.at(vector) for vector in drawn[PILOTS:])
-        case = LowLossCube(anchor, networks, self.side, x, anchor.outputs(x), self.delta)
-        case = replace(case, domain=self.domain, clients=clients, seed=seed)
-        largest = max(case.highest_of(drawn[:PILOTS], rows) for rows in case.owners)
-        return replace(case, epsilon=self.level * largest)
-
-    def strategy(self) -> SearchStrategy[LowLossCube]:
-        """The family's own cases."""
-        return st.integers(0, 2**16).map(self.case)
+    owner = ", a client each" if own else ""
+    name = f"low-loss region, h={shape[0]}, l={shape[1]}, d={side:g}, Omega {DOMAIN:g}, K={count}{owner}"
+    return Family(name, _cube, _any_cube, (*shape, side, count, own, level), trials)

@@ -16,6 +16,7 @@ from flint import arb
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.family import Family
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
 
@@ -141,40 +142,35 @@ def _length(interval: Interval) -> arb:
     return (interval[1] - interval[0]).max(arb(0))
 
 
-@dataclass(frozen=True)
-class LowLossDraw:
+def _region(inside: bool, seed: int) -> LowLossRegion:
     """One to six coordinates; `inside`: the low region is one box around the anchor, within the cube."""
+    rng = np.random.default_rng([seed, 3])
+    size = int(rng.integers(1, 7))
 
-    name: str = "products of wells"
-    inside: bool = False
-    trials: int = 200
-    required: int = 20
+    def fractions(low: int, high: int) -> tuple[Fraction, ...]:
+        return tuple(Fraction(int(k), 16) for k in rng.integers(low, high + 1, size))
 
-    def case(self, seed: int) -> LowLossRegion:
-        """The region of one seed."""
-        rng = np.random.default_rng([seed, 3])
-        size = int(rng.integers(1, 7))
+    eps, reach = Fraction(int(rng.integers(1, 33)), 16), Fraction(4)
+    if inside:
+        offset = fractions(-1, 1)
+        side = Fraction(int(rng.integers(4 * 16, 6 * 16)), 16)
+        return LowLossRegion(offset, fractions(0, 2), (Fraction(0),) * size, side, eps / 4, reach)
+    middles, splits, anchor = fractions(-16, 16), fractions(-8, 32), fractions(-24, 24)
+    return LowLossRegion(middles, splits, anchor, Fraction(int(rng.integers(1, 65)), 16), eps, reach)
 
-        def fractions(low: int, high: int) -> tuple[Fraction, ...]:
-            return tuple(Fraction(int(k), 16) for k in rng.integers(low, high + 1, size))
 
-        eps, reach = Fraction(int(rng.integers(1, 33)), 16), Fraction(4)
-        if self.inside:
-            offset = fractions(-1, 1)
-            side = Fraction(int(rng.integers(4 * 16, 6 * 16)), 16)
-            return LowLossRegion(offset, fractions(0, 2), (Fraction(0),) * size, side, eps / 4, reach)
-        middles, splits, anchor = fractions(-16, 16), fractions(-8, 32), fractions(-24, 24)
-        return LowLossRegion(middles, splits, anchor, Fraction(int(rng.integers(1, 65)), 16), eps, reach)
+def _any_region(parts: list[tuple[Fraction, ...]], side: Fraction, eps: Fraction, reach: Fraction) -> LowLossRegion:
+    middles, splits, anchor = (tuple(column) for column in zip(*parts, strict=True))
+    return LowLossRegion(middles, splits, tuple(min(max(place, -reach), reach) for place in anchor), side, eps, reach)
 
-    def strategy(self) -> SearchStrategy[LowLossRegion]:
-        """Any wells, anchor, cube and box."""
-        sixteenths = st.integers(-64, 64).map(lambda k: Fraction(k, 16))
-        positive = st.integers(1, 128).map(lambda k: Fraction(k, 16))
-        coordinates = st.lists(st.tuples(sixteenths, sixteenths, sixteenths), min_size=1, max_size=4)
 
-        def regions(parts, side: Fraction, eps: Fraction, reach: Fraction) -> LowLossRegion:
-            middles, splits, anchor = (tuple(column) for column in zip(*parts, strict=True))
-            within = tuple(min(max(place, -reach), reach) for place in anchor)
-            return LowLossRegion(middles, splits, within, side, eps, reach)
+def _regions() -> SearchStrategy[LowLossRegion]:
+    """Any wells, anchor, cube and box."""
+    sixteenths = st.integers(-64, 64).map(lambda k: Fraction(k, 16))
+    positive = st.integers(1, 128).map(lambda k: Fraction(k, 16))
+    coordinates = st.lists(st.tuples(sixteenths, sixteenths, sixteenths), min_size=1, max_size=4)
+    return st.builds(_any_region, coordinates, positive, positive, positive)
 
-        return st.builds(regions, coordinates, positive, positive, positive)
+
+WELLS = Family("products of wells", _region, _regions(), (False,), trials=100, needs=20)
+ONE_WELL = Family("one well inside the cube", _region, _regions(), (True,), trials=100)

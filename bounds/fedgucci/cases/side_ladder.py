@@ -7,10 +7,10 @@ from functools import lru_cache
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
 from bounds.cases.cube_networks import CubeDraw
+from bounds.family import Family
 from bounds.ladders.slopes import slope
 from ntkfl.connectivity.barrier import largest_gap
 from ntkfl.connectivity.network import between
@@ -66,22 +66,11 @@ def _exponent(ladder: SideLadder, at_origin: bool) -> Estimate:
     return -against
 
 
-@dataclass(frozen=True)
-class SideLadderDraw:
-    """Five sides from 0.1 down to 0.00625."""
-
-    trials: int = 3
-    required: int = 20
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"cubes of sides {SIDES[0]:g} to {SIDES[-1]:.2g}"
-
-    def case(self, seed: int) -> SideLadder:
-        """The ladder of one seed."""
-        return SideLadder(seed)
-
-    def strategy(self) -> SearchStrategy[SideLadder]:
-        """Other shapes, few pairs."""
-        return st.builds(SideLadder, st.integers(0, 2**16), st.integers(4, 24), st.integers(2, 6))
+SIDE_LADDERS = Family(
+    f"cubes of sides {SIDES[0]:g} to {SIDES[-1]:.2g}",
+    SideLadder,
+    st.builds(SideLadder, st.integers(0, 2**16), st.integers(4, 24), st.integers(2, 6)),
+    trials=3,
+    needs=20,
+    most=3,
+)

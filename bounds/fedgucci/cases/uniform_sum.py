@@ -9,10 +9,9 @@ from itertools import product
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.cases.bounded_sum import exact
-from bounds.draw_counts import CountedDraw
+from bounds.family import Family
 from ntkfl.estimate import Estimate
 
 MOST = 10  # terms: the tail is a sum over all 2^n corners of the cube
@@ -57,31 +56,30 @@ class UniformSum:
         return {"weights": ", ".join(map(str, self.weights)), "side": str(self.side), "t": str(self.t)}
 
 
-@dataclass(frozen=True)
-class UniformSumDraw(CountedDraw):
+def _sum(seed: int) -> UniformSum:
     """Sums of 1 to 8 variables with weights in 1/4..2, levels up to the largest sum; every fifth near 0."""
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(1, 9))
+    sign = 1 if rng.integers(2) else -1
+    weights = tuple(sign * Fraction(int(rng.integers(1, 9)), 4) for _ in range(size))
+    side = Fraction(int(rng.integers(1, 9)), 4)
+    top = side * sum((abs(a) for a in weights), Fraction(0)) / 2
+    share = Fraction(int(rng.integers(1, 33)) if seed % 5 else 1, 32)
+    return UniformSum(weights, side, top * share)
 
-    name: str = "sums of uniforms"
-    trials: int = 200
 
-    def case(self, seed: int) -> UniformSum:
-        """The sum of one seed."""
-        rng = np.random.default_rng(seed)
-        size = int(rng.integers(1, 9))
-        sign = 1 if rng.integers(2) else -1
-        weights = tuple(sign * Fraction(int(rng.integers(1, 9)), 4) for _ in range(size))
-        side = Fraction(int(rng.integers(1, 9)), 4)
-        top = side * sum((abs(a) for a in weights), Fraction(0)) / 2
-        share = Fraction(int(rng.integers(1, 33)) if seed % 5 else 1, 32)
-        return UniformSum(weights, side, top * share)
+def _any_sum(weights: list[Fraction], side: Fraction, share: Fraction) -> UniformSum:
+    return UniformSum(tuple(weights), side, side * sum(map(abs, weights), Fraction(0)) / 2 * share)
 
-    def strategy(self) -> SearchStrategy[UniformSum]:
-        """Up to six weights of either sign, any side, levels up to the largest value of the sum."""
-        whole = st.integers(-8, 8).filter(bool).map(lambda a: Fraction(a, 4))
-        share = st.integers(1, 64).map(lambda part: Fraction(part, 64))
 
-        def sums(weights: list[Fraction], side: Fraction, share: Fraction) -> UniformSum:
-            return UniformSum(tuple(weights), side, side * sum(map(abs, weights), Fraction(0)) / 2 * share)
-
-        sides = st.integers(1, 16).map(lambda part: Fraction(part, 4))
-        return st.builds(sums, st.lists(whole, min_size=1, max_size=6), sides, share)
+UNIFORM_SUMS = Family(
+    "sums of uniforms",
+    _sum,
+    st.builds(
+        _any_sum,
+        st.lists(st.integers(-8, 8).filter(bool).map(lambda a: Fraction(a, 4)), min_size=1, max_size=6),
+        st.integers(1, 16).map(lambda part: Fraction(part, 4)),
+        st.integers(1, 64).map(lambda part: Fraction(part, 64)),
+    ),
+    trials=200,
+)

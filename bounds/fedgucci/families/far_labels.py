@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from hypothesis.strategies import SearchStrategy
 
 from bounds.cases.cube_networks import CubeDraw, CubeNetworks, cube_draws
-from bounds.draw_counts import DerivedDraw
+from bounds.family import Family, changed
 from bounds.fedgucci.cases.segment_terms import gap, pair
 from bounds.options import Options
 
@@ -24,27 +23,15 @@ def far_labels(case: CubeNetworks) -> np.ndarray:
     return np.where(z > 0, -1.0, 1.0) * (2 * size + needed)
 
 
-@dataclass(frozen=True)
-class FarLabelDraw(DerivedDraw):
-    """The networks of a CubeDraw with `far_labels`."""
-
-    base: CubeDraw
-
-    @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"{self.base.name}, far labels"
-
-    def case(self, seed: int) -> CubeNetworks:
-        """The networks of one seed."""
-        case = self.base.case(seed)
-        return replace(case, y=far_labels(case))
-
-    def strategy(self) -> SearchStrategy[CubeNetworks]:
-        """Any small cube, with such labels."""
-        return self.base.strategy().map(lambda case: replace(case, y=far_labels(case)))
+def _moved(case: CubeNetworks) -> CubeNetworks:
+    return replace(case, y=far_labels(case))
 
 
-def far_label_draws(options: Options, **chosen) -> tuple[FarLabelDraw, ...]:
+def with_far_labels(base: CubeDraw) -> Family:
+    """The networks of another family, with such labels."""
+    return changed(base, f"{base.name}, far labels", _moved)
+
+
+def far_label_draws(options: Options, **chosen) -> tuple[Family, ...]:
     """The default families, or the user's inputs, with such labels."""
-    return tuple(FarLabelDraw(family) for family in cube_draws(options, **chosen))
+    return tuple(map(with_far_labels, cube_draws(options, **chosen)))

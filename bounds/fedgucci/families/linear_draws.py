@@ -2,91 +2,78 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.draw_counts import CountedDraw
+from bounds.family import Family
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.fedgucci.cases.linear_case import LinearCase
 from bounds.options import Options
 from ntkfl.connectivity.linear_rounds import LinearRounds
 from ntkfl.initialisation import draw
 
-SEEDS = st.integers(0, 2**31)
 NEURONS = 8  # of the linearised networks: their tangent features are NEURONS * d numbers a sample
 MOST = 150  # samples of the user's data that are used
 
 
-@dataclass(frozen=True)
-class LinearDraw(CountedDraw):
+def _linear(base: FederatedDraw | None, anchors: int, reach: int, seed: int) -> LinearCase:
     """A seed draws data, start, steps, participants and beta from 1/8 to 8; eta_l (1 + beta/3) lambda up to 1.2.
 
     Args:
         base: the data that a two-layer ReLU network is linearised on; None: a few samples of eighths, in rationals.
         anchors: the largest number of anchor models; each case has one of 1..anchors. reach: most local steps.
+        seed: of the case.
     """
+    rng = np.random.default_rng([seed, 17])
+    if base is None:
+        count = int(rng.integers(1, 4))
+        owner = np.concatenate([np.arange(count), rng.integers(0, count, rng.integers(0, 4))])
+        features = _eighths(rng, (len(owner), int(rng.integers(1, 4))))
+        features[:, 0] += np.where(features.any(axis=1), 0, 1)  # a sample without features has no curvature
+        labels, start = _eighths(rng, len(owner)), _eighths(rng, features.shape[1])
+    else:
+        problem = base.problem(seed)
+        kept = np.arange(min(problem.n, MOST))
+        x, labels = problem.x[kept], np.asarray(problem.y, float).reshape(problem.n, -1)[kept, 0]
+        owner = np.unique(problem.owner[kept], return_inverse=True)[1]
+        features, start = _tangents(x, seed)
+    sizes = np.bincount(owner)
+    beta = float(np.exp2(rng.integers(-3, 4)))
+    scale = 2 / sizes if rng.integers(2) else np.ones(len(sizes))
+    largest = max(scale[c] * np.linalg.norm(features[owner == c], 2) ** 2 for c in range(len(sizes)))
+    step = rng.uniform(0.05, 1.2) / (largest * (1 + beta / 3))
+    rounds = int(rng.integers(1, 4)) + anchors - 1
+    run = LinearRounds(
+        features,
+        labels,
+        owner,
+        scale,
+        sizes.astype(float) if rng.integers(2) else rng.integers(1, 9, len(sizes)) / 4,
+        start,
+        tuple(_some(rng, len(sizes)) for _ in range(rounds)),
+        float(np.float32(step)),
+        float(rng.integers(2, 11) / 8),
+        int(rng.integers(1, reach + 1)),
+    )
+    kind = "samples of eighths" if base is None else f"{base.name}, linearised network"
+    return LinearCase(run, beta, int(rng.integers(1, anchors + 1)), base is None, kind)
 
-    name: str
-    base: FederatedDraw | None
-    anchors: int = 1
-    reach: int = 4
-    trials: int = 60
 
-    def case(self, seed: int) -> LinearCase:
-        """The case of one seed."""
-        rng = np.random.default_rng([seed, 17])
-        if self.base is None:
-            count = int(rng.integers(1, 4))
-            owner = np.concatenate([np.arange(count), rng.integers(0, count, rng.integers(0, 4))])
-            features = _eighths(rng, (len(owner), int(rng.integers(1, 4))))
-            features[:, 0] += np.where(features.any(axis=1), 0, 1)  # a sample without features has no curvature
-            labels, start = _eighths(rng, len(owner)), _eighths(rng, features.shape[1])
-        else:
-            problem = self.base.problem(seed)
-            kept = np.arange(min(problem.n, MOST))
-            x, labels = problem.x[kept], np.asarray(problem.y, float).reshape(problem.n, -1)[kept, 0]
-            owner = np.unique(problem.owner[kept], return_inverse=True)[1]
-            features, start = _tangents(x, seed)
-        return self._run(rng, features, labels, owner, start)
+def _tiny(base: FederatedDraw | None, most: int, reach: int) -> SearchStrategy[LinearCase]:
+    """Cases in rationals whatever the data; also with other powers than the square, weight decay and more anchors."""
 
-    def _run(self, rng: np.random.Generator, features, labels, owner, start) -> LinearCase:
-        sizes = np.bincount(owner)
-        beta = float(np.exp2(rng.integers(-3, 4)))
-        scale = 2 / sizes if rng.integers(2) else np.ones(len(sizes))
-        largest = max(scale[c] * np.linalg.norm(features[owner == c], 2) ** 2 for c in range(len(sizes)))
-        step = rng.uniform(0.05, 1.2) / (largest * (1 + beta / 3))
-        rounds = int(rng.integers(1, 4)) + self.anchors - 1
-        run = LinearRounds(
-            features,
-            labels,
-            owner,
-            scale,
-            sizes.astype(float) if rng.integers(2) else rng.integers(1, 9, len(sizes)) / 4,
-            start,
-            tuple(_some(rng, len(sizes)) for _ in range(rounds)),
-            float(np.float32(step)),
-            float(rng.integers(2, 11) / 8),
-            int(rng.integers(1, self.reach + 1)),
-        )
-        kind = "samples of eighths" if self.base is None else f"{self.base.name}, linearised network"
-        return LinearCase(run, beta, int(rng.integers(1, self.anchors + 1)), self.base is None, kind)
+    def tiny(seed: int, degree: int, decay: float, anchors: int) -> LinearCase:
+        case = _linear(None, most, reach, seed)
+        run = replace(case.run, degree=degree, decay=decay)
+        if degree > 2:  # every step multiplies the digits of a rational by the degree
+            run = replace(run, local_steps=1, participants=run.participants[:2])
+        return replace(case, run=run, anchors=anchors)
 
-    def strategy(self) -> SearchStrategy[LinearCase]:
-        """Tiny cases in rationals; also with other powers than the square, weight decay and more anchors."""
-        tiny = replace(self, base=None)
-
-        def changed(seed: int, degree: int, decay: float, anchors: int) -> LinearCase:
-            case = tiny.case(seed)
-            run = replace(case.run, degree=degree, decay=decay)
-            if degree > 2:  # every step multiplies the digits of a rational by the degree
-                run = replace(run, local_steps=1, participants=run.participants[:2])
-            return replace(case, run=run, anchors=anchors)
-
-        decays = st.sampled_from([0.0, 0.0, 0.125, 1.0])
-        return st.builds(changed, SEEDS, st.sampled_from([2, 2, 4]), decays, st.sampled_from([1, 1, 2, 3]))
+    decays = st.sampled_from([0.0, 0.0, 0.125, 1.0])
+    return st.builds(tiny, st.integers(0, 2**31), st.sampled_from([2, 2, 4]), decays, st.sampled_from([1, 1, 2, 3]))
 
 
 def _eighths(rng: np.random.Generator, shape) -> np.ndarray:
@@ -108,16 +95,16 @@ def _tangents(x: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return (active[:, :, None] * x[:, None, :]).reshape(len(x), -1), weights.hidden.ravel()
 
 
-def linear_draws(options: Options, *, anchors: int = 1, reach: int = 4) -> tuple[LinearDraw, ...]:
+def linear_draws(options: Options, *, anchors: int = 1, reach: int = 4) -> tuple[Family, ...]:
     """Tiny cases in rationals, 60 seeds, and linearised networks on digits and sphere, or on the user's data, 20.
 
     Args:
         options: with the user's data and number of trials. anchors: the most that a case has.
         reach: the most local steps.
     """
-    tiny = LinearDraw("samples of eighths, in rationals", None, anchors, reach, options.trials or 60)
-    larger = [
-        LinearDraw(f"{base.name}, linearised, float64", base, anchors, reach, options.trials or 20)
+    families = [Family("samples of eighths, in rationals", _linear, _tiny, (None, anchors, reach), trials=60)]
+    families += [
+        Family(f"{base.name}, linearised, float64", _linear, _tiny, (base, anchors, reach))
         for base in federated_draws(options)
     ]
-    return (tiny, *larger)
+    return tuple(family.asked(options.trials) for family in families)

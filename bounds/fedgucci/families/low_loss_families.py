@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from bounds.cases.cube_networks import CubeNetworks
-from bounds.fedgucci.cases.low_loss_cube import LowLossCube, LowLossCubeDraw
+from bounds.family import Family
+from bounds.fedgucci.cases.low_loss_cube import LowLossCube, low_loss_cubes
 from bounds.options import Options
 from bounds.statement import Hypothesis
 from ntkfl.connectivity.network import TwoLayer
@@ -13,10 +16,7 @@ from ntkfl.estimate import Estimate
 
 
 def _margin(case: CubeNetworks) -> Estimate | float:
-    share, needed = case.connected_share, 1 - case.delta
-    if isinstance(share, Estimate):
-        return share - needed
-    return share - needed
+    return case.connected_share - (1 - case.delta)
 
 
 CONNECTED = Hypothesis(
@@ -26,22 +26,19 @@ CONNECTED = Hypothesis(
 )
 
 
-def low_loss_draws(options: Options, *, own: bool = False) -> tuple[LowLossCubeDraw, ...]:
+def low_loss_draws(options: Options, *, own: bool = False) -> tuple[Family, ...]:
     """Two small shapes; none on the user's data, where volumes in as many dimensions are out of reach of sampling.
 
     own: each network is of a client of its own.
     """
     if options.data is not None:
         return ()
-    trials = min(options.trials or 5, 5)
-    count = 3 if own else 2
-    return tuple(LowLossCubeDraw(*shape, 0.5, count=count, own=own, trials=trials) for shape in ((2, 2), (1, 4)))
+    trials, count = min(options.trials or 5, 5), 3 if own else 2
+    return tuple(low_loss_cubes(shape, 0.5, count=count, own=own, trials=trials) for shape in ((2, 2), (1, 4)))
 
 
-def wide_cube_draws(options: Options) -> tuple[LowLossCubeDraw, ...]:
-    """Cubes almost as wide as Omega, and a region of low loss so small that the right side is mostly below 1."""
-    trials = min(options.trials or 5, 5)
-    return tuple(LowLossCubeDraw(*shape, 3.0, level=0.15, trials=trials) for shape in ((2, 2), (1, 3)))
+# Cubes almost as wide as Omega, and a region of low loss so small that the right side is mostly below 1.
+WIDE_CUBES = tuple(replace(low_loss_cubes(shape, 3.0, level=0.15), most=5) for shape in ((2, 2), (1, 3)))
 
 
 def hardly_connected() -> LowLossCube:

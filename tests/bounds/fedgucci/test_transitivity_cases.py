@@ -9,15 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds.cases.cube_networks import CubeDraw
-from bounds.cases.network_pair import NetworkPairDraw
-from bounds.fedgucci.cases.curved_valley import CurvedValleyDraw
+from bounds.cases.network_pair import pair_draws
+from bounds.fedgucci.cases.curved_valley import VALLEYS
 from bounds.fedgucci.cases.loss_table import LossTable
 from bounds.fedgucci.cases.side_ladder import SideLadder
-from bounds.fedgucci.f9 import worst_input
+from bounds.fedgucci.f9 import WORST_INPUTS
 from bounds.fedgucci.f17 import planar_counterexample
 from bounds.fedgucci.premises import cube_terms
-from bounds.fedgucci.r3 import BallDraw
+from bounds.fedgucci.r3 import with_populations
 from bounds.listing import get
+from bounds.options import Options
 from ntkfl.connectivity.network import between
 from verification.compare import judge
 
@@ -32,7 +33,7 @@ def valley_loss(case, x, y):
 
 
 @settings(deadline=None, max_examples=8)
-@given(CurvedValleyDraw().strategy())
+@given(VALLEYS.strategy())
 def test_the_supremum_on_a_segment_encloses_a_fine_grid(case):
     alpha = np.linspace(0, 1, 20_001)
     for end, found in ((case.anchor, case.old_supremum), (case.moved_anchor, case.new_supremum)):
@@ -44,7 +45,7 @@ def test_the_supremum_on_a_segment_encloses_a_fine_grid(case):
 
 
 @settings(deadline=None, max_examples=8)
-@given(CurvedValleyDraw().strategy(), SEEDS)
+@given(VALLEYS.strategy(), SEEDS)
 def test_the_gradient_is_lipschitz_with_the_stated_constant(case, seed):
     rng, size = np.random.default_rng(seed), 1e-4
     start, along = rng.uniform(-case.period, case.period, 2), rng.standard_normal(2)
@@ -85,7 +86,7 @@ def test_a_group_of_two_is_the_middle_of_the_segment(seed, count):
 
 def test_the_worst_input_beats_the_bound_in_every_draw():
     statement = get("fedgucci/F9-all-x")
-    found = [judge(statement, next(iter(statement.forms)), worst_input(seed)).tightness for seed in range(3)]
+    found = [judge(statement, next(iter(statement.forms)), WORST_INPUTS.case(seed)).tightness for seed in range(3)]
     assert min(found) > 1.1
 
 
@@ -100,7 +101,7 @@ def test_volumes_of_a_table_are_counted():
 @settings(deadline=None, max_examples=5)
 @given(SEEDS)
 def test_the_ball_s_mean_is_between_its_ends(seed):
-    small = BallDraw(CubeDraw(h=4, l=2, side=0.3, rows="ball", n=2000)).case(seed)
+    small = with_populations(CubeDraw(h=4, l=2, side=0.3, rows="ball", n=2000)).case(seed)
     x, y = CubeDraw(h=4, l=2, side=0.3, rows="ball", n=2000).inputs(seed + 1)
     exact = cube_terms.gap(replace(small.cube, x=x, y=y))
     assert small.mean_gap.lo <= exact.hi  # another sample's supremum lies near the population's
@@ -108,9 +109,9 @@ def test_the_ball_s_mean_is_between_its_ends(seed):
 
 
 @settings(deadline=None, max_examples=5)
-@given(st.sampled_from([1, 3]), SEEDS)
-def test_the_two_terms_bound_the_deviation_on_a_grid(outputs, seed):
-    pair = NetworkPairDraw(outputs).case(seed)
+@given(st.sampled_from(pair_draws(Options())), SEEDS)
+def test_the_two_terms_bound_the_deviation_on_a_grid(draw, seed):
+    pair = draw.case(seed)
     ends = pair.first.outputs(pair.x), pair.second.outputs(pair.x)
     bound = float(pair.bilinear_term.hi) / 4 + float(pair.kink_term.hi)
     for alpha in np.linspace(0, 1, 21):
