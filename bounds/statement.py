@@ -147,8 +147,9 @@ class Statement:
     Args:
         id: paper/label, as in the list of statements; title: one line. kind: decides the check. source: where from.
         forms: a Claim for each form that exists.
-        constants: the values of the formulas' symbols on a case; `measure`: the left side, an Estimate (an array where
-            the claim is made for many rounds or entries), or one for each part. The two share nothing but the case.
+        measure: the left side on a case, an Estimate (an array where the claim is made for many rounds or entries), or
+            one for each part. constants: the values of the formulas' symbols, where they have any. The two share
+            nothing but the case.
         draws: the families of cases it is checked on: values, or a function of the user's options that gives them.
         hypotheses: required by every form.
         mutants: wrong formulas, made of the last form that is recorded to hold.
@@ -164,10 +165,10 @@ class Statement:
     kind: Kind
     source: Source
     forms: Mapping[Form, Claim]
-    constants: Callable[[Any], Mapping[Any, Any]]
     measure: Measure
     draws: Draws
     says_left: str
+    constants: Callable[[Any], Mapping[Any, Any]] = lambda case: {}
     hypotheses: tuple[Hypothesis, ...] = ()
     mutants: tuple[Mutant, ...] = ()
     necessity: Mapping[str, Callable[[], Any]] = field(default_factory=dict)

@@ -71,7 +71,6 @@ def _in_norm(
         source=Source(IMA, "Lemma 1, Eq (6)-(7)", note=note),
         hypotheses=hypotheses,
         forms={Form.REPAIRED: Claim((relu, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
-        constants=lambda case: {},
         measure=measure,
         says_left=f"log-log slope of the {norm} of |f_WENS - f_FMA| over x on the circle as Delta falls from 2^-8 to "
         "2^-17: of ReLU networks (integrated exactly from kink to kink), and of tanh networks",
@@ -103,7 +102,6 @@ STATEMENTS = (
         ),
         hypotheses=(OFF_KINK, FIXED_SECOND_ORDER),
         forms={Form.STATED: Claim((TWO, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
-        constants=lambda case: {},
         measure=_at_fixed_input,
         says_left="log-log slope of |f_WENS(x) - f_FMA(x)| at one x as Delta falls from 2^-8 to 2^-17: of ReLU "
         "networks, and of tanh networks",

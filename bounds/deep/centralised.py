@@ -71,7 +71,6 @@ STATEMENTS = (
         ),
         hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
         forms={Form.REPAIRED: Claim(sp.Integer(1))},
-        constants=lambda ladder: {},
         measure=lambda ladder: slope(ladder.sizes, ladder.differences, biased=False),
         says_left="log-log slope over eta_l of the RMS over networks of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, the "
         "time eta_l T being the same",

@@ -28,7 +28,6 @@ STATEMENTS = (
             "to .0125, where the larger sides are not yet small against the rows",
         ),
         forms={Form.REPAIRED: Claim((sp.Integer(2), sp.Integer(1)), note="exponents in d: unit rows; U_anc = 0")},
-        constants=lambda ladder: {},
         measure=_measure,
         says_left="log-log slope over a ladder of sides of sup over alpha of E_x |z_x(alpha)|, exact for each pair",
         draws=(SIDE_LADDERS,),

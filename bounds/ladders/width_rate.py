@@ -11,7 +11,7 @@ import sympy as sp
 
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
-from bounds.statement import Claim, Form, Kind, Source, Statement
+from bounds.statement import Claim, Draws, Form, Kind, Source, Statement
 from ntkfl.estimate import Estimate
 
 HALF, QUARTER, THREE_QUARTERS, ONE = (-sp.Rational(quarters, 4) for quarters in (2, 1, 3, 4))
@@ -82,7 +82,7 @@ def width_rate(
     *,
     source: Source,
     says_left: str,
-    draws: Callable[[Any], tuple],
+    draws: Draws,
     form: Form = Form.REPAIRED,
     note: str = "",
     uses: tuple[str, ...] = (),
@@ -91,7 +91,7 @@ def width_rate(
 
     Args:
         id, title, source, says_left, note, uses: as of `Statement` and its formula. quantities: each with its exponent.
-        draws: options -> families of ladders. form: the only one.
+        draws: families of ladders. form: the only one.
     """
     return WidthRate(
         id=id,
@@ -99,7 +99,6 @@ def width_rate(
         kind=Kind.RATE,
         source=source,
         forms={form: Claim(tuple(quantity.exponent for quantity in quantities), note=note)},
-        constants=lambda ladder: {},
         measure=lambda ladder: tuple(quantity.exponent_on(ladder) for quantity in quantities),
         says_left=says_left,
         draws=draws,
