@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 
 import sympy as sp
 
-from bounds.ladders.initial_ladder import InitialLadderDraw
+from bounds.ladders.rungs import WidthFamily as Ladder
 from bounds.ladders.slopes import NoSlope
-from bounds.ladders.width_ladder import LadderDraw
 from bounds.ladders.width_rate import WidthRate
 from bounds.listing import catalogue
 from bounds.options import Options
 from ntkfl.estimate import Estimate
 
 FEWEST_WIDTHS, FEWEST_NETWORKS = 4, 2
-Ladder = LadderDraw | InitialLadderDraw
 
 
 @dataclass(frozen=True)

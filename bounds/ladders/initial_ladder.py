@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -10,9 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.case import Case
 from bounds.federated_run import federated_draws
-from bounds.ladders.rungs import OTHER, SPACING, Rungs
+from bounds.ladders.rungs import OTHER, SPACING, Rungs, WidthFamily
 from bounds.options import Options
 from ntkfl import data, gram
 from ntkfl.estimate import Estimate
@@ -31,7 +30,7 @@ class Start(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class InitialLadder(Rungs, Case):
+class InitialLadder(Rungs):
     """Networks over widths and seeds, looked at before training.
 
     Args:
@@ -45,6 +44,7 @@ class InitialLadder(Rungs, Case):
     counts: tuple[int, ...]
     seed: int
     spacing: ClassVar[int] = 2 * SPACING
+    other: ClassVar[int] = OTHER * 2 * SPACING
 
     @cached_property
     def starts(self) -> list[list[Start]]:
@@ -68,46 +68,32 @@ class InitialLadder(Rungs, Case):
         """Draw the networks now."""
         _ = self.starts
 
-    def fresh(self) -> InitialLadder:
-        """The same ladder with other networks, for a second opinion."""
-        return replace(self, seed=self.seed + OTHER * 2 * SPACING)
 
-    def describe(self) -> dict:
-        """What identifies the case in a report."""
-        return {"problem": self.problem.name, "widths": list(self.widths), "networks": self.n_runs, "seed": self.seed}
+def _ladder(options: Options, widths: tuple[int, ...], counts: tuple[int, ...], seed: int) -> InitialLadder:
+    """The ladder whose first seed is this one, on six points or on the user's data.
 
-
-@dataclass(frozen=True)
-class InitialLadderDraw:
-    """One ladder; its seeds start at the run's seed. Data as those of the ladder of runs, or the user's."""
-
-    name: str
-    options: Options
-    widths: tuple[int, ...] = tuple(RUNGS)
-    counts: tuple[int, ...] = tuple(RUNGS.values())
-    trials: int = 1
-    required: int = 20  # networks, not ladders
-
-    def case(self, seed: int) -> InitialLadder:
-        """The ladder whose first seed is this one."""
-        sigma = self.options.setup().sigma
-        if self.options.data is None:
-            problem = data.sphere(6, 4, seed=seed, clients=3, labels="uniform")
-        else:
-            problem = federated_draws(self.options)[0].problem(seed)
-        return InitialLadder(problem, sigma, self.widths, self.counts, seed)
-
-    def strategy(self) -> SearchStrategy[InitialLadder]:
-        """Ladders of four widths up to 2^11 on a few random samples, sigma over six powers of ten."""
-        problems = st.builds(
-            lambda n, d, seed: data.sphere(n, d, seed=seed, clients=1), st.integers(2, 5), st.integers(2, 5), SEEDS
-        )
-        sigmas = st.floats(-3, 3).map(lambda power: 10.0**power)
-        widths = st.just((2**8, 2**9, 2**10, 2**11))
-        return st.builds(InitialLadder, problems, sigmas, widths, st.just((32,) * 4), SEEDS)
+    Args:
+        options: with the user's data and sigma. widths, counts, seed: as of `InitialLadder`.
+    """
+    if options.data is None:
+        problem = data.sphere(6, 4, seed=seed, clients=3, labels="uniform")
+    else:
+        problem = federated_draws(options)[0].problem(seed)
+    return InitialLadder(problem, options.setup().sigma, widths, counts, seed)
 
 
-def initial_ladder_draws(options: Options) -> tuple[InitialLadderDraw, ...]:
+def _any_ladder(options: Options) -> SearchStrategy[InitialLadder]:
+    """Ladders of four widths up to 2^11 on a few random samples, sigma over six powers of ten."""
+    problems = st.builds(
+        lambda n, d, seed: data.sphere(n, d, seed=seed, clients=1), st.integers(2, 5), st.integers(2, 5), SEEDS
+    )
+    sigmas = st.floats(-3, 3).map(lambda power: 10.0**power)
+    widths = st.just((2**8, 2**9, 2**10, 2**11))
+    return st.builds(InitialLadder, problems, sigmas, widths, st.just((32,) * 4), SEEDS)
+
+
+def initial_ladder_draws(options: Options) -> tuple[WidthFamily, ...]:
     """Our notes' data (n=6, d=4), or the user's, at widths 2^8..2^20."""
     name = "sphere, n=6, d=4" if options.data is None else federated_draws(options)[0].name
-    return (InitialLadderDraw(f"{name}, at initialisation, widths 2^8..2^20", options),)
+    name += ", at initialisation, widths 2^8..2^20"
+    return (WidthFamily.of_rungs(name, _ladder, _any_ladder, (options,), RUNGS),)

@@ -11,10 +11,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from bounds.case import Case
 from bounds.cases.run_statistics import RunStatistics, run_statistics
-from bounds.federated_run import FederatedDraw, FederatedRun, federated_run
-from bounds.ladders.rungs import OTHER, Rungs
+from bounds.federated_run import FederatedDraw, FederatedRun, federated_draws, federated_run
+from bounds.ladders.rungs import OTHER, Rungs, WidthFamily
 from bounds.ladders.slopes import NoSlope
 from bounds.options import Options
 from bounds.part_strategies import largest_block, log_uniform
@@ -31,7 +30,7 @@ DRAWN_NETWORKS = 8  # at each of them
 
 
 @dataclass(frozen=True, eq=False)
-class WidthLadder(Rungs, Case):
+class WidthLadder(Rungs):
     """Runs of Algorithm 1 over widths and seeds.
 
     The labels are y_m(0) + r_0 with one fixed r_0: at every width and seed the run starts from the same residual, so
@@ -112,44 +111,30 @@ class WidthLadder(Rungs, Case):
         runs = self.runs
         return self.at_each(lambda row, i: read(runs[row][i]))
 
-    def describe(self) -> dict:
-        """What identifies the case in a report."""
-        return {"problem": self.problem.name, "widths": list(self.widths), "networks": self.n_runs, "seed": self.seed}
+
+def _ladder(
+    base: FederatedDraw | None, setup: Setup, widths: tuple[int, ...], counts: tuple[int, ...], seed: int
+) -> WidthLadder:
+    """The ladder whose first seed is this one, on the data of a family or on six points of three clients.
+
+    Args:
+        base: the family. setup, widths, counts, seed: as of `WidthLadder`.
+    """
+    problem = data.sphere(6, 4, seed=seed, clients=3, labels="uniform") if base is None else base.problem(seed)
+    return WidthLadder(problem, setup, widths, counts, seed)
 
 
-@dataclass(frozen=True)
-class LadderDraw:
-    """One ladder; its seeds start at the run's seed."""
-
-    name: str
-    base: FederatedDraw | None
-    setup: Setup
-    widths: tuple[int, ...]
-    counts: tuple[int, ...]
-    trials: int = 1
-    required: int = 20  # runs, not ladders
-
-    def case(self, seed: int) -> WidthLadder:
-        """The ladder whose first seed is this one."""
-        if self.base is None:
-            problem = data.sphere(6, 4, seed=seed, clients=3, labels="uniform")
-        else:
-            problem = self.base.problem(seed)
-        return WidthLadder(problem, self.setup, self.widths, self.counts, seed)
-
-    def strategy(self) -> SearchStrategy[WidthLadder]:
-        """Short ladders on two to four points, with any clients, local steps and stable step sizes."""
-        return width_ladders(self.setup)
+def _any_ladder(base: FederatedDraw | None, setup: Setup) -> SearchStrategy[WidthLadder]:
+    """Short ladders on two to four points, with any clients, local steps and stable step sizes."""
+    return width_ladders(setup)
 
 
-def ladder_draws(options: Options, **defaults) -> tuple[LadderDraw, ...]:
+def ladder_draws(options: Options, **defaults) -> tuple[WidthFamily, ...]:
     """Our notes' ladder (n=6, d=4, N=3, K=3, eta_l=.4, T=60), or the user's data.
 
     The one that the rate statements share goes to width 2^16; with other steps, which a statement wants for itself, or
     on data of the user's own, whose networks may not fit into memory at such widths, it ends at 2^13.
     """
-    from bounds.federated_run import federated_draws
-
     setup = options.setup(**({"eta_local": 0.4, "local_steps": 3, "rounds": 60} | defaults))
     rungs = SHORT if defaults or options.data is not None else LONG
     name, base = "sphere, n=6, d=4", None
@@ -157,7 +142,7 @@ def ladder_draws(options: Options, **defaults) -> tuple[LadderDraw, ...]:
         (base,) = federated_draws(options)
         name = base.name
     name += f", widths 2^8..2^{max(rungs).bit_length() - 1}"
-    return (LadderDraw(name, base, setup, tuple(rungs), tuple(rungs.values())),)
+    return (WidthFamily.of_rungs(name, _ladder, _any_ladder, (base, setup), rungs),)
 
 
 @cache

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bounds.cases.snapshot import Snapshot
-from bounds.ladders.initial_ladder import InitialLadder, InitialLadderDraw
+from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_draws
 from bounds.ladders.slopes import NoSlope
 from bounds.ladders.width_ladder import WidthLadder, ladder_draws
 from bounds.ladders.width_rate import HALF, SYSTEMATIC, Quantity
@@ -122,7 +122,7 @@ def test_networks_at_initialisation_are_those_of_draw():
 
 
 @settings(deadline=None, max_examples=3)
-@given(InitialLadderDraw("any", Options()).strategy())
+@given(initial_ladder_draws(Options())[0].strategy())
 def test_drawn_ladders_can_be_evaluated(ladder):
     assert [len(row) for row in ladder.starts] == list(ladder.counts)
     assert all(np.isfinite(start.deviation).all() for row in ladder.starts for start in row)

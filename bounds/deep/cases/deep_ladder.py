@@ -11,12 +11,11 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.case import Case
 from bounds.deep.cases.deep_run import points
 from bounds.deep.cases.started_network import StartedNetwork
 from bounds.family import Family
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
-from bounds.ladders.rungs import OTHER, SPACING, Rungs
+from bounds.ladders.rungs import SPACING, Rungs
 from bounds.ladders.slopes import slope
 from ntkfl import kernel_regime
 from ntkfl.estimate import Estimate
@@ -53,7 +52,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class DeepLadder(Rungs, Case):
+class DeepLadder(Rungs):
     """Networks of WideNetwork's over widths and seeds; labels are y_m(0) + r_0 with r_0 = problem.y.
 
     Args:
@@ -165,19 +164,9 @@ class DeepLadder(Rungs, Case):
         """Train the networks now."""
         _ = self.seen
 
-    def fresh(self) -> DeepLadder:
-        """Other networks on the same data, for a second opinion."""
-        return replace(self, seed=self.seed + OTHER)
-
     def describe(self) -> dict:
         """What identifies the case in a report."""
-        return {
-            "problem": self.problem.name,
-            "network": self.network,
-            "widths": list(self.widths),
-            "networks": self.n_runs,
-            "seed": self.seed,
-        }
+        return {"problem": self.problem.name, "network": self.network} | super().describe()
 
 
 def pooled(problem: Problem, setup: Setup) -> tuple[Problem, Setup]:

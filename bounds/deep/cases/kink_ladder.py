@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from hypothesis import strategies as st
 
-from bounds.case import Case
 from bounds.deep.cases.deep_ladder import RELU, SETUP, equal_points
 from bounds.deep.cases.started_network import StartedNetwork
 from bounds.family import Family
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
-from bounds.ladders.rungs import OTHER, SPACING, Rungs
+from bounds.ladders.rungs import SPACING, Rungs
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.finite_width.boundary_layer import over_replicates, pattern_change
@@ -25,7 +24,7 @@ SAMPLING = {"draws": 512, "starts": 16}  # more draws of B tell more than starts
 
 
 @dataclass(frozen=True, eq=False)
-class KinkLadder(Rungs, Case):
+class KinkLadder(Rungs):
     """Networks of depth 2 in NTK parametrisation; labels are y_m(0) + r_0 with r_0 = problem.y.
 
     Args:
@@ -73,19 +72,6 @@ class KinkLadder(Rungs, Case):
     def prepare(self) -> None:
         """Train the networks now."""
         _ = self.along
-
-    def fresh(self) -> KinkLadder:
-        """Other networks on the same data, for a second opinion."""
-        return replace(self, seed=self.seed + OTHER)
-
-    def describe(self) -> dict:
-        """What identifies the case in a report."""
-        return {
-            "problem": self.problem.name,
-            "widths": list(self.widths),
-            "networks": self.n_runs,
-            "seed": self.seed,
-        }
 
 
 KINK_LADDERS = Family(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
 
-from bounds.case import Case
 from bounds.family import Family
 from bounds.ladders.rungs import OTHER, SPACING, Rungs
 from ntkfl import kernel_regime
@@ -37,7 +36,7 @@ class Averaged(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class GroupLadder(Rungs, Case):
+class GroupLadder(Rungs):
     """Groups of clients over widths and starts; no two starts share neurons.
 
     Labels, on the training points and on the circle, are those of one function of the angle, plus the output of the
@@ -58,6 +57,7 @@ class GroupLadder(Rungs, Case):
     counts: tuple[int, ...]
     seed: int
     spacing: ClassVar[int] = 2 * SPACING
+    other: ClassVar[int] = OTHER * 2 * SPACING
 
     @cached_property
     def problem(self) -> Problem:
@@ -112,21 +112,10 @@ class GroupLadder(Rungs, Case):
         """Train the clients now."""
         _ = self.groups
 
-    def fresh(self) -> GroupLadder:
-        """The same ladder with other networks, for a second opinion."""
-        return replace(self, seed=self.seed + OTHER * 2 * SPACING)
-
     def describe(self) -> dict:
         """What identifies the case in a report."""
-        return {
-            "problem": self.problem.name,
-            "N": self.problem.n_clients,
-            "K": self.local_steps,
-            "eta_local": self.eta_local,
-            "widths": list(self.widths),
-            "networks": self.n_runs,
-            "seed": self.seed,
-        }
+        sizes = {"N": self.problem.n_clients, "K": self.local_steps, "eta_local": self.eta_local}
+        return {"problem": self.problem.name} | sizes | super().describe()
 
 
 def _ladder(seed: int) -> GroupLadder:
