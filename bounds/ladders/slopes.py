@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtri, stdtrit
 
 from ntkfl.estimate import Estimate, Rigour
@@ -32,19 +30,6 @@ class Slope(Estimate):
     sizes: np.ndarray = field(default_factory=lambda: np.empty(0))
     values: np.ndarray = field(default_factory=lambda: np.empty(0))
     spread: np.ndarray = field(default_factory=lambda: np.empty(0))
-
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            value: ArrayLike,
-            error: ArrayLike,
-            method: str = ...,
-            rigour: Rigour = ...,
-            sizes: np.ndarray = ...,
-            values: np.ndarray = ...,
-            spread: np.ndarray = ...,
-        ) -> None: ...
 
     def __neg__(self) -> Slope:
         """The power of 1/size."""
@@ -90,7 +75,7 @@ def slope(sizes: np.ndarray, values: np.ndarray | Sequence[np.ndarray], *, biase
     known_by = f"log-log slope, {LEVEL:.0%} interval with finite-size bias"
     spreads = np.array([(found**2).std(ddof=1) if len(found) > 1 else 0.0 for found in samples])
     spreads /= 2 * root * np.sqrt([len(found) for found in samples])  # of the RMS, to first order
-    return Slope(line, half, known_by, Rigour.SAMPLED, sizes[order], root, spreads)
+    return Slope(np.array(line), np.array(half), known_by, Rigour.SAMPLED, sizes[order], root, spreads)
 
 
 def _least_squares(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
