@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import sympy as sp
 
+from bounds.cases.loss_constant import lipschitz_constant
 from bounds.fedgucci.cases.circle_neuron import CIRCLE_UNITS, CircleNeuron
 from bounds.fedgucci.cases.loss_steepness import ALL_LOSSES, LossSteepness
 from bounds.mutants import power, replaced, scaled, without
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import b
-from ntkfl.connectivity.losses import LOSSES
-from ntkfl.estimate import Estimate
 
 lipschitz, readout, length = sp.symbols("c_L v u", positive=True)
-
-
-def _steepness_constants(case: LossSteepness) -> dict:
-    known = LOSSES[case.loss].lipschitz
-    value = 2 * case.reach if known is None else known
-    return {lipschitz: Estimate(value, 2e-16 * value * (not float(value).is_integer()), "rounding bound")}
 
 
 def two_classes() -> LossSteepness:
@@ -58,7 +51,7 @@ STATEMENTS = (
             ),
             Form.REPAIRED: Claim(lipschitz),
         },
-        constants=_steepness_constants,
+        constants=lambda case: {lipschitz: lipschitz_constant(case.loss, case.reach)},
         measure=lambda case: case.steepest(),
         symbols={lipschitz: "1 for absolute and logistic, sqrt 2 for cross-entropy, 2R for squared"},
         says_left="the largest |L(f) - L(f')| / |f - f'|_2: a quotient that is taken, and a bound on the gradient",
