@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import sympy as sp
 from flint import arb, fmpq, fmpq_mat
 from hypothesis import strategies as st
 
+from bounds.cases.bounded_sum import exact
 from bounds.family import Family
 from bounds.mutants import index_shifted, power, replaced, scaled
 from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
@@ -93,11 +95,6 @@ NOISY_QUADRATICS = Family(
 )
 
 
-def _exact(case: NoisyQuadratic) -> Estimate:
-    with precision():
-        return enclosure(arb(fmpq(case.hundredths, 100)))
-
-
 STATEMENTS = (
     Statement(
         id="averaging/I11",
@@ -124,7 +121,7 @@ STATEMENTS = (
             ),
             Form.REPAIRED: Claim((window, _left_over(window)), note="for the set tau = t-P+1..t"),
         },
-        constants=lambda case: {window: case.window, contraction: _exact(case)},
+        constants=lambda case: {window: case.window, contraction: exact(Fraction(case.hundredths, 100))},
         measure=lambda case: (Estimate.exact(case.averaged_models), case.averaged_variance),
         symbols={window: "size P of the window", contraction: "what a round keeps of the distance to the optimum"},
         says_left="number of models that Eq (5) averages; stationary variance of the average on a noisy quadratic, "

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-import flint
 import numpy as np
-from flint import arb
+from flint import arb, fmpq
 from hypothesis import strategies as st
 
 from bounds.family import Family
@@ -45,10 +44,15 @@ class BoundedSum:
         return {"n": self.count, "p": str(self.p), "M": str(self.bound), "t": str(self.t)}
 
 
+def exact_ball(value: Fraction) -> arb:
+    """A rational as a ball."""
+    return arb(fmpq(value.numerator, value.denominator))
+
+
 def exact(value: Fraction) -> Estimate:
     """A rational as an Estimate: the ball around its nearest float."""
     with precision():
-        return enclosure(arb(flint.fmpq(value.numerator, value.denominator)))
+        return enclosure(exact_ball(value))
 
 
 def _sum(seed: int) -> BoundedSum:

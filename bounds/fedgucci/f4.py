@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import sympy as sp
 
+from bounds.cases.bounded_sum import exact
 from bounds.fedgucci.cases.uniform_sum import UNIFORM_SUMS, UniformSum
 from bounds.mutants import power, replaced
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import side
-from ntkfl.estimate import Estimate
 
 level, weight_square = sp.symbols("t a_2", positive=True)
 RATE = level**2 / (side**2 * weight_square)
 
 
 def _constants(case: UniformSum) -> dict:
-    return {level: _float(case.t), side: _float(case.side), weight_square: _float(case.square)}
-
-
-def _float(value) -> Estimate:
-    return Estimate(float(value), 2e-16 * float(value), "rounding bound")
+    return {level: exact(case.t), side: exact(case.side), weight_square: exact(case.square)}
 
 
 STATEMENTS = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.fedgucci.cases.loss_table import LOSS_TABLES, LossTable, exact_ball
+from bounds.cases.bounded_sum import exact
+from bounds.fedgucci.cases.loss_table import LOSS_TABLES, LossTable
 from bounds.mutants import power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import delta
-from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 
 K, S, d_eps, joint = sp.symbols("K S d_epsilon delta_K", positive=True)
@@ -25,9 +25,8 @@ def _joint_margin(case: LossTable) -> float:
 
 
 def _constants(case: LossTable) -> dict:
-    with precision():
-        shares = [enclosure(exact_ball(value)) for value in (case.largest_failure, case.joint_failure)]
-    return {K: case.clients, S: case.size, d_eps: case.radius, delta: shares[0], joint: shares[1]}
+    shares = {delta: exact(case.largest_failure), joint: exact(case.joint_failure)}
+    return {K: case.clients, S: case.size, d_eps: case.radius} | shares
 
 
 def _measure(case: LossTable) -> tuple[Estimate, Estimate]:

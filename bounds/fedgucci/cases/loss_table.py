@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from flint import arb, fmpq
+from flint import arb
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from bounds.cases.bounded_sum import exact_ball
 from bounds.family import Family
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
@@ -70,11 +71,6 @@ class LossTable:
     def describe(self) -> dict:
         """What identifies the case in a report."""
         return {"K": self.clients, "S": self.size, "cells": len(self.losses), "delta": str(self.largest_failure)}
-
-
-def exact_ball(value: Fraction) -> arb:
-    """A rational as a ball."""
-    return arb(fmpq(value.numerator, value.denominator))
 
 
 def _table(seed: int) -> LossTable:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import flint
 import numpy as np
 from flint import arb
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.cases.bounded_sum import exact_ball
 from bounds.family import Family
 from ntkfl.balls import ball, enclosure, precision
 from ntkfl.estimate import Estimate
@@ -58,7 +58,7 @@ class LowLossRegion:
 
     def wells(self, j: int) -> list[Interval]:
         """Where coordinate j alone is below eps, as open intervals, cut to the box."""
-        middle, split, root = _arb(self.middles[j]), _arb(self.splits[j]), _arb(self.eps).sqrt()
+        middle, split, root = exact_ball(self.middles[j]), exact_ball(self.splits[j]), exact_ball(self.eps).sqrt()
         outer, inner = split + root, split - root
         if not outer > 0:
             return []
@@ -68,11 +68,11 @@ class LowLossRegion:
         found = [(middle - far, middle + far)] if near is None else [(middle - far, middle - near)]
         if near is not None:
             found.append((middle + near, middle + far))
-        return [_cut(well, -_arb(self.reach), _arb(self.reach)) for well in found]
+        return [_cut(well, -exact_ball(self.reach), exact_ball(self.reach)) for well in found]
 
     def cube(self, j: int) -> Interval:
         """Coordinate j's interval of the cube around the anchor."""
-        return _arb(self.anchor[j] - self.side / 2), _arb(self.anchor[j] + self.side / 2)
+        return exact_ball(self.anchor[j] - self.side / 2), exact_ball(self.anchor[j] + self.side / 2)
 
     def volume(self) -> Estimate:
         """|E_eps|, within the box."""
@@ -93,12 +93,12 @@ class LowLossRegion:
     def probability(self) -> Estimate:
         """P over w uniform in V_d that w is in E_eps and max over alpha of L(alpha anchor + (1 - alpha) w) <= eps."""
         with precision():
-            return self._product(self._seen(), _arb(self.side) ** self.size)
+            return self._product(self._seen(), exact_ball(self.side) ** self.size)
 
     def _seen(self) -> list[list[arb]]:
         lengths = []
         for j in range(self.size):
-            place = _arb(self.anchor[j])
+            place = exact_ball(self.anchor[j])
             own = [well for well in self.wells(j) if place >= well[0] and place <= well[1]]
             lengths.append([_length(_cut(well, *self.cube(j))) for well in own])
         return lengths
@@ -106,14 +106,15 @@ class LowLossRegion:
     def farthest(self) -> float:
         """The largest |w - anchor|_inf of a point of E_eps, rounded up; 0 if E_eps is empty."""
         with precision():
-            ends = [abs(e - _arb(self.anchor[j])) for j in range(self.size) for well in self.wells(j) for e in well]
+            places = [exact_ball(place) for place in self.anchor]
+            ends = [abs(end - place) for j, place in enumerate(places) for well in self.wells(j) for end in well]
             return max((float(enclosure(end).hi) for end in ends), default=0.0)
 
     def is_star(self) -> bool:
         """Whether E_eps is one interval a coordinate and holds the anchor: a star about it."""
         with precision():
             return all(
-                len(wells) == 1 and _arb(place) > wells[0][0] and _arb(place) < wells[0][1]
+                len(wells) == 1 and exact_ball(place) > wells[0][0] and exact_ball(place) < wells[0][1]
                 for place, wells in ((self.anchor[j], self.wells(j)) for j in range(self.size))
             )
 
@@ -128,10 +129,6 @@ class LowLossRegion:
         parts = {"middles": self.middles, "splits": self.splits, "anchor": self.anchor}
         words = {name: ", ".join(map(str, values)) for name, values in parts.items()}
         return words | {"side": str(self.side), "eps": str(self.eps), "R": str(self.reach)}
-
-
-def _arb(value: Fraction) -> arb:
-    return arb(flint.fmpq(value.numerator, value.denominator))
 
 
 def _cut(interval: Interval, low: arb, high: arb) -> Interval:
