@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds.cases.cube_networks import EPS, CubeNetworks
-from bounds.fedgucci.cases.segment_terms import gap, loss_at, pair
+from bounds.cases.cube_networks import CubeNetworks
+from bounds.fedgucci.cases.segment_terms import gap, loss_at, mean_of, pair
 from bounds.fedgucci.families.far_labels import far_label_draws
 from bounds.mutants import replaced, scaled, sign_flipped
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
@@ -29,19 +29,12 @@ def _suprema(case: CubeNetworks) -> tuple[list[Barrier], list[Barrier], Barrier]
     return barriers, largest, largest_gap(*pair(case), case.x)
 
 
-def _mean_gap(case: CubeNetworks, place: float) -> Estimate:
-    """The mean of |z_x| at a place, by evaluating the network there."""
-    z = gap(case, np.array([place]))
-    size = np.abs(z.value).mean()
-    return Estimate(size, z.error.mean() + 8 * EPS * size, z.method)
-
-
 def _constants(case: CubeNetworks) -> dict:
     barriers, largest, farthest = _suprema(case)
     places = [(loss, at) for loss, found in zip(LOSSES, barriers, strict=True) for at in (0.0, 1.0, found.at)]
     nothing = Estimate.exact(0.0)
     alone = [loss_at(case, found.at, loss) for loss, found in zip(LOSSES, largest, strict=True)]
-    alone.append(_mean_gap(case, farthest.at))
+    alone.append(mean_of(abs(gap(case, np.array([farthest.at])))))
     return {
         alpha: np.array([at for _, at in places] + [0.0] * len(alone)),
         between_loss: Estimate.stacked([loss_at(case, at, loss) for loss, at in places] + alone),

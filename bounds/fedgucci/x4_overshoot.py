@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import sympy as sp
 
-from bounds.fedgucci.cases.linear_case import BETA, EPS, NO_DECAY, SQUARED_LOSS, LinearCase, beta
+from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, LinearCase, beta
 from bounds.fedgucci.families.linear_draws import linear_draws
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL
 from bounds.fedgucci.x4 import quartic_loss, weight_decay
@@ -25,12 +25,8 @@ def _constants(case: LinearCase) -> dict:
     run = case.run
     client = run.participants[0][0]
     phi = run.features[np.asarray(run.owner) == client]
-    size = np.abs(phi)
-    gram = Estimate(
-        run.scale[client] * phi @ phi.T, (phi.shape[1] + 8) * EPS * run.scale[client] * size @ size.T, "rounding bound"
-    )
-    start = case.client_residual(trained=False)
-    return case.steps | {G: gram, r: Estimate(start.value[:, None], start.error[:, None], start.method, start.rigour)}
+    gram = float(run.scale[client]) * (Estimate.exact(phi) @ phi.T)
+    return case.steps | {G: gram, r: case.client_residual(trained=False)[:, None]}
 
 
 STATEMENTS = (

@@ -47,15 +47,14 @@ def mean_loss(case: CubeNetworks, network: TwoLayer, loss: str = "squared") -> E
     Args:
         case: with inputs and labels. network: of one output, of the segment. loss: squared or absolute.
     """
-    residual, error = network.outputs(case.x) - case.y, rounding(case) + EPS * np.abs(case.y)
-    if loss == "absolute":
-        return Estimate(np.abs(residual).mean(), error.mean() + 8 * EPS * np.abs(residual).mean(), ROUNDING)
-    square = residual**2
-    return Estimate(
-        square.mean(),
-        (2 * np.abs(residual) * error + error**2).mean() + (len(square) + 8) * EPS * square.mean(),
-        ROUNDING,
-    )
+    residual = Estimate(network.outputs(case.x), rounding(case), ROUNDING) - case.y
+    return mean_of(abs(residual) if loss == "absolute" else residual.squared())
+
+
+def mean_of(parts: Estimate) -> Estimate:
+    """The mean of an array."""
+    error = parts.error.mean() + (parts.value.size + 8) * EPS * np.abs(parts.value).mean()
+    return Estimate(parts.value.mean(), error, parts.method, parts.rigour)
 
 
 def loss_at(case: CubeNetworks, alpha: float, loss: str = "squared") -> Estimate:
@@ -79,14 +78,11 @@ def distance_of_sides(case: CubeNetworks, crossing_only: bool = False) -> Estima
 
     A unit within rounding of its kink at an end may be among these or not: its share goes into the error.
     """
-    difference = case.x @ (pair(case)[1].hidden - pair(case)[0].hidden).T
-    rows = np.maximum(*(np.linalg.norm(net.hidden, axis=1) for net in pair(case)))
-    error = 4 * (case.l + 8) * EPS * np.linalg.norm(case.x, axis=1)[:, None] * rows
+    first, second = (Estimate.exact(net.hidden.T) for net in pair(case))
+    moved = case.x @ (second - first)
     if crossing_only:
-        a, c = sides(case)
-        doubtful = np.minimum(np.abs(a), np.abs(c)) <= error
-        counted = a * c < 0
-        error = error * counted + np.abs(difference) * doubtful
-        difference = difference * counted
-    value = np.linalg.norm(difference, axis=1)
-    return Estimate(value, np.linalg.norm(error, axis=1) + (case.h + 4) * EPS * value, ROUNDING)
+        a, c = case.x @ first, case.x @ second
+        doubtful = (np.abs(a.value) <= a.error) | (np.abs(c.value) <= c.error)
+        share = np.where(doubtful, np.abs(moved.value) + moved.error, 0.0)
+        moved = moved * (a.value * c.value < 0) + Estimate(np.zeros(share.shape), share, ROUNDING)
+    return moved.norm(axis=1)
