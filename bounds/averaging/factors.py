@@ -8,7 +8,6 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.ensembles import Ensemble, estimated
-from bounds.statement import Hypothesis
 from bounds.symbols import n
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
@@ -32,18 +31,6 @@ MEANINGS = {
 BIAS = sp.Trace(shares.T * (train + heter).T * (train + heter) * shares) / n
 VARIANCE = sp.Trace(shares.T * variance * shares)
 COVARIANCE = sp.Trace(shares.T * covariance * shares)
-
-UNIT = np.finfo(float).tiny
-
-SEVERAL_CLIENTS = Hypothesis("several-clients", "K >= 2", lambda case: case.clients - 2)
-EQUAL_SIZES = Hypothesis(
-    "equal-sizes", "n_i = n_j for all clients", lambda case: float(case.sizes.min() - case.sizes.max())
-)
-NO_KINK_BETWEEN = Hypothesis(
-    "no-kink-between",
-    "on every sample all clients of a draw and their average have the same activation pattern",
-    lambda case: case.kink_distance - UNIT,
-)
 
 
 def factors(case: Ensemble) -> dict[Any, Any]:

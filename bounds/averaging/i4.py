@@ -5,18 +5,8 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.averaging.factors import (
-    BIAS,
-    COVARIANCE,
-    MEANINGS,
-    NO_KINK_BETWEEN,
-    VARIANCE,
-    covariance,
-    factors,
-    heter,
-    shares,
-    variance,
-)
+from bounds.averaging.factors import BIAS, COVARIANCE, MEANINGS, VARIANCE, covariance, factors, heter, shares, variance
+from bounds.averaging.premises import NO_KINK_BETWEEN
 from bounds.cases.ensemble_draws import CLOSE, ensemble_draws
 from bounds.cases.ensembles import Ensemble, ball_array, estimated, squared
 from bounds.mutants import replaced, scaled, sign_flipped

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 import numpy as np
 import sympy as sp
 from flint import arb
 
-from bounds.averaging.factors import COVARIANCE, EQUAL_SIZES, MEANINGS, SEVERAL_CLIENTS, VARIANCE, covariance, factors
+from bounds.averaging.factors import COVARIANCE, MEANINGS, VARIANCE, covariance, factors
 from bounds.averaging.i5 import one_coin_each
+from bounds.averaging.premises import EQUAL_SIZES, SEVERAL_CLIENTS
 from bounds.cases.ensemble_draws import ensemble_draws
 from bounds.cases.ensembles import Ensemble, estimated
 from bounds.mutants import replaced, shifted, sign_flipped
@@ -20,13 +23,7 @@ from ntkfl.problem import Problem
 def _floor(case: Ensemble) -> arb:
     """(K-1)/K of the mean over samples of the smallest covariance of two clients."""
     pairs = ~np.eye(case.clients, dtype=bool)
-    smallest = arb(0)
-    for at in np.moveaxis(case.covariances, 2, 0):
-        values = at[pairs]
-        lowest = values[0]
-        for value in values[1:]:
-            lowest = arb.min(lowest, value)
-        smallest += lowest
+    smallest = sum((reduce(arb.min, at[pairs]) for at in np.moveaxis(case.covariances, 2, 0)), arb(0))
     return smallest / case.problem.n * (case.clients - 1) / case.clients
 
 
@@ -55,10 +52,6 @@ def unequal() -> Ensemble:
     return Ensemble(problem, np.ones((2, 2, 1, 1)), np.array([[[0.25], [1.0]], [[-0.25], [-1.0]]]))
 
 
-def _draws(options) -> tuple:
-    return ensemble_draws(options, equal=True)
-
-
 STATEMENTS = (
     Statement(
         id="averaging/I8",
@@ -81,7 +74,7 @@ STATEMENTS = (
         symbols=MEANINGS,
         says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients; repaired: or minus the "
         "mean variance over K, if that is larger",
-        draws=_draws,
+        draws=partial(ensemble_draws, equal=True),
         necessity={EQUAL_SIZES.name: unequal},
         mutants=(
             sign_flipped(covariance, "the covariance"),
@@ -115,10 +108,9 @@ STATEMENTS = (
                 "of the experiments, not a consequence of Corollary 1.",
             )
         },
-        constants=lambda case: {},
         measure=smallest_covariance,
         says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients",
-        draws=_draws,
+        draws=partial(ensemble_draws, equal=True),
         mutants=(shifted(sp.Rational(1, 2)), shifted(1), shifted(2)),
         uses=("averaging/I8",),
     ),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.averaging.factors import EQUAL_SIZES, MEANINGS, NO_KINK_BETWEEN, SEVERAL_CLIENTS, factors, heter, train
+from bounds.averaging.factors import MEANINGS, factors, heter, train
 from bounds.averaging.i4 import LOCAL_MEANINGS, across_a_kink, locality, remainder, up_to_distance
+from bounds.averaging.premises import EQUAL_SIZES, NO_KINK_BETWEEN, SEVERAL_CLIENTS
 from bounds.cases.ensemble_draws import CLOSE, ensemble_draws
 from bounds.cases.ensembles import Ensemble, estimated
 from bounds.mutants import index_shifted, power, replaced, scaled

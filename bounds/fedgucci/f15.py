@@ -6,16 +6,8 @@ import sympy as sp
 
 from bounds.fedgucci.families.cube_families import counted, scattered, sharp_draws
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
-from bounds.fedgucci.premises.cube_terms import (
-    IN_CUBE,
-    SYMBOLS,
-    K,
-    cube_constants,
-    d_anc,
-    group_deviation,
-    mean_spread,
-    side,
-)
+from bounds.fedgucci.premises.cube_symbols import SYMBOLS, K, d_anc, side
+from bounds.fedgucci.premises.cube_terms import IN_CUBE, cube_constants, group_deviation, mean_spread
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power
 from bounds.statement import FEDGUCCI, Claim, Form, Source

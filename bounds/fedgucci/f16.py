@@ -6,17 +6,8 @@ import sympy as sp
 
 from bounds.fedgucci.families.cube_families import counted, gap_draws, scattered, sharp_draws
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
-from bounds.fedgucci.premises.cube_terms import (
-    IN_CUBE,
-    MORE_OUTPUTS,
-    K,
-    b,
-    d_anc,
-    group_deviation,
-    h,
-    mean_group_deviation,
-    side,
-)
+from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, K, b, d_anc, h, side
+from bounds.fedgucci.premises.cube_terms import IN_CUBE, group_deviation, mean_group_deviation
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.statement import FEDGUCCI, Claim, Form, Source
 from bounds.symbols import delta

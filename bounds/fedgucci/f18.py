@@ -9,19 +9,8 @@ from bounds.fedgucci.f16 import REPAIRED
 from bounds.fedgucci.families.cube_families import counted, group_draws, unit_loss_draws
 from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
 from bounds.fedgucci.premises.cube_bound import NEEDED, cube_bound
-from bounds.fedgucci.premises.cube_terms import (
-    IN_CUBE,
-    SYMBOLS,
-    K,
-    S,
-    b,
-    d_anc,
-    d_eps,
-    group_loss,
-    h,
-    mean_group_deviation,
-    with_loss,
-)
+from bounds.fedgucci.premises.cube_symbols import SYMBOLS, K, S, b, d_anc, d_eps, h, with_loss
+from bounds.fedgucci.premises.cube_terms import IN_CUBE, group_loss, mean_group_deviation
 from bounds.fedgucci.sure import SURE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.statement import FEDGUCCI, Claim, Form, Nature, Source

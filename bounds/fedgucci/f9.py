@@ -13,22 +13,8 @@ from bounds.family import changed
 from bounds.fedgucci.families.cube_families import gap_draws, scattered, unit_loss_draws
 from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
 from bounds.fedgucci.premises.cube_bound import MUTANTS, NEEDED, SAYS_BOTH, cube_bound
-from bounds.fedgucci.premises.cube_terms import (
-    IN_CUBE,
-    C,
-    S,
-    absolute_value,
-    b,
-    barrier,
-    cube_constants,
-    d_anc,
-    d_eps,
-    gap,
-    h,
-    l,
-    side,
-    with_loss,
-)
+from bounds.fedgucci.premises.cube_symbols import C, S, b, d_anc, d_eps, h, l, side, with_loss
+from bounds.fedgucci.premises.cube_terms import IN_CUBE, absolute_value, barrier, cube_constants, gap
 from bounds.fedgucci.sure import SURE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.statement import FEDGUCCI, Claim, Form, Kind, Nature, Outcome, Source

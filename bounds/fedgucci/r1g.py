@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from bounds.fedgucci.premises.cube_bound import cube_bound
-from bounds.fedgucci.premises.cube_terms import MORE_OUTPUTS, C, b, d_anc, h, side, with_loss
+from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, C, b, d_anc, h, side, with_loss
 from bounds.statement import BEYOND, Claim, Form, Source
 from bounds.symbols import delta
 

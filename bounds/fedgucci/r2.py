@@ -7,7 +7,7 @@ import sympy as sp
 
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
 from bounds.cases.network_pair import STEEP_PAIRS, NetworkPair, pair_draws
-from bounds.fedgucci.premises.cube_terms import SYMBOLS, L
+from bounds.fedgucci.premises.cube_symbols import SYMBOLS, L
 from bounds.mutants import replaced, sign_flipped, without
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from ntkfl.connectivity.network import TwoLayer

@@ -15,7 +15,8 @@ from scipy.special import gammaln
 from bounds.cases.cube_networks import CubeDraw, CubeNetworks
 from bounds.family import Family
 from bounds.fedgucci.premises.cube_bound import cube_bound
-from bounds.fedgucci.premises.cube_terms import IN_CUBE, MORE_OUTPUTS, SYMBOLS, N, b, cube_constants, h, l, side
+from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, SYMBOLS, N, b, h, l, side
+from bounds.fedgucci.premises.cube_terms import IN_CUBE, cube_constants
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced
 from bounds.part_strategies import log_uniform
@@ -111,25 +112,17 @@ def with_populations(base: CubeDraw) -> Family:
     return Family(base.name, _population, _small_populations, (base,), base.trials)
 
 
-def ball_draws(options: Any) -> tuple[Family, ...]:
-    """Our notes' h = 64, l = 4, and smaller networks at smaller sides; the law of x is part of the claim."""
-    shapes = ((64, 4, 0.2, 1), (8, 4, 0.2, 1), (8, 4, 0.05, 1), (4, 2, 0.1, 1), (8, 4, 0.2, 3))
-    trials = options.trials or 25
-    return tuple(
-        with_populations(
-            CubeDraw(
-                h=units,
-                l=features,
-                side=d,
-                rows="ball",
-                n=8000,
-                trials=trials,
-                outputs=outputs,
-                loss="absolute" if outputs == 1 else "cross-entropy",
-            )
-        )
-        for units, features, d, outputs in shapes
+# Our notes' h = 64, l = 4, and smaller networks at smaller sides; the law of x is part of the claim.
+BALLS = tuple(
+    with_populations(CubeDraw(h=units, l=features, side=d, rows="ball", n=8000, trials=25, outputs=outputs, loss=loss))
+    for units, features, d, outputs, loss in (
+        (64, 4, 0.2, 1, "absolute"),
+        (8, 4, 0.2, 1, "absolute"),
+        (8, 4, 0.05, 1, "absolute"),
+        (4, 2, 0.1, 1, "absolute"),
+        (8, 4, 0.2, 3, "cross-entropy"),
     )
+)
 
 
 def _constants(case: BallPopulation) -> dict:
@@ -179,7 +172,7 @@ STATEMENTS = (
         says_left="sup over alpha of E_x |z_x(alpha)|_2, x in the ball, between two bounds from a sample of x: E_x "
         "|z_x(1/2)| below, the mean of a bound on sup over alpha of |z_x| above, each with an empirical Bernstein "
         "bound at 1 - 1e-6; z_x(alpha) is f_alpha - alpha f_1 - (1 - alpha) f_2 at x",
-        draws=ball_draws,
+        draws=BALLS,
         mutants=(
             power(side, 3),
             replaced(side, side / 20, "side over 20", Change.CONSTANT),

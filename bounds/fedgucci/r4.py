@@ -6,16 +6,8 @@ import sympy as sp
 
 from bounds.fedgucci.families.cube_families import group_draws
 from bounds.fedgucci.premises.cube_bound import cube_bound
-from bounds.fedgucci.premises.cube_terms import (
-    MORE_OUTPUTS,
-    SPREAD,
-    K,
-    L,
-    d_anc,
-    group_loss,
-    mean_group_deviation,
-    side,
-)
+from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, SPREAD, K, L, d_anc, side
+from bounds.fedgucci.premises.cube_terms import group_loss, mean_group_deviation
 from bounds.statement import BEYOND, Claim, Form, Source
 from bounds.symbols import delta
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.fedgucci.families.cube_families import loss_draws, scattered, steep_loss
-from bounds.fedgucci.premises.cube_terms import IN_CUBE, SYMBOLS, L, cube_constants, d_anc, gap_and_barrier, side
+from bounds.fedgucci.premises.cube_symbols import SYMBOLS, L, d_anc, side
+from bounds.fedgucci.premises.cube_terms import IN_CUBE, cube_constants, gap_and_barrier
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced, without
 from bounds.statement import Change, Claim, Form, Kind, Source, Statement

@@ -1,4 +1,4 @@
-"""Symbols, left sides and families that the statements about networks drawn in a cube share."""
+"""What the statements about networks drawn in a cube have in common on their cases: symbols' values and left sides."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 from functools import lru_cache
 
 import numpy as np
-import sympy as sp
 from flint import arb
 
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.cases.loss_constant import assumed_constant
+from bounds.fedgucci.cases.segment_terms import mean_of
 from bounds.fedgucci.cases.vector_gap import vector_gap
+from bounds.fedgucci.premises.cube_symbols import C, K, L, N, S, b, d_anc, d_eps, h, l, s, side
 from bounds.statement import Hypothesis
 from bounds.symbols import delta
 from ntkfl.balls import ball, enclosure, precision
@@ -20,34 +21,6 @@ from ntkfl.connectivity.network import TwoLayer, combination
 from ntkfl.estimate import Estimate
 
 EPS = np.finfo(float).eps
-
-h, l, S, K, N, C, L = sp.symbols("h l S K N C L", positive=True)  # noqa: E741 (the paper's names)
-side, d_eps, d_anc, b, s = sp.symbols("d d_epsilon d_anc b s", positive=True)
-
-SYMBOLS = {
-    h: "number of hidden units",
-    l: "number of features of an input",
-    S: "number of parameters, h l + C h",
-    K: "number of networks",
-    N: "ceil(sqrt(C h)), points of a net on [0, 1]",
-    C: "number of outputs",
-    L: "Lipschitz constant of the loss in the l2 norm of the outputs: 1, sqrt(2) for cross-entropy, 2R for squared",
-    side: "side of the cube that the networks are drawn in",
-    d_eps: "S-th root of the volume of the networks with a loss below epsilon",
-    d_anc: "|V_anc|, the largest singular value of the anchor's readout (C, h); |v_anc|_2 for one output",
-    b: "largest |x|_2",
-    s: "root of the largest eigenvalue of E x x^T; b/sqrt(l + 2) for x uniform in the ball",
-}
-
-SPREAD = side * s * sp.sqrt(h * l)  # E1: surely at least E_x |(U_1 - U_2) x|
-MORE_OUTPUTS = sp.sqrt(C - 1) / sp.sqrt(12)  # what outputs beyond the first add to the tail of the readout's part
-VECTOR_TAIL = (
-    "For C outputs (J_C): if the entries of Y_x in R^C are independent and each sub-Gaussian with proxy sigma(x)^2, Q "
-    "= E_x sigma(x), then E_x |Y_x|_2 <= Q (sqrt(C-1) + sqrt(2 log(2/p))) but with probability p. For C = 1 this is "
-    "Jensen for tails; for C >= 2, by Cauchy-Schwarz under the law of x reweighted by sigma/Q, E_x |Y_x| is at most Q "
-    "times the root of a mean of sums of C squares, E exp(t .) of which is at most (1-2t)^(-C/2), as of chi^2_C; so it "
-    "is at most C + 2 sqrt(C y) + 2y, y = log(1/p), and 2(C-1) >= C."
-)
 
 IN_CUBE = Hypothesis("in-the-cube", "no parameter is further than d/2 from the anchor's", lambda case: -case.outside)
 
@@ -87,11 +60,6 @@ def barrier(case: CubeNetworks) -> Estimate:
 def gap_and_barrier(case: CubeNetworks) -> tuple[Estimate, Estimate]:
     """Both, as the two parts of `with_loss`."""
     return gap(case), barrier(case)
-
-
-def with_loss(bound: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
-    """A bound on the gap of the outputs, and the one on the barrier of a loss that comes with it."""
-    return bound, L * bound
 
 
 def signed_value(case: CubeNetworks) -> Estimate:
@@ -156,8 +124,7 @@ def _terms(network: TwoLayer) -> float:
 
 def mean_group_deviation(case: CubeNetworks) -> Estimate:
     """E_x |z(x)|_2, which the group barrier of a convex 1-Lipschitz loss does not exceed."""
-    found = group_deviation(case)
-    return Estimate(found.value.mean(), found.error.mean() + 4 * EPS * found.value.mean(), found.method, found.rigour)
+    return mean_of(group_deviation(case))
 
 
 @lru_cache(maxsize=64)

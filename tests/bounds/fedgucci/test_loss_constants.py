@@ -14,7 +14,8 @@ from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS, farthest, lip
 from bounds.cases.network_pair import STEEP_PAIRS
 from bounds.fedgucci.families.corners import corner_draws
 from bounds.fedgucci.families.cube_families import gap_draws, group_draws, loss_draws, steep_loss, unit_loss_draws
-from bounds.fedgucci.premises.cube_terms import L, barrier, cube_constants, gap, group_loss, mean_group_deviation
+from bounds.fedgucci.premises.cube_symbols import L
+from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap, group_loss, mean_group_deviation
 from bounds.listing import get
 from bounds.options import Options
 from bounds.statement import Form, Outcome

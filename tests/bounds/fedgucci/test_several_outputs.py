@@ -10,24 +10,11 @@ from hypothesis import strategies as st
 
 from bounds.cases.cube_networks import CubeDraw, CubeNetworks
 from bounds.fedgucci.cases.vector_gap import vector_gap
-from bounds.fedgucci.premises.cube_terms import (
-    C,
-    L,
-    N,
-    S,
-    b,
-    barrier,
-    cube_constants,
-    d_anc,
-    d_eps,
-    gap,
-    group_deviation,
-    h,
-    l,
-)
-from bounds.fedgucci.premises.cube_terms import K as networks
-from bounds.fedgucci.premises.cube_terms import s as second_moment
-from bounds.fedgucci.premises.cube_terms import side as d
+from bounds.fedgucci.premises.cube_symbols import C, L, N, S, b, d_anc, d_eps, h, l
+from bounds.fedgucci.premises.cube_symbols import K as networks
+from bounds.fedgucci.premises.cube_symbols import s as second_moment
+from bounds.fedgucci.premises.cube_symbols import side as d
+from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap, group_deviation
 from bounds.listing import get
 from bounds.statement import Form
 from bounds.symbols import delta
