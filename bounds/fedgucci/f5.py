@@ -6,14 +6,8 @@ import sympy as sp
 
 from bounds.cases.cube_networks import CubeNetworks
 from bounds.fedgucci.cases.segment_terms import distance_of_sides, pair
-from bounds.fedgucci.families.fixed_input import (
-    HALF_WAY,
-    IN_CUBE,
-    fixed_input_draws,
-    product_with,
-    relu_change,
-    size_of,
-)
+from bounds.fedgucci.families.fixed_input import HALF_WAY, fixed_input_draws, relu_change
+from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
@@ -31,14 +25,14 @@ def _constants(case: CubeNetworks) -> dict:
         side: case.side,
         delta: case.delta,
         k: 6,
-        moved: size_of(relu_change(case)),
+        moved: relu_change(case).norm(),
         sides_apart: distance_of_sides(case)[0],
     }
 
 
 def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
-    found = product_with(HALF_WAY * (pair(case)[0].readout - case.anchor.readout), relu_change(case))
-    return found, found
+    moved = HALF_WAY * (Estimate.exact(pair(case)[0].readout) - case.anchor.readout)
+    return (abs(moved @ relu_change(case)),) * 2
 
 
 STATEMENTS = (

@@ -6,8 +6,9 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.cube_networks import CubeNetworks
-from bounds.fedgucci.cases.segment_terms import ROUNDING, distance_of_sides
-from bounds.fedgucci.families.fixed_input import IN_CUBE, fixed_input_draws
+from bounds.fedgucci.cases.segment_terms import ROUNDING, distance_of_sides, mean_of
+from bounds.fedgucci.families.fixed_input import fixed_input_draws
+from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power
 from bounds.statement import FEDGUCCI, Claim, Form, Kind, Source, Statement
@@ -27,7 +28,7 @@ def _constants(case: CubeNetworks) -> dict:
         k: 6,
         delta: case.delta,
         b: case.b,
-        length: Estimate(np.linalg.norm(case.x[0]), 1e-14 * case.b, ROUNDING),
+        length: Estimate.exact(case.x[0]).norm(),
         moment: Estimate(largest, 1e-13 * case.b**2, ROUNDING),
     }
 
@@ -35,7 +36,7 @@ def _constants(case: CubeNetworks) -> dict:
 def _mean_distance(case: CubeNetworks) -> tuple[Estimate, Estimate]:
     """The mean over the inputs, and their largest."""
     apart = distance_of_sides(case)
-    mean = Estimate(apart.value.mean(), apart.error.mean() + 1e-14 * apart.value.mean(), ROUNDING)
+    mean = mean_of(apart)
     return mean, Estimate.stacked([mean, apart[int(np.argmax(apart.value))]])
 
 

@@ -7,7 +7,8 @@ import sympy as sp
 
 from bounds.cases.cube_networks import CubeDraw, CubeNetworks
 from bounds.fedgucci.cases.segment_terms import gap
-from bounds.fedgucci.families.fixed_input import HALF_WAY, IN_CUBE, fixed_input_draws
+from bounds.fedgucci.families.fixed_input import HALF_WAY, fixed_input_draws
+from bounds.fedgucci.premises.cube_terms import IN_CUBE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced, sign_flipped
 from bounds.options import Options

@@ -7,17 +7,9 @@ import numpy as np
 from bounds.cases.cube_networks import EPS, CubeDraw, CubeNetworks, cube_draws
 from bounds.fedgucci.cases.segment_terms import ROUNDING, pair, sides
 from bounds.options import Options
-from bounds.statement import Hypothesis
 from ntkfl.estimate import Estimate
 
 HALF_WAY = 0.5
-
-
-def _inside(case: CubeNetworks) -> Estimate:
-    return Estimate(-case.outside, 4 * EPS * (case.side + float(np.abs(case.anchor.vector()).max())), ROUNDING)
-
-
-IN_CUBE = Hypothesis("in-cube", "every parameter lies within d/2 of the anchor's", _inside)
 
 
 def relu_change(case: CubeNetworks) -> Estimate:
@@ -29,19 +21,6 @@ def relu_change(case: CubeNetworks) -> Estimate:
     on = np.maximum(a, middle) > -error
     change = np.maximum(middle, 0) - np.maximum(a, 0)
     return Estimate(change * on, error * on, ROUNDING)
-
-
-def size_of(change: Estimate) -> Estimate:
-    """Its l2 norm."""
-    norm = np.linalg.norm(change.value)
-    return Estimate(norm, np.linalg.norm(change.error) + (change.value.size + 4) * EPS * norm, ROUNDING)
-
-
-def product_with(weights: np.ndarray, change: Estimate) -> Estimate:
-    """|weights . change| for weights (h,) known to a rounding."""
-    size = np.abs(weights)
-    error = size @ change.error + (change.value.size + 4) * EPS * (size @ np.abs(change.value))
-    return Estimate(abs(float(weights @ change.value)), error, ROUNDING)
 
 
 def fixed_input_draws(options: Options) -> tuple[CubeDraw, ...]:
