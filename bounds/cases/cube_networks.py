@@ -174,6 +174,10 @@ class CubeDraw:
         """Cases a verdict needs."""
         return needed(self.trials)
 
+    def asked(self, trials: int | None) -> CubeDraw:
+        """The same family with as many seeds as the user asks for; None: as many as it has."""
+        return self if trials is None else replace(self, trials=trials)
+
     def inputs(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows (n, l) and labels ±1, from another stream than the networks."""
         rng = np.random.default_rng([seed, 1])
@@ -199,30 +203,25 @@ class CubeDraw:
         readout = rng.standard_normal(self.h if self.outputs == 1 else (self.outputs, self.h))
         anchor = TwoLayer(hidden, readout * (self.anchor_norm / np.linalg.norm(readout)))
         networks = _drawn(anchor, self.side, self.count, rng)
-        return _seen(anchor, networks, self.side, x, y, self.delta, self.loss, rng)
+        y = _labels(y, self.outputs, self.loss, rng)
+        reach = reach_in_cube(anchor, self.side, x, y) if self.loss == SQUARED.name else None
+        return CubeNetworks(anchor, networks, self.side, x, y, self.delta, self.loss, reach)
 
     def strategy(self) -> SearchStrategy[CubeNetworks]:
         """Anchors and cubes of any scale, inputs of any length, and up to this family's number of features."""
         return _cubes(max(2, self.count), max(4, self.l), self.outputs, self.loss)
 
 
-def _seen(
-    anchor: TwoLayer,
-    networks: tuple[TwoLayer, ...],
-    side: float,
-    x: np.ndarray,
-    signs: np.ndarray,
-    delta: float,
-    loss: str,
-    rng: np.random.Generator,
-) -> CubeNetworks:
-    """The networks with labels for their loss: these signs for one output, classes drawn anew for several."""
-    y = signs
-    if anchor.n_outputs > 1:
-        classes = rng.integers(0, anchor.n_outputs, len(x))
-        y = np.eye(anchor.n_outputs)[classes] if loss == SQUARED.name else classes
-    reach = reach_in_cube(anchor, side, x, y) if loss == SQUARED.name else None
-    return CubeNetworks(anchor, networks, side, x, y, delta, loss, reach)
+def _labels(signs: np.ndarray, outputs: int, loss: str, rng: np.random.Generator) -> np.ndarray:
+    """Labels for a loss: these signs for one output, classes drawn anew for several.
+
+    Args:
+        signs: one a sample. outputs: C. loss: its name. rng: draws the classes.
+    """
+    if outputs == 1:
+        return signs
+    classes = rng.integers(0, outputs, len(signs))
+    return np.eye(outputs)[classes] if loss == SQUARED.name else classes
 
 
 @st.composite
@@ -245,7 +244,9 @@ def _cubes(draw: DrawFn, most: int, widest: int, outputs: int, loss: str) -> Cub
     y = np.array(draw(st.lists(st.sampled_from([1.0, -1.0]), min_size=n, max_size=n)))
     side, delta = draw(log_uniform(1e-3, 10)), draw(log_uniform(1e-3, 0.9))
     anchor = TwoLayer(hidden, readout if outputs == 1 else readout.reshape(outputs, h))
-    return _seen(anchor, _drawn(anchor, side, count, rng), side, x, y, delta, loss, rng)
+    networks, y = _drawn(anchor, side, count, rng), _labels(y, outputs, loss, rng)
+    reach = reach_in_cube(anchor, side, x, y) if loss == SQUARED.name else None
+    return CubeNetworks(anchor, networks, side, x, y, delta, loss, reach)
 
 
 @cache
@@ -260,23 +261,24 @@ def user_rows(spec: str, n: int, unit: bool) -> tuple[np.ndarray, np.ndarray]:
     return problem.x[:n], np.where(y > np.median(y), 1.0, -1.0)
 
 
+EVERYDAY = (
+    CubeDraw(h=8, l=4, side=0.5),
+    CubeDraw(h=32, l=8, side=0.5, rows="ball"),
+    CubeDraw(h=512, l=8, side=0.1),
+    CubeDraw(h=4, l=64, side=1.0, rows="digits", at_origin=True),
+)
+
+
 def cube_draws(options: Options, **chosen) -> tuple[CubeDraw, ...]:
     """The default families, (h, l, d) = (8,4,.5), (32,8,.5), (512,8,.1), (4,64,1), or the user's inputs.
 
     Args:
         options: data, n, width (h), unit and trials. chosen: fields of CubeDraw that a statement wants otherwise.
     """
-    fixed: dict = {"trials": options.trials} if options.trials else {}
-    fixed |= {"n": options.n} if options.n else {}
-    fixed |= {"h": options.width} if options.width else {}
+    families: tuple[CubeDraw, ...] = EVERYDAY
     if options.data is not None:
         features = user_rows(options.data, 1, options.unit)[0].shape[1]
-        user = {"h": 32, "l": features, "side": 0.5, "rows": options.data, "options_data": options.data}
-        return (CubeDraw(**(user | {"unit": options.unit} | chosen | fixed)),)
-    families: tuple[dict, ...] = (
-        {"h": 8, "l": 4, "side": 0.5},
-        {"h": 32, "l": 8, "side": 0.5, "rows": "ball"},
-        {"h": 512, "l": 8, "side": 0.1},
-        {"h": 4, "l": 64, "side": 1.0, "rows": "digits", "at_origin": True},
-    )
-    return tuple(CubeDraw(**(family | chosen | fixed)) for family in families)
+        families = (CubeDraw(32, features, 0.5, rows=options.data, options_data=options.data, unit=options.unit),)
+    fixed = {"trials": options.trials, "n": options.n, "h": options.width}
+    chosen |= {name: value for name, value in fixed.items() if value}
+    return tuple(replace(family, **chosen) for family in families)

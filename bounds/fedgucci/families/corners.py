@@ -19,28 +19,21 @@ INSIDE = 0.999  # of half the side: how far the networks are from the anchor
 def _corners(kinks: bool, outputs: int, seed: int) -> CubeNetworks:
     """Signs, side and lengths of one seed; 16 units, 3 features."""
     rng = np.random.default_rng([seed, 31])
-    side, length, norm = np.exp(rng.uniform(-4, 0, 3))
-    return _built(kinks, outputs, (16, 3), rng, float(side), float(length), float(1e4 * norm))
+    return _built(kinks, outputs, (16, 3), rng, np.exp(rng.uniform(-4, 0, 3)) * (1, 1, 1e4))
 
 
 def _any_corners(kinks: bool, outputs: int) -> SearchStrategy[CubeNetworks]:
     """Corners of cubes of other sizes."""
 
     def built(seed: int, h: int, features: int, side: float, length: float) -> CubeNetworks:
-        return _built(kinks, outputs, (h, features), np.random.default_rng([seed, 31]), side, length, 1e3)
+        return _built(kinks, outputs, (h, features), np.random.default_rng([seed, 31]), np.array([side, length, 1e3]))
 
     sizes = log_uniform(1e-2, 1)
     return st.builds(built, st.integers(0, 2**16), st.integers(2, 8), st.integers(1, 4), sizes, sizes)
 
 
 def _built(
-    kinks: bool,
-    outputs: int,
-    shape: tuple[int, int],
-    rng: np.random.Generator,
-    side: float,
-    length: float,
-    norm: float,
+    kinks: bool, outputs: int, shape: tuple[int, int], rng: np.random.Generator, sizes: np.ndarray
 ) -> CubeNetworks:
     """Two networks at opposite corners, seen by one input all of whose entries have the same size.
 
@@ -50,10 +43,10 @@ def _built(
     Args:
         kinks: rows of +-d/2 around U_anc = 0 under equal readouts, so that each unit is on in one network only; else
             rows that are all on and readouts of +-d/2 around 0, which makes z a parabola.
-        outputs: C. shape: units and features. rng: draws the signs. side: d. length: of the input's entries.
-        norm: of the readouts.
+        outputs: C. shape: units and features. rng: draws the signs. sizes: of the cube (d), of the input's entries,
+            of the readouts.
     """
-    h, features = shape
+    (h, features), (side, length, norm) = shape, sizes.tolist()
     x = rng.choice([-length, length], (1, features))
     half, along = side / 2 * INSIDE, np.sign(x)
     moves = half * rng.choice([-1.0, 1.0], (h, 1)) * along

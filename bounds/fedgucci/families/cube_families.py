@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -12,43 +11,33 @@ from bounds.options import Options
 from ntkfl.connectivity.network import TwoLayer
 
 SHARP = (
-    {"h": 4, "l": 1, "side": 1e-4, "anchor_norm": 1e4, "n": 1, "at_origin": True},
-    {"h": 6, "l": 1, "side": 1e-5, "anchor_norm": 1e4, "n": 2, "at_origin": True},
-    {"h": 4, "l": 2, "side": 1e-4, "anchor_norm": 1e5, "n": 1, "at_origin": True},
-    {"h": 4, "l": 1, "side": 1.0, "anchor_norm": 1e-4, "n": 1, "at_origin": True},
+    CubeDraw(h=4, l=1, side=1e-4, anchor_norm=1e4, n=1, at_origin=True),
+    CubeDraw(h=6, l=1, side=1e-5, anchor_norm=1e4, n=2, at_origin=True),
+    CubeDraw(h=4, l=2, side=1e-4, anchor_norm=1e5, n=1, at_origin=True),
+    CubeDraw(h=4, l=1, side=1.0, anchor_norm=1e-4, n=1, at_origin=True),
 )
 
 
-def sharp_draws(options: Options, **chosen) -> tuple[CubeDraw, ...]:
+def sharp_draws(options: Options) -> tuple[CubeDraw, ...]:
     """Everyday shapes, and few units at U_anc = 0 under a long or a short v_anc, where the bounds are least loose.
 
-    Args:
-        chosen: fields of CubeDraw that a statement wants otherwise. With the user's data: those alone.
+    With the user's data: those alone.
     """
-    everyday = tuple(draw for draw in cube_draws(options, **chosen) if draw.h <= 32 or options.data is not None)
+    everyday = tuple(draw for draw in cube_draws(options) if draw.h <= 32 or options.data is not None)
     if options.data is not None:
         return everyday
-    trials = {"trials": options.trials} if options.trials else {}
-    return everyday[1:] + tuple(CubeDraw(**(family | chosen | trials)) for family in SHARP)
+    return everyday[1:] + tuple(family.asked(options.trials) for family in SHARP)
 
 
-OTHER_LOSSES: tuple[dict[str, Any], ...] = (
-    {"h": 8, "l": 4, "side": 0.5, "loss": "logistic"},
-    {"h": 8, "l": 4, "side": 0.5, "loss": "squared"},
-    {"h": 4, "l": 1, "side": 1e-4, "anchor_norm": 1e4, "n": 1, "at_origin": True, "loss": "logistic"},
-    {"h": 8, "l": 4, "side": 0.5, "loss": "cross-entropy", "outputs": 3},
-    {"h": 16, "l": 8, "side": 0.5, "rows": "ball", "n": 8, "loss": "cross-entropy", "outputs": 10},
-    {"h": 8, "l": 4, "side": 0.5, "loss": "squared", "outputs": 3},
-    {
-        "h": 4,
-        "l": 1,
-        "side": 1e-4,
-        "anchor_norm": 1e4,
-        "n": 1,
-        "at_origin": True,
-        "loss": "cross-entropy",
-        "outputs": 2,
-    },
+FEW = 10  # seeds of a family of another loss
+OTHER_LOSSES = (
+    CubeDraw(h=8, l=4, side=0.5, loss="logistic", trials=FEW),
+    CubeDraw(h=8, l=4, side=0.5, loss="squared", trials=FEW),
+    CubeDraw(h=4, l=1, side=1e-4, anchor_norm=1e4, n=1, at_origin=True, loss="logistic", trials=FEW),
+    CubeDraw(h=8, l=4, side=0.5, loss="cross-entropy", outputs=3, trials=FEW),
+    CubeDraw(h=16, l=8, side=0.5, rows="ball", n=8, loss="cross-entropy", outputs=10, trials=FEW),
+    CubeDraw(h=8, l=4, side=0.5, loss="squared", outputs=3, trials=FEW),
+    CubeDraw(h=4, l=1, side=1e-4, anchor_norm=1e4, n=1, at_origin=True, loss="cross-entropy", outputs=2, trials=FEW),
 )
 
 
@@ -58,12 +47,11 @@ def loss_draws(options: Options) -> tuple[CubeDraw, ...]:
     With the user's inputs: logistic and absolute with signs, cross-entropy with three classes drawn anew.
     """
     absolute = sharp_draws(options)
-    if options.data is not None:
-        (draw,) = absolute
-        few = options.trials or 10
-        classes = replace(draw, loss="cross-entropy", outputs=3, trials=few)
-        return draw, replace(draw, loss="logistic", trials=few), classes
-    return absolute + tuple(CubeDraw(**(family | {"trials": options.trials or 10})) for family in OTHER_LOSSES)
+    if options.data is None:
+        return absolute + tuple(family.asked(options.trials) for family in OTHER_LOSSES)
+    (draw,) = absolute
+    few = replace(draw, loss="logistic", trials=options.trials or FEW)
+    return draw, few, replace(few, loss="cross-entropy", outputs=3)
 
 
 def unit_loss_draws(options: Options) -> tuple[CubeDraw, ...]:
