@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -17,13 +18,6 @@ from ntkfl.estimate import Estimate
 move = sp.Symbol("D", positive=True)
 
 
-def _lengths(moves: Estimate) -> Estimate:
-    """|w_c - w_0| of each client, with the errors carried along."""
-    value = np.linalg.norm(moves.value, axis=1)
-    rounding = (moves.value.shape[1] + 4) * np.finfo(float).eps * value
-    return Estimate(value, np.linalg.norm(moves.error, axis=1) + rounding, moves.method, moves.rigour)
-
-
 def _margin(case: LinearCase) -> Estimate:
     curvature, stretch = case.largest_curvature, case.run.eta_local * (1 + case.beta / 3)
     return 1 - stretch * curvature
@@ -36,17 +30,9 @@ NO_OVERSHOOT = Hypothesis(
 
 def one_sample(**changed) -> LinearCase:
     """One client, one sample of feature 1, label 1, one weight that starts at 0, two local steps; beta = 3."""
-    fields = {
-        "features": np.array([[1.0]]),
-        "labels": np.array([1.0]),
-        "owner": np.array([0]),
-        "scale": np.array([1.0]),
-        "weights": np.array([1.0]),
-        "start": np.array([0.0]),
-        "participants": ((0,),),
-        "beta": 3.0,
-    }
-    return small_case(**(fields | changed))
+    one, client = np.ones(1), np.zeros(1, int)
+    fields: dict[str, Any] = {"features": np.ones((1, 1)), "labels": one, "owner": client, "scale": one, "weights": one}
+    return small_case(3.0, **(fields | {"start": np.zeros(1), "participants": ((0,),)} | changed))
 
 
 def long_steps() -> LinearCase:
@@ -80,8 +66,8 @@ STATEMENTS = (
         ),
         hypotheses=(SQUARED_LOSS, NO_DECAY, NO_OVERSHOOT),
         forms={Form.REPAIRED: Claim((1 + beta / 2) * move, lower=(1 + EXTRA) * move)},
-        constants=lambda case: case.steps | {move: _lengths(case.client_moves(connected=False))},
-        measure=lambda case: _lengths(case.client_moves(connected=True)),
+        constants=lambda case: case.steps | {move: case.client_moves(connected=False).norm(axis=1)},
+        measure=lambda case: case.client_moves(connected=True).norm(axis=1),
         symbols=BETA | {move: "|w_c - w_0| of a client of FedAvg after a round of as many steps of the same size"},
         says_left="|w_c - w_0| of each client of FedGuCci after its local steps of the first round",
         draws=partial(linear_draws, reach=30),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -140,19 +140,15 @@ def _number(value: Any, arithmetic: Any) -> Any:
 def _alone(run: LinearRounds, client: int) -> LinearRounds:
     """One round of one client, whose model the server takes as it is."""
     own = np.flatnonzero(np.asarray(run.owner) == client)
-    return LinearRounds(
-        run.features[own],
-        run.labels[own],
-        np.zeros(len(own), int),
-        run.scale[client : client + 1],
-        np.ones(1),
-        run.start,
-        ((0,),),
-        run.eta_local,
-        1.0,
-        run.local_steps,
-        run.decay,
-        run.degree,
+    return replace(
+        run,
+        features=run.features[own],
+        labels=run.labels[own],
+        owner=np.zeros(len(own), int),
+        scale=run.scale[client : client + 1],
+        weights=np.ones(1),
+        participants=((0,),),
+        eta_global=1.0,
     )
 
 
@@ -161,20 +157,24 @@ SQUARED_LOSS = Hypothesis("squared-loss", "the loss is the squared one", lambda 
 NO_DECAY = Hypothesis("no-weight-decay", "the clients' objective has no weight decay", lambda case: -case.run.decay)
 
 
-def small_case(**changed: Any) -> LinearCase:
-    """Two clients with three samples, two weights, three rounds, beta = 2, in rationals; fields may be changed."""
-    anchors = changed.pop("anchors", 1)
-    weight = changed.pop("beta", 2.0)
-    fields: dict[str, Any] = {
-        "features": np.array([[1.0, 0.5], [0.25, 1.0], [-0.5, 1.0]]),
-        "labels": np.array([1.0, -0.5, 0.75]),
-        "owner": np.array([0, 0, 1]),
-        "scale": np.array([1.0, 2.0]),
-        "weights": np.array([2.0, 1.0]),
-        "start": np.array([0.5, -0.25]),
-        "participants": ((0, 1), (0, 1), (0, 1)),
-        "eta_local": 0.25,
-        "eta_global": 1.0,
-        "local_steps": 2,
-    }
-    return LinearCase(LinearRounds(**(fields | changed)), weight, anchors, exact=True, name="three samples")
+THREE_SAMPLES = LinearRounds(
+    features=np.array([[1.0, 0.5], [0.25, 1.0], [-0.5, 1.0]]),
+    labels=np.array([1.0, -0.5, 0.75]),
+    owner=np.array([0, 0, 1]),
+    scale=np.array([1.0, 2.0]),
+    weights=np.array([2.0, 1.0]),
+    start=np.array([0.5, -0.25]),
+    participants=((0, 1), (0, 1), (0, 1)),
+    eta_local=0.25,
+    eta_global=1.0,
+    local_steps=2,
+)
+
+
+def small_case(beta: float = 2.0, anchors: int = 1, **changed: Any) -> LinearCase:
+    """Two clients with three samples, two weights, three rounds, in rationals.
+
+    Args:
+        beta, anchors: as of `LinearCase`. changed: other fields of the run.
+    """
+    return LinearCase(replace(THREE_SAMPLES, **changed), beta, anchors, exact=True, name="three samples")
