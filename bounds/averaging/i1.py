@@ -22,9 +22,8 @@ ones = sp.MatrixSymbol("e", clients, 1)
 
 def _constants(case: Ensemble) -> dict:
     with precision():
-        losses = squared(case.labels - case.fma_outputs[0])[:, None] * np.ones((1, case.clients), dtype=int)
-        own = case.problem.owner[:, None] == np.arange(case.clients)
-        total = np.array([losses[own[:, k], k].sum() for k in range(case.clients)], dtype=object)
+        losses = squared(case.labels - case.fma_outputs[0])
+        total = np.array([losses[own].sum() for own in case.problem.clients()], dtype=object)
         mean = total / case.sizes
     return {
         counts: case.sizes.astype(float),

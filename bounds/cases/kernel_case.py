@@ -41,10 +41,8 @@ class KernelCase:
     @cached_property
     def _response(self) -> arb_mat:
         """P = blockdiag eta_l sum_{k<K} (I - eta_l H_cc)^k."""
-        h, n, owner = self.gram, self.problem.n, self.problem.owner
-        eta = ball(self.setup.eta_local)
-        blocks = arb_mat([[h[i, j] if owner[i] == owner[j] else arb(0) for j in range(n)] for i in range(n)])
-        one = ball_matrix(np.eye(n))
+        blocks, eta = self._blocks, ball(self.setup.eta_local)
+        one = ball_matrix(np.eye(self.problem.n))
         total = one * 0
         for _ in range(self.setup.local_steps):
             total = one * eta + (one - blocks * eta) * total
@@ -55,6 +53,12 @@ class KernelCase:
         """H = L L^T in balls, (n, n); asked for at a precision of BITS."""
         factor = ball_matrix(self.factor)
         return factor * factor.transpose()
+
+    @property
+    def _blocks(self) -> arb_mat:
+        """H_D, the clients' blocks of H and 0 elsewhere."""
+        h, n, owner = self.gram, self.problem.n, self.problem.owner
+        return arb_mat([[h[i, j] if owner[i] == owner[j] else arb(0) for j in range(n)] for i in range(n)])
 
     @cached_property
     def block_eigenvalues(self) -> np.ndarray:
@@ -75,24 +79,15 @@ class KernelCase:
         problem = self.problem
         with precision(BITS):
             factor = ball_matrix(self.factor)
-            sizes = np.bincount(problem.owner)[problem.owner]
-            shares = arb_mat(
-                [
-                    [arb(int(sizes[i])) / problem.n if i == j else arb(0) for j in range(problem.n)]
-                    for i in range(problem.n)
-                ]
-            )
+            shares = ball_matrix(np.diag(np.bincount(problem.owner)[problem.owner])) / problem.n
             return enclosure(symmetric_eigenvalues(factor.transpose() * shares * self._response * factor))
 
     @cached_property
     def least_of_jacobi(self) -> Estimate:
         """The smallest eigenvalue of H_D^-1 H, H_D the clients' blocks: the inverse of the largest of L^-1 H_D L^-T."""
-        owner, n = self.problem.owner, self.problem.n
         with precision(BITS):
             inverse = ball_matrix(self.factor).inv()
-            h = self.gram
-            blocks = arb_mat([[h[i, j] if owner[i] == owner[j] else arb(0) for j in range(n)] for i in range(n)])
-            largest = symmetric_eigenvalues(inverse * blocks * inverse.transpose())[-1]
+            largest = symmetric_eigenvalues(inverse * self._blocks * inverse.transpose())[-1]
             return enclosure(1 / largest)
 
     @cached_property

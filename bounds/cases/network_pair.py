@@ -104,34 +104,33 @@ def _pair(outputs: int, rows: Rows | None, seed: int) -> NetworkPair:
     """
     rng = np.random.default_rng([seed, 22])
     if rows is not None:
-        return _on_rows(outputs, rng, *user_rows(*rows), seed)
+        x, y = user_rows(*rows)
+        first, second = _gaussian_pair(rng, (16, x.shape[1]), outputs, seed)
+        if outputs > 1:
+            return NetworkPair(first, second, x, rng.integers(0, outputs, len(x)), CROSS_ENTROPY.name)
+        logistic = seed % 5 == 4 and np.isin(y, (-1, 1)).all()
+        return NetworkPair(first, second, x, y, "logistic" if logistic else "absolute")
     single = seed % 3 == 0
-    h, features, n = (1, 2, 1) if single else (int(rng.integers(1, 17)), int(rng.integers(1, 7)), 12)
-    scale, spread = np.exp(rng.uniform(-1, 2, 2))
-    first = _gaussian(rng, h, features, outputs, scale)
-    step = _gaussian(rng, h, features, outputs, scale * spread)
-    second = TwoLayer(first.hidden + step.hidden, first.readout * (seed % 2) + step.readout)
+    shape, n = ((1, 2), 1) if single else ((int(rng.integers(1, 17)), int(rng.integers(1, 7))), 12)
+    first, second = _gaussian_pair(rng, shape, outputs, seed)
     loss = CROSS_ENTROPY.name if outputs > 1 else LOSS_OF_SEED.get(seed % 5, "absolute")
-    x = rng.standard_normal((n, features))
+    x = rng.standard_normal((n, shape[1]))
     x *= np.where(x @ first.hidden[0] < 0, -1, 1)[:, None]  # the first unit is on: no pair is 0 on every input
     y = _labels(rng, n, outputs, loss)
     return NetworkPair(first, second, x, y, loss, farthest((first, second), x, y) if loss == SQUARED.name else None)
 
 
-def _on_rows(outputs: int, rng: np.random.Generator, x: np.ndarray, y: np.ndarray, seed: int) -> NetworkPair:
-    """A pair of this seed seen by the user's inputs."""
+def _gaussian_pair(
+    rng: np.random.Generator, shape: tuple[int, int], outputs: int, seed: int
+) -> tuple[TwoLayer, TwoLayer]:
+    """A network and one at any distance from it; of even seeds with another readout altogether."""
     scale, spread = np.exp(rng.uniform(-1, 2, 2))
-    first, step = (_gaussian(rng, 16, x.shape[1], outputs, factor) for factor in (scale, scale * spread))
-    second = TwoLayer(first.hidden + step.hidden, first.readout * (seed % 2) + step.readout)
-    if outputs > 1:
-        return NetworkPair(first, second, x, rng.integers(0, outputs, len(x)), CROSS_ENTROPY.name)
-    logistic = seed % 5 == 4 and np.isin(y, (-1, 1)).all()
-    return NetworkPair(first, second, x, y, "logistic" if logistic else "absolute")
-
-
-def _gaussian(rng: np.random.Generator, h: int, features: int, outputs: int, scale: float) -> TwoLayer:
-    shape = (h,) if outputs == 1 else (outputs, h)
-    return TwoLayer(scale * rng.standard_normal((h, features)), scale * rng.standard_normal(shape))
+    readout = shape[:1] if outputs == 1 else (outputs, shape[0])
+    first, step = (
+        TwoLayer(size * rng.standard_normal(shape), size * rng.standard_normal(readout))
+        for size in (scale, scale * spread)
+    )
+    return first, TwoLayer(first.hidden + step.hidden, first.readout * (seed % 2) + step.readout)
 
 
 def _labels(rng: np.random.Generator, n: int, outputs: int, loss: str) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -84,13 +85,7 @@ class Snapshot:
     @cached_property
     def local_active(self) -> list[np.ndarray]:
         """For each k, 1{w_{k,c(j),r}(t).x_j >= 0}, (n, m): every sample under the weights of its own client."""
-        x, patterns = self.run.problem.x, []
-        for local in self.local[0][:-1]:
-            active = np.empty((len(x), self.run.setup.width), bool)
-            for c, members in enumerate(self.run.problem.clients()):
-                active[members] = gram.activations(x[members], local[c])
-            patterns.append(active)
-        return patterns
+        return self._at_own_client(gram.activations)
 
     @cached_property
     def _doubts(self) -> list[np.ndarray]:
@@ -106,13 +101,14 @@ class Snapshot:
     @cached_property
     def local_doubtful(self) -> list[np.ndarray]:
         """For each k, how many patterns of w_{k,c(j)}(t) are within rounding of the kink, (n,), as `local_active`."""
-        x, found = self.run.problem.x, []
-        for local in self.local[0][:-1]:
-            count = np.zeros(len(x))
-            for c, members in enumerate(self.run.problem.clients()):
-                count[members] = gram.doubtful(x[members], local[c])
-            found.append(count)
-        return found
+        return self._at_own_client(gram.doubtful)
+
+    def _at_own_client(self, look: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> list[np.ndarray]:
+        """For each k, what is seen of every sample under the weights of its own client."""
+        x, clients = self.run.problem.x, self.run.problem.clients()
+        order = np.argsort(np.concatenate(clients))
+        local = self.local[0][:-1]
+        return [np.concatenate([look(x[own], w[c]) for c, own in enumerate(clients)])[order] for w in local]
 
     @cached_property
     def mean_slope_grams(self) -> Estimate:
