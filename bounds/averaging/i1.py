@@ -1,7 +1,5 @@
 """Eq (1): the global loss as the weighted sum of the clients' losses."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

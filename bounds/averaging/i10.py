@@ -1,7 +1,5 @@
 """What averaging gains when the clients are identically distributed."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """Eq (5): how many global models the moving average (IMA) needs, and how much of a quadratic's noise it leaves."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Eq (2) and (8): bias and variance of one model, and of the weighted ensemble of a round's clients."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

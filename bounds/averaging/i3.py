@@ -1,7 +1,5 @@
 """Lemma 1: how fast averaging outputs (WENS) and averaging weights (FMA) come together as clients do."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Theorem 1: the loss of the averaged network as bias, variance, covariance and what the average itself adds."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

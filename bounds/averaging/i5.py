@@ -1,7 +1,5 @@
 """Eq (11) against (12) and (14): over which pairs of clients the covariance is summed."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

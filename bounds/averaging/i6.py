@@ -1,7 +1,5 @@
 """The law of the client models: joint, as a round makes them, or the product law that the text prints."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """Theorem 2: the variance of a client's model and the discrepancy of its data from all data."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """Corollary 1: a lower bound of the covariance term, and whether it is of any size."""
 
-from __future__ import annotations
-
 from functools import partial, reduce
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Corollary 2: Theorem 1 for clients of equal sizes, in mean variance and mean covariance."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

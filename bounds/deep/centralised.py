@@ -1,7 +1,5 @@
 """Deep networks: FedAvg against gradient descent on all the data, over widths and over steps."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder, deep_ladders

@@ -1,7 +1,5 @@
 """Deep networks: how far clients are from each other's mean, beside how far a round goes."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladders

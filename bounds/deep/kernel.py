@@ -1,7 +1,5 @@
 """The limit kernels of deep networks in closed form."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.deep.cases.deep_rows import DeepRows, rows_draws

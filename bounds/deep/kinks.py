@@ -1,7 +1,5 @@
 """A ReLU network's kernel moves by m^(-1/2), not by 1/m: neurons cross kinks, whichever layers are trained."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.deep.cases.kink_ladder import KINK_LADDERS, KinkLadder

@@ -1,7 +1,5 @@
 """Deep networks: how far training is from that of the linearised network."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladders

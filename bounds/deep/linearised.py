@@ -1,7 +1,5 @@
 """A network of any depth, linearised in its parameters, trains exactly as its own kernel's round map says."""
 
-from __future__ import annotations
-
 import warnings
 
 import sympy as sp

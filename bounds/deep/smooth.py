@@ -1,7 +1,5 @@
 """A smooth deep network keeps to its own kernel up to 1/m."""
 
-from __future__ import annotations
-
 from bounds.deep.cases.deep_ladder import ERF, deep_ladders
 from bounds.deep.widths import LEFT, SECTION
 from bounds.ladders.width_rate import ONE, Quantity, statistic, width_rate

@@ -1,7 +1,5 @@
 """Deep networks approach their limit kernel, and its exact dynamics, as m^(-1/2)."""
 
-from __future__ import annotations
-
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladders
 from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
 from bounds.statement import BEYOND, Source

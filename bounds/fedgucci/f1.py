@@ -1,7 +1,5 @@
 """Definition 2.1, Eq (3): the loss barrier between two networks."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

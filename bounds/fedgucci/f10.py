@@ -1,7 +1,5 @@
 """The prefactor of Theorem 3.5 as the ICLR version prints it in places: sqrt(2hb), against sqrt(2h) b."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.cube_networks import CubeDraw, CubeNetworks

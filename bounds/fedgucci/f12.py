@@ -1,7 +1,5 @@
 """Eqs (7) and (8): the connectivity loss, and the objective that contains it."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

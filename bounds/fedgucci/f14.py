@@ -1,7 +1,5 @@
 """Definition 3.6, Eq (9): the barriers of a group of networks, at their mean."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

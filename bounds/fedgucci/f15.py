@@ -1,7 +1,5 @@
 """Equations (43)-(46): the mean network against the mean output, given the hidden layers, at one input."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fedgucci.families.cube_families import counted, scattered, sharp_draws

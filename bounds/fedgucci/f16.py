@@ -1,7 +1,5 @@
 """Equations (47)-(50): the mean network against the mean output at one input, hidden layers drawn as well."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fedgucci.families.cube_families import counted, gap_draws, scattered, sharp_draws

@@ -1,7 +1,5 @@
 """Equations (51)-(52): what moving one end of a low-loss segment does to the losses on it."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fedgucci.cases.curved_valley import VALLEYS, CurvedValley

@@ -1,7 +1,5 @@
 """Theorem 3.8 (B.3): the group barrier under heterogeneous clients."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS

@@ -1,7 +1,5 @@
 """Eqs (11) and (12): the window of anchors, and the objective that averages over it."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

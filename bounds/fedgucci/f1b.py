@@ -1,7 +1,5 @@
 """Definition 2.1, Eq (4): the accuracy barrier between two networks."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """Assumption 3.2: a loss that is 1-Lipschitz in the outputs and smooth in the weights."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.loss_constant import lipschitz_constant

@@ -1,7 +1,5 @@
 """Lemma 3.3 / B.1, Eqs (5) and (13): how likely a network near the anchor is connected to it, by volume."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import sympy as sp

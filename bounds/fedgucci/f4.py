@@ -1,7 +1,5 @@
 """The tail bound for sums of uniform variables that the proofs rest on (before Eq (17))."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.bounded_sum import exact

@@ -1,7 +1,5 @@
 """Eqs (18) to (20): the part of the gap that the random readout makes, at a fixed input and alpha."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.cube_networks import CubeNetworks

@@ -1,7 +1,5 @@
 """Eqs (21) to (23): the part of the gap that the anchor's readout makes."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

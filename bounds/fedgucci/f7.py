@@ -1,7 +1,5 @@
 """Eqs (24) to (27): how far apart two networks drawn in the cube see an input."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """The union bound and Eqs (28) to (32): the gap at one input and one alpha."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

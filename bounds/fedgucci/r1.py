@@ -1,7 +1,5 @@
 """R1: the transitivity bound for the mean over data and every alpha at once, by the data's second moment."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fedgucci.premises.cube_bound import cube_bound

@@ -1,7 +1,5 @@
 """R1g: the transitivity bound for the mean over any data of bounded length."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fedgucci.premises.cube_bound import cube_bound

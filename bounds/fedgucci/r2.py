@@ -1,7 +1,5 @@
 """R2: a bound on the barrier from one pass over the data, for any two networks and any number of outputs."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

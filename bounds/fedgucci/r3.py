@@ -1,7 +1,5 @@
 """R3: with anchor rows away from 0 the barrier is of second order in the side of the cube."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

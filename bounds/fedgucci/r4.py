@@ -1,7 +1,5 @@
 """R4: the group barrier of networks drawn in a cube, without their number."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fedgucci.families.cube_families import group_draws

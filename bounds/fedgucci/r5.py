@@ -1,7 +1,5 @@
 """R5: the side of the cube against the volume of low mean loss, without the clients' heterogeneity."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.bounded_sum import exact

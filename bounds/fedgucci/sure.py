@@ -1,7 +1,5 @@
 """The bound on the barrier that holds with probability one."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS

@@ -1,7 +1,5 @@
 """X1: along a segment the mean loss is piecewise polynomial, so that barriers need no grid."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

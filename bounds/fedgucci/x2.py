@@ -1,7 +1,5 @@
 """X2: what the average of two networks outputs beside the average of their outputs, exactly."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

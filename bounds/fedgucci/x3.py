@@ -1,7 +1,5 @@
 """X3: at large width a group barrier is minus the variance between the clients' kernel predictions; three exponents."""
 
-from __future__ import annotations
-
 from bounds.fedgucci.cases.group_ladder import GROUP_LADDERS, GroupLadder
 from bounds.ladders.width_rate import HALF, THREE_QUARTERS, Quantity, width_rate
 from bounds.statement import BEYOND, Source

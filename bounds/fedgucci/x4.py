@@ -1,7 +1,5 @@
 """X4: where outputs are linear in the weights, FedGuCci is FedAvg with two steps rescaled."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, ONE_ANCHOR, SQUARED_LOSS, LinearCase, beta, small_case

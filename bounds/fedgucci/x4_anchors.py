@@ -1,7 +1,5 @@
 """X4 with several anchors: not plain FedAvg, but FedAvg whose clients start at a point between the anchors."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import sympy as sp

@@ -1,7 +1,5 @@
 """X4 and client drift: how much farther a client goes from the global model when it is kept connected to it."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

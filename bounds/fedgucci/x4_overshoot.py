@@ -1,7 +1,5 @@
 """X4 inside a round: a client that has converged is beyond its labels, by a fixed share of where it started."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

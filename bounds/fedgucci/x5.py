@@ -1,7 +1,5 @@
 """X5: the power of the cube's side that the barrier goes with."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fedgucci.cases.side_ladder import SIDE_LADDERS, SideLadder
