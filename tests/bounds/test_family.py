@@ -66,6 +66,13 @@ def test_every_case_of_a_changed_family_is_changed():
     assert find(derived.strategy(), lambda case: True) == Number(10)
 
 
+def test_a_changed_family_needs_as_many_cases_as_the_rule_says_of_the_seeds_that_are_asked_for():
+    few = changed(family(trials=10), "twice", doubled)
+    assert few.required == 5 and few.asked(300).required == 20
+    counted = changed(family(trials=10, needs=3), "twice", doubled)
+    assert counted.required == counted.asked(300).required == 3
+
+
 def test_a_statement_takes_families_or_a_function_of_the_options():
     statement = get("fl-ntk/A.1")
     as_values = replace(statement, draws=(family(trials=50),))

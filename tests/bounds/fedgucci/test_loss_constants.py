@@ -38,6 +38,7 @@ def test_the_constants():
     assert [float(lipschitz_constant(loss).value) for loss in ("absolute", "logistic")] == [1, 1]
     root = lipschitz_constant("cross-entropy")
     assert root.lo**2 < 2 < root.hi**2
+    assert lipschitz_constant("cross-entropy", 3.25).error == root.error > 0  # the reach is the squared loss's alone
     assert float(lipschitz_constant("squared", 3.25).value) == 6.5
 
 
