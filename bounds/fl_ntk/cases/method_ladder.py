@@ -9,10 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.family import Family
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.fl_ntk.cases.method_training import Training
-from bounds.ladders.rungs import SPACING
+from bounds.ladders.rungs import SPACING, WidthFamily
 from bounds.ladders.width_ladder import WidthLadder
 from bounds.options import Options
 from ntkfl import data
@@ -106,10 +105,16 @@ class MethodLadder(WidthLadder):
         return self
 
 
-def _ladder(base: FederatedDraw | None, setup: Setup, seed: int) -> MethodLadder:
-    """The ladder whose first seed is this one; on sixteen points of two clients unless the user has data."""
+def _ladder(
+    base: FederatedDraw | None, setup: Setup, widths: tuple[int, ...], counts: tuple[int, ...], seed: int
+) -> MethodLadder:
+    """The ladder whose first seed is this one; on sixteen points of two clients unless the user has data.
+
+    Args:
+        base: the user's data. setup, widths, counts, seed: as of `WidthLadder`.
+    """
     problem = _points(16, 8, seed) if base is None else base.problem(seed)
-    return MethodLadder(problem, setup, tuple(RUNGS), tuple(RUNGS.values()), seed)
+    return MethodLadder(problem, setup, widths, counts, seed)
 
 
 def _any_ladder(base: FederatedDraw | None, setup: Setup) -> SearchStrategy[MethodLadder]:
@@ -130,9 +135,9 @@ def _points(n: int, d: int, seed: int) -> Problem:
     return Problem(whole.x, whole.y, (np.arange(n) >= 3 * n // 8).astype(int), name=f"sphere, n={n}, d={d}, N=2")
 
 
-def method_draws(options: Options) -> tuple[Family, ...]:
+def method_draws(options: Options) -> tuple[WidthFamily, ...]:
     """Two local steps and four rounds on sixteen points, or on the user's data."""
     base = federated_draws(options)[0] if options.data is not None else None
     setup = options.setup(eta_local=0.4, local_steps=2, rounds=4, eta_global=RATE)
     name = f"{base.name if base else 'sphere, n=16, d=8'}, every method, {WIDTHS}"
-    return (Family(name, _ladder, _any_ladder, (base, setup), trials=1, needs=20),)  # runs, not ladders
+    return (WidthFamily.of_rungs(name, _ladder, _any_ladder, (base, setup), RUNGS),)
