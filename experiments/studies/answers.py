@@ -4,36 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
+from scipy import stats
 
 from bounds.ladders.slopes import LEVEL, NoSlope, slope
 from bounds.statement import Kind, Outcome
-from experiments.studies.study import Answer, error_of
+from experiments.studies.study import Answer, Cells, Numbers, error_of
 from ntkfl.estimate import Estimate
 from verification.compare import COARSE, Comparison, compare
 from verification.judging.tally import Tally
-
-if TYPE_CHECKING:
-    import xarray
 
 FEWEST_CELLS, FEWEST_SIZES, FEWEST_COMPARED = 20, 4, 5
 SURE = 1 - 1e-6  # level at which a mean or a share violates; one true claim in a hundred leaves its 99% interval
 
 
-def along(values: xarray.DataArray, name: str) -> list[np.ndarray]:
+def along(values: Numbers, name: str) -> list[np.ndarray]:
     """For each place on one axis the finite values of all cells that are there, (cells,), as charts show them."""
     return [found[np.isfinite(found)] for found in samples(values, name)]
 
 
-def samples(values: xarray.DataArray, name: str) -> list[np.ndarray]:
+def samples(values: Numbers, name: str) -> list[np.ndarray]:
     """For each place on one axis the values of all cells that are there, (cells,); an infinite one is there."""
-    rows = values.transpose(name, ...).to_numpy().reshape(values.sizes[name], -1)
+    rows = [np.ravel(row) for row in values.transpose(name, ...).to_numpy()]
     return [found[~np.isnan(found)] for found in rows]
 
 
-def errors(cells: xarray.Dataset, name: str) -> np.ndarray:
+def errors(cells: Cells, name: str) -> np.ndarray:
     """The errors of a quantity that is an `Estimate`, in the shape of its values; NaN where no cell has one."""
     stored = error_of(name)
     return (cells[stored] if stored in cells else cells[name] * np.nan).to_numpy()
@@ -72,6 +70,53 @@ def exponent(
     return measured_exponent(claim, source, theory, measure, note)
 
 
+def power_law(
+    claim: str,
+    source: str,
+    theory: float,
+    values: Numbers,
+    axis: str,
+    *,
+    biased: bool = True,
+    note: str = "",
+    fewest: int = FEWEST_CELLS,
+) -> Answer:
+    """A power of a numerical axis, from one number a cell, against theory.
+
+    Args:
+        values: of all cells. axis: whose power they are.
+        claim, source, theory, biased, note, fewest: as of `exponent`.
+    """
+    sizes = values[axis].to_numpy().astype(float)
+    return exponent(claim, source, theory, sizes, samples(values, axis), biased=biased, note=note, fewest=fewest)
+
+
+class Ladder(Protocol):
+    """Networks of several widths, as statements about exponents read them."""
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The widths."""
+        ...
+
+    @property
+    def n_runs(self) -> int:
+        """Number of networks."""
+        ...
+
+
+def on_ladder(claim: str, source: str, theory: float, ladder: Ladder, measure: Callable[[], Estimate]) -> Answer:
+    """A power of the width that a statement measures on a ladder, where it has networks enough.
+
+    Args:
+        claim, source, theory, measure: as of `measured_exponent`. ladder: of the cells that are there.
+    """
+    if len(ladder.sizes) < FEWEST_SIZES or ladder.n_runs < FEWEST_CELLS:
+        said = f"{ladder.n_runs} runs of {len(ladder.sizes)} widths; "
+        return untested(claim, source, theory, f"{said}{FEWEST_CELLS} of {FEWEST_SIZES} or more are needed")
+    return measured_exponent(claim, source, theory, measure)
+
+
 def measured_exponent(
     claim: str, source: str, theory: float, measure: Callable[[], Estimate], note: str = ""
 ) -> Answer:
@@ -89,6 +134,21 @@ def measured_exponent(
     if answer.outcome is not Outcome.UNRESOLVED:
         return answer
     return replace(answer, note=joined(answer.note, f"{_seeds_needed(found)}, or more sizes, would tell"))
+
+
+def at_most(claim: str, source: str, found: Estimate, bound: float, note: str = "") -> Answer:
+    """A number that theory only bounds: it holds where its interval is below, and is violated where it is above.
+
+    Args:
+        claim: in words. source: of the theory. found: with its interval. bound: the most it may be. note: beside the
+            answer.
+    """
+    return Answer(claim, source, None, found, compare(Kind.UPPER, found, Estimate.exact(bound)).outcome, note)
+
+
+def half_width(values: np.ndarray, level: float) -> float:
+    """Of Student's interval of a mean, from two values or more."""
+    return float(stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def _seeds_needed(found: Estimate) -> str:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bounds.statement import Outcome
 from experiments.studies.chart import Chart
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     import xarray
 
 Value = int | float | str
-Point = Mapping[str, Value]  # one value of every axis
+Point = Mapping[str, Any]  # one value of every axis, of the type that the axis has
+Cells: TypeAlias = "xarray.Dataset"  # of a whole grid: a variable a quantity, NaN where a cell is missing
+Numbers: TypeAlias = "xarray.DataArray"  # one of its variables, or what is computed of them
 Measured = Mapping[str, "float | Estimate | list[float]"]
 SEED = "seed"
 
@@ -29,7 +31,7 @@ class Axis:
     Args:
         name: the dimension's, as in the results. values: by default, all of one type.
         says: what it is. unit: "1" for pure numbers.
-        option: on the command line (`widths` for `--widths 64,128`); the seeds' takes how many instead.
+        option: on the command line, the name unless given (`widths` for `--widths 64,128`); the seeds' takes how many.
         least, above, below: what a number must be at least, above, and below.
         read: makes a value of a word that is not among the values, or raises ValueError; None: words are the values.
 
@@ -70,7 +72,12 @@ class Axis:
     @property
     def flag(self) -> str:
         """Its option's name, without the dashes."""
-        return self.option or ("seeds" if self.name == SEED else self.name)
+        return self.option or ("seeds" if self.name == SEED else self.name.replace("_", "-"))
+
+
+def seeds(count: int, says: str = "of what is drawn") -> Axis:
+    """The axis of so many seeds, 0, 1, 2, ..."""
+    return Axis(SEED, tuple(range(count)), says)
 
 
 @dataclass(frozen=True)
@@ -127,7 +134,8 @@ class Study:
         inner: axes of what a cell measures. quantities: what it measures, by name.
         measure: (point) -> the quantities of that cell; depends on the point alone. An `Estimate` is stored as NAME
             and NAME_error.
-        summarise: all cells (missing ones NaN) -> answers. charts: the same -> its figures (none).
+        summarise: all cells (missing ones NaN) -> answers.
+        charts: the same -> its figures (none).
         seconds, megabytes: of one cell, roughly, at a point; what `--dry-run` adds up (a second, and what a process has
             loaded before it measures anything).
 
@@ -142,8 +150,8 @@ class Study:
     axes: tuple[Axis, ...]
     quantities: tuple[Quantity, ...]
     measure: Callable[[Point], Measured]
-    summarise: Callable[[xarray.Dataset], tuple[Answer, ...]]
-    charts: Callable[[xarray.Dataset], tuple[Chart, ...]] = lambda cells: ()
+    summarise: Callable[[Cells], tuple[Answer, ...]]
+    charts: Callable[[Cells], tuple[Chart, ...]] = lambda cells: ()
     seconds: Callable[[Point], float] = lambda point: 1.0
     megabytes: Callable[[Point], float] = lambda point: 450.0
     inner: tuple[Axis, ...] = ()

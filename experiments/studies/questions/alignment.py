@@ -9,19 +9,27 @@ averaged whatever stands between them, so that a barrier says less.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from bounds.ladders.slopes import NoSlope, slope
-from bounds.statement import Kind, Outcome
-from experiments.studies.answers import FEWEST_CELLS, FEWEST_SIZES, along, errors, joined, samples, untested
-from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.running.spread import BARS, mean
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from bounds.ladders.slopes import LEVEL, NoSlope, slope
+from bounds.statement import Outcome
+from experiments.studies.answers import (
+    FEWEST_CELLS,
+    FEWEST_SIZES,
+    at_most,
+    errors,
+    half_width,
+    joined,
+    samples,
+    untested,
+)
+from experiments.studies.chart import Chart, Label, Panel
+from experiments.studies.series import STUDENT_BARS, mean, points
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
 from ntkfl.connectivity.alignment import align
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.network import TwoLayer
@@ -33,39 +41,30 @@ from ntkfl.training.models.two_layer import to_network, to_networks
 from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.runs.training_run import prepared
 from ntkfl.training.tree import Params
-from verification.compare import compare
-
-if TYPE_CHECKING:
-    import xarray
 
 INDEPENDENT, CONNECTED, ONE_START = "independent", "connected", "one-start"
 FEDAVG, FEDGUCCI = "fedavg", "fedgucci"
 KINDS = (INDEPENDENT, CONNECTED, ONE_START, FEDAVG, FEDGUCCI)
-IMAGES, SEEN, ROUND, BETA = (
-    500,
-    200,
-    4,
-    3.0,
-)  # images trained on, those of barriers, passes of a client's round, FedGuCci
+IMAGES, SEEN = 500, 200  # images trained on, and those of barriers
+ROUND, BETA = 4, 3.0  # passes of a client's round, and FedGuCci's
 KEYS: dict[str, Any] = {"optimizer": "adam", "rate": 2e-3, "batch_size": 50, "dtype": "float32"}
 AFTER = {"barrier": "as they are", "by_weights": "after weight matching", "by_activations": "after activation matching"}
-LEVEL = 0.99
 ENTEZARI, GIT, GUCCI = "Entezari et al. 2022, Conjecture 1", "Ainsworth et al. 2023", "FedGuCci, section 4"
 
 
 def models(point: Point) -> tuple[tuple[TwoLayer, TwoLayer], np.ndarray, np.ndarray]:
     """The two models of a cell, and training images with their classes; no two widths or seeds share a start."""
-    kind, passes = str(point["models"]), int(point["passes"])
-    seeds = [int(each) for each in np.random.SeedSequence((int(point[SEED]), int(point["width"]))).generate_state(3)]
+    kind, passes = point["models"], point["passes"]
+    own = np.random.SeedSequence((point[SEED], point["width"])).generate_state(3).tolist()
     federated = kind in (FEDAVG, FEDGUCCI)
     keys = {"clients": 2, "partition": "shards:5", "epochs": ROUND} if federated else {"clients": 1, "epochs": passes}
     run = prepared(
         FEDGUCCI if kind in (CONNECTED, FEDGUCCI) else FEDAVG,
-        str(point["data"]),
+        point["data"],
         f"two-layer:{point['width']}",
         options={"beta": BETA} if kind in (CONNECTED, FEDGUCCI) else {},
         samples=IMAGES,
-        seed=seeds[0],
+        seed=own[0],
         **KEYS | keys,
     ).federation
     if federated:
@@ -76,9 +75,9 @@ def models(point: Point) -> tuple[tuple[TwoLayer, TwoLayer], np.ndarray, np.ndar
     else:
         if kind == CONNECTED:
             plain = replace(run, method=build(FEDAVG, CrossEntropy()))
-            run = replace(run, method=replace(run.method, server=Anchored(alone(plain, seeds[2], seeds[2]))))
-        starts = seeds[0], seeds[0 if kind == ONE_START else 1]
-        first, second = (to_network(alone(run, *each)) for each in zip(starts, seeds, strict=False))
+            run = replace(run, method=replace(run.method, server=Anchored(alone(plain, own[2], own[2]))))
+        starts = own[0], own[0 if kind == ONE_START else 1]
+        first, second = (to_network(alone(run, *each)) for each in zip(starts, own, strict=False))
     return (first, second), run.data.x[:SEEN].flatten(1).double().numpy(), run.data.y[:SEEN].numpy()
 
 
@@ -108,7 +107,7 @@ def measure(point: Point) -> Measured:
     }
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """The powers of the width that the conjecture is about, who has the lower barriers, and what training does."""
     cells = cells.reindex(models=list(KINDS))  # a run of some of them has no cells of the others
     found: list[Answer] = []
@@ -132,7 +131,7 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
     return (*found, *matching, *lower, _longer(cells))
 
 
-def _falls(cells: xarray.Dataset, name: str, where: str) -> Answer:
+def _falls(cells: Cells, name: str, where: str) -> Answer:
     """Whether the power of the width is below 0, which the conjecture does not give a number for."""
     claim = f"the barrier of independent models falls with the width {AFTER[name]}, {where}: its power is below 0"
     at_each = zip(
@@ -145,30 +144,31 @@ def _falls(cells: xarray.Dataset, name: str, where: str) -> Answer:
         said = joined(f"{FEWEST_CELLS} cells at {FEWEST_SIZES} widths or more are needed", note)
         return untested(claim, ENTEZARI, None, said)
 
-    def power() -> Estimate:
-        return slope(np.array([m for m, _ in there]), [each for _, each in there])
+    try:
+        power = slope(np.array([m for m, _ in there]), [each for _, each in there])
+    except NoSlope as error:
+        return Answer(claim, ENTEZARI, None, None, Outcome.UNRESOLVED, joined(str(error), note))
+    return at_most(claim, ENTEZARI, power, 0.0, note)
 
-    return _below_zero(claim, ENTEZARI, power, note)
 
-
-def _errors(cells: xarray.Dataset, name: str) -> xarray.DataArray:
+def _errors(cells: Cells, name: str) -> Numbers:
     return cells[name].copy(data=errors(cells, name))
 
 
-def _weights_first(cells: xarray.Dataset, where: str) -> Answer:
+def _weights_first(cells: Cells, where: str) -> Answer:
     """Whether independent models are nearer to connected by weights; which of the two is better depends on the data."""
     claim = f"weight matching beats activation matching, independent models, {where}"
     sides = ((cells[name].to_numpy(), errors(cells, name)) for name in ("by_weights", "by_activations"))
     return replace(_difference(claim, GIT, *sides), recorded=Outcome.VIOLATED)
 
 
-def _lower(cells: xarray.Dataset, claim: str, source: str, one: Sequence[str], other: Sequence[str]) -> Answer:
+def _lower(cells: Cells, claim: str, source: str, one: Sequence[str], other: Sequence[str]) -> Answer:
     """Whether cells of the one, (models, quantity), are lower than those of the other."""
     at = [(cells.sel(models=kind), name) for kind, name in (one, other)]
     return _difference(claim, source, *((each[name].to_numpy(), errors(each, name)) for each, name in at))
 
 
-def _longer(cells: xarray.Dataset) -> Answer:
+def _longer(cells: Cells) -> Answer:
     """Whether the barrier that weight matching leaves falls in training: longest against shortest, start by start."""
     passes = [int(each) for each in cells.passes.to_numpy()]
     short, long = min(passes), max(passes)
@@ -200,33 +200,19 @@ def _difference(
     claim = f"{claim}: mean difference of the barriers, in nats"
     if len(change) < FEWEST_CELLS:
         return untested(claim, source, None, f"{len(change)} pairs of cells; {FEWEST_CELLS} are needed")
-    half = stats.t.ppf((1 + LEVEL) / 2, len(change) - 1) * change.std(ddof=1) / np.sqrt(len(change)) + error.mean()
+    half = half_width(change, LEVEL) + error.mean()
     said = f"of {len(change)} pairs of cells lower in {np.sum(change < -error)}, higher in {np.sum(change > error)}"
     measured = Estimate(change.mean(), half, f"Student's {LEVEL:.0%} interval", Rigour.SAMPLED)
-    return _below_zero(claim, source, lambda: measured, joined(said, note))
+    return at_most(claim, source, measured, 0.0, joined(said, note))
 
 
-def _below_zero(claim: str, source: str, measured: Callable[[], Estimate], note: str = "") -> Answer:
-    try:
-        found = measured()
-    except NoSlope as error:
-        return Answer(claim, source, None, None, Outcome.UNRESOLVED, joined(str(error), note))
-    return Answer(claim, source, None, found, compare(Kind.UPPER, found, Estimate.exact(0.0)).outcome, note)
-
-
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """Barriers against the width after the longest training: alone, and as clients, before and after alignment."""
     longest, there = cells.passes.max(), set(map(str, cells.models.to_numpy()))
-    widths = [float(width) for width in cells.width.to_numpy()]
 
     def panel(data: str, title: str, kinds: tuple[str, ...], names: tuple[str, ...]) -> Panel:
         series = [
-            Series(
-                f"{kind}, {AFTER[name]}",
-                "measured",
-                widths,
-                *mean(along(cells[name].sel(data=data, passes=longest, models=kind), "width")),
-            )
+            points(f"{kind}, {AFTER[name]}", cells[name].sel(data=data, passes=longest, models=kind), "width", mean)
             for kind in kinds
             if kind in there
             for name in names
@@ -249,7 +235,7 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
             "alignment",
             f"Exact barriers of the cross-entropy on {SEEN} training images between two networks trained on {IMAGES} "
             f"for {int(longest)} passes, before and after the second's units are permuted to fit the first's; "
-            f"connected, and FedGuCci: beta = {BETA:g}; {cells.sizes[SEED]} seeds; {BARS}.",
+            f"connected, and FedGuCci: beta = {BETA:g}; {cells.sizes[SEED]} seeds; {STUDENT_BARS}.",
             "Loss barrier against width for independent models, those connected to an anchor or of one start, and "
             "clients; before and after alignment.",
             tuple(panels),
@@ -258,18 +244,18 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
 
 
 def _weights(point: Point) -> int:
-    return int(point["width"]) * (784 if point["data"] == "fashion-mnist" else 64)
+    return point["width"] * (784 if point["data"] == "fashion-mnist" else 64)
 
 
 def _seconds(point: Point) -> float:
     weights = _weights(point)
-    steps = 2 * IMAGES / 50 * int(point["passes"]) * {CONNECTED: 2.5, FEDGUCCI: 2}.get(str(point["models"]), 1)
-    return 0.3 + steps * (1e-3 + 1.5e-8 * weights) + 3e-4 * int(point["width"]) + 1e-6 * int(point["width"]) ** 2
+    steps = 2 * IMAGES / 50 * point["passes"] * {CONNECTED: 2.5, FEDGUCCI: 2}.get(point["models"], 1)
+    return 0.3 + steps * (1e-3 + 1.5e-8 * weights) + 3e-4 * point["width"] + 1e-6 * point["width"] ** 2
 
 
 def _megabytes(point: Point) -> float:
     """On digits 565 at 16 units, 729 at 1024 and 1212 at 4096: barriers, and of far wider ones the assignment."""
-    width = int(point["width"])
+    width = point["width"]
     return 600 + max(0.17 * width, 2e-5 * width**2) + 6.4e-5 * _weights(point)
 
 
@@ -282,7 +268,7 @@ STUDY = Study(
         Axis("models", KINDS, "how the two models were trained"),
         Axis("passes", (4, 20), "passes over the training images", least=ROUND),
         Axis("width", (16, 64, 256, 1024, 4096), "hidden units h", option="widths", least=1),
-        Axis(SEED, tuple(range(4)), "of images, starts and orders", option="seeds"),
+        seeds(4, "of images, starts and orders"),
     ),
     quantities=(
         *(Quantity(name, f"loss barrier of the cross-entropy {says}", "nats") for name, says in AFTER.items()),

@@ -14,22 +14,18 @@ a given number of rounds is a network so narrow that its residual falls too slow
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bounds.certificates import THEOREMS, a_priori_certificate, expected
 from experiments.studies.answers import along, exponent, upper
 from experiments.studies.chart import Chart, Label, Panel, Role, Series
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study
 from ntkfl import certify_any_order, data, gram
 from ntkfl.any_order.reach import reach
 from ntkfl.any_order.watching import momentum_checkpoints
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
-
-if TYPE_CHECKING:
-    import xarray
 
 ROUNDS, EVERY = 300, 5
 SHARE = 0.5  # eta_local over its stability limit
@@ -41,16 +37,16 @@ SOURCE = "note on theorems beyond the papers, section C"
 
 def measure(point: Point) -> Measured:
     """First rounds that certify, NaN where none does; what the any-order certificate finds there; its reach."""
-    n, width, clients = int(point["n"]), int(point["width"]), int(point["clients"])
-    problem = data.digits(n=n, clients=clients, partition=str(point["partition"]), seed=int(point[SEED]))
+    n, width, clients = point["n"], point["width"], point["clients"]
+    problem = data.digits(n=n, clients=clients, partition=point["partition"], seed=point[SEED])
     blocks = [gram.infinite(problem.x[members]) for members in problem.clients()]
     step = SHARE * 2 / max(float(np.linalg.eigvalsh(block)[-1]) for block in blocks)
-    setup = Setup(width, eta_local=step, local_steps=int(point["local_steps"]), seed=int(point[SEED]))
+    setup = Setup(width, eta_local=step, local_steps=point["local_steps"], seed=point[SEED])
     start = draw(width, problem.d, setup.seed)
     edge = reach(certify_any_order(problem, start))
     return {
-        "edge": float("nan") if edge is None or edge.nearest is None else float(edge.nearest.distance.value),
-        "edge_held": float("nan") if edge is None else float(len(edge.rows.neuron)),
+        "edge": np.nan if edge is None or edge.nearest is None else float(edge.nearest.distance.value),
+        "edge_held": np.nan if edge is None else float(len(edge.rows.neuron)),
         "chain": chain_reaction(problem.x, width),
         "a_priori": float(a_priori_certificate(problem, replace(setup, eta_local=SHORT * step), start).shortfall),
         **_first_rounds(problem, setup),
@@ -92,7 +88,7 @@ def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
     return any(theorem(problem, setup, weights).certified for theorem in later_first)
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """The certificate's reach against the chain reaction, and its first round against that of X.11 and X.12."""
     once = {name: 0 for name in ("clients", "partition", "local_steps")}  # what the start does not depend on
     start = (cells.edge / cells.chain).isel(once)
@@ -135,25 +131,20 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
     )
 
 
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """First rounds, the distance and the held pairs against n, a series for each width."""
-    panels: tuple[tuple[str, Label, tuple[tuple[str, str, Role], ...]], ...] = (
-        (
-            "first round certified",
-            Label("first round", log=True),
-            (("round", "any order", "measured"), ("round_x", "X.11/X.12", "bound")),
-        ),
-        (
-            "reach at the start",
-            Label("D", log=True),
-            (("edge", "largest D that certifies", "measured"), ("chain", "chain reaction", "theory")),
-        ),
-        (
-            "pairs held, first round certified",
-            Label("|A|", "pairs"),
-            (("held", "in the first round certified", "measured"), ("edge_held", "at the largest D", "bound")),
-        ),
-    )
+
+    def panel(title: str, y: Label, name: str, other: str, role: Role, says: str) -> Panel:
+        series = []
+        for width in cells.width.to_numpy():
+            own = f"m = {width}"
+            series += [
+                Series(own, "measured", *_medians(cells, name, width)),
+                Series(f"{says}, {width}", role, *_medians(cells, other, width), of=own),
+            ]
+        return Panel(title, Label("samples n", log=True), y, tuple(series))
+
+    rounds, pairs = Label("first round", log=True), Label("|A|", "pairs")
     return (
         Chart(
             "any-order-frontier",
@@ -163,29 +154,22 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
             "the start would certify, and where held pairs make D grow without end, (2 gamma)^(-1/2). Right: the pairs "
             "held.",
             "The any-order certificate comes first; its reach falls about as 1/n, with the chain reaction.",
-            tuple(
-                Panel(title, Label("samples n", log=True), label, _by_width(cells, rows))
-                for title, label, rows in panels
+            (
+                panel("first round certified", rounds, "round", "round_x", "bound", "X.11/X.12"),
+                panel("reach at the start", Label("D", log=True), "edge", "chain", "theory", "chain reaction"),
+                panel("pairs held, first round certified", pairs, "held", "edge_held", "bound", "at the largest D"),
             ),
         ),
     )
 
 
-def _by_width(cells: xarray.Dataset, rows: tuple[tuple[str, str, Role], ...]) -> tuple[Series, ...]:
-    """Medians over everything but n and the width, where they are numbers; the first row is what is measured."""
-    series = []
-    measured = cells.a_priori.notnull()
-    for width in cells.width.to_numpy():
-        for number, (name, says, role) in enumerate(rows):
-            found = cells[name].where(~measured | cells[name].notnull(), np.inf) if name in NEVER else cells[name]
-            rest = [axis for axis in found.dims if axis not in ("n", "width")]
-            middle = found.sel(width=width).median(rest).to_numpy()
-            there = np.isfinite(middle)
-            x = cells.n.to_numpy()[there].astype(float).tolist()
-            own = f"m = {width}"
-            y = middle[there].tolist()
-            series.append(Series(f"{says}, {width}" if number else own, role, x, y, of=own if number else ""))
-    return tuple(series)
+def _medians(cells: Cells, name: str, width: int) -> tuple[list[float], list[float]]:
+    """Samples and medians over everything but n and the width, where they are numbers."""
+    found = cells[name].where(cells.a_priori.isnull() | cells[name].notnull(), np.inf) if name in NEVER else cells[name]
+    rest = [axis for axis in found.dims if axis not in ("n", "width")]
+    middle = found.sel(width=width).median(rest).to_numpy()
+    there = np.isfinite(middle)
+    return cells.n.to_numpy()[there].astype(float).tolist(), middle[there].tolist()
 
 
 STUDY = Study(
@@ -197,7 +181,7 @@ STUDY = Study(
         Axis("width", (64, 500, 1000, 4000, 16000), "neurons", option="widths", least=1),
         Axis("clients", (10,), "clients", least=1),
         Axis("partition", ("iid", "dirichlet:0.3"), "how samples are split"),
-        Axis("local_steps", (1, 5), "local steps K", option="local-steps", least=1),
+        Axis("local_steps", (1, 5), "local steps K", least=1),
         Axis(SEED, (0, 1), "of data and network", option="seeds"),
     ),
     quantities=(
@@ -215,6 +199,6 @@ STUDY = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 1 + 7e-4 * int(point["n"]) ** 2 + 2e-5 * int(point["n"]) * int(point["width"]),
-    megabytes=lambda point: 700 + 3e-4 * int(point["n"]) * int(point["width"]),
+    seconds=lambda point: 1 + 7e-4 * point["n"] ** 2 + 2e-5 * point["n"] * point["width"],
+    megabytes=lambda point: 700 + 3e-4 * point["n"] * point["width"],
 )

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bounds.cases.snapshot import Snapshot
 from bounds.ladders.slopes import slope
 from bounds.ladders.width_ladder import WidthLadder
-from experiments.studies.answers import FEWEST_CELLS, FEWEST_SIZES, equal, exponent, measured_exponent, untested
+from experiments.studies.answers import equal, exponent, on_ladder, untested
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.running.spread import BARS, root_mean_square
+from experiments.studies.random_seed import own_seed
 from experiments.studies.running.stored_ladder import WIDTH, StoredLadder
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from experiments.studies.series import BARS, WIDTHS, points
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl import data
+from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
-
-if TYPE_CHECKING:
-    import xarray
 
 N_SAMPLES, FEATURES, CLIENTS, STEPS = 6, 4, 3, 8
 MEAN, FLUCTUATION = -0.5, -0.75  # exponents in the width
@@ -41,16 +39,14 @@ def problem() -> Problem:
 
 def measure(point: Point) -> Measured:
     """H(t,k) - H(t,k)^T for every local step of one round; no two cells share a network."""
-    width, eta, number = int(point[WIDTH]), float(point[ETA]), int(point[ROUND])
-    entropy = (int(point[SEED]), width, int(np.float64(eta).view(np.uint64)), number)
-    seed = int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1)
+    width, eta, number = point[WIDTH], point[ETA], point[ROUND]
     setup = Setup(eta_local=eta, local_steps=STEPS, rounds=max(1, 2 * number))  # a snapshot is of the middle round
-    ((run,),) = WidthLadder(problem(), setup, (width,), (1,), seed).runs
+    ((run,),) = WidthLadder(problem(), setup, (width,), (1,), own_seed(point[SEED], width, eta, number)).runs
     blocks = np.stack(np.split(Snapshot(run).grams().value, STEPS, axis=1))
     return {DIFFERENCE: (blocks - blocks.swapaxes(1, 2)).reshape(STEPS, -1).tolist()}
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """Symmetry at k = 0; the powers of the width at the last step, of the step size at the widest networks."""
     last, largest = cells[STEP].to_numpy().max(), cells[ETA].to_numpy().max()
     first = np.abs(cells[DIFFERENCE].sel({STEP: 0}).to_numpy()).max(axis=-1)
@@ -70,21 +66,21 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
     return (*found, exponent(claim, "fl-ntk/W-asymmetry", -0.5, sizes, samples, biased=False, note=note))
 
 
-def _ladder(cells: xarray.Dataset) -> StoredLadder:
+def _ladder(cells: Cells) -> StoredLadder:
     setup = Setup(eta_local=float(cells[ETA]), local_steps=STEPS)
     return StoredLadder.of(cells, problem(), replace(setup, rounds=max(1, 2 * int(cells[ROUND]))))
 
 
 def _in_width(ladder: StoredLadder, claim: str, theory: float) -> Answer:
-    source = "fl-ntk/W-asymmetry"
-    if len(ladder.widths) < FEWEST_SIZES or ladder.n_runs < FEWEST_CELLS:
-        return untested(claim, source, theory, f"{ladder.n_runs} networks of {len(ladder.widths)} widths are too few")
-    if theory == MEAN:
-        return measured_exponent(claim, source, theory, lambda: slope(ladder.sizes, ladder.split(DIFFERENCE)[0]))
-    return exponent(claim, source, theory, ladder.sizes, ladder.fluctuations(DIFFERENCE), biased=False)
+    def measure() -> Estimate:
+        if theory == MEAN:
+            return slope(ladder.sizes, ladder.split(DIFFERENCE)[0])
+        return slope(ladder.sizes, ladder.fluctuations(DIFFERENCE), biased=False)
+
+    return on_ladder(claim, "fl-ntk/W-asymmetry", theory, ladder, measure)
 
 
-def _by_step_size(cells: xarray.Dataset) -> tuple[np.ndarray, list[np.ndarray]]:
+def _by_step_size(cells: Cells) -> tuple[np.ndarray, list[np.ndarray]]:
     """1/eta_l, and for each the fluctuations after one local step of the first round, times m^(3/4)."""
     samples = []
     for eta in cells[ETA].to_numpy():
@@ -94,26 +90,24 @@ def _by_step_size(cells: xarray.Dataset) -> tuple[np.ndarray, list[np.ndarray]]:
     return 1 / cells[ETA].to_numpy().astype(float), samples
 
 
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """Against the local step at several step sizes, and against the width."""
     widest, first = int(cells[WIDTH].max()), int(cells[ROUND].min())
     norms = (cells[DIFFERENCE] ** 2).sum("pair", skipna=False) ** 0.5
-    steps = [float(k) for k in cells[STEP].to_numpy()][1:]
-    of_steps = []
-    for eta in cells[ETA].to_numpy()[-3:]:
-        value, low, high = _over_seeds(norms.sel({WIDTH: widest, ROUND: first, ETA: eta}), STEP)
-        of_steps.append(Series(f"eta_local = {eta:g}", "measured", steps, value[1:], low[1:], high[1:]))
-    widths, last = [float(m) for m in cells[WIDTH].to_numpy()], {ETA: cells[ETA].max(), STEP: cells[STEP].max()}
+    late, largest = norms.isel({STEP: slice(1, None)}), {ETA: cells[ETA].max(), STEP: cells[STEP].max()}
+    of_steps = [
+        points(f"eta_local = {eta:g}", late.sel({WIDTH: widest, ROUND: first, ETA: eta}), STEP)
+        for eta in cells[ETA].to_numpy()[-3:]
+    ]
     of_widths = [
-        Series(f"t = {number}", "measured", widths, *_over_seeds(norms.sel({ROUND: number} | last), WIDTH))
-        for number in cells[ROUND].to_numpy()
+        points(f"t = {number}", norms.sel({ROUND: number} | largest), WIDTH) for number in cells[ROUND].to_numpy()
     ]
     size = Label("RMS of |H(t,k) - H(t,k)^T|_F", log=True)
     panels = (
         Panel(f"round {first}, width {widest}", Label("local step k"), size, tuple(of_steps)),
         Panel(
             f"k = {STEPS - 1}, eta_local = {float(cells[ETA].max()):g}",
-            Label("width m", "neurons", log=True),
+            WIDTHS,
             size,
             (*of_widths, *_slopes(of_widths[0])),
         ),
@@ -128,11 +122,6 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
             panels,
         ),
     )
-
-
-def _over_seeds(values: xarray.DataArray, along: str) -> tuple[list[float], list[float], list[float]]:
-    rows = values.transpose(along, SEED).to_numpy()
-    return root_mean_square([row[np.isfinite(row)] for row in rows])
 
 
 def _slopes(series: Series) -> tuple[Series, ...]:
@@ -151,9 +140,9 @@ STUDY = Study(
     source="FL-NTK, Definition 3.2; section 7 of our notes",
     axes=(
         Axis(WIDTH, tuple(2**k for k in range(7, 14)), "hidden neurons m", option="widths", least=1),
-        Axis(ETA, (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4), "step of the clients", option="eta-local", above=0),
+        Axis(ETA, (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4), "step of the clients", above=0),
         Axis(ROUND, (0, 20), "round t", option="rounds", least=0),
-        Axis(SEED, tuple(range(24)), "of the initial network", option="seeds"),
+        seeds(24, "of the initial network"),
     ),
     inner=(
         Axis(STEP, tuple(range(STEPS)), "local step k"),
@@ -163,6 +152,6 @@ STUDY = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 0.02 + 2e-6 * int(point[WIDTH]) * (1 + int(point[ROUND])),
-    megabytes=lambda point: 450 + 0.0014 * int(point[WIDTH]),
+    seconds=lambda point: 0.02 + 2e-6 * point[WIDTH] * (1 + point[ROUND]),
+    megabytes=lambda point: 450 + 0.0014 * point[WIDTH],
 )

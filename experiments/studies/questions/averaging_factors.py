@@ -7,22 +7,18 @@ averaged every round. The factors and the remainder are computed apart from the 
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from experiments.studies.answers import equal, upper
-from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.running.spread import mean
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from experiments.studies.chart import Chart, Label, Panel
+from experiments.studies.series import STUDENT_BARS, line, mean, points
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl import data
 from ntkfl.connectivity.client_training import mean_weights, trained_clients
 from ntkfl.connectivity.five_factors import ErrorFactors, error_factors
 from ntkfl.initialisation import draw
 from ntkfl.problem import Setup, Weights
-
-if TYPE_CHECKING:
-    import xarray
 
 N_SAMPLES, CLIENTS, WIDTH, ETA, ROUNDS, DRAWS = 40, 4, 256, 0.1, 12, 16
 EPS = float(np.finfo(float).eps)
@@ -34,9 +30,9 @@ GAP, SCALE = "squared_gap", "scale"
 
 def measure(point: Point) -> Measured:
     """The factors after every round, E (f_FMA - f_WENS)^2, and the size of what is squared."""
-    seed = int(point[SEED])
-    problem = data.digits(n=N_SAMPLES, seed=seed, clients=CLIENTS, partition=str(point["partition"]))
-    setup = Setup(width=WIDTH, eta_local=ETA, local_steps=int(point["local_steps"]))
+    seed = point[SEED]
+    problem = data.digits(n=N_SAMPLES, seed=seed, clients=CLIENTS, partition=point["partition"])
+    setup = Setup(width=WIDTH, eta_local=ETA, local_steps=point["local_steps"])
     seeds = np.random.SeedSequence(seed).generate_state(DRAWS)
     averages = [draw(WIDTH, problem.d, int(each)) for each in seeds]
 
@@ -68,7 +64,7 @@ def covariance(outputs: np.ndarray) -> float:
     return float(pairs[~np.eye(len(pairs), dtype=bool)].sum() / len(pairs) ** 2)
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """The identity, the remainder's bound, the floor of the covariance, and what averaging saves of the variance.
 
     All four are algebra, whatever the networks: what they check is the code of the factors.
@@ -118,34 +114,24 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
     )
 
 
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """The factors over the rounds, a panel a partition, at the largest number of local steps."""
-    steps, rounds = int(cells.local_steps.max()), [float(t) for t in cells["round"].to_numpy()]
-
-    def over_rounds(name: str, partition: str) -> tuple[list[float], list[float], list[float]]:
-        rows = cells[name].sel(partition=partition, local_steps=steps).transpose("round", SEED).to_numpy()
-        return mean([row[np.isfinite(row)] for row in rows])
-
-    panels = tuple(
-        Panel(
-            f"partition {partition}, K = {steps}",
-            Label("round"),
-            Label("part of the squared error"),
-            (
-                *(Series(name.replace("_", " "), "measured", rounds, *over_rounds(name, partition)) for name in PARTS),
-                Series("their sum (dashed)", "theory", rounds, over_rounds("averaged_error", partition)[0]),
-            ),
-        )
-        for partition in map(str, cells.partition.to_numpy())
-    )
+    steps = int(cells.local_steps.max())
+    panels = []
+    for partition in cells.partition.to_numpy():
+        at = cells.sel(partition=partition, local_steps=steps)
+        parts = (points(name.replace("_", " "), at[name], "round", mean) for name in PARTS)
+        total = line("their sum (dashed)", at.averaged_error, "round", over=mean)
+        label = Label("part of the squared error")
+        panels.append(Panel(f"partition {partition}, K = {steps}", Label("round"), label, (*parts, total)))
     return (
         Chart(
             "averaging-factors",
             f"Error of the averaged model on all samples, split into its factors; digits, n = {N_SAMPLES}, d = 64, "
             f"{CLIENTS} clients, width {WIDTH}, eta_local = {ETA:g}, {DRAWS} joint draws a cell; {cells.sizes[SEED]} "
-            "seeds; bars: 99% Student intervals over seeds.",
+            f"seeds; {STUDENT_BARS}.",
             "Factors of the error over rounds: the heterogeneity bias leads and falls; the remainder stays small.",
-            panels,
+            tuple(panels),
         ),
     )
 
@@ -156,8 +142,8 @@ STUDY = Study(
     source="IMA, Theorem 1, (13)-(14); I4, I8 of our notes",
     axes=(
         Axis("partition", ("iid", "shards:1"), "of the samples over the clients"),
-        Axis("local_steps", (1, 4, 16), "local steps K", option="local-steps", least=1),
-        Axis(SEED, tuple(range(5)), "of data and networks", option="seeds"),
+        Axis("local_steps", (1, 4, 16), "local steps K", least=1),
+        seeds(5, "of data and networks"),
     ),
     inner=(Axis("round", tuple(range(1, ROUNDS + 1)), "round", "rounds"),),
     quantities=(
@@ -168,6 +154,6 @@ STUDY = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 2.0 + 0.3 * int(point["local_steps"]),
+    seconds=lambda point: 2.0 + 0.3 * point["local_steps"],
     megabytes=lambda point: 350,
 )

@@ -8,7 +8,6 @@ form: eta_l K = lambda / (5 mu^2), eta_g = 1.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,14 +16,11 @@ from bounds.fl_ntk.certificates.certificate_record import Certificate
 from bounds.fl_ntk.theorem_requirements import requirements
 from experiments.studies.answers import exponent, joined, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
 from ntkfl import data, gram
 from ntkfl.initialisation import draw, drawing_bytes
 from ntkfl.problem import Problem, Setup
 from verification.judging.boundary import boundary
-
-if TYPE_CHECKING:
-    import xarray
 
 STEPS, CLIENTS = 2, 2
 SMALLEST, FIRST, LARGEST, RATIO = 16, 4096, 2**19, 1.1
@@ -48,29 +44,22 @@ def problem_of(samples: int, features: int, degrees: float, seed: int) -> Proble
 
 def measure(point: Point) -> Measured:
     """The smallest certified width, NaN where none up to the largest certifies, and what theory compares it with."""
-    problem = problem_of(int(point["n"]), int(point["d"]), float(point["angle"]), int(point[SEED]))
+    problem = problem_of(point["n"], point["d"], point["angle"], point[SEED])
     values = np.linalg.eigvalsh(gram.infinite(problem.x))
     smallest, largest = float(values[0]), float(values[-1])
-    setup = Setup(eta_local=smallest / (5 * largest**2 * STEPS), local_steps=STEPS, seed=int(point[SEED]))
+    setup = Setup(eta_local=smallest / (5 * largest**2 * STEPS), local_steps=STEPS, seed=point[SEED])
 
     def ask(width: float) -> Certificate:
         chosen = replace(setup, width=round(width))
         return a_priori_certificate(problem, chosen, draw(chosen.width, problem.d, chosen.seed))
 
-    edge = boundary(
-        ask,
-        lambda found: found.certified,
-        FIRST,
-        harder=0.5,
-        easiest=LARGEST,
-        hardest=SMALLEST,
-        ratio=RATIO,
-    )
+    steps = {"harder": 0.5, "easiest": LARGEST, "hardest": SMALLEST, "ratio": RATIO}
+    edge = boundary(ask, lambda found: found.certified, FIRST, **steps)
     inner, x_norm = np.linalg.norm(np.abs(problem.x @ problem.x.T), 2), np.linalg.norm(problem.x, 2)
     residual = (problem.y**2).sum() + problem.n / 2  # E r_0^2
     theorem = requirements(problem)
     return {
-        "width": float("nan") if edge.value is None else float(round(edge.value)),
+        "width": np.nan if edge.value is None else float(round(edge.value)),
         "eigenvalue": smallest,
         "complexity": float(inner**2 * x_norm**2 * residual / smallest**4),
         "width_stated": theorem.width_stated,
@@ -78,7 +67,7 @@ def measure(point: Point) -> Measured:
     }
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """The certified widths against the closed form, its power law and what Theorem B.3 asks for."""
     width, complexity, stated, proof = (
         cells[name].to_numpy().ravel() for name in ("width", "complexity", "width_stated", "width_proof")
@@ -118,22 +107,17 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
     )
 
 
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """The width against lambda for each n, with the closed form; and against d."""
-    series = []
-    for size in cells.n.to_numpy():
-        at = cells.sel(n=size)
-        lowest, width = at.eigenvalue.to_numpy().ravel(), at.width.to_numpy().ravel()
-        there = np.flatnonzero(np.isfinite(width))
-        order = there[np.argsort(lowest[there])]
-        series.append(Series(f"n = {size}", "measured", lowest[order].tolist(), width[order].tolist()))
-    whole = cells.complexity.to_numpy().ravel()
-    there = np.isfinite(whole)
-    order = np.argsort(whole[there])
-    x = whole[there][order]
-    collapsed = Series("every cell", "measured", x.tolist(), cells.width.to_numpy().ravel()[there][order].tolist())
-    theory = Series("310 times", "theory", x.tolist(), (CLOSED_FORM * x).tolist(), of="every cell")
-    stated = Series("Theorem B.3's proof asks (dotted)", "bound", *_sorted(whole, cells.width_proof.to_numpy().ravel()))
+    series = tuple(
+        Series(f"n = {size}", "measured", *_ascending(at.eigenvalue, at.width))
+        for size, at in ((size, cells.sel(n=size)) for size in cells.n.to_numpy())
+    )
+    collapsed = Series("every cell", "measured", *_ascending(cells.complexity, cells.width, infinite=True))
+    suffices = [CLOSED_FORM * x for x in collapsed.x]
+    theory = Series("310 times", "theory", collapsed.x, suffices, of="every cell")
+    stated = Series("Theorem B.3's proof asks (dotted)", "bound", *_ascending(cells.complexity, cells.width_proof))
+    width = Label("smallest certified width", "neurons", log=True)
     dims = ", ".join(str(d) for d in cells.d.to_numpy())
     return (
         Chart(
@@ -143,16 +127,11 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
             "g^2 |X|^2 r_0^2 / lambda^4, in which n, d and lambda fall on one line, and what suffices.",
             "Certified width falls with the smallest eigenvalue; it lies on one line of slope 1, far below the bounds.",
             (
-                Panel(
-                    "against the smallest eigenvalue",
-                    Label("lambda_min(H_inf)", log=True),
-                    Label("smallest certified width", "neurons", log=True),
-                    tuple(series),
-                ),
+                Panel("against the smallest eigenvalue", Label("lambda_min(H_inf)", log=True), width, series),
                 Panel(
                     "against n, d and lambda together",
                     Label("g^2 |X|^2 r_0^2 / lambda^4", log=True),
-                    Label("smallest certified width", "neurons", log=True),
+                    width,
                     (collapsed, theory, stated),
                 ),
             ),
@@ -160,10 +139,12 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
     )
 
 
-def _sorted(x: np.ndarray, y: np.ndarray) -> tuple[list[float], list[float]]:
-    there = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
-    order = there[np.argsort(x[there])]
-    return x[order].tolist(), y[order].tolist()
+def _ascending(x: Numbers, y: Numbers, infinite: bool = False) -> tuple[list[float], list[float]]:
+    """Every cell that has both as a point, in the order of x; without a y too where `infinite`."""
+    across, up = x.to_numpy().ravel(), y.to_numpy().ravel()
+    there = np.flatnonzero(np.isfinite(across) & (infinite | np.isfinite(up)))
+    order = there[np.argsort(across[there])]
+    return across[order].tolist(), up[order].tolist()
 
 
 STUDY = Study(
@@ -174,7 +155,7 @@ STUDY = Study(
         Axis("n", (4, 5, 6, 8), "samples", least=1),
         Axis("d", (8, 32), "features", least=1),
         Axis("angle", (40.0, 60.0, 90.0), "between the two closest points", "degrees", above=0, below=180),
-        Axis(SEED, tuple(range(3)), "of data and network", option="seeds"),
+        seeds(3, "of data and network"),
     ),
     quantities=(
         Quantity("width", f"smallest certified width, to a factor {RATIO:g}", "neurons"),
@@ -186,6 +167,6 @@ STUDY = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 0.4 * int(point["n"]),
-    megabytes=lambda point: 450 + drawing_bytes(LARGEST, int(point["d"])) / 1e6,
+    seconds=lambda point: 0.4 * point["n"],
+    megabytes=lambda point: 450 + drawing_bytes(LARGEST, point["d"]) / 1e6,
 )

@@ -9,24 +9,20 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bounds.fl_ntk.x_3b import FACTOR, q
 from bounds.formula import evaluate
 from bounds.symbols import K, N, eta_global, eta_local, lam
-from experiments.studies.answers import along, exponent, joined, samples, upper
+from experiments.studies.answers import exponent, joined, power_law, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.running.spread import BARS, root_mean_square
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from experiments.studies.series import BARS, line, places, points
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
 from ntkfl import data, gram, kernel_regime
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
-
-if TYPE_CHECKING:
-    import xarray
 
 N_SAMPLES, FEATURES, WIDTH = 16, 64, 2048
 SHARE = 0.01  # of the residual: rounds are counted until it is reached
@@ -44,14 +40,14 @@ def problem_of(clients: int, seed: int) -> Problem:
 
 def setup_of(point: Point) -> Setup:
     """The steps of a cell."""
-    clients, server = int(point["clients"]), point["eta_global"]
+    clients, server = point["clients"], point["eta_global"]
     return Setup(
         width=WIDTH,
-        eta_local=float(point["eta_local"]),
+        eta_local=point["eta_local"],
         eta_global=float(clients if server == AS_MANY else server),
-        local_steps=int(point["local_steps"]),
+        local_steps=point["local_steps"],
         rounds=LEG,
-        seed=int(point[SEED]),
+        seed=point[SEED],
     )
 
 
@@ -60,12 +56,12 @@ def measure(point: Point) -> Measured:
 
     The network runs for at least as many rounds as the bound; those that it would then still need are infinite.
     """
-    problem, setup = problem_of(int(point["clients"]), int(point[SEED])), setup_of(point)
+    problem, setup = problem_of(point["clients"], point[SEED]), setup_of(point)
     limit = gram.infinite(problem.x)
     with warnings.catch_warnings():  # what is not stable is said so by NaN
         warnings.simplefilter("ignore", UserWarning)
         regime = kernel_regime(problem, setup, limit)
-    found = dict.fromkeys((quantity.name for quantity in STUDY.quantities), float("nan"))
+    found = dict.fromkeys((quantity.name for quantity in STUDY.quantities), np.nan)
     found["small"] = setup.eta_local * setup.local_steps * float(np.linalg.eigvalsh(limit)[-1])
     found["rate"] = regime.rate
     found["rate_bound"] = _rate_bound(problem, setup, limit)
@@ -75,7 +71,7 @@ def measure(point: Point) -> Measured:
     rounds = regime.rounds_to(SHARE, weights.outputs(problem.x))
     rho = setup.eta_global * setup.eta_local * setup.local_steps / problem.n_clients
     step = rho * float(np.linalg.eigvalsh(gram.finite(problem.x, weights.hidden))[0]) / 2
-    bound = 2 * np.log(SHARE) / np.log1p(-step) if step < 1 else float("nan")
+    bound = 2 * np.log(SHARE) / np.log1p(-step) if step < 1 else np.nan
     residual = _residual(problem, setup, weights, max(2 * rounds, math.ceil(bound) if step < 1 else 0))
     reached = np.flatnonzero(residual <= SHARE * residual[0])
     found["rounds_limit"] = rounds
@@ -91,7 +87,7 @@ def _rate_bound(problem: Problem, setup: Setup, limit: np.ndarray) -> float:
     """X.3b's bound on the spectral radius, where its hypotheses hold."""
     largest = max(float(np.linalg.eigvalsh(limit[np.ix_(own, own)])[-1]) for own in problem.clients())
     if setup.eta_global > 1 or setup.eta_local * largest > 1:
-        return float("nan")
+        return np.nan
     known = {lam: float(np.linalg.eigvalsh(limit)[0]), q: largest, N: problem.n_clients, K: setup.local_steps}
     return float(evaluate(FACTOR, known | {eta_local: setup.eta_local, eta_global: setup.eta_global}).value)
 
@@ -112,7 +108,7 @@ def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np
     return residual
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """The bounds in every cell, and the exponents in N, eta_l K of the rounds, where the steps are small."""
     small = cells.where(cells.small <= SMALL)
     work = small.eta_local * small.local_steps
@@ -146,16 +142,16 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
     for name, who in (("rounds_limit", "kernel regime"), ("rounds_run", "network")):
         for server in cells.eta_global.to_numpy():
             power, times = (0.0, "N") if server == AS_MANY else (1.0, server)
-            rounds = samples((small[name] * work).sel(eta_global=server), "clients")
+            rounds = (small[name] * work).sel(eta_global=server)
             claim = f"rounds of the {who} ~ N^{power:g} at eta_g = {times}"
-            found.append(exponent(claim, "fl-ntk/X.6", power, cells.clients.to_numpy(), rounds))
+            found.append(power_law(claim, "fl-ntk/X.6", power, rounds, "clients"))
     per_client = small.rounds_run / small.clients.where(small.eta_global != AS_MANY, 1)
     sizes, rounds = _by_work(per_client)
     found.append(exponent("rounds of the network ~ (eta_l K)^(-1)", "fl-ntk/T4.1", -1.0, sizes, rounds))
     return tuple(found)
 
 
-def _by_work(values: xarray.DataArray) -> tuple[np.ndarray, list[np.ndarray]]:
+def _by_work(values: Numbers) -> tuple[np.ndarray, list[np.ndarray]]:
     """The values of eta_l K that occur, and the cells of each."""
     flat = values.transpose("eta_local", "local_steps", ...)
     work = np.multiply.outer(flat.eta_local.to_numpy(), flat.local_steps.to_numpy()).round(12)
@@ -165,21 +161,17 @@ def _by_work(values: xarray.DataArray) -> tuple[np.ndarray, list[np.ndarray]]:
     return sizes, [found[~np.isnan(found)] for found in chosen]
 
 
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """Rounds against N at each server step, and the rate against K."""
     middle = {name: cells[name].to_numpy()[(cells.sizes[name] - 1) // 2] for name in ("eta_local", "local_steps")}
     at = cells.sel(middle)
-    sizes = [float(size) for size in cells.clients.to_numpy()]
     series = []
-    for server in (str(value) for value in cells.eta_global.to_numpy()):
-        run, limit, bound = (
-            along(at[f"rounds_{name}"].sel(eta_global=server), "clients") for name in ("run", "limit", "bound")
-        )
-        name = f"network, eta_g = {server}"
+    for server in cells.eta_global.to_numpy():
+        own, name = at.sel(eta_global=server), f"network, eta_g = {server}"
         series += [
-            Series(name, "measured", sizes, *root_mean_square(run)),
-            Series("kernel regime", "theory", sizes, root_mean_square(limit)[0], of=name),
-            Series("Theorem B.3", "bound", sizes, root_mean_square(bound)[0], of=name),
+            points(name, own.rounds_run, "clients"),
+            line("kernel regime", own.rounds_limit, "clients", of=name),
+            line("Theorem B.3", own.rounds_bound, "clients", "bound", of=name),
         ]
     panel = Panel("", Label("clients N", log=True), Label("rounds to |r| = .01 |r(0)|", log=True), tuple(series))
     chosen = f"eta_local = {middle['eta_local']:g}, K = {middle['local_steps']}"
@@ -196,20 +188,14 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
     )
 
 
-def _rate_chart(cells: xarray.Dataset, common: str) -> Chart:
+def _rate_chart(cells: Cells, common: str) -> Chart:
     clients, server = int(cells.clients[cells.sizes["clients"] // 2]), str(cells.eta_global.to_numpy()[0])
-    at = cells.sel(clients=clients, eta_global=server)
-    steps = [float(k) for k in cells.local_steps.to_numpy()]
-    series = []
+    at, steps, series = 1 - cells.sel(clients=clients, eta_global=server), places(cells, "local_steps"), []
     for eta in cells.eta_local.to_numpy():
-        exact, bound = (
-            [float(np.nanmean(1 - row)) if np.isfinite(row).any() else float("nan") for row in values]
-            for values in (at[name].sel(eta_local=eta).to_numpy() for name in ("rate", "rate_bound"))
-        )
-        name = f"eta_local = {eta:g}"
+        own, name = at.sel(eta_local=eta), f"eta_local = {eta:g}"
         series += [
-            Series(name, "measured", steps, exact),
-            Series("at least, X.3b", "theory", steps, bound, of=name),
+            Series(name, "measured", steps, own.rate.mean(SEED).to_numpy().tolist()),
+            Series("at least, X.3b", "theory", steps, own.rate_bound.mean(SEED).to_numpy().tolist(), of=name),
         ]
     return Chart(
         "rate-against-local-steps",
@@ -233,10 +219,10 @@ STUDY = Study(
     source="FL-NTK, Theorems 4.1 and B.3; X.3b and X.6 of our notes",
     axes=(
         Axis("clients", (1, 2, 4, 8, 16), "clients N", least=1),
-        Axis("local_steps", (1, 2, 4, 8), "local steps K", option="local-steps", least=1),
-        Axis("eta_local", (0.05, 0.1, 0.2, 0.4), "step of the clients", option="eta-local", above=0),
-        Axis("eta_global", ("1", AS_MANY), "step of the server; N: as many as clients", option="eta-global"),
-        Axis(SEED, tuple(range(3)), "of data, split and network", option="seeds"),
+        Axis("local_steps", (1, 2, 4, 8), "local steps K", least=1),
+        Axis("eta_local", (0.05, 0.1, 0.2, 0.4), "step of the clients", above=0),
+        Axis("eta_global", ("1", AS_MANY), "step of the server; N: as many as clients"),
+        seeds(3, "of data, split and network"),
     ),
     quantities=(
         Quantity("rate", "spectral radius of the round map of the kernel regime"),
@@ -250,6 +236,5 @@ STUDY = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 0.1 + 0.003 * int(point["clients"]) / float(point["eta_local"]),
-    megabytes=lambda point: 450,
+    seconds=lambda point: 0.1 + 0.003 * point["clients"] / point["eta_local"],
 )

@@ -14,22 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bounds.statement import Kind
-from experiments.studies.answers import along, exponent, joined, samples
+from experiments.studies.answers import along, at_most, exponent, joined, samples
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.running.spread import BARS, mean, root_mean_square
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from experiments.studies.random_seed import own_seed
+from experiments.studies.series import BARS, mean, measured_numbers, numbers_panel, width_panels
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl import data, gram
-from ntkfl.estimate import Estimate
 from ntkfl.gram.network_parameters import in_float64
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.problem import Problem, Setup
-from verification.compare import compare
 
 if TYPE_CHECKING:
-    import xarray
-
     from ntkfl.training.models.wide_networks import WideNetwork
 
 SAMPLES, TEST_POINTS, CLIENTS = 12, 12, 3
@@ -48,7 +44,7 @@ QUANTITIES = {
 }
 TO_LIMIT, TO_OWN = ("kernel", "limit", "prediction"), ("own", "drift")
 POWER = dict.fromkeys(TO_LIMIT, -0.5) | dict.fromkeys(TO_OWN, -1.0)
-IN_PANEL, SHOWN, APART = 6, 3, 0.2  # networks, and widths of runs, a panel; places of quantities on a line
+SHOWN, APART = 3, 0.2  # widths of runs a panel; places of quantities on a line
 CONVOLUTION = 100  # times the time of a layer between as many neurons as it has channels
 WIDEST = 4  # widths that a second slope is over
 NOTE = "the interval holds the change of the slope without the two smallest"
@@ -76,12 +72,11 @@ def measure(point: Point) -> Measured:
 
     from ntkfl.training.engine_trajectory import network_trajectory
 
-    name, width, theory = str(point["network"]), int(point["width"]), limit(str(point["network"]))
+    name, width, theory = point["network"], point["width"], limit(point["network"])
     assert theory.problem.x_test is not None, "the data have test points"
     x, r0, scale = theory.problem.x, theory.problem.y, float(np.linalg.norm(theory.gram))
-    entropy = (int(point[SEED]), width, *name.encode())
     model = _network(name).model(x.shape[1:], width)
-    start = model.initial(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
+    start = model.initial(own_seed(point[SEED], width, name))
     before, after = (model.outputs(start, torch.tensor(z)).numpy() for z in (x, theory.problem.x_test))
     here = replace(theory.problem, y=before + r0)
     kernel = gram.empirical(model, start, x)
@@ -89,9 +84,8 @@ def measure(point: Point) -> Measured:
     try:
         run = network_trajectory(here, theory.setup, model, start, keep=(ROUNDS,))
     except FloatingPointError:  # infinitely far off everything; to leave the cell out would flatter the others
-        return (
-            measured | dict.fromkeys(("limit", "prediction", *TO_OWN), np.inf) | {"residual": [np.inf] * (ROUNDS + 1)}
-        )
+        far = dict.fromkeys(("limit", "prediction", *TO_OWN), np.inf)
+        return measured | far | {"residual": [np.inf] * (ROUNDS + 1)}
     end = in_float64(run.weights[ROUNDS])
     moved, rounds = run.outputs - before, np.arange(ROUNDS + 1)
     own = algorithm1_limit(theory.problem, theory.setup, kernel)
@@ -118,8 +112,8 @@ def _network(name: str) -> WideNetwork:
 
 def _work(point: Point) -> float:
     """About the number of parameters, times what a convolution's cost more; the name is read without torch."""
-    kind, depth = str(point["network"]).split(":")[:2]
-    width = float(point["width"])
+    kind, depth = point["network"].split(":")[:2]
+    width = point["width"]
     return ((int(depth) - 2) * width**2 + 65 * width) * (CONVOLUTION if kind == "conv" else 1)
 
 
@@ -140,7 +134,7 @@ def named(word: str) -> str:
     return found.name
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """The exponent of every quantity for networks of all depths together, and for each; then how depth counts."""
     networks = [str(name) for name in cells.network.to_numpy()]
     families = _families(networks)
@@ -154,7 +148,7 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
     return (*together, *single, *(_of_depth(cells, label, members) for label, members in families.items()))
 
 
-def _of_width(cells: xarray.Dataset, quantity: str, label: str, networks: Sequence[str]) -> Answer:
+def _of_width(cells: Cells, quantity: str, label: str, networks: Sequence[str]) -> Answer:
     """The power of the width: of a network, or of several, each over its own mean along the widths."""
     widths, power, says = cells.width.to_numpy().astype(float), POWER[quantity], QUANTITIES[quantity]
     rows = [_over_their_mean(samples(cells[quantity].sel(network=name), "width")) for name in networks]
@@ -169,8 +163,7 @@ def _of_width(cells: xarray.Dataset, quantity: str, label: str, networks: Sequen
         return replace(found, theory=None)
     widest = exponent(claim, KINKS, -0.5, widths[-WIDEST:], measured[-WIDEST:], biased=False).measured
     last = f"{widest.value:.2f} over the widest {WIDEST}" if widest is not None else ""
-    outcome = compare(Kind.UPPER, found.measured, Estimate.exact(-0.5)).outcome
-    return Answer(claim, KINKS, None, found.measured, outcome, joined(last, BENDS))
+    return at_most(claim, KINKS, found.measured, -0.5, joined(last, BENDS))
 
 
 def _over_their_mean(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -180,7 +173,7 @@ def _over_their_mean(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [found / np.exp(np.log(known).mean()) if len(known) else found for found in rows]
 
 
-def _of_depth(cells: xarray.Dataset, label: str, networks: Sequence[str]) -> Answer:
+def _of_depth(cells: Cells, label: str, networks: Sequence[str]) -> Answer:
     """m |H_m(0) - H_inf|^2 of all widths together against the number of hidden layers."""
     scaled = cells["kernel"] * np.sqrt(cells.width)
     hidden = [_network(name).depth - 1.0 for name in networks]
@@ -198,25 +191,19 @@ def _families(networks: Sequence[str]) -> dict[str, list[str]]:
     return {label: sorted(members, key=lambda name: _network(name).depth) for label, members in found.items()}
 
 
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """Every quantity against the width, the exponents, the kernel's distance against the depth, and some runs."""
     families = _families([str(name) for name in cells.network.to_numpy()])
     return (_of_widths(cells, families), _exponents(cells), _of_depths(cells, families), _runs(cells, families))
 
 
-def _of_widths(cells: xarray.Dataset, families: dict[str, list[str]]) -> Chart:
-    widths = [float(width) for width in cells.width.to_numpy()]
-    panels = []
+def _of_widths(cells: Cells, families: dict[str, list[str]]) -> Chart:
+    panels: list[Panel] = []
     for quantity in QUANTITIES:
+        y = Label(quantity, log=True)
         for label, members in families.items():
-            for some in (members[first : first + IN_PANEL] for first in range(0, len(members), IN_PANEL)):
-                rows = [(one, root_mean_square(along(cells[quantity].sel(network=one), "width"))) for one in some]
-                series = [Series(one, "measured", widths, *columns) for one, columns in rows]
-                scale = float(np.mean([one.y[-1] for one in series]))
-                for power in dict.fromkeys((POWER[quantity], *_also(quantity, label))):
-                    line = [scale * (width / widths[-1]) ** power for width in widths]
-                    series.append(Series(f"m^({power:g})", "theory", widths, line))
-                panels.append(Panel(f"{quantity}, {label}", _WIDTH, Label(quantity, log=True), tuple(series)))
+            powers = {power: f"m^({power:g})" for power in (POWER[quantity], *_also(quantity, label))}
+            panels += width_panels(f"{quantity}, {label}", y, cells[quantity], "network", members, powers)
     said = "; ".join(f"{name}: {says}" for name, says in QUANTITIES.items())
     return Chart(
         "deep-width-scaling",
@@ -232,7 +219,7 @@ def _also(quantity: str, label: str) -> tuple[float, ...]:
     return (-0.5,) if quantity in TO_OWN and label.split(":")[2] in KINKED else ()
 
 
-def _setting(cells: xarray.Dataset) -> str:
+def _setting(cells: Cells) -> str:
     return (
         f"FedAvg, all layers trained; digits, n = {SAMPLES}, {CLIENTS} clients, K = {STEPS}, T = {ROUNDS}, eta_local = "
         f"{SHARE:g} of the limit kernel's stability limit; {cells.sizes[SEED]} seeds, none of whose networks share "
@@ -240,22 +227,17 @@ def _setting(cells: xarray.Dataset) -> str:
     )
 
 
-def _exponents(cells: xarray.Dataset) -> Chart:
-    networks = tuple(str(name) for name in cells.network.to_numpy())
+def _exponents(cells: Cells) -> Chart:
+    networks = [str(name) for name in cells.network.to_numpy()]
     panels = []
     for title, group in (("off the limit", TO_LIMIT), ("off its own kernel", TO_OWN)):
         series = []
-        for row, quantity in enumerate(group):  # side by side, not one upon the other
+        for row, quantity in enumerate(group):
             slopes = [_of_width(cells, quantity, name, [name]).measured for name in networks]
-            value, low, high = (
-                [float("nan") if one is None else float(getattr(one, end)) for one in slopes]
-                for end in ("value", "lo", "hi")
-            )
-            places = [place + APART * (row - (len(group) - 1) / 2) for place in range(len(networks))]
-            series.append(Series(quantity, "measured", places, value, low, high))
+            series.append(measured_numbers(quantity, _beside(range(len(networks)), row, len(group)), slopes))
         for power in dict.fromkeys((*(POWER[quantity] for quantity in group), -0.5)):
             series.append(Series(f"{power:g}", "theory", [*map(float, range(len(networks)))], [power] * len(networks)))
-        panels.append(Panel(title, Label("", names=networks), Label("exponent"), tuple(series), sideways=True))
+        panels.append(numbers_panel(title, networks, series))
     return Chart(
         "deep-exponents",
         f"The power of the width with which each falls, over {cells.sizes['width']} widths; bars: 99% intervals, "
@@ -266,14 +248,14 @@ def _exponents(cells: xarray.Dataset) -> Chart:
     )
 
 
-def _of_depths(cells: xarray.Dataset, families: dict[str, list[str]]) -> Chart:
+def _of_depths(cells: Cells, families: dict[str, list[str]]) -> Chart:
     squares = cells["kernel"] ** 2 * cells.width
     panels = []
     for label, members in families.items():
         hidden = [_network(name).depth - 1.0 for name in members]
         columns = mean([np.concatenate(along(squares.sel(network=name), "width")) for name in members])
         value = np.array(columns[0])
-        each = float(np.nanmean(value / hidden)) if np.isfinite(value).any() else float("nan")
+        each = float(np.nanmean(value / hidden)) if np.isfinite(value).any() else np.nan
         series = (
             Series("networks of all widths", "measured", hidden, *columns),
             Series("in proportion to the layers", "theory", hidden, [each * layers for layers in hidden]),
@@ -289,8 +271,8 @@ def _of_depths(cells: xarray.Dataset, families: dict[str, list[str]]) -> Chart:
     )
 
 
-def _runs(cells: xarray.Dataset, families: dict[str, list[str]]) -> Chart:
-    widths, rounds = cells.width.to_numpy(), np.arange(ROUNDS + 1)
+def _runs(cells: Cells, families: dict[str, list[str]]) -> Chart:
+    widths, rounds = cells.width.to_numpy(), range(ROUNDS + 1)
     shown = dict.fromkeys(int(widths[place]) for place in np.linspace(0, len(widths) - 1, SHOWN).round().astype(int))
     panels = []
     for members in families.values():
@@ -298,12 +280,13 @@ def _runs(cells: xarray.Dataset, families: dict[str, list[str]]) -> Chart:
         for row, width in enumerate(shown):
             curves = along(cells["residual"].sel(network=name, width=width), "round")
             value, low, high = (
-                [float(pick(found)) if len(found) else float("nan") for found in curves]
+                [float(pick(found)) if len(found) else np.nan for found in curves]
                 for pick in (np.median, np.min, np.max)
             )
-            places = [float(t) + APART * (row - (len(shown) - 1) / 2) for t in rounds]
-            series.append(Series(f"m = {width}", "measured", places, value, low, high))
-        theory = np.array([np.linalg.norm(left) for left in limit(name).residual(rounds)]) / np.linalg.norm(problem().y)
+            series.append(Series(f"m = {width}", "measured", _beside(rounds, row, len(shown)), value, low, high))
+        theory = np.array([np.linalg.norm(left) for left in limit(name).residual(np.array(rounds))]) / np.linalg.norm(
+            problem().y
+        )
         series.append(Series("infinite width", "theory", [*map(float, rounds)], theory.tolist()))
         panels.append(Panel(name, Label("round t"), Label("|y - y_m(t)| / |r_0|", log=True), tuple(series)))
     return Chart(
@@ -315,7 +298,10 @@ def _runs(cells: xarray.Dataset, families: dict[str, list[str]]) -> Chart:
     )
 
 
-_WIDTH = Label("width m", "neurons", log=True)
+def _beside(at: Sequence[int], row: int, rows: int) -> list[float]:
+    """Places on a line for one of several rows: side by side, not one upon the other."""
+    return [place + APART * (row - (rows - 1) / 2) for place in at]
+
 
 STUDY = Study(
     name="deep-width-scaling",
@@ -324,7 +310,7 @@ STUDY = Study(
     axes=(
         Axis("network", NETWORKS, "or any other, KIND:DEPTH:ACTIVATION", option="networks", read=named),
         Axis("width", (64, 96, 128, 192, 256, 384, 512, 768), "neurons of a layer", option="widths", least=1),
-        Axis(SEED, tuple(range(18)), "of the initial network", option="seeds"),
+        seeds(18, "of the initial network"),
     ),
     inner=(Axis("round", tuple(range(ROUNDS + 1)), "round t"),),
     quantities=(

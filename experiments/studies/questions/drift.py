@@ -7,21 +7,18 @@ on its loss plus beta times the connectivity loss, which nothing of X4 enters.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.studies.answers import along, equal, exponent, samples, upper
+from experiments.studies.answers import equal, power_law, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.running.spread import BARS, root_mean_square
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from experiments.studies.random_seed import own_seed
+from experiments.studies.series import BARS, WIDTHS, line, points, power_line
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
 from ntkfl import data, kernel_regime
 from ntkfl.connectivity.kernel_regime_fedgucci import equivalent_setup, overshoot
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
-
-if TYPE_CHECKING:
-    import xarray
 
 N_SAMPLES, FEATURES, CLIENTS, ETA = 6, 8, 3, 0.4
 ALPHA, SHARES = (part / 2 for part in np.polynomial.legendre.leggauss(3))  # exact between kinks: a quadratic in alpha
@@ -39,10 +36,9 @@ def problem() -> Problem:
 
 def measure(point: Point) -> Measured:
     """|w_c - w_0| with the connectivity loss over the same without, of each client, in the limit and in a network."""
-    beta, width = float(point["beta"]), int(point["width"])
-    setup = Setup(width=width, eta_local=ETA, local_steps=int(point["local_steps"]), rounds=1)
-    seed = int(np.random.SeedSequence((int(point[SEED]), width)).generate_state(1)[0])
-    weights = draw(width, FEATURES, seed)
+    beta, width = point["beta"], point["width"]
+    setup = Setup(width=width, eta_local=ETA, local_steps=point["local_steps"], rounds=1)
+    weights = draw(width, FEATURES, own_seed(point[SEED], width, bits=32))
     limit, network = [], []
     for own in problem().clients():
         alone = Problem(problem().x[own], problem().y[own])
@@ -79,7 +75,7 @@ def client_move(client: Problem, setup: Setup, weights: Weights, beta: float) ->
     return float(np.linalg.norm(w - start))
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """Both bounds in the kernel regime, the exact ratio of one step, and how networks approach the limit."""
     limit, beta = cells.limit.transpose("beta", ...), cells.beta.to_numpy().astype(float)
     shape = (-1, *[1] * (limit.ndim - 1))
@@ -95,16 +91,11 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
         claim = "one local step: drift = 1 + beta/2 in every network"
         found.append(equal(claim, SOURCE, first - exact, ROUNDING, 1.0, note=CHECK))
     claim = "drift of the network, over that of the kernel regime, less 1 ~ m^(-1/2)"
-    sizes = cells.width.to_numpy().astype(float)
-    return (
-        *found,
-        exponent(
-            claim, "X4 of our notes, fl-ntk/W-gram", -0.5, sizes, samples(off_limit(cells), "width"), biased=False
-        ),
-    )
+    source = "X4 of our notes, fl-ntk/W-gram"
+    return (*found, power_law(claim, source, -0.5, off_limit(cells), "width", biased=False))
 
 
-def off_limit(cells: xarray.Dataset) -> xarray.DataArray:
+def off_limit(cells: Cells) -> Numbers:
     """Relative distance from the kernel regime after several steps, (width, seed): the RMS over what shares a start.
 
     What one network shows for its clients, each beta and each K is one sample, not many.
@@ -113,24 +104,18 @@ def off_limit(cells: xarray.Dataset) -> xarray.DataArray:
     return (off**2).mean(["beta", "local_steps", "client"]) ** 0.5
 
 
-def _per_seed(cells: xarray.Dataset) -> xarray.Dataset:
+def _per_seed(cells: Cells) -> Cells:
     """The RMS over the clients, who share the network of a seed."""
     return (cells**2).mean("client") ** 0.5
 
 
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """The drift against the local steps for each beta, and its approach to the limit against the width."""
-    widest, steps = int(cells.width.max()), [float(k) for k in cells.local_steps.to_numpy()]
-    series = []
+    widest, series = int(cells.width.max()), list[Series]()
     for beta in cells.beta.to_numpy():
         at, name = _per_seed(cells.sel(beta=beta, width=widest)), f"network, beta = {beta:g}"
-        series += [
-            Series(name, "measured", steps, *root_mean_square(along(at.network, "local_steps"))),
-            Series("kernel regime", "theory", steps, root_mean_square(along(at.limit, "local_steps"))[0], of=name),
-        ]
-    widths = [float(m) for m in cells.width.to_numpy()]
-    values = root_mean_square(along(off_limit(cells), "width"))
-    slope = [values[0][-1] * (m / widths[-1]) ** -0.5 for m in widths]
+        series += [points(name, at.network, "local_steps"), line("kernel regime", at.limit, "local_steps", of=name)]
+    approach = points("networks", off_limit(cells), "width")
     return (
         Chart(
             "drift",
@@ -147,12 +132,9 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
                 ),
                 Panel(
                     "approach to the kernel regime",
-                    Label("width m", "neurons", log=True),
+                    WIDTHS,
                     Label("|drift / limit - 1|, RMS", log=True),
-                    (
-                        Series("networks", "measured", widths, *values),
-                        Series("m^(-1/2)", "theory", widths, slope, of="networks"),
-                    ),
+                    (approach, power_line(-0.5, approach.x, approach.y[-1], name="m^(-1/2)", of="networks")),
                 ),
             ),
         ),
@@ -165,9 +147,9 @@ STUDY = Study(
     source="FedGuCci, Eq (12); X4 of our notes",
     axes=(
         Axis("beta", (0.5, 1.0, 3.0), "weight of the connectivity loss", least=0),
-        Axis("local_steps", (1, 4, 16), "local steps K", option="local-steps", least=1),
+        Axis("local_steps", (1, 4, 16), "local steps K", least=1),
         Axis("width", (128, 256, 512, 1024, 2048, 4096), "hidden neurons m", option="widths", least=1),
-        Axis(SEED, tuple(range(20)), "of the network", option="seeds"),
+        seeds(20, "of the network"),
     ),
     inner=(Axis("client", tuple(range(CLIENTS)), "client"),),
     quantities=(
@@ -177,6 +159,6 @@ STUDY = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 0.03 + 1.5e-6 * int(point["local_steps"]) * int(point["width"]),
-    megabytes=lambda point: 350 + 0.0004 * int(point["width"]),
+    seconds=lambda point: 0.03 + 1.5e-6 * point["local_steps"] * point["width"],
+    megabytes=lambda point: 350 + 0.0004 * point["width"],
 )

@@ -6,7 +6,6 @@ Networks of infinite width, trained by FedAvg from f = 0 for as many rounds as t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
@@ -16,18 +15,14 @@ from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
 from bounds.fl_ntk.cases.lipschitz_loss import Loss
 from bounds.fl_ntk.cases.sampled_problem import UserData
 from bounds.formula import evaluate
-from bounds.ladders.slopes import LEVEL
 from bounds.statement import Form
 from experiments.studies.answers import FEWEST_COMPARED, errors, sampled, untested, upper
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.running.spread import mean
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from experiments.studies.series import STUDENT_BARS, line, mean, places, points
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl import kernel_regime
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.problem import Problem
-
-if TYPE_CHECKING:
-    import xarray
 
 DELTA, HELD_OUT = 0.01, 700
 TRUE, RANDOM = "true", "random"
@@ -48,8 +43,8 @@ class RandomLabels(UserData):
 
 def measure(point: Point) -> Measured:
     """Bound, its main term, and loss and error on held-out digits."""
-    source = {TRUE: UserData, RANDOM: RandomLabels}[str(point["labels"])]("digits")
-    case = TrainedOnSample(source, int(point["n"]), LOSS, int(point[SEED]), DELTA, held_out=HELD_OUT)
+    source = {TRUE: UserData, RANDOM: RandomLabels}[point["labels"]]("digits")
+    case = TrainedOnSample(source, point["n"], LOSS, point[SEED], DELTA, held_out=HELD_OUT)
     known = constants(case)
     (bound,) = STATEMENTS[0].forms[Form.REPAIRED].evaluate(known)
     problem = case.problem
@@ -64,12 +59,12 @@ def measure(point: Point) -> Measured:
     }
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """The bound on each kind of labels, where it says anything, and the coin that no network predicts."""
     return tuple(answer for labels in cells.labels.to_numpy() for answer in _of_labels(cells, str(labels)))
 
 
-def _of_labels(cells: xarray.Dataset, labels: str) -> list[Answer]:
+def _of_labels(cells: Cells, labels: str) -> list[Answer]:
     at = cells.sel(labels=labels)
     bound, loss = at.bound.to_numpy(), at["loss"].to_numpy()
     bound_error, loss_error = errors(at, "bound"), errors(at, "loss")
@@ -92,7 +87,7 @@ def _of_labels(cells: xarray.Dataset, labels: str) -> list[Answer]:
     return found
 
 
-def _coins(at: xarray.Dataset) -> Answer:
+def _coins(at: Cells) -> Answer:
     """The share of wrong signs on labels that are coins, with Clopper and Pearson's interval."""
     claim = "random labels: half of the held-out signs are wrong"
     share, count = at.error.to_numpy().ravel(), at.held_out.to_numpy().ravel()
@@ -108,38 +103,29 @@ def _coins(at: xarray.Dataset) -> Answer:
     return sampled(claim, "the labels are coins", 0.5, interval_at, f"{tried} held-out labels in all")
 
 
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """Bound, loss and error against n, one panel a kind of labels."""
-    sizes = [float(size) for size in cells.n.to_numpy()]
-    panels = tuple(
-        Panel(
-            f"{labels} labels",
-            Label("training samples n", log=True),
-            Label("held-out loss, error, bound", log=True),
-            (
-                Series("loss min(1, |f - y|)", "measured", sizes, *_means(cells, "loss", labels)),
-                Series("share of wrong signs", "measured", sizes, *_means(cells, "error", labels)),
-                Series("Theorem C.11 (dotted)", "bound", sizes, _means(cells, "bound", labels)[0]),
-                Series("the trivial bound (dashed)", "theory", sizes, [1.0] * len(sizes)),
-            ),
+    panels = []
+    for labels in cells.labels.to_numpy():
+        at, sizes = cells.sel(labels=labels), places(cells, "n")
+        series = (
+            points("loss min(1, |f - y|)", at["loss"], "n", mean),
+            points("share of wrong signs", at.error, "n", mean),
+            line("Theorem C.11 (dotted)", at.bound, "n", "bound", over=mean),
+            Series("the trivial bound (dashed)", "theory", sizes, [1.0] * len(sizes)),
         )
-        for labels in map(str, cells.labels.to_numpy())
-    )
+        x, y = Label("training samples n", log=True), Label("held-out loss, error, bound", log=True)
+        panels.append(Panel(f"{labels} labels", x, y, series))
     return (
         Chart(
             "generalisation",
             f"Held-out loss and error of infinitely wide networks trained by FedAvg on n digits, and Theorem C.11's "
-            f"bound at delta = {DELTA}; d = 64, {cells.sizes[SEED]} seeds, {HELD_OUT} held out; bars: {LEVEL:.0%} "
-            "Student intervals over seeds.",
+            f"bound at delta = {DELTA}; d = 64, {cells.sizes[SEED]} seeds, {HELD_OUT} held out; "
+            f"{STUDENT_BARS}.",
             "Loss, error and bound against n: they fall with true labels; with random labels the bound does not.",
-            panels,
+            tuple(panels),
         ),
     )
-
-
-def _means(cells: xarray.Dataset, name: str, labels: str) -> tuple[list[float], list[float], list[float]]:
-    rows = cells[name].sel(labels=labels).transpose("n", SEED).to_numpy()
-    return mean([row[np.isfinite(row)] for row in rows])
 
 
 STUDY = Study(
@@ -149,7 +135,7 @@ STUDY = Study(
     axes=(
         Axis("n", (32, 64, 128, 256, 512, 1024), "training samples", least=1),
         Axis("labels", (TRUE, RANDOM), "of the digits: 5-9 against 0-4, or coins"),
-        Axis(SEED, tuple(range(4)), "of the draw, and of the coins", option="seeds"),
+        seeds(4, "of the draw, and of the coins"),
     ),
     quantities=(
         Quantity("bound", "right side of Theorem C.11, repaired form"),
@@ -161,6 +147,6 @@ STUDY = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 0.3 + 1.5e-6 * int(point["n"]) ** 2,
-    megabytes=lambda point: 300 + 1e-4 * int(point["n"]) ** 2,
+    seconds=lambda point: 0.3 + 1.5e-6 * point["n"] ** 2,
+    megabytes=lambda point: 300 + 1e-4 * point["n"] ** 2,
 )

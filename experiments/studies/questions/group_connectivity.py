@@ -8,23 +8,21 @@ variance between their predictions, whatever K.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bounds.fedgucci.cases.group_ladder import FREQUENCIES, GroupLadder
 from bounds.fedgucci.x3 import STATEMENTS
 from bounds.ladders.slopes import NoSlope
-from bounds.ladders.width_rate import Quantity as Power
-from experiments.studies.answers import FEWEST_CELLS, FEWEST_SIZES, along, measured_exponent, samples, untested, upper
-from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.running.spread import BARS, mean
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
-
-if TYPE_CHECKING:
-    import xarray
+from experiments.studies.answers import samples, upper
+from experiments.studies.chart import Chart, Label, Panel
+from experiments.studies.random_seed import own_seed
+from experiments.studies.running.stored_ladder import power_on
+from experiments.studies.series import STUDENT_BARS, WIDTHS, line, mean, points
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 
 POINTS, ETA, STEPS = 12, 0.3, 8  # training points on the circle, step and local steps of every client
+MANY_WIDTHS = tuple(round(2 ** (8 + half / 2)) for half in range(9))
 SOURCE = "fedgucci/X3"
 
 
@@ -38,13 +36,13 @@ def ladder_of(clients: int, width: int, seed: int) -> GroupLadder:
     angles = np.sort(2 * np.pi * (np.arange(POINTS) + rng.uniform(0.2, 0.8, POINTS)) / POINTS)
     amplitudes = rng.normal(size=(FREQUENCIES, 2)) / 4
     owner = np.arange(POINTS) * clients // POINTS
-    own = int(np.random.SeedSequence((seed, width, clients)).generate_state(1)[0])
-    return GroupLadder(amplitudes, angles, owner, ETA, STEPS, (width,), (1,), own)
+    networks = own_seed(seed, width, clients, bits=32)
+    return GroupLadder(amplitudes, angles, owner, ETA, STEPS, (width,), (1,), networks)
 
 
 def measure(point: Point) -> Measured:
     """One group of clients, and its barrier in the kernel regime."""
-    ladder = ladder_of(int(point["clients"]), int(point["width"]), int(point[SEED]))
+    ladder = ladder_of(point["clients"], point["width"], point[SEED])
     ((group,),) = ladder.groups
     return {"barrier": group.barrier, "gap": group.gap, "excess": group.excess, "limit": ladder.limit}
 
@@ -58,10 +56,10 @@ class StoredGroups:
 
     sizes: np.ndarray
     limit: float
-    cells: xarray.Dataset
+    cells: Cells
 
     @classmethod
-    def of(cls, cells: xarray.Dataset) -> StoredGroups:
+    def of(cls, cells: Cells) -> StoredGroups:
         """The widths that have cells, ascending."""
         ordered = cells.sortby("width").dropna("width", how="all")
         return cls(ordered.width.to_numpy().astype(float), float(cells.limit.mean()), ordered)
@@ -83,12 +81,12 @@ class StoredGroups:
         return int(self.cells.barrier.count())
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """Three exponents of the width for each number of clients; the sign of the barrier in the limit."""
     found = []
     for clients in cells.clients.to_numpy():
         groups = StoredGroups.of(cells.sel(clients=clients))
-        found += [_in_width(groups, power, int(clients)) for power in STATEMENTS[0].quantities]
+        found += [power_on(groups, power, SOURCE, f", {clients} clients") for power in STATEMENTS[0].quantities]
     widest = cells.sel(width=cells.width.max())
     claim = "in wide networks averaging helps: barrier <= B_inf / 2 < 0"
     note = "B_inf is negative; what is shown is |B_inf|/2 over |B_m|"
@@ -96,49 +94,26 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
     return (*found, helped)
 
 
-def _in_width(groups: StoredGroups, power: Power, clients: int) -> Answer:
-    claim, theory = f"{power.name} ~ m^({power.exponent}), {clients} clients", float(power.exponent)
-    if len(groups.sizes) < FEWEST_SIZES or groups.n_runs < FEWEST_CELLS:
-        said = f"{groups.n_runs} groups of {len(groups.sizes)} widths; "
-        return untested(claim, SOURCE, theory, f"{said}{FEWEST_CELLS} of {FEWEST_SIZES} or more are needed")
-    return measured_exponent(claim, SOURCE, theory, lambda: power.exponent_on(groups))
-
-
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """The barrier against K at several widths beside its limit, and its distance from that against the width."""
-    clients = [float(k) for k in cells.clients.to_numpy()]
     widths = cells.width.to_numpy()
     chosen = sorted({int(widths[place]) for place in (0, len(widths) // 2, len(widths) - 1)})
-    limit = mean(along(cells.limit, "clients"))[0]
-    of_clients = [
-        Series(f"width {width}", "measured", clients, *mean(along(cells.barrier.sel(width=width), "clients")))
-        for width in chosen
-    ]
-    off = np.abs(cells.barrier - cells.limit)
-    of_widths = tuple(
-        Series(f"K = {k}", "measured", [float(m) for m in widths], *mean(along(off.sel(clients=k), "width")))
-        for k in cells.clients.to_numpy()
+    of_clients = (
+        *(points(f"width {width}", cells.barrier.sel(width=width), "clients", mean) for width in chosen),
+        line("kernel regime (dashed)", cells.limit, "clients", over=mean),
     )
+    off = np.abs(cells.barrier - cells.limit)
+    of_widths = tuple(points(f"K = {k}", off.sel(clients=k), "width", mean) for k in cells.clients.to_numpy())
     return (
         Chart(
             "group-connectivity",
             f"Loss of the average of K clients less the mean of their losses, and its distance from the kernel "
             f"regime's; {POINTS} points on the circle split into arcs, {STEPS} local steps of {ETA:g}; "
-            f"{cells.sizes[SEED]} seeds; {BARS.replace('bootstrap', 'Student')}.",
+            f"{cells.sizes[SEED]} seeds; {STUDENT_BARS}.",
             "Group barrier against the number of clients, negative and close to its limit; its distance from that.",
             (
-                Panel(
-                    "group barrier",
-                    Label("clients K", log=True),
-                    Label("L(mean) - mean of L"),
-                    (*of_clients, Series("kernel regime (dashed)", "theory", clients, limit)),
-                ),
-                Panel(
-                    "distance from the kernel regime",
-                    Label("width m", "neurons", log=True),
-                    Label("mean |B_m - B_inf|", log=True),
-                    of_widths,
-                ),
+                Panel("group barrier", Label("clients K", log=True), Label("L(mean) - mean of L"), of_clients),
+                Panel("distance from the kernel regime", WIDTHS, Label("mean |B_m - B_inf|", log=True), of_widths),
             ),
         ),
     )
@@ -150,14 +125,8 @@ STUDY = Study(
     source="FedGuCci, Definition 3.6 and Theorem 3.8; X3 of our notes",
     axes=(
         Axis("clients", (2, 4, 12), "clients K", least=2),
-        Axis(
-            "width",
-            tuple(round(2 ** (8 + half / 2)) for half in range(9)),
-            "hidden neurons m",
-            option="widths",
-            least=1,
-        ),
-        Axis(SEED, tuple(range(60)), "of the start", option="seeds"),
+        Axis("width", MANY_WIDTHS, "hidden neurons m", option="widths", least=1),
+        seeds(60, "of the start"),
     ),
     quantities=(
         Quantity("barrier", "group barrier: L(FMA) - mean_k L(w_k), squared loss over the circle"),
@@ -168,6 +137,6 @@ STUDY = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 0.02 + 6e-6 * int(point["width"]) * int(point["clients"]),
-    megabytes=lambda point: 350 + 0.0014 * int(point["clients"]) * int(point["width"]),
+    seconds=lambda point: 0.02 + 6e-6 * point["width"] * point["clients"],
+    megabytes=lambda point: 350 + 0.0014 * point["clients"] * point["width"],
 )

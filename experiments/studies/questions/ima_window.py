@@ -7,20 +7,14 @@ recursion of mean and covariance, and far from the start in closed form, 1/((P +
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from scipy import stats
 
 from bounds.statement import Outcome
-from experiments.studies.answers import FEWEST_CELLS, along, exponent, sampled, samples, untested
+from experiments.studies.answers import FEWEST_CELLS, exponent, half_width, sampled, samples, untested
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.running.spread import BARS, root_mean_square
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from experiments.studies.series import BARS, line, points
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl.estimate import Estimate, Rigour
-
-if TYPE_CHECKING:
-    import xarray
 
 ROUNDS, RUNS, DISTANCE = 2000, 128, 10.0  # of one run; runs of a cell; of the first model from the optimum
 SETTLED = 0.01  # how near the exact moment is to the closed form where the start is forgotten by the end
@@ -29,9 +23,9 @@ SOURCE = "averaging/I11"
 
 def measure(point: Point) -> Measured:
     """The root mean square over runs of the model sent out at the end; the same exactly, and far from the start."""
-    rho, window = float(point["rho"]), int(point["window"])
-    start = round(float(point["start"]) * ROUNDS)
-    rng = np.random.default_rng((int(point[SEED]), window, start, int(np.float64(rho).view(np.uint64))))
+    rho, window = point["rho"], point["window"]
+    start = round(point["start"] * ROUNDS)
+    rng = np.random.default_rng((point[SEED], window, start, int(np.float64(rho).view(np.uint64))))
     kept = np.full((1, RUNS), DISTANCE)  # the last models, newest first
     for number in range(1, ROUNDS + 1):
         sent = kept[: used(number - 1, window, start)].mean(axis=0)
@@ -74,7 +68,7 @@ def second_moment(rho: float, window: int, start: int, rounds: int) -> float:
     return float(share @ covariance @ share + (share @ mean) ** 2)
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """The runs against the exact moment, and the closed form's power of the window."""
     settled = abs((cells.exact / cells.settled) ** 2 - 1) < SETTLED
     left = cells.left.where(settled) * np.sqrt(1 - cells.rho)
@@ -89,7 +83,7 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
     return tuple(found)
 
 
-def _against_exact(cells: xarray.Dataset) -> Answer:
+def _against_exact(cells: Cells) -> Answer:
     claim = "E v(T)^2 is that of the recursion of mean and covariance: mean over cells of the ratio"
     ratio = ((cells.left / cells.exact) ** 2).to_numpy().ravel()
     ratio = ratio[~np.isnan(ratio)]
@@ -97,32 +91,25 @@ def _against_exact(cells: xarray.Dataset) -> Answer:
         return untested(claim, SOURCE, 1.0, f"{len(ratio)} cells; {FEWEST_CELLS} are needed")
     if np.isinf(ratio).any():
         return Answer(claim, SOURCE, 1.0, None, Outcome.UNRESOLVED, "a cell is infinite")
-    error = ratio.std(ddof=1) / np.sqrt(len(ratio))
 
     def interval_at(level: float) -> Estimate:
-        half = stats.t.ppf((1 + level) / 2, len(ratio) - 1) * error
+        half = half_width(ratio, level)
         return Estimate(ratio.mean(), half, f"Student's {level:.6g} interval", Rigour.SAMPLED)
 
     return sampled(claim, SOURCE, 1.0, interval_at)
 
 
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """What is left against the window, one series a start and one panel a rho."""
-    windows = [float(window) for window in cells.window.to_numpy()]
     panels = []
     for rho in cells.rho.to_numpy():
-        series = []
+        series: list[Series] = []
         for start in cells.start.to_numpy():
             at, name = cells.sel(rho=rho, start=start), f"averaging from {start:g} T"
-            exact = root_mean_square(along(at.exact, "window"))[0]
-            series += [
-                Series(name, "measured", windows, *root_mean_square(along(at.left, "window"))),
-                Series("exact", "theory", windows, exact, of=name),
-            ]
-        settled = root_mean_square(along(cells.settled.sel(rho=rho), "window"))[0]
-        series.append(Series("((P + rho)(1 - rho))^(-1/2) (dotted)", "bound", windows, settled))
+            series += [points(name, at.left, "window"), line("exact", at.exact, "window", of=name)]
+        settled = line("((P + rho)(1 - rho))^(-1/2) (dotted)", cells.settled.sel(rho=rho), "window", "bound")
         what = Label("rms distance of the model sent out", log=True)
-        panels.append(Panel(f"rho = {rho:g}", Label("window P", "models", log=True), what, tuple(series)))
+        panels.append(Panel(f"rho = {rho:g}", Label("window P", "models", log=True), what, (*series, settled)))
     return (
         Chart(
             "ima-window",
@@ -142,7 +129,7 @@ STUDY = Study(
         Axis("window", (1, 2, 5, 10, 20), "models P in the mean", least=1),
         Axis("start", (0.0, 0.5, 0.75, 0.98), "round t_s from which on is averaged", "T", least=0),
         Axis("rho", (0.5, 0.9), "what a round keeps of the distance to the optimum", above=0, below=1),
-        Axis(SEED, tuple(range(5)), "of the noise", option="seeds"),
+        seeds(5, "of the noise"),
     ),
     quantities=(
         Quantity("left", "root mean square over runs of the model sent out after T rounds"),
@@ -153,5 +140,5 @@ STUDY = Study(
     summarise=summarise,
     charts=charts,
     seconds=lambda point: 0.05,
-    megabytes=lambda point: 120 + 4e-5 * int(point["window"]) ** 2,
+    megabytes=lambda point: 120 + 4e-5 * point["window"] ** 2,
 )

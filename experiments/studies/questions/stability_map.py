@@ -11,23 +11,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bounds.statement import Outcome
 from experiments.studies.answers import FEWEST_COMPARED, interval, untested, upper
 from experiments.studies.chart import Chart, Heatmap, Label, Series
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from experiments.studies.series import places
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study
 from ntkfl import data, gram, kernel_regime, networks, simulate_network
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
 from ntkfl.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    import xarray
 
 TWO_LAYER = "two-layer"  # FL-NTK's network
 N_SAMPLES, FEATURES, CLIENTS, WIDTH, ROUNDS = 12, 12, 3, 4096, 120
@@ -41,17 +39,17 @@ SOURCE = "fl-ntk/X.3"
 
 def measure(point: Point) -> Measured:
     """The residual of a run, how large it ever was, and the limits."""
-    drawn = data.sphere(N_SAMPLES, FEATURES, seed=int(point[SEED]), clients=CLIENTS)
+    drawn = data.sphere(N_SAMPLES, FEATURES, seed=point[SEED], clients=CLIENTS)
     setup = Setup(
         width=WIDTH,
-        eta_local=float(point[ETA]),
-        eta_global=float(point[SERVER]),
-        local_steps=int(point[STEPS]),
+        eta_local=point[ETA],
+        eta_global=point[SERVER],
+        local_steps=point[STEPS],
         rounds=ROUNDS,
-        seed=int(point[SEED]),
+        seed=point[SEED],
     )
-    start, infinite, own, train = _network(str(point["network"]), drawn.x, setup)
-    problem = replace(drawn, y=start + float(point[SIZE]) * drawn.y)
+    start, infinite, own, train = _network(point["network"], drawn.x, setup)
+    problem = replace(drawn, y=start + point[SIZE] * drawn.y)
     with warnings.catch_warnings():  # that a step is beyond the limit is what this study is about
         warnings.simplefilter("ignore", UserWarning)
         limit, regime = kernel_regime(problem, setup, infinite), kernel_regime(problem, setup, own)
@@ -107,7 +105,7 @@ def network_name(word: str) -> str:
     return word if word == TWO_LAYER else networks.wide(word).name
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """Where growth begins against the limit; whether every run does what its own kernel regime says; eta_g <= 1."""
     sizes = cells[SIZE].to_numpy()
     small = cells.sel({SIZE: sizes[sizes == sizes.min(initial=SMALL)]})  # the smallest; none where all are large
@@ -117,7 +115,7 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
     return (_where_growth_begins(small), _as_predicted(small), *later, _small_server_steps(cells))
 
 
-def _where_growth_begins(cells: xarray.Dataset) -> Answer:
+def _where_growth_begins(cells: Cells) -> Answer:
     """The boundary over the limit, from all columns at once: each encloses it between two neighbours of the grid."""
     claim = "growth begins at eta_g = 2N / nu_max: boundary over limit, every eta_l below its own limit"
     lows, highs, _ = _boundaries(cells)
@@ -135,7 +133,7 @@ def _where_growth_begins(cells: xarray.Dataset) -> Answer:
     return Answer(claim, SOURCE, 1.0, found, Outcome.VIOLATED, note)
 
 
-def _not_before(cells: xarray.Dataset, size: float) -> Answer:
+def _not_before(cells: Cells, size: float) -> Answer:
     """A larger residual changes the kernel as it grows, so that growth shows later, not earlier."""
     claim = f"from a residual of {size:g} no run grows below the limit: limit over the least step that grew"
     _, highs, least = _boundaries(cells)
@@ -145,7 +143,7 @@ def _not_before(cells: xarray.Dataset, size: float) -> Answer:
     return upper(claim, SOURCE, 1 / first, np.full(len(first), 1 + slack), note=note)
 
 
-def _boundaries(cells: xarray.Dataset) -> np.ndarray:
+def _boundaries(cells: Cells) -> np.ndarray:
     """For each column the last calm (or 0), the first grown (or inf) and the least server step, over the limit.
 
     A run that its regime lets grow too slowly to be seen in ROUNDS is neither: a fine grid has such beyond the limit.
@@ -167,7 +165,7 @@ def _boundaries(cells: xarray.Dataset) -> np.ndarray:
     return np.reshape(found, (-1, 3)).T
 
 
-def _as_predicted(cells: xarray.Dataset) -> Answer:
+def _as_predicted(cells: Cells) -> Answer:
     """The share of runs that grow exactly when the kernel regime of their start does, away from the boundary."""
     claim = (
         "from a small residual a run grows exactly where 0 < (eta_g/N) nu < 2 fails, for even and odd K: share of runs"
@@ -181,7 +179,7 @@ def _as_predicted(cells: xarray.Dataset) -> Answer:
     return _share(claim, right, {"growing": growing, "calm": calm}, cells, f"{note}1/{ROUNDS}")
 
 
-def _small_server_steps(cells: xarray.Dataset) -> Answer:
+def _small_server_steps(cells: Cells) -> Answer:
     """The share of calm runs with eta_g <= 1 and a client step below its own limit."""
     claim = "eta_g <= 1 and eta_l < 2 / max_c |H_cc| is stable, whatever K: share of runs"
     below = cells[ETA] < (1 - cells.finite_width) * cells.own_limit_local
@@ -189,7 +187,7 @@ def _small_server_steps(cells: xarray.Dataset) -> Answer:
     return _share(claim, cells.peak.to_numpy() < GROWN, {"such": chosen}, cells, f"{chosen.sum()} runs")
 
 
-def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: xarray.Dataset, note: str) -> Answer:
+def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: Cells, note: str) -> Answer:
     """The share of runs of these kinds that are right: one wrong run violates, to hold takes some of each kind."""
     chosen = np.any(list(kinds.values()), axis=0)
     if right[chosen].all():
@@ -203,15 +201,15 @@ def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: x
     return interval(claim, SOURCE, 1.0, Estimate.exact(float(right[chosen].mean())), note)
 
 
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """A chart of each network, with a map for each number of local steps, of the first seed."""
     return tuple(_map(cells.sel({"network": name}), str(name)) for name in cells.network.to_numpy())
 
 
-def _map(cells: xarray.Dataset, name: str) -> Chart:
+def _map(cells: Cells, name: str) -> Chart:
     size = float(cells[SIZE].max())
     at = cells.isel({SEED: 0}).sel({SIZE: size}).sortby([ETA, SERVER])
-    across, up = (at[name].to_numpy().astype(float) for name in (ETA, SERVER))
+    across, up = places(at, ETA), places(at, SERVER)
     panels = []
     for steps in at[STEPS].to_numpy():
         chosen = at.sel({STEPS: steps}).transpose(SERVER, ETA)
@@ -224,12 +222,12 @@ def _map(cells: xarray.Dataset, name: str) -> Chart:
                 Label("client step eta_local", log=True),
                 Label("server step eta_global", log=True),
                 Label("log10 |r(T)| / |r(0)|"),
-                across.tolist(),
-                up.tolist(),
+                across,
+                up,
                 np.clip(np.log10(grown.to_numpy()), -3, 3).tolist(),
                 (
-                    Series("limit 2N / nu_max", "theory", across.tolist(), np.where(limit > 0, limit, np.nan).tolist()),
-                    Series("limit of a client alone", "theory", [local, local], [float(up[0]), float(up[-1])]),
+                    Series("limit 2N / nu_max", "theory", across, np.where(limit > 0, limit, np.nan).tolist()),
+                    Series("limit of a client alone", "theory", [local, local], [up[0], up[-1]]),
                 ),
             )
         )
@@ -244,27 +242,20 @@ def _map(cells: xarray.Dataset, name: str) -> Chart:
     )
 
 
+def spaced(least: float, most: float) -> tuple[float, ...]:
+    """Fourteen steps in equal ratios, to four digits."""
+    return tuple(float(f"{step:.4g}") for step in np.geomspace(least, most, 14))
+
+
 STUDY = Study(
     name="stability-map",
     question="At which pairs of step sizes does training diverge, and is it where the kernel regime says?",
     source="X.3 of our notes; FL-NTK, Theorem B.3 (its step sizes)",
     axes=(
         Axis("network", (TWO_LAYER,), "or of any depth, such as fc:3:relu", option="networks", read=network_name),
-        Axis(
-            ETA,
-            tuple(float(f"{v:.4g}") for v in np.geomspace(0.1, 5, 14)),
-            "step of the clients",
-            option="eta-local",
-            above=0,
-        ),
-        Axis(
-            SERVER,
-            tuple(float(f"{v:.4g}") for v in np.geomspace(0.25, 16, 14)),
-            "step of the server",
-            option="eta-global",
-            above=0,
-        ),
-        Axis(STEPS, (2, 3), "local steps K", option="local-steps", least=1),
+        Axis(ETA, spaced(0.1, 5), "step of the clients", above=0),
+        Axis(SERVER, spaced(0.25, 16), "step of the server", above=0),
+        Axis(STEPS, (2, 3), "local steps K", least=1),
         Axis(SIZE, (0.001, 1.0), "|y_i - y_i(0)| of every sample", above=0),
         Axis(SEED, (0,), "of data and network", option="seeds"),
     ),
@@ -281,6 +272,6 @@ STUDY = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: (0.1 + 0.03 * int(point[STEPS])) * (1 if point["network"] == TWO_LAYER else 10),
+    seconds=lambda point: (0.1 + 0.03 * point[STEPS]) * (1 if point["network"] == TWO_LAYER else 10),
     megabytes=lambda point: 450 if point["network"] == TWO_LAYER else 700,
 )

@@ -6,10 +6,6 @@ whose rows lie on the sphere are told from U_anc = 0: the barrier goes like d^2 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
-
 from bounds.cases.cube_networks import CubeDraw
 from bounds.cases.network_pair import NetworkPair
 from bounds.fedgucci.f9 import AT_TRUE_SIDE
@@ -17,14 +13,12 @@ from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap
 from bounds.fedgucci.r1 import R1
 from bounds.fedgucci.sure import SURE
 from bounds.formula import evaluate
-from experiments.studies.answers import along, errors, exponent, samples, upper
-from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.running.spread import BARS, root_mean_square
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from experiments.studies.answers import errors, exponent, samples, upper
+from experiments.studies.chart import Chart, Label, Panel
+from experiments.studies.random_seed import own_seed
+from experiments.studies.series import BARS, line, points
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl.connectivity.barrier import largest_gap
-
-if TYPE_CHECKING:
-    import xarray
 
 FEATURES, INPUTS, DELTA = 4, 500, 0.1
 ORIGIN, SPHERE = "origin", "sphere"
@@ -40,9 +34,8 @@ FAILURE = {"moment_bound": DELTA, "theorem": DELTA}  # the others are sure
 
 def measure(point: Point) -> Measured:
     """Gaps, barrier and bounds of two networks and their anchor; no two cells share a draw."""
-    side, units, rows = float(point["side"]), int(point["h"]), str(point["anchor"])
-    entropy = (int(point[SEED]), units, int(np.float64(side).view(np.uint64)), rows == ORIGIN)
-    seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
+    side, units, rows = point["side"], point["h"], point["anchor"]
+    seed = own_seed(point[SEED], units, side, rows == ORIGIN, bits=32)
     drawn = CubeDraw(h=units, l=FEATURES, side=side, rows="ball", n=INPUTS, at_origin=rows == ORIGIN, delta=DELTA)
     case = drawn.case(seed)
     first, second = case.networks
@@ -58,7 +51,7 @@ def measure(point: Point) -> Measured:
     }
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """Every bound in every cell, and the power of the side for each kind of anchor."""
     left, unsure = cells.gap.to_numpy(), errors(cells, "gap")
     claim = "barrier of the absolute loss <= sup over alpha of E_x |z_x(alpha)|"
@@ -76,28 +69,20 @@ def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
     return tuple(found)
 
 
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """The gap and its bounds against the side, a panel an anchor."""
-    units, sides = int(cells.h.min()), [float(side) for side in cells.side.to_numpy()]
-
-    def series(name: str, anchor: str) -> tuple[list[float], list[float], list[float]]:
-        return root_mean_square(along(cells[name].sel(anchor=anchor, h=units), "side"))
-
-    panels = tuple(
-        Panel(
-            f"anchor rows: {anchor}",
-            Label("side d of the cube", log=True),
-            Label("sup over alpha of E_x |z|", log=True),
-            (
-                Series("between two networks", "measured", sides, *series("gap", anchor)),
-                Series("R2", "bound", sides, series("data_bound", anchor)[0], of="between two networks"),
-                Series("from one to the anchor", "measured", sides, *series("to_anchor", anchor)),
-                Series("sure bound (dashed)", "theory", sides, series("sure_bound", anchor)[0]),
-                Series("Theorem 3.5 (dotted)", "bound", sides, series("theorem", anchor)[0]),
-            ),
+    units, panels = int(cells.h.min()), []
+    for anchor in cells.anchor.to_numpy():
+        at = cells.sel(anchor=anchor, h=units)
+        series = (
+            points("between two networks", at.gap, "side"),
+            line("R2", at.data_bound, "side", "bound", of="between two networks"),
+            points("from one to the anchor", at.to_anchor, "side"),
+            line("sure bound (dashed)", at.sure_bound, "side"),
+            line("Theorem 3.5 (dotted)", at.theorem, "side", "bound"),
         )
-        for anchor in map(str, cells.anchor.to_numpy())
-    )
+        x, y = Label("side d of the cube", log=True), Label("sup over alpha of E_x |z|", log=True)
+        panels.append(Panel(f"anchor rows: {anchor}", x, y, series))
     return (
         Chart(
             "transitivity",
@@ -105,7 +90,7 @@ def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
             f"{FEATURES} features, n = {INPUTS} inputs in the ball, delta = {DELTA}; {cells.sizes[SEED]} seeds; "
             f"{BARS}.",
             "Gap against side of the cube: second order for rows on the sphere, first at the origin; bounds above.",
-            panels,
+            tuple(panels),
         ),
     )
 
@@ -118,7 +103,7 @@ STUDY = Study(
         Axis("h", (8, 32), "hidden units", least=1),
         Axis("side", tuple(0.1 * 2.0 ** (-k / 2) for k in range(9)), "side d of the cube", above=0),
         Axis("anchor", (SPHERE, ORIGIN), "rows of U_anc: uniform on the unit sphere, or 0"),
-        Axis(SEED, tuple(range(40)), "of anchor, networks and inputs", option="seeds"),
+        seeds(40, "of anchor, networks and inputs"),
     ),
     quantities=(
         Quantity("gap", "sup over alpha of E_x |z_x(alpha)| between the networks"),
@@ -129,6 +114,6 @@ STUDY = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 0.02 + 0.001 * int(point["h"]),
+    seconds=lambda point: 0.02 + 0.001 * point["h"],
     megabytes=lambda point: 350,
 )

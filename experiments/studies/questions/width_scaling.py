@@ -6,12 +6,9 @@ and no two cells share neurons, so that what is left to vary is the width.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from bounds.fl_ntk import lazy_patterns, lazy_remainder, lazy_weights, w
 from bounds.fl_ntk.eq18 import exact_map, printed_map, relative_remainder
@@ -20,17 +17,16 @@ from bounds.ladders.width_ladder import WidthLadder
 from bounds.ladders.width_rate import Quantity as Power
 from bounds.ladders.width_rate import WidthRate
 from bounds.statement import Outcome
-from experiments.studies.answers import FEWEST_CELLS, FEWEST_SIZES, measured_exponent, untested
-from experiments.studies.running.stored_ladder import DEVIATION, OUTPUTS, WIDTH, StoredLadder
+from experiments.studies.answers import joined, on_ladder
+from experiments.studies.random_seed import own_seed
+from experiments.studies.running.stored_ladder import DEVIATION, OUTPUTS, WIDTH, StoredLadder, power_on
 from experiments.studies.running.width_charts import charts_of
-from experiments.studies.study import SEED, Answer, Axis, Measured, Point, Quantity, Study
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl import data, gram
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 
 if TYPE_CHECKING:
-    import xarray
-
     from experiments.studies.chart import Chart
 
 SETUP = Setup(eta_local=0.4, local_steps=3, rounds=60)
@@ -76,9 +72,8 @@ def problem() -> Problem:
 
 def measure(point: Point) -> Measured:
     """Everything from one run: the statistics of the catalogue's exponents, and the two remainders of Eq (18)."""
-    width = int(point[WIDTH])
-    seed = int(np.random.SeedSequence((int(point[SEED]), width)).generate_state(1, np.uint64)[0] >> 1)
-    ladder = WidthLadder(problem(), SETUP, (width,), (1,), seed)
+    width = point[WIDTH]
+    ladder = WidthLadder(problem(), SETUP, (width,), (1,), own_seed(point[SEED], width))
     ((found,),), ((run,),) = ladder.statistics, ladder.runs
     measured: dict[str, float | Estimate | list[float]] = {name: float(getattr(found, name)) for name in NUMBERS}
     arrays = {name: getattr(found, name) for name in (*MATRICES, "linearised")}
@@ -94,42 +89,28 @@ def powers() -> list[tuple[Power, str]]:
     return [(power, rate.id) for rate in RATES for power in rate.quantities]
 
 
-def summarise(cells: xarray.Dataset) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> tuple[Answer, ...]:
     """One answer an exponent, in the order of the catalogue; the two readings of Eq (18) last."""
     ladder = StoredLadder.of(cells, problem(), SETUP)
-    found = [
-        _answer(ladder, f"{power.name} ~ m^({power.exponent})", label, float(power.exponent), _exponent(power, ladder))
-        for power, label in powers()
-    ]
+    found = [power_on(ladder, power, label) for power, label in powers()]
     exact, printed = (
-        _answer(
-            ladder, f"remainder xi of a round over {over} ~ m^(-1/2)", "fl-ntk/Eq18", -0.5, _remainder(name, ladder)
+        on_ladder(f"remainder xi of a round over {over} ~ m^(-1/2)", "fl-ntk/Eq18", -0.5, ladder, measure)
+        for over, measure in (
+            ("M = I - (eta_g/N) H_inf P", partial(_remainder, EXACT, ladder)),
+            ("I - rho H_inf", partial(_remainder, PRINTED, ladder)),
         )
-        for name, over in ((EXACT, "M = I - (eta_g/N) H_inf P"), (PRINTED, "I - rho H_inf"))
     )
-    note = "; ".join(filter(None, (printed.note, "as printed: for K > 1 a part of xi does not fall with m")))
+    note = joined(printed.note, "as printed: for K > 1 a part of xi does not fall with m")
     return (*found, exact, replace(printed, note=note, recorded=Outcome.VIOLATED))
 
 
-def _exponent(power: Power, ladder: StoredLadder) -> Callable[[], Estimate]:
-    return lambda: power.exponent_on(ladder)
+def _remainder(name: str, ladder: StoredLadder) -> Estimate:
+    return slope(ladder.sizes, ladder.samples(name))
 
 
-def _remainder(name: str, ladder: StoredLadder) -> Callable[[], Estimate]:
-    return lambda: slope(ladder.sizes, ladder.samples(name))
-
-
-def _answer(ladder: StoredLadder, claim: str, source: str, theory: float, find: Callable[[], Estimate]) -> Answer:
-    if len(ladder.widths) < FEWEST_SIZES or ladder.n_runs < FEWEST_CELLS:
-        said = f"{ladder.n_runs} networks of {len(ladder.widths)} widths; "
-        return untested(claim, source, theory, f"{said}{FEWEST_CELLS} of {FEWEST_SIZES} or more are needed")
-    return measured_exponent(claim, source, theory, find)
-
-
-def charts(cells: xarray.Dataset) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> tuple[Chart, ...]:
     """The quantities against the width, and all exponents beside theory."""
-    ladder = StoredLadder.of(cells, problem(), SETUP)
-    return charts_of(ladder, powers(), summarise(cells))
+    return charts_of(StoredLadder.of(cells, problem(), SETUP), powers(), summarise(cells))
 
 
 STUDY = Study(
@@ -138,7 +119,7 @@ STUDY = Study(
     source="FL-NTK, sections 3.2 and 6, Eq (18); section 7 of our notes",
     axes=(
         Axis(WIDTH, tuple(2**k for k in range(6, 15)), "hidden neurons m", option="widths", least=1),
-        Axis(SEED, tuple(range(8)), "of the initial network", option="seeds"),
+        seeds(8, "of the initial network"),
     ),
     inner=(
         Axis("pair", tuple(f"{i},{j}" for i in range(N_SAMPLES) for j in range(N_SAMPLES)), "pair of samples i, j"),
@@ -159,6 +140,6 @@ STUDY = Study(
     measure=measure,
     summarise=summarise,
     charts=charts,
-    seconds=lambda point: 0.4 + 4e-5 * int(point[WIDTH]),
-    megabytes=lambda point: 450 + 0.0014 * int(point[WIDTH]),
+    seconds=lambda point: 0.4 + 4e-5 * point[WIDTH],
+    megabytes=lambda point: 450 + 0.0014 * point[WIDTH],
 )

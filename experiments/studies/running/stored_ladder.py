@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bounds.ladders.initial_ladder import Start
 from bounds.ladders.width_ladder import WidthLadder
-from experiments.studies.study import SEED
+from bounds.ladders.width_rate import Quantity as Power
+from experiments.studies.answers import Ladder, on_ladder
+from experiments.studies.study import SEED, Answer, Cells
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
-
-if TYPE_CHECKING:
-    import xarray
 
 WIDTH, DEVIATION, OUTPUTS = "width", "gram_deviation", "initial_outputs"
 FEWEST_NETWORKS = 2  # of a width: a mean over networks and the distance from it need two
@@ -29,10 +27,10 @@ class StoredLadder(WidthLadder):
     cells: every statistic of a run as a variable over (width, seed, ...), NaN where a cell is missing.
     """
 
-    cells: xarray.Dataset = field(kw_only=True)
+    cells: Cells = field(kw_only=True)
 
     @classmethod
-    def of(cls, cells: xarray.Dataset, problem: Problem, setup: Setup) -> StoredLadder:
+    def of(cls, cells: Cells, problem: Problem, setup: Setup) -> StoredLadder:
         """The ladder of the cells that are there; its widths ascend.
 
         Args:
@@ -75,7 +73,17 @@ class StoredLadder(WidthLadder):
         return self.setup.sigma
 
 
-def _present(cells: xarray.Dataset) -> np.ndarray:
+def power_on(ladder: Ladder, power: Power, source: str, among: str = "") -> Answer:
+    """A power of the width that a statement claims, as it is on a ladder.
+
+    Args:
+        ladder: of the cells that are there. power: a quantity of the statement. source: its id. among: which cells.
+    """
+    claim = f"{power.name} ~ m^({power.exponent}){among}"
+    return on_ladder(claim, source, float(power.exponent), ladder, lambda: power.exponent_on(ladder))
+
+
+def _present(cells: Cells) -> np.ndarray:
     """Which cells are there, with all their numbers, (widths, seeds); an infinite number is there."""
     whole = np.ones((cells.sizes[WIDTH], cells.sizes[SEED]), bool)
     for values in cells.data_vars.values():

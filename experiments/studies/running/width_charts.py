@@ -9,12 +9,10 @@ import numpy as np
 from bounds.ladders.slopes import NoSlope
 from bounds.ladders.width_rate import Quantity as Power
 from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.running.spread import BARS, root_mean_square
 from experiments.studies.running.stored_ladder import StoredLadder
+from experiments.studies.series import BARS, WIDTHS, measured_numbers, numbers_panel, root_mean_square
 from experiments.studies.study import Answer
-from ntkfl.estimate import Estimate
 
-WIDTHS = Label("width m", "neurons", log=True)
 PANELS = {
     "weights": ("fl-ntk/W-movement", "fl-ntk/W-local-step", "fl-ntk/lazy-weights", "fl-ntk/W-frobenius-movement"),
     "activation patterns": ("fl-ntk/W-flips", "fl-ntk/W-jacobian", "fl-ntk/lazy-patterns", "fl-ntk/lazy-remainder"),
@@ -51,7 +49,7 @@ def charts_of(
                 panels,
             )
         )
-    measured = [(answer, answer.measured) for answer in answers if answer.measured is not None]
+    measured = [answer for answer in answers if answer.measured is not None]
     if measured:
         found.append(_exponents(ladder, measured))
     return tuple(found)
@@ -73,26 +71,18 @@ def _lines(power: Power, ladder: StoredLadder) -> tuple[Series, ...]:
     )
 
 
-def _exponents(ladder: StoredLadder, measured: Sequence[tuple[Answer, Estimate]]) -> Chart:
-    names = tuple(answer.claim.split(" ~ ")[0] for answer, _ in measured)
-    places = [float(place) for place in range(len(names))]
-    value, low, high = ([float(getattr(estimate, end)) for _, estimate in measured] for end in ("value", "lo", "hi"))
-    theory = [float("nan") if answer.theory is None else answer.theory for answer, _ in measured]
+def _exponents(ladder: StoredLadder, measured: Sequence[Answer]) -> Chart:
+    names = [answer.claim.split(" ~ ")[0] for answer in measured]
+    at = [float(place) for place in range(len(names))]
+    theory = [np.nan if answer.theory is None else answer.theory for answer in measured]
+    series = (
+        measured_numbers("measured", at, [answer.measured for answer in measured]),
+        Series("theory", "theory", at, theory),
+    )
     return Chart(
         "width-exponents",
         f"Every power of the width, measured over {len(ladder.widths)} widths from {min(ladder.widths)} to "
         f"{max(ladder.widths)} with {ladder.n_runs} networks; bars: 99% intervals with finite-width bias.",
         "Measured exponents with intervals beside those of theory, one quantity a line.",
-        (
-            Panel(
-                "exponents of the width",
-                Label("", names=names),
-                Label("exponent"),
-                (
-                    Series("measured", "measured", places, value, low, high),
-                    Series("theory", "theory", places, theory),
-                ),
-                sideways=True,
-            ),
-        ),
+        (numbers_panel("exponents of the width", names, series),),
     )

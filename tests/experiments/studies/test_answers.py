@@ -2,11 +2,24 @@
 
 import numpy as np
 import pytest
+import xarray
 from scipy import stats
 
 from bounds.statement import Outcome
-from experiments.studies.answers import along, equal, exponent, interval, measured_exponent, sampled, samples, upper
-from experiments.studies.running.spread import mean, root_mean_square
+from experiments.studies.answers import (
+    along,
+    at_most,
+    equal,
+    exponent,
+    half_width,
+    interval,
+    measured_exponent,
+    power_law,
+    sampled,
+    samples,
+    upper,
+)
+from experiments.studies.series import mean, root_mean_square
 from experiments.studies.study import counted
 from ntkfl.estimate import Estimate
 
@@ -146,3 +159,28 @@ def test_an_exponent_known_too_little_says_how_many_seeds_would_tell():
         "about 7 times the seeds, or more sizes, would tell"
     )
     assert "would tell" not in measured_exponent("c", "s", -0.5, lambda: Estimate(-0.5, 0.1, "toy")).note
+
+
+def test_the_power_of_an_axis_is_that_of_its_samples():
+    values = xarray.DataArray(np.stack(SAMPLES), {"width": SIZES.astype(int), "seed": range(8)}, ("width", "seed"))
+    found = power_law("claim", "source", -0.5, values.transpose(), "width")
+    wanted = exponent("claim", "source", -0.5, SIZES, SAMPLES)
+    assert (found.outcome, found.note) == (wanted.outcome, wanted.note)
+    assert (found.measured.value, found.measured.error) == (wanted.measured.value, wanted.measured.error)
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"), [(-1.0, Outcome.HOLDS), (0.05, Outcome.UNRESOLVED), (1.0, Outcome.VIOLATED)]
+)
+def test_a_number_that_is_only_bounded_is_held_against_its_bound(value, outcome):
+    answer = at_most("claim", "source", Estimate(value, 0.1), 0.0, "note")
+    assert (answer.outcome, answer.theory, answer.note) == (outcome, None, "note")
+
+
+def test_the_half_width_is_students():
+    low, high = stats.t.interval(0.95, 7, NOISE[0].mean(), stats.sem(NOISE[0]))
+    assert half_width(NOISE[0], 0.95) == pytest.approx((high - low) / 2)
+
+
+def test_no_places_have_no_samples():
+    assert samples(xarray.DataArray(np.ones((0, 3)), dims=("width", "seed")), "width") == []

@@ -7,7 +7,7 @@ from planted import planted
 from bounds.statement import Outcome
 from experiments.studies.questions.drift import ETA, STUDY, client_move, measure, off_limit, problem
 from experiments.studies.running.measuring import as_arrays
-from experiments.studies.running.spread import root_mean_square
+from experiments.studies.series import root_mean_square
 from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup
 

@@ -120,7 +120,7 @@ def test_fluctuations_and_means_add_up_to_the_mean_square():
 def test_three_widths_are_untested():
     answers = STUDY.summarise(planted(STUDY, cell, width=(64, 128, 256)))
     assert {answer.outcome for answer in answers} == {Outcome.UNTESTED}
-    assert "networks of 3 widths" in answers[0].note
+    assert "runs of 3 widths" in answers[0].note
 
 
 def test_an_infinite_cell_does_not_drop_out():

@@ -1,0 +1,19 @@
+"""The seed of one cell's random numbers: no two cells of a study share any."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def own_seed(*parts: int | float | str, bits: int = 63) -> int:
+    """A seed of so many bits (63, or 32 as numpy's own are) that these values of the point make, the seed first."""
+    entropy: list[int] = []
+    for part in parts:
+        if isinstance(part, float):
+            entropy.append(int(np.float64(part).view(np.uint64)))
+        elif isinstance(part, str):
+            entropy += part.encode()
+        else:
+            entropy.append(part)
+    words = np.random.SeedSequence(entropy)
+    return int(words.generate_state(1)[0]) if bits == 32 else int(words.generate_state(1, np.uint64)[0] >> 1)

@@ -1,0 +1,126 @@
+"""Series of a chart from the cells of a study: at each place of an axis what its cells say, with the interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from bounds.ladders.slopes import LEVEL, RESAMPLES
+from experiments.studies.answers import along, half_width
+from experiments.studies.chart import Label, Panel, Role, Series
+from experiments.studies.study import Cells, Numbers
+from ntkfl.estimate import Estimate
+
+BARS, STUDENT_BARS = (f"bars: {LEVEL:.0%} {kind} intervals over seeds" for kind in ("bootstrap", "Student"))
+IN_PANEL = 6  # series
+WIDTHS = Label("width m", "neurons", log=True)
+Columns = tuple[list[float], list[float], list[float]]  # values, and the lower and upper ends of their intervals
+Over = Callable[[Sequence[np.ndarray]], Columns]
+
+
+def root_mean_square(samples: Sequence[np.ndarray]) -> Columns:
+    """RMS of the cells of each place, and the ends of its bootstrap interval; NaN where there is no cell."""
+    return _columns([_resampled(found) for found in samples])
+
+
+def _resampled(found: np.ndarray) -> tuple[float, float, float]:
+    if not len(found):
+        return np.nan, np.nan, np.nan
+    value = float(np.sqrt((found**2).mean()))
+    picks = np.random.default_rng(0).choice(found, (RESAMPLES, len(found)))
+    low, high = np.quantile(np.sqrt((picks**2).mean(axis=1)), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return value, min(value, float(low)), max(value, float(high))
+
+
+def mean(samples: Sequence[np.ndarray]) -> Columns:
+    """Mean of the cells of each place, and the ends of Student's interval; one cell has the interval of no width."""
+    return _columns([_student(found) for found in samples])
+
+
+def _student(found: np.ndarray) -> tuple[float, float, float]:
+    if not len(found):
+        return np.nan, np.nan, np.nan
+    value = float(found.mean())
+    half = half_width(found, LEVEL) if len(found) > 1 else 0.0
+    return value, value - half, value + half
+
+
+def _columns(points: list[tuple[float, float, float]]) -> Columns:
+    value, low, high = ([point[place] for point in points] for place in range(3))
+    return value, low, high
+
+
+def points(name: str, values: Numbers, axis: str, over: Over = root_mean_square) -> Series:
+    """Measured points along an axis, with their intervals.
+
+    Args:
+        name: in the legend. values: of all cells. axis: one of their dimensions. over: what becomes of a place's cells.
+    """
+    return Series(name, "measured", places(values, axis), *over(along(values, axis)))
+
+
+def line(
+    name: str, values: Numbers, axis: str, role: Role = "theory", *, of: str = "", over: Over = root_mean_square
+) -> Series:
+    """The same as a line without intervals: what theory says of each cell.
+
+    Args:
+        name, values, axis, over: as of `points`. role: theory (dashed) or bound (dotted). of: the points it belongs to.
+    """
+    return Series(name, role, places(values, axis), over(along(values, axis))[0], of=of)
+
+
+def places(values: Numbers | Cells, axis: str) -> list[float]:
+    """The values of a numerical axis."""
+    return [float(value) for value in values[axis].to_numpy()]
+
+
+def power_line(power: float, x: Sequence[float], last: float, *, name: str = "", of: str = "") -> Series:
+    """The power of x that has this value at the last place.
+
+    Args:
+        power: the exponent. x: places. last: value at the last of them. name: in the legend, m^(power) unless given.
+        of: the points that it is the theory of.
+    """
+    return Series(name or f"m^({power:g})", "theory", x, [last * (place / x[-1]) ** power for place in x], of=of)
+
+
+def width_panels(
+    title: str, y: Label, values: Numbers, axis: str, members: Sequence[str], powers: Mapping[float, str]
+) -> list[Panel]:
+    """A quantity against the width, a series for each of some places of an axis, six a panel.
+
+    Args:
+        title, y: of every panel. values: of all cells. axis, members: whose places are shown.
+        powers: of the width, with their names: lines through the mean of the widest networks.
+    """
+    widths, panels = places(values, "width"), []
+    for some in (members[first : first + IN_PANEL] for first in range(0, len(members), IN_PANEL)):
+        measured = [points(one, values.sel({axis: one}), "width") for one in some]
+        last = float(np.mean([one.y[-1] for one in measured]))
+        theory = (power_line(power, widths, last, name=name) for power, name in powers.items())
+        panels.append(Panel(title, WIDTHS, y, (*measured, *theory)))
+    return panels
+
+
+def measured_numbers(name: str, at: Sequence[float], found: Sequence[Estimate | None]) -> Series:
+    """Numbers with their intervals at these places; NaN where none was measured.
+
+    Args:
+        name: in the legend. at: the places. found: as many numbers.
+    """
+    value, low, high = (
+        [np.nan if one is None else float(getattr(one, end)) for one in found] for end in ("value", "lo", "hi")
+    )
+    return Series(name, "measured", at, value, low, high)
+
+
+def numbers_panel(title: str, names: Sequence[str], series: Sequence[Series], says: str = "exponent") -> Panel:
+    """Numbers with their intervals, a name a line.
+
+    Args:
+        title: of the panel. names: of the lines, from the top. series: with the places 0, 1, 2, ... of the lines.
+        says: what the numbers are.
+    """
+    return Panel(title, Label("", names=tuple(names)), Label(says), tuple(series), sideways=True)
