@@ -12,6 +12,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,25 +46,9 @@ def module_file(spec: str) -> Path:
     """The file of a study, given by its name or, for one of the user's, by its path.
 
     Raises:
-        ValueError: there is none, with the nearest name.
+        ValueError, ExtensionError: as `find`.
     """
-    if spec.endswith(SUFFIX):
-        path = Path(spec).resolve()
-        if not path.is_file():
-            raise ValueError(f"there is no file {spec}; a study of your own is given by the path of its module")
-        return path
-    if spec in _own():
-        return HERE / f"{spec.replace('-', '_')}{SUFFIX}"
-    if spec in _announced():
-        from ntkfl.extensions import from_package
-
-        return Path(str(from_package(_announced()[spec]).module.__file__))
-    from ntkfl.nearest_name import did_you_mean
-
-    raise ValueError(
-        f"there is no study {spec!r}.{did_you_mean(spec, names())} Studies are {', '.join(names())}, "
-        f"or the path of a {SUFFIX} file with a STUDY"
-    )
+    return Path(str(_module(spec).__file__))
 
 
 @cache
@@ -75,15 +60,10 @@ def find(spec: str) -> Study:
             a ValueError. The user's file, or what a package announces, fails.
     """
     from experiments.studies.study import Study
-    from ntkfl.extensions import ExtensionError, from_file, from_package
+    from ntkfl.extensions import ExtensionError
 
-    path = module_file(spec)
-    if spec.endswith(SUFFIX):
-        module = from_file(spec).module
-    elif spec in _own():
-        module = import_module(f"{__name__}.{HERE.name}.{path.stem}")
-    else:
-        module = from_package(_announced()[spec]).module
+    module = _module(spec)
+    path = Path(str(module.__file__))
     study = getattr(module, "STUDY", None)
     if not isinstance(study, Study):
         raise ExtensionError(
@@ -92,6 +72,22 @@ def find(spec: str) -> Study:
     if not spec.endswith(SUFFIX) and study.name != spec:
         raise ExtensionError(f"{path.name} has the study {study.name!r}; it must be {spec!r}, as it is announced")
     return study
+
+
+def _module(spec: str) -> ModuleType:
+    from ntkfl.extensions import from_file, from_package, is_file
+    from ntkfl.nearest_name import did_you_mean
+
+    if is_file(spec):
+        return from_file(spec).module
+    if spec in _own():
+        return import_module(f"{__name__}.{HERE.name}.{spec.replace('-', '_')}")
+    if spec in _announced():
+        return from_package(_announced()[spec]).module
+    raise ValueError(
+        f"there is no study {spec!r}.{did_you_mean(spec, names())} Studies are {', '.join(names())}, "
+        f"or the path of a {SUFFIX} file with a STUDY"
+    )
 
 
 def modules_of_studies() -> list[Path]:

@@ -55,7 +55,7 @@ def test_a_study_has_a_name_for_everything_and_its_seeds_last(pendulum):
 def test_a_study_is_found_or_the_nearest_is_named(tmp_path):
     if names():
         refused([f"Did you mean {names()[0]!r}?"], find, names()[0][:-1])
-    refused(["no file", "mine.py"], find, str(tmp_path / "mine.py"))
+    refused(["mine.py cannot be read", "name a .py file that is there"], find, str(tmp_path / "mine.py"))
     (tmp_path / "mine.py").write_text("STUDY = 3\n")
     refused(["mine.py", "STUDY is 3"], find, str(tmp_path / "mine.py"))
 
