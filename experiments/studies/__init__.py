@@ -8,7 +8,8 @@ Importing the package imports none of them.
 from __future__ import annotations
 
 import warnings
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -16,7 +17,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from experiments.studies.study import Study
+    from experiments.studies.chart import Chart
+    from experiments.studies.study import Cells, Study
 
 HERE = Path(__file__).parent / "questions"
 SUFFIX = ".py"
@@ -59,7 +61,7 @@ def find(spec: str) -> Study:
         ValueError: there is none, its module has no STUDY, or one that goes by a name is not named so. ExtensionError:
             a ValueError. The user's file, or what a package announces, fails.
     """
-    from experiments.studies.study import Study
+    from experiments.studies.study import Study, no_charts
     from ntkfl.extensions import ExtensionError
 
     module = _module(spec)
@@ -71,7 +73,13 @@ def find(spec: str) -> Study:
         )
     if not spec.endswith(SUFFIX) and study.name != spec:
         raise ExtensionError(f"{path.name} has the study {study.name!r}; it must be {spec!r}, as it is announced")
-    return study
+    return replace(study, charts=partial(_drawn, study)) if study.charts is no_charts else study
+
+
+def _drawn(study: Study, cells: Cells) -> tuple[Chart, ...]:
+    from experiments.studies.default_charts import default_charts
+
+    return default_charts(study, cells)
 
 
 def _module(spec: str) -> ModuleType:

@@ -124,6 +124,11 @@ def counted(outcomes: Iterable[Outcome]) -> str:
     return f"{found.total()} answer{'' if found.total() == 1 else 's'}: {said or 'none'}"
 
 
+def no_charts(cells: Cells) -> tuple[Chart, ...]:
+    """None; a study that has these and is found by its name or file gets those of `default_charts` in their place."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Study:
     """A question and how it is answered.
@@ -135,7 +140,7 @@ class Study:
         measure: (point) -> the quantities of that cell; depends on the point alone. An `Estimate` is stored as NAME
             and NAME_error.
         summarise: all cells (missing ones NaN) -> answers.
-        charts: the same -> its figures (none).
+        charts: the same -> its figures; unless given, those of `default_charts` once the study is found.
         seconds, megabytes: of one cell, roughly, at a point; what `--dry-run` adds up (a second, and what a process has
             loaded before it measures anything).
 
@@ -151,7 +156,7 @@ class Study:
     quantities: tuple[Quantity, ...]
     measure: Callable[[Point], Measured]
     summarise: Callable[[Cells], tuple[Answer, ...]]
-    charts: Callable[[Cells], tuple[Chart, ...]] = lambda cells: ()
+    charts: Callable[[Cells], tuple[Chart, ...]] = no_charts
     seconds: Callable[[Point], float] = lambda point: 1.0
     megabytes: Callable[[Point], float] = lambda point: 450.0
     inner: tuple[Axis, ...] = ()

@@ -1,0 +1,68 @@
+"""The charts of a study that brings none: every quantity along an axis, and the numbers that theory has a value for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+
+from experiments.studies.chart import Chart, Label, Panel, Series
+from experiments.studies.series import STUDENT_BARS, mean, measured_numbers, numbers_panel, points
+from experiments.studies.study import SEED, Axis, Cells, Quantity, Study
+
+MOST = 6  # series of a panel
+DECADE = 10.0  # from the least to the largest: what spans more is drawn on a log axis
+
+
+def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
+    """One figure of the quantities, a panel each, and one of the answers that have a number beside theory's."""
+    seeds = f"{cells.sizes[SEED]} seeds; {STUDENT_BARS}" if SEED in cells.sizes else "one run a point"
+    panels = tuple(_panel(study, quantity, cells) for quantity in study.quantities)
+    shown = ", ".join(quantity.name for quantity in study.quantities)
+    charts = [Chart(study.name, f"{study.question} {seeds}.", f"{shown}, each along an axis of the grid.", panels)]
+    found = [answer for answer in study.summarise(cells) if answer.theory is not None and answer.measured is not None]
+    if found:
+        at = [float(row) for row in range(len(found))]
+        measured = measured_numbers("measured", at, [answer.measured for answer in found])
+        theory = Series("theory", "theory", at, [float(answer.theory or 0.0) for answer in found])
+        panel = numbers_panel("answers", [answer.claim for answer in found], (measured, theory), "number")
+        said = f"What was measured, with its interval, beside theory. {study.question}"
+        charts.append(
+            Chart(f"{study.name}-answers", said, "Measured numbers beside theory's, a claim a line.", (panel,))
+        )
+    return tuple(charts)
+
+
+def _panel(study: Study, quantity: Quantity, cells: Cells) -> Panel:
+    """The quantity along its own axis, or the longest numerical one of the grid; a series a place of the others."""
+    inner = [axis for axis in study.inner if axis.name in quantity.along]
+    grid = [axis for axis in study.axes if axis.name != SEED]
+    along = max(
+        inner or grid or study.axes, key=lambda axis: (not isinstance(axis.values[0], str), cells.sizes[axis.name])
+    )
+    others = [axis.name for axis in (*grid, *inner) if axis is not along]
+    at = list(product(*(cells[name].to_numpy().tolist() for name in others)))
+    series = tuple(
+        _series(quantity, cells, along, dict(zip(others, place, strict=True))) for place in at[:: -(-len(at) // MOST)]
+    )
+    y = np.array([value for one in series for value in one.y])
+    names = tuple(cells[along.name].to_numpy().tolist()) if isinstance(along.values[0], str) else ()
+    x = Label(along.name, along.unit, log=not names and _spans(cells[along.name].to_numpy()), names=names)
+    return Panel(f"{quantity.name}: {quantity.says}", x, Label(quantity.name, quantity.unit, log=_spans(y)), series)
+
+
+def _series(quantity: Quantity, cells: Cells, along: Axis, place: dict[str, object]) -> Series:
+    values = cells[quantity.name].sel(place)
+    if isinstance(along.values[0], str):
+        values = values.assign_coords({along.name: range(values.sizes[along.name])})
+    name = ", ".join(
+        f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in place.items()
+    )
+    return points(name or quantity.name, values, along.name, mean)
+
+
+def _spans(values: Sequence[float] | np.ndarray) -> bool:
+    """Whether these are positive numbers of more than a decade."""
+    finite = np.asarray(values, float)[np.isfinite(values)]
+    return bool(len(finite) and finite.min() > 0 and finite.max() / finite.min() > DECADE)
