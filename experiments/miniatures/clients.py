@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from experiments.miniatures.federated import trained
+from experiments.miniatures.federated import DIGITS, IMAGES, settings, trained
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, Setting
 
-COMMON = {
+COMMON = DIGITS | {
     "method": "fedavg",
-    "data": "digits",
-    "model": "mlp:64-64",
     "rounds": 40,
     "batch_size": 32,
     "rate": 0.03,
     "momentum": 0.0,
     "train_loss": True,
 }
+PAPER_KEYS = COMMON | {"data": "cifar-10", "model": "resnet56-gn", "rounds": 160, "batch_size": 128}
 CLIENTS = 2, 5, 10, 20
 PASSES = 2
 STEPS = 10  # what 2 passes are with 10 clients
@@ -34,27 +32,24 @@ def measure(keys: Keys, seed: int) -> Mapping[str, float]:
 
 
 def _settings(common: Keys, clients: Sequence[int], passes: Sequence[int], steps: int) -> Iterator[Setting]:
-    works = [({"epochs": number}, f"{number} passes") for number in passes]
+    works: list[tuple[Keys, str]] = [({"epochs": number}, f"{number} passes") for number in passes]
     for partition, spread in (("iid", ""), ("dirichlet:0.5", ", Dirichlet 0.5")):
         for work, what in (*works, ({"local_steps": steps}, f"{steps} steps")):
-            for count in clients:
-                name = f"{{}} clients, {what}{spread}"
-                first = count == clients[0]
-                claims = not first and "epochs" in work
-                yield Setting(
-                    name.format(count),
-                    {**common, "clients": count, "partition": partition, **work},
-                    None if first else name.format(clients[0]),
-                    claim={LOSS: "higher"} if claims else {},
-                )
+            yield from settings(
+                {**common, "partition": partition, **work},
+                {f"{count} clients": {"clients": count} for count in clients},
+                f"{clients[0]} clients",
+                named=f"{{}}, {what}{spread}",
+                claim={LOSS: "higher"} if "epochs" in work else {},
+            )
 
 
-SMALL = Miniature(
+MINIATURE = Miniature(
     name="clients",
     question="Do fewer clients converge faster, and is it because each then takes more steps a round?",
     source="FL-NTK, Figure 1 (curves only), and the control with equal local steps that it lacks",
     scale={
-        "images": ("50000 of 32 x 32 x 3", "1437 of 8 x 8"),
+        **IMAGES,
         "model": ("ResNet56", "MLP 64-64-64-10"),
         "clients": ("10, 50, 100", "2, 5, 10, 20"),
         "rounds": ("160", "40"),
@@ -68,17 +63,9 @@ SMALL = Miniature(
     ),
     measure=measure,
     quick={"rounds": 2, "samples": 200},
-)
-
-PAPER_KEYS = COMMON | {"data": "cifar-10", "model": "resnet56-gn", "rounds": 160, "batch_size": 128}
-MINIATURE = replace(
-    SMALL,
-    larger={
-        PAPER: SMALL.scaled(
-            PAPER,
-            tuple(_settings(PAPER_KEYS, (10, 50, 100), (2, 5), 80)),  # what 2 passes are with 10 clients
-            {"model": "ResNet56 with GroupNorm"},
-            caveat="The training loss is measured on all images after every round; momentum is not stated, and is 0.",
-        )
-    },
+).also(
+    PAPER,
+    tuple(_settings(PAPER_KEYS, (10, 50, 100), (2, 5), 80)),  # what 2 passes are with 10 clients
+    {"model": "ResNet56 with GroupNorm"},
+    caveat="The training loss is measured on all images after every round; momentum is not stated, and is 0.",
 )

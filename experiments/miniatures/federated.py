@@ -10,13 +10,18 @@ from statistics import fmean
 
 import numpy as np
 
-from experiments.miniatures.miniature import Keys, Quantity, Setting
+from experiments.miniatures.miniature import EMPTY, Keys, Quantity, Setting, Sign
 from ntkfl.training import Run, run
 from ntkfl.training.run_folder import MAY_CHANGE, RunFolder
 
 ACCURACY = "test accuracy"
 LAST = 5  # rounds whose mean FedGuCci reports
 CIFAR = {"data": "cifar-10", "model": "simple-cnn"}  # of FedGuCci's tables but Table 2's first columns
+DIGITS = {"data": "digits", "model": "mlp:64-64"}
+DECAY = {"rate_decay": 0.99, "weight_decay": 5e-4}  # of FedGuCci's released code
+RECIPE = DECAY | {"epochs": 3, "batch_size": 64, "rate": 0.04}  # of FedGuCci's tables
+IMAGES = {"images": ("50000 of 32 x 32 x 3", "1437 of 8 x 8")}  # CIFAR-10 and digits
+SCALE = IMAGES | {"model": ("CNN of 122570 parameters", "MLP 64-64-64-10")}
 NOT_THE_RUN = "keep", "path", MAY_CHANGE  # keys that a run may be resumed with others of
 
 
@@ -47,7 +52,12 @@ def accuracy(**printed: str) -> Quantity:
 
 
 def settings(
-    common: Keys, variations: Mapping[str, Keys], baseline: str, printed: Mapping[str, Keys] | None = None
+    common: Keys,
+    variations: Mapping[str, Keys],
+    baseline: str,
+    printed: Mapping[str, Keys] | None = None,
+    named: str = "{}",
+    claim: Mapping[str, Sign] = EMPTY,
 ) -> tuple[Setting, ...]:
     """Settings of these names, their own keys beside the common ones, each compared with the baseline.
 
@@ -55,9 +65,16 @@ def settings(
         common: keys of all. variations: own keys, by the setting's name. baseline: the name that the others are
             compared with.
         printed: what picks the paper's rows, by the setting's name; those without an entry have none.
+        named: what becomes of the names, "{}, 10% of the clients" say. claim: of all but the baseline.
     """
     printed = printed or {}
     return tuple(
-        Setting(name, {**common, **own}, None if name == baseline else baseline, printed.get(name))
+        Setting(
+            named.format(name),
+            {**common, **own},
+            None if name == baseline else named.format(baseline),
+            printed.get(name),
+            EMPTY if name == baseline else claim,
+        )
         for name, own in variations.items()
     )

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from statistics import fmean, stdev
 from typing import Any
 
-from experiments.miniatures.federated import ACCURACY, accuracies, settings, trained
+from experiments.miniatures.federated import ACCURACY, DIGITS, IMAGES, accuracies, settings, trained
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity
 
 LAST = 10  # rounds whose mean IMA reports
-COMMON: dict[str, Any] = {
+COMMON: dict[str, Any] = DIGITS | {
     "method": "fedavg",
-    "data": "digits",
-    "model": "mlp:64-64",
     "clients": 20,
     "partition": "shards:2",
     "participation": 0.1,
@@ -64,12 +61,12 @@ def measure(keys: Keys, seed: int) -> Mapping[str, float]:
     return {ACCURACY: fmean(found[-LAST:]), "round to round": stdev(found[-LAST:])}
 
 
-SMALL = Miniature(
+MINIATURE = Miniature(
     name="ima",
     question="Which half of IMA helps: averaging the last global models, or the faster decay of the rate?",
     source="IMA, Tables I and III (CIFAR-10, CNN, Dirichlet 0.1, FedAvg)",
     scale={
-        "images": ("50000 of 32 x 32 x 3", "1437 of 8 x 8"),
+        **IMAGES,
         "model": ("CNN of 772682 parameters", "MLP 64-64-64-10"),
         "partition": ("Dirichlet 0.1", "2 classes a client"),
         "clients a round": ("10 of 100", "2 of 20"),
@@ -92,22 +89,14 @@ SMALL = Miniature(
         "learnt to 97 %, which leaves nothing to gain. The paper's baselines never get the faster decay."
     ),
     quick={"rounds": 12, "samples": 400},
-)
-
-MINIATURE = replace(
-    SMALL,
-    larger={
-        PAPER: SMALL.scaled(
-            PAPER,
-            settings(
-                PAPER_KEYS,
-                {name: {**own, "ima_period": 20} if "ima_period" in own else own for name, own in VARIATIONS.items()},
-                "FedAvg",
-                PRINTED,
-            ),
-            {},
-            seeds=3,
-            caveat="The paper's baselines never get the faster decay.",
-        )
-    },
+).also(
+    PAPER,
+    settings(
+        PAPER_KEYS,
+        {name: {**own, "ima_period": 20} if "ima_period" in own else own for name, own in VARIATIONS.items()},
+        "FedAvg",
+        PRINTED,
+    ),
+    seeds=3,
+    caveat="The paper's baselines never get the faster decay.",
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from experiments.miniatures.ima import COMMON, IMA, PAPER_KEYS, measure
 from experiments.miniatures.ima import MINIATURE as ALONE
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
@@ -34,7 +32,7 @@ def _settings(common: Keys, methods: dict[str, Keys]) -> tuple[Setting, ...]:
     )
 
 
-SMALL = Miniature(
+MINIATURE = Miniature(
     name="ima-methods",
     question="Does IMA help every method?",
     source="IMA, Table I (CIFAR-10, CNN, 2 classes a client)",
@@ -47,20 +45,12 @@ SMALL = Miniature(
         "method is compared with itself without IMA, not with FedAvg."
     ),
     quick=ALONE.quick,
-)
-
-MINIATURE = replace(
-    SMALL,
-    larger={
-        PAPER: SMALL.scaled(
-            PAPER,
-            _settings(PAPER_KEYS | {"partition": "shards:2"}, METHODS | OF_CNN),
-            {},
-            seeds=3,
-            caveat=(
-                f"{SMALL.caveat} FedProx's mu and FedFA's lambda are the best of three in the paper, which does not "
-                "say which; here they are the defaults."
-            ),
-        )
-    },
+).also(
+    PAPER,
+    _settings(PAPER_KEYS | {"partition": "shards:2"}, METHODS | OF_CNN),
+    seeds=3,
+    adds=(
+        "FedProx's mu and FedFA's lambda are the best of three in the paper, which does not say which; here they are "
+        "the defaults."
+    ),
 )

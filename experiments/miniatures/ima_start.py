@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from statistics import fmean
 
-from experiments.miniatures.federated import accuracies, trained
+from experiments.miniatures.federated import accuracies, settings, trained
 from experiments.miniatures.ima import COMMON, IMA, LAST, PAPER_KEYS
 from experiments.miniatures.ima import MINIATURE as ALONE
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, Setting
@@ -34,21 +33,18 @@ def _curve(keys: str, seed: int) -> list[float]:
     return accuracies(trained(json.loads(keys), seed)).tolist()
 
 
-def _printed(start: str) -> Keys:
-    return {"setting": f"Dir 0.1, R=400, IMA start ts={start}"}
-
-
 def _settings(common: Keys) -> tuple[Setting, ...]:
-    return (
-        Setting(BASE, common, printed=_printed("none (FMA)")),
-        *(
-            Setting(f"IMA from {share:.3g} of the rounds", {**common, **IMA, "ima_start": share}, BASE, _printed(start))
-            for start, share in STARTS.items()
-        ),
+    later = {f"IMA from {share:.3g} of the rounds": start for start, share in STARTS.items()}
+    starts = {BASE: "none (FMA)"} | later
+    return settings(
+        common,
+        {BASE: {}} | {name: IMA | {"ima_start": STARTS[start]} for name, start in later.items()},
+        BASE,
+        {name: {"setting": f"Dir 0.1, R=400, IMA start ts={start}"} for name, start in starts.items()},
     )
 
 
-SMALL = Miniature(
+MINIATURE = Miniature(
     name="ima-start",
     question="How many rounds does IMA save, and from which round on should models be averaged?",
     source="IMA, Table II (CIFAR-10, CNN, Dirichlet 0.1, FedAvg)",
@@ -67,9 +63,4 @@ SMALL = Miniature(
         "a target that is its own mean is easy for it."
     ),
     quick=ALONE.quick,
-)
-
-MINIATURE = replace(
-    SMALL,
-    larger={PAPER: SMALL.scaled(PAPER, _settings(PAPER_KEYS), {}, seeds=3)},
-)
+).also(PAPER, _settings(PAPER_KEYS), seeds=3)

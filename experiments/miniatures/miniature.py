@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ntkfl.nearest_name import did_you_mean
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 Keys = Mapping[str, Any]  # plain values, such as JSON has
 Measure = Callable[[Keys, int], Mapping[str, float]]
 Sign = Literal["higher", "lower"]
+EMPTY: Mapping[str, Any] = MappingProxyType({})
 SMALL, MIDDLE, PAPER = SCALES = ("small", "middle", "paper")
 
 
@@ -119,4 +121,17 @@ class Miniature:
             changes: other fields.
         """
         scale = {what: (paper, here.get(what, paper)) for what, (paper, _) in self.scale.items()}
-        return replace(self, at=at, settings=settings, scale=scale, **{"keeps_rounds": True, **changes})
+        of_runs: dict[str, Any] = {"larger": {}, "keeps_rounds": True}
+        return replace(self, at=at, settings=settings, scale=scale, **of_runs | changes)
+
+    def also(
+        self, at: str, settings: tuple[Setting, ...], here: Mapping[str, str] = EMPTY, adds: str = "", **changes: Any
+    ) -> Miniature:
+        """The same with one larger scale more.
+
+        Args:
+            at, settings, here, changes: as of `scaled`. adds: to the caveat.
+        """
+        if adds:
+            changes["caveat"] = f"{self.caveat} {adds}"
+        return replace(self, larger={**self.larger, at: self.scaled(at, settings, here, **changes)})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from experiments.miniatures.federated import DIGITS, IMAGES
 from experiments.miniatures.miniature import Keys, Miniature, Quantity, Setting
 from experiments.miniatures.model_plane import ThreeModels
 from experiments.miniatures.solo_models import Solo
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EPOCHS = 10
-ALONE = {"data": "digits", "model": "mlp:64-64", "epochs": EPOCHS}
-CLIENTS = {
-    "data": "digits",
-    "model": "mlp:64-64",
+ALONE = DIGITS | {"epochs": EPOCHS}
+CLIENTS = DIGITS | {
     "dtype": "float64",
     "clients": 20,
     "partition": "shards:2",
@@ -91,7 +90,7 @@ MINIATURE = Miniature(
     question="What does the loss look like in the plane of three models, and where is their mean?",
     source="FedGuCci, Figure 3, and IMA, Figure 1 (pictures only)",
     scale={
-        "images": ("50000 of 32 x 32 x 3", "1437 of 8 x 8"),
+        **IMAGES,
         "model": ("CNNs, ResNet20", "MLP 64-64-64-10"),
         "clients": ("100, 2 classes each", "20, 2 classes each"),
         "rounds": ("early, middle, last of 400", "2 and 40"),

@@ -3,62 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from experiments.miniatures.federated import CIFAR, accuracy, mean_accuracy
+from experiments.miniatures.federated import CIFAR, SCALE, accuracy, mean_accuracy
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
 from experiments.miniatures.participation import COMMON as FEW
-from experiments.miniatures.participation import METHODS
+from experiments.miniatures.participation import of_methods
 
 COMMON = {**FEW, "partition": "dirichlet:1.0"}
 CLIENTS = {20: "100", 40: "200"}  # here, in the paper
 
 
 def _settings(common: Keys, clients: Mapping[int, str]) -> tuple[Setting, ...]:
-    return tuple(
-        setting
-        for here, there in clients.items()
-        for share in (0.3, 0.6)
-        for setting in _methods({**common, "clients": here, "participation": share}, here, there, share)
-    )
+    found: tuple[Setting, ...] = ()
+    for here, there in clients.items():
+        for share in (0.3, 0.6):
+            keys, which = {**common, "clients": here, "participation": share}, f"{share:.0%} of {here} clients"
+            found += of_methods(keys, which, f"M={there},participation={share:g},Dir alpha=1.0,T=150,E=3,B=64,lr=0.04")
+    return found
 
 
-def _methods(common: Keys, clients: int, of_paper: str, share: float) -> tuple[Setting, ...]:
-    name = f"{{}}, {share:.0%} of {clients} clients"
-    return tuple(
-        Setting(
-            name.format(label),
-            {**common, "method": method},
-            None if method == "fedavg" else name.format("FedAvg"),
-            {
-                "method": label,
-                "setting": f"M={of_paper},participation={share:g},Dir alpha=1.0,T=150,E=3,B=64,lr=0.04",
-            },
-        )
-        for label, method in METHODS.items()
-    )
-
-
-SMALL = Miniature(
+MINIATURE = Miniature(
     name="population",
     question="Do the gains hold for more clients, and for more of them a round?",
     source="FedGuCci, Table 4 (CIFAR-10, Dirichlet 1, 30 and 60 % of 100 and 200 clients)",
-    scale={
-        "images": ("50000 of 32 x 32 x 3", "1437 of 8 x 8"),
-        "model": ("CNN of 122570 parameters", "MLP 64-64-64-10"),
-        "clients": ("100 and 200", "20 and 40"),
-        "rounds": ("150", "40"),
-    },
+    scale=SCALE | {"clients": ("100 and 200", "20 and 40"), "rounds": ("150", "40")},
     settings=_settings(COMMON, CLIENTS),
     quantities=(accuracy(paper="FedGuCci", table="4", dataset="CIFAR-10"),),
     measure=mean_accuracy,
     caveat="beta is .1, the released default, since the paper does not state it.",
     quick={"samples": 400, "rounds": 2},
-)
-
-MINIATURE = replace(
-    SMALL,
-    larger={
-        PAPER: SMALL.scaled(PAPER, _settings(COMMON | CIFAR | {"rounds": 150}, {100: "100", 200: "200"}), {}),
-    },
-)
+).also(PAPER, _settings(COMMON | CIFAR | {"rounds": 150}, {100: "100", 200: "200"}))

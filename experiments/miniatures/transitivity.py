@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from experiments.miniatures.federated import settings
+from experiments.miniatures.federated import DIGITS, SCALE, settings
 from experiments.miniatures.grid_barriers import POINTS, group_barriers, segments
 from experiments.miniatures.miniature import Keys, Miniature, Quantity
 from experiments.miniatures.solo_models import Solo
@@ -12,7 +12,7 @@ from ntkfl.training.tree import tree_map
 
 GROUPS = 2, 4, 8, 16
 EPOCHS = 10
-COMMON = {"data": "digits", "model": "mlp:64-64", "epochs": EPOCHS, "models": 16}
+COMMON = DIGITS | {"epochs": EPOCHS, "models": 16}
 VARIATIONS = {
     "cross-entropy": {"anchor_epochs": EPOCHS, "beta": 0.0},
     "beta 1, trained anchor": {"anchor_epochs": EPOCHS, "beta": 1.0},
@@ -56,8 +56,7 @@ MINIATURE = Miniature(
     question="Are models that are each connected to one anchor connected to each other, two of them and many?",
     source="FedGuCci, Tables 1 and 7 (CIFAR-10, CNN), Figure 4 (a picture only)",
     scale={
-        "images": ("50000 of 32 x 32 x 3", "1437 of 8 x 8"),
-        "model": ("CNN of 122570 parameters", "MLP 64-64-64-10"),
+        **SCALE,
         "epochs, rate, beta": ("not stated", f"{EPOCHS}; .05, momentum .9; as named"),
         "pairs": ("not stated", "16, of 16 models"),
     },
