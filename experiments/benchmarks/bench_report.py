@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.benchmarks.runner import Timing, exponent
-from experiments.benchmarks.workload import Workload
+from experiments.benchmarks.workload import Workload, said
 from ntkfl.trajectory import provenance
 
 HEAD = "| case | candidate | clock [s] | processor [s] | memory [GB] | over ours | over the limit | off |"
@@ -44,9 +44,9 @@ def page(
         left_out: dict[tuple[str, str], str] = {}
         for timing in own:
             if timing.skipped:
-                left_out.setdefault((timing.candidate, timing.skipped), _case(timing))
-        said = [f"{candidate}, first at {case} ({why})" for (candidate, why), case in left_out.items()]
-        lines += ["", f"Left out: {'; '.join(said)}."] if said else []
+                left_out.setdefault((timing.candidate, timing.skipped), said(timing.sizes))
+        reasons = [f"{candidate}, first at {case} ({why})" for (candidate, why), case in left_out.items()]
+        lines += ["", f"Left out: {'; '.join(reasons)}."] if reasons else []
         found = exponent(own, workload, workload.ours.name)
         if found:
             lines += ["", f"Time of `ntkfl` grows like {workload.along}^{found[0]:.2f} ({found[1]} cases)."]
@@ -77,17 +77,13 @@ def from_json(content: object) -> list[Timing]:
 
 
 def _row(timing: Timing, own: Sequence[Timing]) -> str:
-    start = f"| {_case(timing)} | {timing.candidate} |"
+    start = f"| {said(timing.sizes)} | {timing.candidate} |"
     same = [t for t in own if t.sizes == timing.sizes and not t.skipped]
     ours = next((t for t in same if t.role == "ours"), None)
     limit = next((t for t in same if t.role == "limit"), None)
     off = "" if math.isnan(timing.off) or timing.role in ("ours", "limit") else f"{timing.off:.0e}"
     numbers = f" {timing.clock:.3g} | {timing.processor:.3g} | {timing.memory / 1e9:.2f} |"
     return f"{start}{numbers} {_ratio(timing, ours)} | {_ratio(timing, limit)} | {off} |"
-
-
-def _case(timing: Timing) -> str:
-    return ", ".join(f"{name}={value}" for name, value in timing.sizes.items())
 
 
 def _ratio(timing: Timing | None, base: Timing | None) -> str:

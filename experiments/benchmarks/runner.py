@@ -12,12 +12,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from experiments.benchmarks.elsewhere import PYTHON, THREADS
-from experiments.benchmarks.workload import Candidate, Sizes, Workload
+from experiments.benchmarks.workload import Candidate, Sizes, Workload, said
 from ntkfl import interruption
 
 
@@ -55,7 +55,7 @@ def measured(
     sizes: Sizes,
     repetitions: int,
     threads: int,
-    progress: Progress | None = None,
+    progress: Progress = lambda line: None,
     peers: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Timing]:
     """The candidates' timings: in turn, one after the other, as often as asked for.
@@ -73,8 +73,7 @@ def measured(
         running: dict[str, _Process] = {}
         for candidate in workload.candidates:
             if candidate.name not in skipped:
-                if progress:
-                    progress(f"{workload.name} {_words(sizes)}: {candidate.name} starts")
+                progress(f"{workload.name} {said(sizes)}: {candidate.name} starts")
                 process = stack.enter_context(_process(workload, candidate, sizes, threads, peers))
                 if process.died:
                     skipped[candidate.name] = process.died
@@ -82,8 +81,7 @@ def measured(
                     running[candidate.name] = process
         took: dict[str, list[dict[str, float]]] = {name: [] for name in running}
         for turn in range(repetitions):
-            if progress:
-                progress(f"{workload.name} {_words(sizes)}: turn {turn + 1} of {repetitions}")
+            progress(f"{workload.name} {said(sizes)}: turn {turn + 1} of {repetitions}")
             for name, process in running.items():
                 interruption.check()
                 counts = turn == 0 and process.first["clock"] > LONG
@@ -91,22 +89,18 @@ def measured(
     ours = running.get(workload.ours.name)
     timings = []
     for candidate in workload.candidates:
-        common: dict[str, Any] = {
-            "workload": workload.name,
-            "sizes": dict(sizes),
-            "candidate": candidate.name,
-            "role": candidate.role,
-        }
+        timing = Timing(workload.name, dict(sizes), candidate.name, candidate.role)
         if candidate.name in skipped:
-            timings.append(Timing(**common, skipped=skipped[candidate.name]))
+            timings.append(replace(timing, skipped=skipped[candidate.name]))
             continue
         off = _off(running[candidate.name].numbers, ours.numbers) if ours else math.nan
         allowed = candidate.tolerance or workload.tolerance
         if candidate.role != "limit" and off > allowed:
-            raise RuntimeError(f"{candidate.name} on {_words(sizes)} is off by {off:.1e}; {allowed:g} is allowed")
+            raise RuntimeError(f"{candidate.name} on {said(sizes)} is off by {off:.1e}; {allowed:g} is allowed")
         some = took[candidate.name]
-        medians: dict[str, Any] = {key: statistics.median(one[key] for one in some) for key in ("clock", "processor")}
-        timings.append(Timing(**common, **medians, memory=int(max(one["memory"] for one in some)), off=off))
+        clock, processor = (statistics.median(one[key] for one in some) for key in ("clock", "processor"))
+        memory = int(max(one["memory"] for one in some))
+        timings.append(replace(timing, clock=clock, processor=processor, memory=memory, off=off))
     return timings
 
 
@@ -142,10 +136,6 @@ def _off(numbers: list[float], ours: list[float]) -> float:
     if len(numbers) != len(ours):
         return math.inf
     return max(abs(a - b) for a, b in zip(numbers, ours, strict=True)) / max(max(map(abs, ours)), 1e-300)
-
-
-def _words(sizes: Sizes) -> str:
-    return ", ".join(f"{name}={value}" for name, value in sizes.items())
 
 
 class _Process:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import numpy as np
+
 Sizes = Mapping[str, int]
 Call = Callable[[], object]  # does the work once; what it returns is compared, as numbers
 
@@ -62,13 +64,16 @@ class Workload:
         return next(candidate for candidate in self.candidates if candidate.role == "ours")
 
 
-def unit_rows(n: int, d: int, seed: int = 0):
+def said(sizes: Sizes) -> str:
+    """The sizes of a case in words."""
+    return ", ".join(f"{name}={value}" for name, value in sizes.items())
+
+
+def unit_rows(n: int, d: int, seed: int = 0) -> np.ndarray:
     """Random unit rows (n, d), float64.
 
     Args:
         n: rows. d: columns. seed: of numpy's generator.
     """
-    import numpy as np
-
     rows = np.random.default_rng(seed).standard_normal((n, d))
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
+
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
 
 ROUNDS, STEPS = 4, 5
@@ -16,8 +18,6 @@ IN_SINGLE = 1e-5  # float32, relative to the largest output
 
 
 def _given(sizes: Sizes):
-    import numpy as np
-
     from ntkfl.initialisation import draw
 
     n, rng = sizes["n"], np.random.default_rng(1)
@@ -34,16 +34,7 @@ def _simulated(sizes: Sizes, **options) -> Call:
     return lambda: simulate(problem, setup, weights, **options).outputs[-1]
 
 
-def _ours(sizes: Sizes) -> Call:
-    return _simulated(sizes, movements=False, compiled=True)
-
-
-def _single(sizes: Sizes) -> Call:
-    return _simulated(sizes, movements=False, compiled=True, dtype="float32")
-
-
-def _with_movements(sizes: Sizes) -> Call:
-    return _simulated(sizes)
+_fast = partial(_simulated, movements=False, compiled=True)
 
 
 def _loop(sizes: Sizes, dtype: str = "float64") -> Call:
@@ -79,8 +70,6 @@ def _by_simulator(script: str) -> Callable[[Sizes], Call]:
     """A federated simulator elsewhere, in float32; a round is the median of those after the first."""
 
     def build(sizes: Sizes) -> Call:
-        import numpy as np
-
         from experiments.benchmarks.elsewhere import timed_there
 
         x, y, owner, weights = _given(sizes)
@@ -110,9 +99,9 @@ WORKLOAD = Workload(
         {"n": 1000, "d": 32, "m": 4096, "N": 100, "1/eta": 20},
     ),
     candidates=(
-        Candidate("ntkfl", _ours, "ours"),
-        Candidate("ntkfl, with movements", _with_movements, "also ours"),
-        Candidate("ntkfl, float32", _single, "also ours", tolerance=IN_SINGLE),
+        Candidate("ntkfl", _fast, "ours"),
+        Candidate("ntkfl, with movements", _simulated, "also ours"),
+        Candidate("ntkfl, float32", partial(_fast, dtype="float32"), "also ours", tolerance=IN_SINGLE),
         Candidate("autograd loop", _loop),
         Candidate("autograd loop, float32", partial(_loop, dtype="float32"), tolerance=IN_SINGLE),
         *(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
 
 
 def _given(sizes: Sizes):
     """Inputs, and first, middle and last weights: d m + m^2 + m C parameters, in the NTK parametrisation."""
-    import numpy as np
-
     rng, m = np.random.default_rng(1), sizes["m"]
     shapes = (m, sizes["d"]), (m, m), (sizes["C"], m)
     return unit_rows(sizes["n"], sizes["d"]), [rng.standard_normal(shape) for shape in shapes]
@@ -76,7 +76,6 @@ def _neural_tangents(implementation: int) -> Callable[[Sizes], Call]:
 
     def build(sizes: Sizes) -> Call:
         import jax
-        import numpy as np
 
         from ntkfl.tangents import neural_tangents
 

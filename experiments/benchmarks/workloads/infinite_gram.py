@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import numpy as np
+
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
 
 
-def _ours(sizes: Sizes) -> Call:
+def _ours(sizes: Sizes, given_room: bool = False) -> Call:
+    """Into one array where there is room given, as the product: the system hands out no memory while the clock runs."""
     from ntkfl import gram
 
     x = unit_rows(sizes["n"], sizes["d"])
-    return lambda: gram.infinite(x)
-
-
-def _ours_given_room(sizes: Sizes) -> Call:
-    """Into one array, as the product: the system hands out no memory while the clock runs."""
-    import numpy as np
-
-    from ntkfl import gram
-
-    x, out = unit_rows(sizes["n"], sizes["d"]), np.empty((sizes["n"], sizes["n"]))
+    out = np.empty((len(x), len(x))) if given_room else None
     return lambda: gram.infinite(x, out=out)
 
 
 def _product(sizes: Sizes) -> Call:
     """x x^T by blocks of 256 rows, into one array."""
-    import numpy as np
-
     x = unit_rows(sizes["n"], sizes["d"])
     out = np.empty((len(x), len(x)))
 
@@ -39,8 +33,6 @@ def _product(sizes: Sizes) -> Call:
 
 def _arccos(sizes: Sizes) -> Call:
     """The formula as one would type it."""
-    import numpy as np
-
     x = unit_rows(sizes["n"], sizes["d"])
 
     def work():
@@ -54,7 +46,6 @@ def _neural_tangents(sizes: Sizes) -> Call:
     """stax's kernel of one ReLU layer, compiled, in float64: ntk less nngp is the first layer's part."""
     import jax
     import jax.numpy as jnp
-    import numpy as np
 
     from ntkfl.tangents import neural_tangents
 
@@ -76,7 +67,7 @@ WORKLOAD = Workload(
     sizes=({"n": 4000, "d": 32}, {"n": 10000, "d": 32}, {"n": 20000, "d": 32}),
     candidates=(
         Candidate("ntkfl", _ours, "ours"),
-        Candidate("ntkfl, into one array", _ours_given_room, "also ours"),
+        Candidate("ntkfl, into one array", partial(_ours, given_room=True), "also ours"),
         Candidate("row-blocked product", _product, "limit"),
         Candidate("arccos in numpy", _arccos, most={"n": 10000}),
         Candidate("neural-tangents", _neural_tangents, needs="neural_tangents", most={"n": 4000}),

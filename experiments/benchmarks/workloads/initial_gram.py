@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+
+import numpy as np
 
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
 
@@ -25,29 +28,20 @@ def _ours(sizes: Sizes) -> Call:
     return lambda: gram.finite(x, hidden)
 
 
-def _ours_drawn(sizes: Sizes) -> Call:
+def _drawn(sizes: Sizes, on_devices: bool = False) -> Call:
+    """The same with the weights drawn too; counted by all devices of JAX, or here."""
+    import jax
+
     from ntkfl import gram
     from ntkfl.gram import packing
 
     packing.kernels()
-    x = unit_rows(sizes["n"], sizes["d"])
-    return lambda: gram.initial(x, sizes["m"], 0)
-
-
-def _on_devices(sizes: Sizes) -> Call:
-    """The same counted by all devices of JAX."""
-    import jax
-
-    from ntkfl import gram
-
-    x = unit_rows(sizes["n"], sizes["d"])
-    return lambda: gram.initial(x, sizes["m"], 0, devices=jax.devices())
+    x, devices = unit_rows(sizes["n"], sizes["d"]), jax.devices() if on_devices else ()
+    return lambda: gram.initial(x, sizes["m"], 0, devices=devices)
 
 
 def _products(sizes: Sizes) -> Call:
     """Patterns from a float32 product, counts from symmetric float32 products, block by block."""
-    import numpy as np
-
     x, hidden, _ = _given(sizes)
     single, weights = x.astype(np.float32), hidden.astype(np.float32)
 
@@ -96,7 +90,6 @@ def _neural_tangents(sizes: Sizes) -> Call:
     """
     import jax
     import jax.numpy as jnp
-    import numpy as np
 
     from ntkfl.tangents import neural_tangents
 
@@ -114,8 +107,6 @@ def _its_own_jax(implementation: int) -> Callable[[Sizes], Call]:
     """The same where neural-tangents has the JAX that it was made for, on which every implementation runs."""
 
     def build(sizes: Sizes) -> Call:
-        import numpy as np
-
         from experiments.benchmarks.elsewhere import timed_there
 
         x, hidden, signs = _given(sizes)
@@ -131,6 +122,7 @@ OWN_JAX = (  # NtkImplementation: 1 contracts Jacobians, 2 takes products with t
     (2, {"m": 2**12}),
     (3, {"m": 2**14, "d": 10}),
 )
+ON_DEVICES = partial(_drawn, on_devices=True)
 HELD = {"m": 2**20}  # weights that are held; drawn block by block there may be any number
 WORKLOAD = Workload(
     name="initial-gram",
@@ -145,8 +137,8 @@ WORKLOAD = Workload(
     ),
     candidates=(
         Candidate("ntkfl", _ours, "ours", most=HELD),
-        Candidate("ntkfl, weights drawn too", _ours_drawn, "also ours"),
-        Candidate("ntkfl, drawn and on devices", _on_devices, "also ours", needs="jax_plugins"),  # JAX's, for GPUs
+        Candidate("ntkfl, weights drawn too", _drawn, "also ours"),
+        Candidate("ntkfl, drawn and on devices", ON_DEVICES, "also ours", needs="jax_plugins"),  # JAX's, for GPUs
         Candidate("float32 products", _products, "limit", most=HELD),
         Candidate("torch.func", _torch_func, most={"m": 2**14, "d": 10}),
         Candidate("neural-tangents", _neural_tangents, needs="neural_tangents", most={"m": 2**12}),

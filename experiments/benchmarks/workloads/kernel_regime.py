@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
 
 STEPS, RATE, OUTPUTS, LOOKS, SWEPT = 5, 0.1, 10, 20, 8
 
 
 def _given(sizes: Sizes):
-    import numpy as np
-
     from ntkfl import Problem, Setup, gram
 
     n, rng = sizes["n"], np.random.default_rng(1)
@@ -49,8 +49,6 @@ def _swept(sizes: Sizes) -> Call:
 
 def _round_by_round(sizes: Sizes) -> Call:
     """One product with the n x n map of a round after the other."""
-    import numpy as np
-
     from ntkfl.limit.infinite_width import KernelRegime
 
     problem, setup, h = _given(sizes)
@@ -69,8 +67,6 @@ def _round_by_round(sizes: Sizes) -> Call:
 
 def _step_by_step(sizes: Sizes) -> Call:
     """Every client's every local step, as the algorithm is written."""
-    import numpy as np
-
     problem, _, h = _given(sizes)
     clients = problem.clients()
     own = [h[np.ix_(mine, mine)] for mine in clients]
@@ -96,8 +92,6 @@ def _step_by_step(sizes: Sizes) -> Call:
 
 def _eigh(sizes: Sizes) -> Call:
     """One eigendecomposition of the Gram matrix."""
-    import numpy as np
-
     *_, h = _given(sizes)
     return lambda: np.linalg.eigh(h)[0]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows
 
 
@@ -19,16 +21,12 @@ def _ours(sizes: Sizes) -> Call:
 
 
 def _all(sizes: Sizes) -> Call:
-    import numpy as np
-
     h = _given(sizes)
     return lambda: np.linalg.eigvalsh(h)[0]
 
 
 def _cholesky(sizes: Sizes) -> Call:
     """One factorisation; a certificate needs at least this."""
-    import numpy as np
-
     h = _given(sizes)
     return lambda: np.linalg.cholesky(h)[0, 0]
 
