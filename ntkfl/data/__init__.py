@@ -140,7 +140,8 @@ def load(
 
     Args:
         path: a .npz file with arrays x (n, d), y (n,) or (n, C), and optionally owner (n,), x_test, y_test; or a .csv
-            file whose first line names its columns: y, optionally owner, and all others are features.
+            file whose first line names its columns: y, optionally owner (numbers from 0, or names), and all others
+            are features.
         unit: divide every row by its norm.
         clients, partition, seed: how to split the samples, as in `ntkfl.partition.assign_owners`. By default the
             file's owner counts ("given"); where it has none, the samples are split "iid" over 4 clients, or as

@@ -97,10 +97,29 @@ def _read_csv(path: Path) -> dict[str, np.ndarray]:
     header = _header(path, *rows.pop(0))
     if not rows:
         raise ValueError(f"{path} has a header and no rows; every line after the header is a sample")
+    if "owner" in header:
+        rows = _with_numbered_owners(rows, header.index("owner"))
     table = np.array([_numbers(path, line, header, row) for line, row in rows])
     features = [j for j, name in enumerate(header) if name not in ("y", "owner")]
     arrays = {"x": table[:, features], "y": table[:, header.index("y")]}
     return arrays | ({"owner": table[:, header.index("owner")].astype(int)} if "owner" in header else {})
+
+
+def _with_numbered_owners(rows: list[tuple[int, list[str]]], column: int) -> list[tuple[int, list[str]]]:
+    """The rows with clients numbered from 0 as they come, where all of them have names; else as they are."""
+    names = dict.fromkeys(row[column].strip() for _, row in rows if column < len(row))
+    if any(not name or _is_number(name) for name in names):
+        return rows
+    number = {name: str(client) for client, name in enumerate(names)}
+    return [(line, [number[cell.strip()] if j == column else cell for j, cell in enumerate(row)]) for line, row in rows]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _header(path: Path, line: int, cells: list[str]) -> list[str]:

@@ -182,6 +182,8 @@ CSV_FAULTS = [
     ("a,y\n1e999,2\n", ", line 2, column 'a': '1e999' is not a finite number"),
     ("a,y,owner\n1,2,0.5\n", ", line 2, column 'owner': '0.5' is not a client number 0, 1, 2, ..."),
     ("a,y,owner\n1,2,-1\n", ", line 2, column 'owner': '-1' is not a client number 0, 1, 2, ..."),
+    ("a,y,owner\n1,2,north\n2,1,1\n", ", line 2, column 'owner': 'north' is not a finite number"),
+    ("a,y,owner\n1,2,north\n2,1\n", ", line 3: 2 cells; the header names 3 columns"),
     ("a,y,owner\n1,2,1\n", ": client 0 owns no sample; every client 0..1 must own at least one"),
     ("a,y\n0,2\n", ": row 0 of x is zero: it has no direction"),
     ('a,y\n"1,2\n', ", line 2: unexpected end of data"),
@@ -193,6 +195,11 @@ def test_a_faulty_csv_is_refused_with_the_place(tmp_path, text, message):
     path = write(tmp_path / "mine.csv", text)
     with pytest.raises(ValueError, match=re.escape(f"{path}{message}")):
         data.load(path, clients=1)
+
+
+def test_clients_with_names_are_numbered_as_they_come(tmp_path):
+    path = write(tmp_path / "mine.csv", "a,y,owner\n1,2,north\n2,1,south \n3,1,north\n")
+    assert data.load(path).owner.tolist() == [0, 1, 0]
 
 
 def test_a_csv_that_is_not_text_is_refused(tmp_path):

@@ -87,6 +87,13 @@ def test_the_automatic_step_is_the_largest_that_passes(data):
         passing_step([get("fl-ntk/X.2")], list(Form), options)
 
 
+def test_the_automatic_step_says_what_is_wrong_with_the_data(tmp_path):
+    path = tmp_path / "broken.csv"
+    path.write_text("a,y\n1,2\n3,cat\n")
+    with pytest.raises(ValueError, match="line 3, column 'y': 'cat' is not a finite number"):
+        passing_step([MOVEMENT], list(Form), Options(data=str(path)))
+
+
 @pytest.mark.parametrize("limits", [(0.25, 0.125), (0.125, 0.25)])
 def test_the_automatic_step_passes_every_hypothesis_of_every_statement(limits):
     def limited(limit):

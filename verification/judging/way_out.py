@@ -73,7 +73,7 @@ def passing_step(statements: Iterable[Statement], forms: Iterable[Form], options
         statements: to be checked. forms: of them. options: data and steps; the search begins at its eta_local.
 
     Raises:
-        ValueError: no hypothesis of these statements limits the step.
+        ValueError: no hypothesis of these statements limits the step, or the data cannot be had.
     """
     wanted = set(forms)
     limits: dict[int, tuple[Hypothesis, Build]] = {}  # statements have hypotheses in common
@@ -84,6 +84,8 @@ def passing_step(statements: Iterable[Statement], forms: Iterable[Form], options
                     limits.setdefault(id(one), (one, _first_case(statement, form, options.seed)))
     if not limits:
         raise ValueError("--eta-local auto: no hypothesis of these statements limits the step; leave it out")
+    for _, build in limits.values():
+        build(options)  # what is wrong with the data is said here; below it would pass for a step that fails
     step, name = math.inf, ""
     for one, build in sorted(limits.values(), key=lambda pair: not pair[0].free):
         start = min(step, Setup.eta_local)
