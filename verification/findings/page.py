@@ -96,19 +96,28 @@ def _of_paper(paper: str, verdicts: Sequence[Verdict]) -> PaperFindings:
     forms = {(verdict.id, verdict.form): verdict for verdict in verdicts}
     differing = tuple(_finding(v, nature, forms) for v in verdicts if (nature := _nature(v)) is not None)
     printed = [v for v in verdicts if v.form is Form.STATED]
-    right = sum(v.outcome in SETTLED for v in printed)
-    substance = sum(finding.nature is Nature.SUBSTANCE for finding in differing)
-    untried = sum(v.would_exclude is not None for v in printed)
-    said = f"Of {len(printed)} printed forms {right} hold as they stand, some of them with a gap in the argument"
-    said += f" ({untried} of them are {NOT_REFUTED}, which is all that so few trials can say); " if untried else "; "
-    said += f"{substance} {'is an error' if substance == 1 else 'are errors'} of substance."
     return PaperFindings(
         paper,
-        said,
+        _said(printed),
         differing,
         tuple(v for v in printed if not _nature(v) and v.outcome in SETTLED),
         tuple(v for v in verdicts if catalogue()[v.id].source.paper == BEYOND),
     )
+
+
+def _said(printed: Sequence[Verdict]) -> str:
+    """How many of a paper's forms, or of the user's own, hold as they stand, in a sentence."""
+    right = [v for v in printed if v.outcome in SETTLED]
+    gaps = sum(_nature(v) is Nature.PROOF_GAP for v in right)
+    substance = sum(_nature(v) is Nature.SUBSTANCE for v in printed)
+    untried = sum(v.would_exclude is not None for v in printed)
+    what = "form of your own" if any("statement" in v.provenance for v in printed) else "printed form"
+    what = what if len(printed) == 1 else what.replace("form", "forms")
+    said = f"Of {len(printed)} {what} {len(right)} {'holds as it stands' if len(right) == 1 else 'hold as they stand'}"
+    said += f", {gaps} of them with a gap in the argument" if gaps else ""
+    verb = "is" if untried == 1 else "are"
+    said += f" ({untried} of them {verb} {NOT_REFUTED}, which is all that so few trials can say)" if untried else ""
+    return f"{said}; {substance} {'is an error' if substance == 1 else 'are errors'} of substance."
 
 
 def _nature(verdict: Verdict) -> Nature | None:
