@@ -41,4 +41,5 @@ html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
 html_show_sphinx = False
+html_show_copyright = False  # the licence is in README; a bare (c) says nothing
 html_copy_source = False

@@ -32,8 +32,8 @@ with open("mine.csv", "w", newline="") as file:
         rows.writerow([*images[i], 1 if classes[i] == 8 else -1, i % 3])
 
 # %% [markdown]
-# `owner` may be any whole numbers from 0 on, every client having at least one row. Without the column, the rows are
-# dealt out at random to four clients; `--clients 6 --partition dirichlet:0.3` deals them otherwise.
+# `owner` holds names of clients, or whole numbers from 0 on, every client having at least one row. Without the column,
+# the rows are dealt out at random to four clients; `--clients 6 --partition dirichlet:0.3` deals them otherwise.
 #
 # ## The command
 #
