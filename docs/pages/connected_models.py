@@ -107,7 +107,8 @@ plt.show()
 # ## Saved networks, and networks of a run
 #
 # A network is saved as a `.npz` file with the arrays `hidden` (h, l) and `readout` (h,) or (C, h). Save yours in this
-# form.
+# form. Or give the file in which torch's `state_dict` of a two-layer ReLU network was saved, `.pt` or `.safetensors`,
+# with biases or without: `ntkfl barrier A.pt B.safetensors C.pt --data mine.npz`.
 
 # %%
 from pathlib import Path
@@ -184,7 +185,7 @@ for folder in ("fedavg", "fedgucci"):
 #
 # ## Any other model
 #
-# Barriers are exact for two-layer networks without biases. Any other torch module only has to be evaluated:
+# Barriers are exact for two-layer ReLU networks, with biases too. Any other torch module only has to be evaluated:
 # `TorchNetwork` wraps it so that it can be averaged. Its barriers are computed on a grid of the segment, and the
 # output says so. *WENS less FMA* is the ensemble's output less that of the averaged network; *locality* is the
 # largest distance of a model from the average.
@@ -353,7 +354,7 @@ print(f"{evaluated_group_barrier(loss, aligned):.4f}")
 # %% [markdown]
 # ## Limits
 #
-# * Exact barriers are for two-layer networks without biases; of others a grid gives a lower bound.
+# * Exact barriers are for two-layer ReLU networks; of others a grid gives a lower bound.
 # * A barrier depends on the data set: take samples that the models have not been trained on.
 # * Networks that compute the same function may have a barrier between them, as above: align them first.
 #
