@@ -46,16 +46,12 @@ def test_exact_steps_begin_further_passes_and_cut_the_last():
     assert plan.ends_epoch[0].tolist() == [False, False, True, False, False, True, False]
 
 
-def test_rounds_seeds_and_clients_have_different_orders():
+def test_rounds_seeds_and_clients_have_different_orders_and_draws():
     own = [np.arange(50), np.arange(50, 100)]
     work = LocalWork(batch_size=50)
-    orders = {
-        tuple(local_plan(own, [c], work, seed, number, 0).index[0, 0] % 50)
-        for c in (0, 1)
-        for seed in (0, 1)
-        for number in (0, 1)
-    }
-    assert len(orders) == 8
+    plans = [local_plan(own, [c], work, seed, number, 1) for c in (0, 1) for seed in (0, 1) for number in (0, 1)]
+    assert len({tuple(plan.index[0, 0] % 50) for plan in plans}) == 8
+    assert len({plan.draws.item() for plan in plans}) == 8
 
 
 @given(st.integers(1, 40), st.floats(0.01, 1), st.integers(0, 5), st.integers(0, 5))
