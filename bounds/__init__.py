@@ -4,6 +4,7 @@
 """
 
 from bounds.brought import load
+from bounds.family import Family
 from bounds.formula import Formula
 from bounds.listing import catalogue, find, get
 from bounds.options import Options
@@ -11,6 +12,7 @@ from bounds.statement import Claim, Form, Hypothesis, Kind, Nature, Outcome, Sou
 
 __all__ = [
     "Claim",
+    "Family",
     "Form",
     "Formula",
     "Hypothesis",

@@ -102,20 +102,18 @@ STATEMENTS = (
 # - `witness`: for a form recorded as violated, the case that shows it.
 # - `necessity`: a case that breaks the claim when one hypothesis is dropped. Here: a row of norm 2.
 # - `mutants`: formulas made wrong on purpose. The checker must call them violated, on the same cases.
-# - `Cluster`, a family of cases of its own. On generic data $n$ is a loose bound, and a wrong formula such as $\sqrt
-#   n$ would pass. Points close together bring the left side near $n/2$. A family has a name, a number of seeds, how
-#   many admitted cases a verdict needs, the case of a seed, and a strategy of the library Hypothesis for `attack`.
+# - `CLUSTERS`, a family of cases of its own. On generic data $n$ is a loose bound, and a wrong formula such as $\sqrt
+#   n$ would pass. Points close together bring the left side near $n/2$. A `Family` has a name, the case of a seed,
+#   a strategy of the library Hypothesis for `attack`, and a number of seeds.
 
 # %%
 # %%writefile my_theorem.py
 """How large an eigenvalue of H(0) can be, from the number of samples alone."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import sympy as sp
 
-from bounds import Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds import Claim, Family, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.initial_network import InitialNetwork, initial_network_draws, initial_networks
 from bounds.mutants import power, scaled
 from bounds.symbols import n
@@ -125,22 +123,15 @@ from ntkfl.problem import Problem, Weights
 UNIT_ROWS = Hypothesis("unit-rows", "|x_i| = 1 to 1e-12", lambda case: 1e-12 - case.problem.unit_deviation)
 
 
-@dataclass(frozen=True)
-class Cluster:
+def cluster(seed):
     """Twenty unit rows close together: 64 neurons see nearly one point, and one eigenvalue takes nearly the trace."""
+    rng = np.random.default_rng(seed)
+    x = np.eye(8)[0] + 0.02 * rng.standard_normal((20, 8))
+    problem = Problem(x, np.ones(20), name="cluster").unit()
+    return InitialNetwork(problem, initialisation.draw(64, 8, seed), sigma=1.0, radius=0.1)
 
-    trials: int
-    required: int = 20
-    name: str = "a cluster of points"
 
-    def case(self, seed):
-        rng = np.random.default_rng(seed)
-        x = np.eye(8)[0] + 0.02 * rng.standard_normal((20, 8))
-        problem = Problem(x, np.ones(20), name="cluster").unit()
-        return InitialNetwork(problem, initialisation.draw(64, 8, seed), sigma=1.0, radius=0.1)
-
-    def strategy(self):
-        return initial_networks()
+CLUSTERS = Family("a cluster of points", cluster, initial_networks(), trials=30)
 
 
 def one_neuron(length):
@@ -170,7 +161,7 @@ STATEMENTS = (
         constants=lambda case: {n: case.problem.n},
         measure=lambda case: gram.largest_eigenvalue(case.initial_gram),
         says_left="lambda_max(H(0)), certified",
-        draws=lambda options: (*initial_network_draws(options), Cluster(options.trials or 30)),
+        draws=lambda options: (*initial_network_draws(options), CLUSTERS.asked(options.trials)),
         mutants=(scaled(sp.Rational(1, 3)), power(n, sp.Rational(1, 2))),
     ),
 )
@@ -183,7 +174,7 @@ STATEMENTS = (
 #
 # - 90 cases, none rejected, none violated. The largest left/right, about .6, is on a cluster: there the left side is
 #   more than half of the bound.
-# - Both mutants are killed. Without `Cluster` both would survive, and the verdict would say *weakly tested*.
+# - Both mutants are killed. Without `CLUSTERS` both would survive, and the verdict would say *weakly tested*.
 # - `needed?`: dropping the hypothesis breaks the claim, and the stored case shows it.
 # - `replay` is the command that gives this verdict again. The line above it names the file by its checksum, so that
 #   an old verdict is not mistaken for one of the file as it is now.

@@ -59,7 +59,7 @@ with open("mine.csv", "w", newline="") as file:
 # - **margins**: how far the admitted cases were from breaking a hypothesis.
 # - **tightness**: no neuron moved farther than 0.0006 of what the lemma allows. The bound is true and loose here:
 #   with 24 images of two digits the smallest eigenvalue λ is small, and the bound has 1/λ.
-# - **mutants**: none killed. On these data, formulas that are wrong by a factor of ten hold as well. The verdict is
+# - **mutants**: none killed. The bound is so loose on these data that wrong formulas hold as well. The verdict is
 #   about the lemma on your data. That the checker can tell the lemma from wrong formulas is shown on the built-in
 #   cases (`ntkfl verify fl-ntk/B.12`).
 # - **needed?**: whether a case is known that breaks the claim without this hypothesis.

@@ -61,7 +61,7 @@
 # - **tightness**: the largest left/right was 0.45, so the bound is within a factor of about two of the truth. A bound
 #   that holds by ten orders of magnitude would show it here.
 # - **worst case**: where that was, by family and seed.
-# - **mutants**: all four wrong formulas were called violated on these cases. So the check is able to fail.
+# - **mutants**: both wrong formulas were called violated on these cases. So the check is able to fail.
 # - **notes**: the formula may fail with probability 0.1. It never did. For such statements an exact binomial test
 #   decides.
 # - **replay**: the command that gives the same verdict again.
