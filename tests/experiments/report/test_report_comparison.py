@@ -38,6 +38,14 @@ def test_of_a_form_that_should_hold_only_what_fails_to_is_worse(before, now):
         assert found.worse
 
 
+@pytest.mark.parametrize("now", [Outcome.UNTESTED, Outcome.UNRESOLVED, Outcome.VIOLATED, Outcome.TOUCHES])
+def test_on_own_data_what_no_longer_holds_is_worse(now):
+    """There the record is contradicted by a violation alone; a fall to untested or unresolved is one all the same."""
+    before, after = (replace(HELD, outcome=outcome, own_data=True) for outcome in (Outcome.HOLDS, now))
+    assert changes([before], [after]).worse is (now is not Outcome.TOUCHES)
+    assert not changes([after], [before]).worse
+
+
 def test_losing_a_recorded_violation_is_worse_and_finding_it_is_not():
     lost = replace(BROKEN, outcome=Outcome.HOLDS)
     assert changes([BROKEN], [lost]).worse
