@@ -5,7 +5,8 @@ import sympy as sp
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder, deep_ladders
 from bounds.deep.cases.step_ladder import STEP_LADDERS
 from bounds.deep.premises import SEVERAL_CLIENTS, SEVERAL_STEPS
-from bounds.fl_ntk.centralised import EQUAL, REPORTED, SERVER_ONE
+from bounds.fl_ntk.premises import EQUAL, SERVER_ONE
+from bounds.fl_ntk.sources import REPORTED
 from bounds.ladders.slopes import slope
 from bounds.mutants import replaced, shifted
 from bounds.statement import Claim, Form, Kind, Nature, Outcome, Source, Statement

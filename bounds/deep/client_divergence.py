@@ -4,7 +4,8 @@ import sympy as sp
 
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladders
 from bounds.deep.premises import SEVERAL_CLIENTS
-from bounds.fl_ntk.centralised import REPORTED, SERVER_ONE
+from bounds.fl_ntk.premises import SERVER_ONE
+from bounds.fl_ntk.sources import REPORTED
 from bounds.mutants import replaced, shifted
 from bounds.statement import Claim, Form, Kind, Source, Statement
 

@@ -3,7 +3,7 @@
 import sympy as sp
 
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladders
-from bounds.fl_ntk.centralised import REPORTED
+from bounds.fl_ntk.sources import REPORTED
 from bounds.mutants import power
 from bounds.statement import Claim, Form, Kind, Source, Statement
 from bounds.symbols import m

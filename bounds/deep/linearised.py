@@ -6,7 +6,7 @@ import sympy as sp
 
 from bounds.deep.cases.deep_run import DeepRun, between, deep_run_draws
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM
-from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
+from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
 from bounds.mutants import index_shifted, power, replaced, scaled
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, n

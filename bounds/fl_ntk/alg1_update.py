@@ -6,12 +6,11 @@ import sympy as sp
 
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.b_5 import times
-from bounds.fl_ntk.cases.weight_path import updates, weight_draws, weight_path
+from bounds.fl_ntk.cases.weight_path import small_run, updates, weight_draws, weight_path
 from bounds.fl_ntk.families.own import with_own
+from bounds.fl_ntk.terms.round_parts import times
 from bounds.fl_ntk.ways import WAYS_DRAWS, updates_by_all_ways
 from bounds.mutants import power, replaced, scaled, without
-from bounds.options import Options
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import N, eta_local, m
 from ntkfl.estimate import Estimate
@@ -31,11 +30,6 @@ def _constants(case: FederatedRun) -> dict:
 def _measure(case: FederatedRun) -> Estimate:
     """(u(t+1) - u(t))/eta_g by the plain run in balls, then by each of the ways: (1 + ways, T, m, d)."""
     return times(1 / case.setup.eta_global, Estimate.stacked([updates(case), *updates_by_all_ways(case)]))
-
-
-def small_run(seed: int = 0) -> FederatedRun:
-    """Six points on the sphere, two clients, twelve neurons, three local steps."""
-    return weight_draws(Options(), local_steps=3)[1].case(seed)
 
 
 STATEMENTS = (

@@ -6,24 +6,16 @@ import sympy as sp
 
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import Training
-from bounds.fl_ntk.state_maps import (
-    MAP,
-    NOTHING,
-    first,
-    halves,
-    second,
-    state_map,
-)
+from bounds.fl_ntk.terms.local_methods import FEDPROX, PULL, mu
 from bounds.fl_ntk.terms.method_maps import method_maps, start
-from bounds.fl_ntk.x_1 import IDENTITY, RESPONSE, H
-from bounds.fl_ntk.x_14 import OF_PROX, PULL, mu, shares
+from bounds.fl_ntk.terms.round_map import IDENTITY, RESPONSE, H
+from bounds.fl_ntk.terms.state_map import MAP, NOTHING, first, halves, second, state_map
 from bounds.mutants import replaced
 from bounds.statement import Change
 from bounds.symbols import T, eta_global, n
 
 earlier = sp.MatrixSymbol("L", n, n)
 
-FEDPROX = IDENTITY - eta_global * H * shares * OF_PROX
 TURNS = IDENTITY + eta_global * RESPONSE * earlier
 CYCLIC = IDENTITY - eta_global * H * TURNS**-1 * RESPONSE
 HALVES = state_map(MAP / 2, MAP / 2, IDENTITY, NOTHING)  # of the last two models, of which the mean is sent out

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.b_8 import UNIT_SIGMA, one_point
-from bounds.fl_ntk.premises import UNIT_ROWS
+from bounds.fl_ntk.cases.initial_point import one_point
+from bounds.fl_ntk.premises import DRAWN_AT_UNIT_SIGMA, UNIT_ROWS
 from bounds.hypothesis import Limit
 from bounds.initial_network import initial_network_draws
 from bounds.mutants import power
@@ -28,7 +28,7 @@ STATEMENTS = (
         ),
         hypotheses=(
             UNIT_ROWS,
-            UNIT_SIGMA,
+            DRAWN_AT_UNIT_SIGMA,
             Hypothesis(
                 "probability-below-1",
                 "n^2 exp(-m R / 10) < 1: the lemma says something",

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.cases.run_values import run_values
-from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
-from bounds.fl_ntk.families.own import with_own
-from bounds.fl_ntk.families.small_steps import small_step_runs
-from bounds.fl_ntk.families.wedge import WEDGES, one_neuron_wedge
+from bounds.fl_ntk.families.moving import moving_draws
+from bounds.fl_ntk.families.wedge import one_neuron_wedge
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, POSITIVE_SPECTRUM, SMALL_LOCAL_STEPS, UNIT_ROWS
+from bounds.fl_ntk.terms.reach import REACH, constants
 from bounds.mutants import power, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, eta_local, lam, m, n, r0
-
-REACH = sp.sqrt(n) * r0 / (sp.sqrt(m) * lam)
-
-
-def constants(case: FederatedRun) -> dict:
-    """n, m, K, eta_l, r_0 and lambda_min(H(0)) of a run."""
-    return run_values(case, n, m, K, eta_local, r0, lam)
-
-
-draws = with_own(small_step_runs, WEDGES)  # in wedges the bound's power of lambda matters
-
 
 STATEMENTS = (
     Statement(
@@ -56,7 +43,7 @@ STATEMENTS = (
         constants=constants,
         measure=lambda case: case.observed("movement"),
         says_left="max_r |u_r(t) - u_r(0)| of the simulated run, every round",
-        draws=draws,
+        draws=moving_draws,
         mutants=(
             power(lam, sp.Rational(1, 2)),
             without(lam),

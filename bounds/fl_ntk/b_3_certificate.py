@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import sympy as sp
 
 from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_draws, federated_run, federated_runs
-from bounds.fl_ntk.certificates.certificate import a_priori_certificate
-from bounds.fl_ntk.certificates.certificate_record import Certificate, certified
+from bounds.fl_ntk.certificates.certificate_record import certified
+from bounds.fl_ntk.certificates.certified_run import certificate, rate, residuals_and_movements
 from bounds.mutants import index_shifted, power, without
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import R, r0, t
 from ntkfl import data
-from ntkfl.estimate import Estimate
 from ntkfl.problem import Setup
-
-rate = sp.Symbol("q", positive=True)  # 1 - beta rho lambda
-
-
-@lru_cache(maxsize=4)
-def certificate(case: FederatedRun) -> Certificate:
-    """B.3' of a run's first weights, kept for what asks next."""
-    return a_priori_certificate(case.problem, case.setup, case.weights)
 
 
 def _certifiable(seed: int) -> FederatedRun:
@@ -46,11 +35,6 @@ def _draws(options) -> tuple:
 def _constants(case: FederatedRun) -> dict:
     found = certificate(case)
     return {rate: found.rate, r0: case.initial_residual, t: case.rounds[1:], R: found.radius}
-
-
-def residuals_and_movements(case: FederatedRun) -> tuple[Estimate, ...]:
-    """|y - y(t)|^2 for t >= 1; the movement of all global and of all local weight vectors."""
-    return case.observed("residual_norm")[1:].squared(), case.observed("movement"), case.observed("local_movement")
 
 
 STATEMENTS = (

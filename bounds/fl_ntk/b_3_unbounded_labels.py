@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_draws, federated_run
-from bounds.fl_ntk.eq8 import STEP, round_constants
 from bounds.fl_ntk.families.near_labels import unit_points
 from bounds.fl_ntk.families.opposed_points import OPPOSED, OPPOSED_HUGE, opposed_run, tiny_network
+from bounds.fl_ntk.families.paper_rounds import round_constants
 from bounds.fl_ntk.families.paper_steps import SMALL_AS_PRINTED, long_row_in_the_premise, overshooting_steps
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS, UNIT_SIGMA
+from bounds.fl_ntk.terms.one_round import STEP
 from bounds.formula import evaluate
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced

@@ -12,11 +12,11 @@ from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
 from bounds.family import Family
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.b_5 import largest_norm, residual, snapshot_constants, times
 from bounds.fl_ntk.families.aligned import aligned_run
 from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.families.small_steps import small_step_runs
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS, UNIT_SIGMA
+from bounds.fl_ntk.terms.round_parts import largest_norm, residual, snapshot_constants, times
 from bounds.mutants import index_shifted, power, replaced, sign_flipped
 from bounds.part_strategies import log_uniform, sizes
 from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Source, Statement

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.b_5 import FAILURE, NEAR_KINKS, SHARE, residual
+from bounds.fl_ntk.families.near_kinks import NEAR_KINKS
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS
+from bounds.fl_ntk.terms.round_parts import FAILURE, SHARE, residual
 from bounds.mutants import power
 from bounds.statement import FL_NTK, Claim, Form, Source, Statement
 from bounds.symbols import R, n, r_t

@@ -4,27 +4,13 @@ from __future__ import annotations
 
 import sympy as sp
 
-from bounds.cases.run_values import run_values
-from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.aligned import long_row, overshooting_clients
 from bounds.fl_ntk.families.small_steps import small_step_draws
 from bounds.fl_ntk.premises import SMALL_LOCAL_STEPS, UNIT_ROWS
+from bounds.fl_ntk.terms.output_changes import output_changes, run_constants
 from bounds.mutants import index_shifted, power, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, n, r_t
-from ntkfl.estimate import Estimate
-
-
-def run_constants(case: FederatedRun) -> dict:
-    """n, N, K, the steps, and |y - y(t)| for t = 0..T-1."""
-    return run_values(case, n, N, K, eta_local, eta_global) | {r_t: case.observed("residual_norm")[:-1]}
-
-
-def output_changes(case: FederatedRun) -> Estimate:
-    """|y(t+1) - y(t)| for t = 0..T-1."""
-    outputs = case.observed("outputs")
-    return (outputs[1:] - outputs[:-1]).norm(-1)
-
 
 STATEMENTS = (
     Statement(

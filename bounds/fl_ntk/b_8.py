@@ -7,59 +7,21 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.premises import UNIT_ROWS
+from bounds.fl_ntk.cases.initial_point import one_point
+from bounds.fl_ntk.premises import DRAWN_AT_UNIT_SIGMA, UNIT_ROWS
+from bounds.fl_ntk.terms.initial_outputs import initial_outputs, network_constants
 from bounds.hypothesis import Limit
 from bounds.initial_network import InitialNetwork, initial_network_draws
 from bounds.mutants import power, replaced, without
 from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
 from bounds.symbols import R, delta, label_bound, m, n
 from ntkfl.estimate import Estimate
-from ntkfl.initialisation import draw
-from ntkfl.problem import Problem
 
-EPS = np.finfo(float).eps
 mean_square = sp.Symbol("v_i", positive=True)
 
 LARGEST = sp.sqrt(2 * sp.log(6 * m * n / delta))
 STATED_OUTPUT = sp.sqrt(2 * sp.log(2 * m * n / delta)) * sp.log(8 * n / delta)
 PROVED_OUTPUT = LARGEST * sp.log(8 * n / delta)
-
-
-def network_constants(case: InitialNetwork) -> dict:
-    """n, m, delta, R and the largest |y_i|."""
-    return {
-        n: case.problem.n,
-        m: case.width,
-        delta: case.delta,
-        R: case.radius,
-        label_bound: np.abs(case.problem.y).max(),
-    }
-
-
-def initial_outputs(case: InitialNetwork, below: float = np.inf) -> Estimate:
-    """sum_r a_r relu(w_r.x_i) / sqrt m over the neurons with w_r.x_i at most `below`, (n,)."""
-    z, m_ = case.preactivations, case.width
-    kept = np.maximum(z, 0) * (z <= below)
-    of_products = (case.problem.d + 4) * EPS * float(np.linalg.norm(case.weights.hidden, axis=1).sum()) * 2
-    doubtful = np.abs(z - below) <= 1e-12 * abs(below) if np.isfinite(below) else np.zeros(z.shape, bool)
-    error = (
-        of_products + m_ * EPS * kept.sum(axis=1) + 2 * (below if np.isfinite(below) else 0.0) * doubtful.sum(axis=1)
-    ) / np.sqrt(m_)
-    return Estimate(kept @ case.weights.signs / np.sqrt(m_), error, "rounding bound")
-
-
-UNIT_SIGMA = Hypothesis(
-    "unit-sigma",
-    "sigma = 1",
-    Limit("|sigma - 1|", lambda case: abs(case.sigma - 1), at_most=0.0),
-    eased_by=("sigma",),
-)
-
-
-def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
-    """One sample, R = .05: a long row makes every entry of H large, a small sigma lets every pattern flip."""
-    problem = Problem(length * np.eye(2)[:1], np.ones(1), name="one point")
-    return InitialNetwork(problem, draw(4096, 2, 0, sigma), sigma, radius=0.05)
 
 
 @lru_cache(maxsize=1)  # both forms measure the same
@@ -108,7 +70,7 @@ STATEMENTS = (
         ),
         hypotheses=(
             UNIT_ROWS,
-            UNIT_SIGMA,
+            DRAWN_AT_UNIT_SIGMA,
             Hypothesis(
                 "enough-neurons-near-kinks",
                 "m R >= ln(3n/delta)",

@@ -9,9 +9,14 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import weight_path
 from bounds.fl_ntk.families.aligned import long_row
-from bounds.fl_ntk.families.near_labels import NEAR_LABELS, near_run, overshooting_client, unit_points
-from bounds.fl_ntk.families.own import with_own
-from bounds.fl_ntk.families.small_steps import small_step_draws, small_steps
+from bounds.fl_ntk.families.near_labels import (
+    NEAR_LABELS,
+    contracting_draws,
+    near_run,
+    overshooting_client,
+    unit_points,
+)
+from bounds.fl_ntk.families.small_steps import small_step_draws
 from bounds.fl_ntk.premises import LOCAL_CONTRACTION, POSITIVE_SPECTRUM, UNIT_ROWS
 from bounds.mutants import power, replaced, without
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
@@ -98,9 +103,6 @@ def _step_measure(case: FederatedRun) -> Estimate:
     local = case.observed("local_outputs")
     steps = ((local[:, 1:, own] - local[:, :-1, own]).norm(-1) for own in case.problem.clients())
     return Estimate.stacked(steps, axis=1).squared()
-
-
-contracting_draws = with_own(small_steps, NEAR_LABELS)  # of the default families few contract for sure
 
 
 STATEMENTS = (

@@ -13,8 +13,7 @@ from scipy.optimize import minimize
 
 from bounds.cases.kernel_case import KernelCase, kernel_draws
 from bounds.family import Family
-from bounds.fl_ntk.premises import at_most
-from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.mutants import replaced
 from bounds.options import Options
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement

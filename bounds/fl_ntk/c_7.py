@@ -9,9 +9,9 @@ import sympy as sp
 
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.b_12 import REACH
-from bounds.fl_ntk.b_12 import draws as movement_draws
 from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server
+from bounds.fl_ntk.families.linearised import linearised_draws
+from bounds.fl_ntk.families.moving import moving_draws
 from bounds.fl_ntk.families.one_point import GRADUAL, at_most_half, one_point_run, quick
 from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.families.small_steps import small_step_runs
@@ -34,7 +34,8 @@ from bounds.fl_ntk.terms.limit_kernel import (
     limit_kernel,
     round_rate,
 )
-from bounds.fl_ntk.x_1 import H, linearised_draws, residuals
+from bounds.fl_ntk.terms.reach import REACH
+from bounds.fl_ntk.terms.round_map import H, residuals
 from bounds.mutants import index_shifted, power, replaced, without
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, R, delta, eta_local, lam, m, mu, n, r0, rho, sigma, t
@@ -166,7 +167,7 @@ STATEMENTS = (
         measure=_movements,
         symbols={lam: LIMIT_SYMBOLS[lam]},
         says_left="max_r |u_r(t) - u_r(0)| and max_{c,r} |w_{k,c,r}(t) - u_r(0)| of the simulated run, every round",
-        draws=movement_draws,
+        draws=moving_draws,
         mutants=(
             power(lam, sp.Rational(1, 2)),
             power(m, 2),

@@ -12,13 +12,13 @@ from bounds.case import Case
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases, kernel_draws
 from bounds.family import Draw, Family
 from bounds.fl_ntk.cases.feature_space import train_features
-from bounds.fl_ntk.premises import at_most
-from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, map_constants
-from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.fl_ntk.premises import EQUAL, POSITIVE_LIMIT, SERVER_ONE, at_most
+from bounds.fl_ntk.sources import REPORTED
+from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, map_constants
 from bounds.ladders.slopes import slope
 from bounds.mutants import power, scaled, shifted
 from bounds.options import Options
-from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
+from bounds.statement import BEYOND, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, N, T, eta_local, n
 from ntkfl import data
 from ntkfl.balls import ball_matrix, enclosure, precision
@@ -27,23 +27,9 @@ from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.problem import Problem, Setup
 
 ROUNDS, TRIALS = 4, 12
-REPORTED = (
-    "Jian and Liu, Widening the Network Mitigates the Impact of Data Heterogeneity on FedAvg (ICML 2025, arXiv "
-    "2508.12576), as reported: only its abstract and a public summary were read, not its text"
-)
 
 start = sp.MatrixSymbol("r_0", n, 1)
 CENTRALISED = IDENTITY - eta_local / N * H
-
-EQUAL = Hypothesis(
-    "equal-sizes", "all clients have n/N samples, so that both weightings and both mean losses agree",
-    lambda case: float(np.bincount(case.problem.owner).min() - np.bincount(case.problem.owner).max()),
-)  # fmt: skip
-
-
-SERVER_ONE = Hypothesis(
-    "server-step-1", "eta_g = 1: the server takes the clients' mean", lambda case: -abs(case.setup.eta_global - 1)
-)
 
 
 def _trained(case: KernelCase) -> Estimate:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bounds.case import Case
 from bounds.family import Family
-from bounds.fl_ntk.centralised import REPORTED
+from bounds.fl_ntk.sources import REPORTED
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import OTHER, Rungs
 from bounds.ladders.slopes import slope

@@ -6,8 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.alg1_update import small_run
-from bounds.fl_ntk.cases.weight_path import WeightRound, updates, weight_draws, weight_path
+from bounds.fl_ntk.cases.weight_path import WeightRound, small_run, updates, weight_draws, weight_path
 from bounds.fl_ntk.terms.jacobian import all_jacobians, jacobian
 from bounds.fl_ntk.terms.limit_kernel import round_rate
 from bounds.mutants import power, replaced, scaled

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import sympy as sp
 
-from bounds.fl_ntk.b_8 import initial_outputs, network_constants, one_point
+from bounds.fl_ntk.cases.initial_point import one_point
 from bounds.fl_ntk.premises import UNIT_ROWS
+from bounds.fl_ntk.terms.initial_outputs import initial_outputs, network_constants
 from bounds.initial_network import initial_network_draws
 from bounds.mutants import power, replaced
 from bounds.options import Options

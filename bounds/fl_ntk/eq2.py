@@ -6,8 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.alg1_update import small_run
-from bounds.fl_ntk.cases.weight_path import WeightRound, weight_draws, weight_path
+from bounds.fl_ntk.cases.weight_path import WeightRound, small_run, weight_draws, weight_path
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import m

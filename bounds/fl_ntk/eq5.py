@@ -6,8 +6,7 @@ import sympy as sp
 
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.b_9 import contracting_draws
-from bounds.fl_ntk.families.near_labels import growing_round
+from bounds.fl_ntk.families.near_labels import contracting_draws, growing_round
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_STEPS, UNIT_ROWS
 from bounds.formula import evaluate
 from bounds.mutants import power, replaced, without

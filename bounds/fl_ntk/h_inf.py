@@ -9,8 +9,7 @@ import sympy as sp
 
 from bounds.cases.kernel_case import KernelCase, kernel_draws
 from bounds.family import Family
-from bounds.fl_ntk.premises import at_most
-from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.options import Options

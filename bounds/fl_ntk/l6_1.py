@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from bounds.case import Case
 from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_draws
-from bounds.fl_ntk.b_12 import REACH, constants
 from bounds.fl_ntk.families.wedge import wedge
 from bounds.fl_ntk.premises import CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS, UNIT_ROWS
+from bounds.fl_ntk.terms.reach import REACH, constants
 from bounds.ladders.width_ladder import WidthLadder, ladder_draws
 from bounds.mutants import power, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement

@@ -8,8 +8,7 @@ import sympy as sp
 
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.b_5 import residual, times
-from bounds.fl_ntk.eq8 import NECESSITY, STEP, round_constants
+from bounds.fl_ntk.families.paper_rounds import NECESSITY, round_constants
 from bounds.fl_ntk.families.paper_steps import (
     EVENTS,
     LEMMA_STEPS,
@@ -22,6 +21,8 @@ from bounds.fl_ntk.families.paper_steps import (
     step_margin,
 )
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1, UNIT_ROWS
+from bounds.fl_ntk.terms.one_round import STEP
+from bounds.fl_ntk.terms.round_parts import residual, times
 from bounds.mutants import power, replaced, scaled
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import K, N, eta_global, kappa, lam, n, r_t

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.averaging_maps import FEDPROX
 from bounds.fl_ntk.cases.method_ladder import CONNECTED, PULL, SERVER_MOMENTUM, MethodLadder, method_draws
-from bounds.fl_ntk.state_maps import AFTER, CONTROL, MAP, beta, first, halves, mu, product, second, shares, start
-from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, D, H, map_constants
+from bounds.fl_ntk.terms.local_methods import FEDPROX, beta, mu, shares
+from bounds.fl_ntk.terms.method_maps import start
+from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, map_constants
+from bounds.fl_ntk.terms.state_map import AFTER, CONTROL, MAP, first, halves, product, second
 from bounds.mutants import index_shifted, power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_local, m, n

@@ -198,3 +198,26 @@ SMALL_STEPS = Hypothesis(
     _small_steps,
     eased_by=("eta_local", "width"),
 )
+
+POSITIVE_LIMIT = Hypothesis(
+    "positive-limit", "H_inf is positive definite: no parallel rows, and pairs of opposite rows have independent "
+    "directions",
+    lambda case: float(gram.smallest_eigenvalue(gram.infinite_estimate(case.problem.x)).lo) - 1e-300,
+)  # fmt: skip
+
+EQUAL = Hypothesis(
+    "equal-sizes", "all clients have n/N samples, so that both weightings and both mean losses agree",
+    lambda case: float(np.bincount(case.problem.owner).min() - np.bincount(case.problem.owner).max()),
+)  # fmt: skip
+
+SERVER_ONE = Hypothesis(
+    "server-step-1", "eta_g = 1: the server takes the clients' mean", lambda case: -abs(case.setup.eta_global - 1)
+)
+
+
+DRAWN_AT_UNIT_SIGMA = Hypothesis(
+    "unit-sigma",
+    "sigma = 1",
+    Limit("|sigma - 1|", lambda case: abs(case.sigma - 1), at_most=0.0),
+    eased_by=("sigma",),
+)

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, SIZES, RandomRound
-from bounds.fl_ntk.x_1 import IDENTITY, D, H
+from bounds.fl_ntk.terms.round_map import IDENTITY, D, H
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, n

@@ -2,65 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-import sympy as sp
-
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import Training
-from bounds.fl_ntk.terms.method_maps import method_maps, start
-from bounds.fl_ntk.x_1 import IDENTITY, RESPONSE, D, H
-from bounds.fl_ntk.x_14 import MOMENTUM, OF_PROX, PULL, beta, mu, shares
+from bounds.fl_ntk.terms.local_methods import MOMENTUM, PULL, beta, mu
+from bounds.fl_ntk.terms.method_maps import method_maps
+from bounds.fl_ntk.terms.round_map import IDENTITY
+from bounds.fl_ntk.terms.state_map import AFTER, CONTROL, first, halves, second
 from bounds.mutants import replaced
 from bounds.statement import Change
-from bounds.symbols import K, N, T, eta_global, eta_local, n
-
-first, second = sp.MatrixSymbol("E_1", 2 * n, n), sp.MatrixSymbol("E_2", 2 * n, n)
-
-NOTHING = sp.ZeroMatrix(n, n)
-
-
-def product(*factors: Any) -> sp.MatrixExpr:
-    """Their product, the factors as they are: `*` would multiply them out anew, which takes seconds here."""
-    return sp.MatMul(*factors).doit(deep=False)
-
-
-def state_map(now: Any, kept: Any, remembers: Any, remembered: Any) -> sp.MatrixExpr:
-    """The map [[now, kept], [remembers, remembered]] of (r, memory).
-
-    Args:
-        now, kept: to r, from r and from the memory. remembers, remembered: to the memory, from the same.
-    """
-    parts = ((first, now, first), (first, kept, second), (second, remembers, first), (second, remembered, second))
-    return sp.MatAdd(*(product(to, part, taken.T) for to, part, taken in parts if part != NOTHING))
-
-
-SERVER = eta_global * H * shares * RESPONSE
-MAP = IDENTITY - SERVER  # M
-LENGTH = eta_local * K
-LATER = D**-1 * (LENGTH * IDENTITY - RESPONSE)  # sum of the responses of fewer steps
-CONTROL = IDENTITY - (RESPONSE + LATER * H / N) / LENGTH
-
-HEAVY_BALL = state_map((1 + beta) * IDENTITY - SERVER, -beta * IDENTITY, IDENTITY, NOTHING)
-NESTEROV = state_map((1 + beta) * MAP, -beta * MAP, IDENTITY, NOTHING)
-SCAFFOLD = state_map(
-    IDENTITY - eta_global / N * H * RESPONSE, -eta_global * LENGTH / N * H * CONTROL, RESPONSE / LENGTH, CONTROL
-)
-FEDDYN = state_map(
-    IDENTITY - 2 / N * H * OF_PROX, H / (N * mu) - 2 / N * H * OF_PROX, -mu * OF_PROX, IDENTITY - mu * OF_PROX
-)
-TWICE, ONCE = (first + second) * start, first * start  # the starts (r_0, r_0) and (r_0, 0)
-SEEN = (1 + beta) * first.T - beta * second.T  # the point that Nesterov's step extrapolates to
-AFTER = {
-    name: product(seen, sp.MatPow(each, T), begun)
-    for name, seen, each, begun in (
-        ("heavy ball", first.T, HEAVY_BALL, TWICE),
-        ("Nesterov", SEEN, NESTEROV, TWICE),
-        ("SCAFFOLD", first.T, SCAFFOLD, ONCE),
-        ("FedDyn", first.T, FEDDYN, ONCE),
-    )
-}
 
 
 def _trainings(case: FederatedRun) -> tuple[Training, ...]:
@@ -71,11 +20,6 @@ def _trainings(case: FederatedRun) -> tuple[Training, ...]:
         Training("scaffold", rate),
         Training("feddyn", {"alpha": PULL}),
     )
-
-
-def halves(size: int) -> dict:
-    """What puts a vector of this size into the first, and into the second half of a state."""
-    return {first: np.eye(2 * size)[:, :size], second: np.eye(2 * size)[:, size:]}
 
 
 def _values(case: FederatedRun) -> dict:

@@ -12,8 +12,7 @@ import sympy as sp
 
 from bounds.cases.kernel_case import KernelCase, kernel_draws
 from bounds.family import Family
-from bounds.fl_ntk.premises import LOCALLY_STABLE, at_most
-from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
 from bounds.mutants import power, replaced, scaled
 from bounds.options import Options
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement

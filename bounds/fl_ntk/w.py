@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import sympy as sp
 
+from bounds.fl_ntk.sources import of_section_7
 from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_draws
 from bounds.ladders.width_ladder import WidthLadder, ladder_draws
 from bounds.ladders.width_rate import (
@@ -20,16 +21,10 @@ from bounds.ladders.width_rate import (
     statistic,
     width_rate,
 )
-from bounds.statement import BEYOND, Source
 
 ZERO = sp.Integer(0)
 ON_RUNS = "log-log slope over a ladder of widths, several networks each, all starting from the same residual: "
 AT_START = "log-log slope over networks at initialisation, widths up to 2^20: "
-
-
-def of_section_7(note: str) -> Source:
-    """The notes that the powers of the width and their coefficients are from."""
-    return Source(BEYOND, "section 7 of our notes", note=note)
 
 
 def _at_start(read: Callable) -> Callable[[InitialLadder], list[np.ndarray]]:

@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from bounds.cases.measured_regime import MeasuredRegime
-from bounds.cases.run_values import run_values
-from bounds.federated_run import FederatedRun, federated_draws
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.families.linearised import linearised_draws
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
+from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, ROUND_MAP, map_constants, residuals
 from bounds.mutants import index_shifted, power, scaled, sign_flipped
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, n
 from ntkfl.estimate import Estimate
 from ntkfl.limit.infinite_width import KernelRegime
 
-H = sp.MatrixSymbol("H", n, n)
-D = sp.MatrixSymbol("D", n, n)  # the clients' blocks of H
 r = sp.MatrixSymbol("r", n, T)  # y(t) - y, one column a round
-IDENTITY = sp.Identity(n)
-RESPONSE = D**-1 * (IDENTITY - (IDENTITY - eta_local * D) ** K)  # P
-MAP_SYMBOLS = {H: "Gram matrix of the frozen patterns, H(0)", D: "the client blocks of H, zero elsewhere"}
-ROUND_MAP = IDENTITY - eta_global / N * H * RESPONSE  # M
-
-
-def map_constants(case: Any, h: Estimate) -> dict:
-    """The symbols of the round map of a Gram matrix H, (n, n): H, its client blocks, steps and counts."""
-    owner = case.problem.owner
-    return run_values(case, eta_local, eta_global, N, K) | {H: h, D: h * (owner[:, None] == owner)}
-
-
-def residuals(case: FederatedRun) -> Estimate:
-    """y(t) - y for t = 0..T, (n, T+1)."""
-    off = case.observed("outputs") - case.problem.y
-    return Estimate.stacked((off[t] for t in case.rounds), axis=1)
 
 
 def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
@@ -53,11 +35,6 @@ def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
     terms = 2 * float(np.abs(known.value).max())  # y(t+1) - y and y(t) - y, whose difference a round is
     found = MeasuredRegime(problem, case.setup, case.initial_gram.value).of(after, samples=(0,), size=terms)
     return (known[:, 1:], found) if columns > 1 else (known[:, 1], found[:, 0])
-
-
-def linearised_draws(options) -> tuple:
-    """Networks linearised in their weights, trained in parameter space; fewer, their rounds are many columns each."""
-    return federated_draws(options, label="linearised", linearised=True, movements=True, rounds=40)
 
 
 STATEMENTS = (

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sympy as sp
-
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.b_3_certificate import certificate, rate, residuals_and_movements
 from bounds.fl_ntk.certificates.certificate_record import certified
+from bounds.fl_ntk.certificates.certified_run import certificate, need, rate, residuals_and_movements
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_draws
 from bounds.mutants import Mutant, power, replaced
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import r0, t
-
-need = sp.Symbol("need", positive=True)
 
 
 def _constants(case: FederatedRun) -> dict:

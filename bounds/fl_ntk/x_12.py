@@ -8,13 +8,12 @@ import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.b_3_certificate import residuals_and_movements
 from bounds.fl_ntk.certificates.certificate_record import certified
+from bounds.fl_ntk.certificates.certified_run import need, residuals_and_movements
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_draws
 from bounds.fl_ntk.certificates.stable_step_certificate import stable_step_certificate
 from bounds.fl_ntk.certificates.stable_step_record import StableStepCertificate
-from bounds.fl_ntk.x_1 import residuals
-from bounds.fl_ntk.x_11 import need
+from bounds.fl_ntk.terms.round_map import residuals
 from bounds.mutants import Mutant, power, replaced
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import t

@@ -8,21 +8,15 @@ import sympy as sp
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
-from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
+from bounds.fl_ntk.terms.local_methods import MOMENTUM, OF_MOMENTUM, OF_PROX, PULL, beta, mu, shares
+from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, n
 from ntkfl.estimate import Estimate
 
-PULL, MOMENTUM = 0.7, 0.6
-
-mu, beta = sp.symbols("mu beta", positive=True)
-shares = sp.MatrixSymbol("S", n, n)
 prox, heavy, scaffold, before = (sp.MatrixSymbol(f"r_{name}", n, T) for name in ("prox", "mom", "scaf", "before"))
 
-DRAWN = D + mu * IDENTITY
-OF_PROX = DRAWN**-1 * (IDENTITY - (IDENTITY - eta_local * DRAWN) ** K)
-OF_MOMENTUM = eta_local * ((2 + beta) * IDENTITY - eta_local * D)
 MEAN_RESIDUAL = N / (eta_global * eta_local * K) * H**-1 * (before - scaffold)  # a: over the round's local steps
 CORRECTION = D**-1 * (eta_local * K * IDENTITY - RESPONSE) * (H / N - D) * MEAN_RESIDUAL
 

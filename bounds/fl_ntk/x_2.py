@@ -5,20 +5,13 @@ from __future__ import annotations
 import sympy as sp
 
 from bounds.cases.kernel_case import KernelCase, kernel_draws
-from bounds.fl_ntk.premises import at_most
+from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.mutants import power, replaced, sign_flipped, without
-from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N, eta_global
-from ntkfl import gram
 from ntkfl.estimate import Estimate
 
 nu = sp.Symbol("nu", real=True)
-
-POSITIVE_LIMIT = Hypothesis(
-    "positive-limit", "H_inf is positive definite: no parallel rows, and pairs of opposite rows have independent "
-    "directions",
-    lambda case: float(gram.smallest_eigenvalue(gram.infinite_estimate(case.problem.x)).lo) - 1e-300,
-)  # fmt: skip
 
 
 def _constants(case: KernelCase) -> dict:

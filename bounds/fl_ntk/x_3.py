@@ -7,13 +7,13 @@ import sympy as sp
 
 from bounds.cases.kernel_case import KernelCase, kernel_draws
 from bounds.cases.run_values import run_values
-from bounds.fl_ntk.premises import LOCALLY_STABLE, SERVER_AT_MOST_1, at_most
-from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.fl_ntk.cases.orthogonal_points import orthogonal_points
+from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, SERVER_AT_MOST_1, at_most
 from bounds.mutants import index_shifted, power
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, eta_local
 from ntkfl.estimate import Estimate
-from ntkfl.problem import Problem, Setup
+from ntkfl.problem import Setup
 
 q = sp.Symbol("q", positive=True)
 
@@ -29,11 +29,6 @@ def _constants(case: KernelCase) -> dict:
 def _measure(case: KernelCase) -> tuple[Estimate, Estimate]:
     largest = case.regime.of(lambda regime, _: regime.nu[-1], size=float(np.abs(case.nu.value).max()))
     return largest, case.rate
-
-
-def orthogonal_points(setup: Setup) -> KernelCase:
-    """Two orthogonal points with equal labels on one client."""
-    return KernelCase(Problem(np.eye(2), np.ones(2), name="two orthogonal points"), setup)
 
 
 def _alternating() -> KernelCase:

@@ -8,9 +8,8 @@ from flint import arb, arb_mat
 
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws
 from bounds.cases.run_values import run_values
-from bounds.fl_ntk.premises import NO_LOCAL_OVERSHOOT, SERVER_AT_MOST_1, at_most
-from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
-from bounds.fl_ntk.x_3 import orthogonal_points
+from bounds.fl_ntk.cases.orthogonal_points import orthogonal_points
+from bounds.fl_ntk.premises import NO_LOCAL_OVERSHOOT, POSITIVE_LIMIT, SERVER_AT_MOST_1, at_most
 from bounds.mutants import index_shifted, power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, lam

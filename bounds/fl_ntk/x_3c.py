@@ -7,8 +7,7 @@ from dataclasses import replace
 import sympy as sp
 
 from bounds.cases.kernel_case import KernelCase, kernel_draws
-from bounds.fl_ntk.premises import LOCALLY_STABLE, at_most
-from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
 from bounds.mutants import power, scaled, without
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N

@@ -8,9 +8,8 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws
-from bounds.fl_ntk.premises import LOCALLY_STABLE, at_most
-from bounds.fl_ntk.x_1 import IDENTITY, MAP_SYMBOLS, D, H, map_constants
-from bounds.fl_ntk.x_2 import POSITIVE_LIMIT
+from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
+from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, map_constants
 from bounds.mutants import power, scaled, sign_flipped
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N, eta_global

@@ -10,8 +10,10 @@ import sympy as sp
 
 from bounds.cases.measured_regime import MeasuredRegime
 from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.families.linearised import linearised_draws
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
-from bounds.fl_ntk.x_1 import MAP_SYMBOLS, ROUND_MAP, H, linearised_draws, map_constants, residuals
+from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, map_constants, residuals
+from bounds.fl_ntk.terms.trained_coefficients import COEFFICIENTS, MOVEMENT, start
 from bounds.mutants import index_shifted, power, scaled, sign_flipped, without
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N, T, eta_local, n
@@ -22,9 +24,6 @@ from ntkfl.limit.infinite_width import KernelRegime
 p = sp.Symbol("p", positive=True)  # number of test points
 h = sp.MatrixSymbol("h", p, n)  # h(x)_j = H(x, x_j)
 f0 = sp.MatrixSymbol("f_0", p, 1)
-start = sp.MatrixSymbol("r_0", n, 1)  # y - y(0)
-COEFFICIENTS = H**-1 * (sp.Identity(n) - ROUND_MAP**T) * start  # c_T
-MOVEMENT = COEFFICIENTS.T * H * COEFFICIENTS
 
 
 class _Test:

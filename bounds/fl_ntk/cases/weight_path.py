@@ -149,3 +149,8 @@ def weight_draws(options: Options, local_steps: int | None = None) -> tuple[Fami
         )
         for base in federated_draws(options)
     )
+
+
+def small_run(seed: int = 0) -> FederatedRun:
+    """Six points on the sphere, two clients, twelve neurons, three local steps."""
+    return weight_draws(Options(), local_steps=3)[1].case(seed)

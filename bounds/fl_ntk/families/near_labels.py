@@ -6,6 +6,8 @@ import numpy as np
 
 from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_run, federated_runs
+from bounds.fl_ntk.families.own import with_own
+from bounds.fl_ntk.families.small_steps import small_steps
 from ntkfl import gram
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.initialisation import draw
@@ -81,3 +83,6 @@ def growing_round() -> FederatedRun:
     stretched = np.linalg.svd(np.eye(n) - 0.5 / clients * h @ response)[2][0]
     setup = Setup(width=width, eta_local=eta_local, eta_global=0.5, local_steps=steps, rounds=1)
     return near_run(x, stretched, owner, weights, setup)
+
+
+contracting_draws = with_own(small_steps, NEAR_LABELS)  # of the default families few contract for sure

@@ -11,8 +11,8 @@ import sympy as sp
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals, final_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
-from bounds.fl_ntk.x_1 import MAP_SYMBOLS, map_constants
-from bounds.fl_ntk.x_14 import shares
+from bounds.fl_ntk.terms.local_methods import shares
+from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, map_constants
 from bounds.mutants import index_shifted, power, scaled
 from bounds.statement import BEYOND, Claim, Form, Kind, Mutant, Source, Statement
 from bounds.symbols import T, eta_local, n

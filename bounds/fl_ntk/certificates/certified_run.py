@@ -1,0 +1,28 @@
+"""Runs with a certificate B.3': what it proves of them, and what is measured against it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import sympy as sp
+
+from bounds.federated_run import FederatedRun
+from bounds.fl_ntk.certificates.certificate import a_priori_certificate
+from bounds.fl_ntk.certificates.certificate_record import Certificate
+from ntkfl.estimate import Estimate
+
+rate = sp.Symbol("q", positive=True)  # 1 - beta rho lambda
+
+
+@lru_cache(maxsize=4)
+def certificate(case: FederatedRun) -> Certificate:
+    """B.3' of a run's first weights, kept for what asks next."""
+    return a_priori_certificate(case.problem, case.setup, case.weights)
+
+
+def residuals_and_movements(case: FederatedRun) -> tuple[Estimate, ...]:
+    """|y - y(t)|^2 for t >= 1; the movement of all global and of all local weight vectors."""
+    return case.observed("residual_norm")[1:].squared(), case.observed("movement"), case.observed("local_movement")
+
+
+need = sp.Symbol("need", positive=True)

@@ -1,0 +1,10 @@
+"""Draws of networks linearised in their weights."""
+
+from __future__ import annotations
+
+from bounds.federated_run import federated_draws
+
+
+def linearised_draws(options) -> tuple:
+    """Networks linearised in their weights, trained in parameter space; fewer, their rounds are many columns each."""
+    return federated_draws(options, label="linearised", linearised=True, movements=True, rounds=40)
