@@ -10,12 +10,12 @@ import sympy as sp
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.c_8 import H, size, y
 from bounds.fl_ntk.cases.feature_space import remaining_norm_at_limit
 from bounds.fl_ntk.families.few_points import FEW_POINTS
 from bounds.fl_ntk.premises import UNIT_ROWS, at_most
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel, round_rate
 from bounds.fl_ntk.terms.movement_terms import norm, remaining_part
+from bounds.fl_ntk.terms.sized_matrices import H, size, y
 from bounds.mutants import index_shifted, replaced
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, N, T, delta, eta_global, eta_local, lam, m, n, rho, sigma

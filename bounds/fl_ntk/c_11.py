@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
 from bounds.fl_ntk.cases.generalisation_draws import sample_draws
 from bounds.fl_ntk.cases.lipschitz_loss import Loss
 from bounds.fl_ntk.cases.sampled_problem import SphereDistribution
-from bounds.fl_ntk.premises import FAILURE_PROBABILITY, TINY, UNIT_ROWS
+from bounds.fl_ntk.premises import BOUNDED, FAILURE_PROBABILITY, LIPSCHITZ, NON_DEGENERATE, UNIT_ROWS
+from bounds.fl_ntk.terms.generalisation import MAIN, PREMISE, constants, index, quadratic
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced
 from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
-from bounds.symbols import delta, lam, m, n
+from bounds.symbols import delta, lam, n
 
-quadratic, index = sp.symbols("Q i", positive=True)
-MAIN = sp.sqrt(2 * quadratic / n)
 REST = 5 / sp.sqrt(n) + 3 * sp.sqrt(sp.log(6 * index * (index + 1) / delta) / (2 * n))
-PREMISE = {m: n**16 / lam**2}  # sigma^-2 n^14 at sigma = lambda/n, its powers of logarithms left out
 
-NON_DEGENERATE = Hypothesis(
-    "non-degenerate", "lambda_min(H_inf) > 0", lambda case: float(case.smallest_eigenvalue.lo) - TINY
-)
-LIPSCHITZ = Hypothesis("1-Lipschitz", "the loss is 1-Lipschitz in its first argument", lambda case: 1 - case.loss.slope)
-BOUNDED = Hypothesis("bounded-loss", "the loss has values in [0, 1]", lambda case: 1 - case.loss.cap)
 ZERO_AT_LABEL = Hypothesis("zero-at-label", "l(y, y) = 0 for every y", lambda case: -case.loss.at_label)
 BOUNDED_LABELS = Hypothesis(
     "bounded-labels", "|y| <= 1", Limit("max |y|", lambda case: case.largest_label, at_most=1.0)
 )
-
-
-def constants(case: TrainedOnSample) -> dict:
-    """n, delta, lambda_min(H_inf), Q = y^T H_inf^-1 y and the index i of the smallest ball that holds the network."""
-    found = case.complexity
-    return {
-        n: case.problem.n,
-        delta: case.delta,
-        lam: case.smallest_eigenvalue,
-        quadratic: found,
-        index: max(1.0, float(np.ceil(np.sqrt(found.hi)))),
-    }
 
 
 def constant_loss(size: int = 120) -> TrainedOnSample:

@@ -24,6 +24,7 @@ from bounds.fl_ntk.premises import (
     UNIT_ROWS,
     at_most,
 )
+from bounds.fl_ntk.terms.crowding import CROWDING, NEAR, crowding
 from bounds.fl_ntk.terms.error_term import error_norms, remainder_ratio
 from bounds.fl_ntk.terms.jacobian import farthest, jacobian_changes
 from bounds.fl_ntk.terms.limit_kernel import (
@@ -44,13 +45,10 @@ from ntkfl.problem import Setup
 
 DELTA = 1e-9  # small, for the proof's bound on J has it as it is; the logarithms hardly feel it
 
-CROWDING = 0.01
-
-y0, ratio, crowding = sp.symbols("|y(0)| x delta_1", positive=True)
+y0, ratio = sp.symbols("|y(0)| x", positive=True)
 start = sp.MatrixSymbol("r_0", n, 1)
 LOGS = sp.log(m / delta) * sp.log(n / delta) ** 2
 INITIAL_OUTPUTS = sp.sqrt(n) * sigma * sp.sqrt(2 * sp.log(2 * m * n / delta))  # Eq (19), without its last logarithm
-NEAR = sp.sqrt(2 / sp.pi) * R / sigma + sp.sqrt(sp.log(2 * n / crowding) / (2 * m))  # Eq (11), uniform in R
 EXTRA = eta_local * (K - 1) * mu**2 / 2  # what Eq (18) lacks with K > 1, of rho |r|
 
 

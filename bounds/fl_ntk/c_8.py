@@ -8,6 +8,7 @@ import sympy as sp
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.families.small_steps import small_steps
+from bounds.fl_ntk.terms.sized_matrices import H, size, y
 from bounds.formula import evaluate
 from bounds.hypothesis import Limit
 from bounds.mutants import replaced
@@ -17,10 +18,7 @@ from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 
-size = sp.Symbol("s", positive=True)  # of the matrices: n, which the remainder uses as a number
-H = sp.MatrixSymbol("H", size, size)
 D = sp.MatrixSymbol("D", size, size)  # sum_{t<T} rho (I - rho H)^t
-y = sp.MatrixSymbol("y", size, 1)
 IDENTITY = sp.Identity(size)
 EPS = np.finfo(float).eps
 

@@ -6,10 +6,10 @@ import sympy as sp
 
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.c_7 import CROWDING, NEAR, crowding
 from bounds.fl_ntk.families.few_points import FEW_POINTS
 from bounds.fl_ntk.families.one_point import GRADUAL, one_point_run
 from bounds.fl_ntk.premises import UNIT_ROWS
+from bounds.fl_ntk.terms.crowding import CROWDING, NEAR, crowding
 from bounds.fl_ntk.terms.jacobian import farthest
 from bounds.fl_ntk.terms.limit_kernel import (
     LIMIT_SYMBOLS,

@@ -221,3 +221,8 @@ DRAWN_AT_UNIT_SIGMA = Hypothesis(
     Limit("|sigma - 1|", lambda case: abs(case.sigma - 1), at_most=0.0),
     eased_by=("sigma",),
 )
+NON_DEGENERATE = Hypothesis(
+    "non-degenerate", "lambda_min(H_inf) > 0", lambda case: float(case.smallest_eigenvalue.lo) - TINY
+)
+LIPSCHITZ = Hypothesis("1-Lipschitz", "the loss is 1-Lipschitz in its first argument", lambda case: 1 - case.loss.slope)
+BOUNDED = Hypothesis("bounded-loss", "the loss has values in [0, 1]", lambda case: 1 - case.loss.cap)

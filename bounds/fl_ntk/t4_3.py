@@ -6,12 +6,12 @@ from operator import attrgetter
 
 import sympy as sp
 
-from bounds.fl_ntk.c_11 import BOUNDED, LIPSCHITZ, MAIN, NON_DEGENERATE, PREMISE, quadratic
-from bounds.fl_ntk.c_11 import constants as sample_constants
 from bounds.fl_ntk.cases.generalisation_draws import LINEAR
 from bounds.fl_ntk.cases.lipschitz_loss import Loss
 from bounds.fl_ntk.cases.sample_ladder import SampleLadder, sample_ladder_draws
-from bounds.fl_ntk.premises import FAILURE_PROBABILITY
+from bounds.fl_ntk.premises import BOUNDED, FAILURE_PROBABILITY, LIPSCHITZ, NON_DEGENERATE
+from bounds.fl_ntk.terms.generalisation import MAIN, PREMISE, quadratic
+from bounds.fl_ntk.terms.generalisation import constants as sample_constants
 from bounds.mutants import power, replaced
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import delta, lam, n

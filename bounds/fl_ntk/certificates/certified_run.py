@@ -12,6 +12,7 @@ from bounds.fl_ntk.certificates.certificate_record import Certificate
 from ntkfl.estimate import Estimate
 
 rate = sp.Symbol("q", positive=True)  # 1 - beta rho lambda
+need = sp.Symbol("need", positive=True)  # the movement that the certificate allows
 
 
 @lru_cache(maxsize=4)
@@ -23,6 +24,3 @@ def certificate(case: FederatedRun) -> Certificate:
 def residuals_and_movements(case: FederatedRun) -> tuple[Estimate, ...]:
     """|y - y(t)|^2 for t >= 1; the movement of all global and of all local weight vectors."""
     return case.observed("residual_norm")[1:].squared(), case.observed("movement"), case.observed("local_movement")
-
-
-need = sp.Symbol("need", positive=True)

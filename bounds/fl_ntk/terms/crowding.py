@@ -1,0 +1,13 @@
+"""How many neurons sit near a kink at the start, uniformly in the distance."""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from bounds.symbols import R, m, n, sigma
+
+CROWDING = 0.01
+
+crowding = sp.Symbol("delta_1", positive=True)
+
+NEAR = sp.sqrt(2 / sp.pi) * R / sigma + sp.sqrt(sp.log(2 * n / crowding) / (2 * m))  # Eq (11), uniform in R

@@ -1,0 +1,26 @@
+"""The leading term of the generalisation bounds, what they ask for, and the values of their symbols on a sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy as sp
+
+from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample
+from bounds.symbols import delta, lam, m, n
+
+quadratic, index = sp.symbols("Q i", positive=True)
+MAIN = sp.sqrt(2 * quadratic / n)
+
+PREMISE = {m: n**16 / lam**2}  # sigma^-2 n^14 at sigma = lambda/n, its powers of logarithms left out
+
+
+def constants(case: TrainedOnSample) -> dict:
+    """n, delta, lambda_min(H_inf), Q = y^T H_inf^-1 y and the index i of the smallest ball that holds the network."""
+    found = case.complexity
+    return {
+        n: case.problem.n,
+        delta: case.delta,
+        lam: case.smallest_eigenvalue,
+        quadratic: found,
+        index: max(1.0, float(np.ceil(np.sqrt(found.hi)))),
+    }
