@@ -3,19 +3,12 @@
 import numpy as np
 import sympy as sp
 
+from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import COVARIANCE, MEANINGS, VARIANCE, covariance, factors, shares, variance
 from bounds.cases.ensemble_draws import ensemble_draws
 from bounds.cases.ensembles import Ensemble
 from bounds.mutants import replaced, scaled, sign_flipped
 from bounds.statement import IMA, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
-from ntkfl.problem import Problem
-
-
-def one_coin_each(values: np.ndarray, name: str) -> Ensemble:
-    """Clients with one sample x = 1 each and outputs values[m, k] in draw m; all labels are 1."""
-    draws, clients = values.shape
-    problem = Problem(np.ones((clients, 1)), np.ones(clients), np.arange(clients), name=name)
-    return Ensemble(problem, np.ones((draws, clients, 1, 1)), values[:, :, None])
 
 
 def two_coins() -> Ensemble:

@@ -3,8 +3,8 @@
 import numpy as np
 import sympy as sp
 
+from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import COVARIANCE, MEANINGS, clients, covariance, factors, masked, shares
-from bounds.averaging.i5 import one_coin_each
 from bounds.cases.ensemble_draws import ensemble_draws
 from bounds.cases.ensembles import Ensemble, estimated, squared
 from bounds.mutants import replaced, scaled, sign_flipped

@@ -6,8 +6,8 @@ import numpy as np
 import sympy as sp
 from flint import arb
 
+from bounds.averaging.cases.built_ensembles import one_coin_each
 from bounds.averaging.factors import COVARIANCE, MEANINGS, VARIANCE, covariance, factors
-from bounds.averaging.i5 import one_coin_each
 from bounds.averaging.premises import EQUAL_SIZES, SEVERAL_CLIENTS
 from bounds.cases.ensemble_draws import ensemble_draws
 from bounds.cases.ensembles import Ensemble, estimated

@@ -3,8 +3,9 @@
 import numpy as np
 import sympy as sp
 
+from bounds.averaging.cases.built_ensembles import across_a_kink
 from bounds.averaging.factors import MEANINGS, factors, heter, train
-from bounds.averaging.i4 import LOCAL_MEANINGS, across_a_kink, locality, remainder, up_to_distance
+from bounds.averaging.locality import LOCAL_MEANINGS, locality, remainder, up_to_distance
 from bounds.averaging.premises import EQUAL_SIZES, NO_KINK_BETWEEN, SEVERAL_CLIENTS
 from bounds.cases.ensemble_draws import CLOSE, ensemble_draws
 from bounds.cases.ensembles import Ensemble, estimated
