@@ -1,7 +1,6 @@
 """A smooth deep network keeps to its own kernel up to 1/m."""
 
-from bounds.deep.cases.deep_ladder import ERF, deep_ladders
-from bounds.deep.widths import LEFT, SECTION
+from bounds.deep.cases.deep_ladder import ERF, LEFT, SECTION, deep_ladders
 from bounds.ladders.width_rate import ONE, Quantity, statistic, width_rate
 from bounds.statement import BEYOND, Source
 

@@ -1,12 +1,10 @@
 """Deep networks approach their limit kernel, and its exact dynamics, as m^(-1/2)."""
 
-from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladders
+from bounds.deep.cases.deep_ladder import ERF, LEFT, RELU, SECTION, deep_ladders
 from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
 from bounds.statement import BEYOND, Source
 
-LEFT = "log-log slopes over widths of the RMS over networks, trained by the engine from the residual r_0, of "
 KERNEL, LIMIT = "|H(0) - H_inf| / |H_inf|", "max_t |y_m(t) - y_inf(t)| / |r_0|"
-SECTION = "note on theorems beyond the papers, section G"
 
 STATEMENTS = (
     width_rate(

@@ -30,6 +30,8 @@ DEEP = {round(2 ** (5 + half / 2)): 32 for half in range(7)} | {362: 24, 512: 20
 NARROW = 3  # widths at which chance moves a network's run by a third of what tends to a limit
 SETUP = Setup(eta_local=0.2, local_steps=3, rounds=8)
 RELU, ERF = "fc:2:relu", "fc:3:erf"
+LEFT = "log-log slopes over widths of the RMS over networks, trained by the engine from the residual r_0, of "
+SECTION = "note on theorems beyond the papers, section G"
 
 
 class Seen(NamedTuple):
