@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from bounds.alignment.cases import CHOSEN_PAIRS, chosen_pair, cubes_of, sharp_draws
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
-from bounds.fedgucci.f9 import AT_TRUE_SIDE
 from bounds.fedgucci.premises.cube_bound import SAYS_BOTH, cube_bound
 from bounds.fedgucci.premises.cube_symbols import C, L, d_anc, side, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, absolute_value, gap_and_barrier
-from bounds.fedgucci.sure import SURE
+from bounds.fedgucci.premises.gap_bounds import AT_TRUE_SIDE, SURE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Nature, Outcome, Source

@@ -4,8 +4,8 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.cube_networks import CubeNetworks
-from bounds.fedgucci.cases.segment_terms import ROUNDING, loss_at, pair
-from bounds.fedgucci.x1 import crossings, mean_square, small_draws
+from bounds.fedgucci.cases.segment_terms import ROUNDING, crossings, loss_at, mean_square, pair
+from bounds.fedgucci.families.far_labels import small_draws
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from ntkfl.connectivity.barrier import connectivity_loss

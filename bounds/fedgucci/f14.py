@@ -4,8 +4,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.cube_networks import CubeNetworks
-from bounds.fedgucci.cases.segment_terms import ROUNDING, mean_loss
-from bounds.fedgucci.f1b import accuracy
+from bounds.fedgucci.cases.segment_terms import ROUNDING, accuracy, mean_loss
 from bounds.fedgucci.families.far_labels import far_label_draws
 from bounds.mutants import index_shifted, replaced, scaled, sign_flipped, without
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Hypothesis, Kind, Source, Statement

@@ -4,16 +4,14 @@ import sympy as sp
 
 from bounds.fedgucci.families.cube_families import counted, gap_draws, scattered, sharp_draws
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
-from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, K, b, d_anc, h, side
+from bounds.fedgucci.premises.cube_symbols import K, b, d_anc, h, side
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, group_deviation, mean_group_deviation
+from bounds.fedgucci.premises.gap_bounds import MEAN_GAP
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.statement import FEDGUCCI, Claim, Form, Source
 from bounds.symbols import delta
 
 PRINTED = sp.sqrt(2) / 2 * side * (side + d_anc) * b * sp.sqrt(h) * sp.log(4 * h * K**2 / delta)
-ROWS = side * b * sp.sqrt(h * sp.log(12 * h / delta) / 2)  # (1/K) sum_i E_x |(U_i - mean U) x|^2 is at most its square
-TAIL = (MORE_OUTPUTS + sp.sqrt(sp.log(sp.Rational(21, 10) / delta) / 6)) / sp.sqrt(K)
-REPAIRED = ROWS * (d_anc / 2 + side * TAIL)
 
 STATEMENTS = (
     cube_bound(
@@ -36,7 +34,7 @@ STATEMENTS = (
                 measure=lambda case: group_deviation(case)[0],
                 draws=lambda options: counted(sharp_draws(options)),
             ),
-            Form.REPAIRED: Claim(REPAIRED, failure=delta),
+            Form.REPAIRED: Claim(MEAN_GAP, failure=delta),
         },
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
         measure=mean_group_deviation,

@@ -3,13 +3,12 @@
 import sympy as sp
 
 from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
-from bounds.fedgucci.f16 import REPAIRED
 from bounds.fedgucci.families.cube_families import counted, group_draws, unit_loss_draws
 from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
 from bounds.fedgucci.premises.cube_bound import NEEDED, cube_bound
 from bounds.fedgucci.premises.cube_symbols import SYMBOLS, K, S, b, d_anc, d_eps, h, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, group_loss, mean_group_deviation
-from bounds.fedgucci.sure import SURE
+from bounds.fedgucci.premises.gap_bounds import MEAN_GAP, SURE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.statement import FEDGUCCI, Claim, Form, Nature, Source
 from bounds.symbols import delta
@@ -44,7 +43,7 @@ STATEMENTS = (
                 consequence="the dependence on gamma and Gamma is not established; the barrier of the group is bounded "
                 "without them, and without growth in the number of clients",
             ),
-            Form.REPAIRED: Claim(with_loss(REPAIRED), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
+            Form.REPAIRED: Claim(with_loss(MEAN_GAP), failure=delta, hypotheses=(LIPSCHITZ_LOSS,)),
         },
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
         # as printed its left side is the gap of the outputs, into which no loss enters: nothing shows that

@@ -4,26 +4,17 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.cube_networks import CubeDraw, CubeNetworks, cube_draws
-from bounds.fedgucci.cases.segment_terms import pair, sides
+from bounds.fedgucci.cases.segment_terms import accuracy, pair, sides
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.options import Options
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import alpha
 from ntkfl.connectivity.barrier import accuracy_barrier
-from ntkfl.connectivity.network import TwoLayer, between
+from ntkfl.connectivity.network import between
 from ntkfl.estimate import Estimate
 
 between_accuracy, first_accuracy, second_accuracy = sp.symbols("A_alpha A_1 A_2", positive=True)
 BESIDE = 1e-9  # the accuracy jumps where the supremum is taken; its limit is read this far to either side
-
-
-def accuracy(network: TwoLayer, x: np.ndarray, y: np.ndarray) -> float:
-    """The share of samples with y f > 0, by evaluating the network.
-
-    Args:
-        network: of one output. x: inputs, (n, l). y: ±1, (n,); f = 0 counts as wrong.
-    """
-    return float((network.outputs(x) * y > 0).mean())
 
 
 def _lowest_near(case: CubeNetworks, place: float) -> float:

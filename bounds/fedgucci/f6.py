@@ -4,8 +4,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.cube_networks import EPS, CubeDraw, CubeNetworks, cube_draws
-from bounds.fedgucci.cases.segment_terms import ALPHAS, ROUNDING, distance_of_sides, pair, sides
-from bounds.fedgucci.x2 import kink_terms
+from bounds.fedgucci.cases.segment_terms import ALPHAS, ROUNDING, distance_of_sides, kink_terms, pair, sides
 from bounds.mutants import power, replaced
 from bounds.options import Options
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement

@@ -15,13 +15,11 @@ from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connect
 from bounds.fedgucci.premises.cube_bound import MUTANTS, NEEDED, SAYS_BOTH, cube_bound
 from bounds.fedgucci.premises.cube_symbols import C, S, b, d_anc, d_eps, h, l, side, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, absolute_value, barrier, cube_constants, gap
-from bounds.fedgucci.sure import SURE
+from bounds.fedgucci.premises.gap_bounds import AT_TRUE_SIDE, LOG, SURE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.statement import FEDGUCCI, Claim, Form, Kind, Nature, Outcome, Source
 from bounds.symbols import delta
 
-LOG = sp.log(12 * C * h / delta)
-AT_TRUE_SIDE = sp.sqrt(2) / 2 * sp.sqrt(h) * b * (sp.sqrt(C) * side**2 + side * d_anc) * LOG  # (32)
 THEOREM = sp.sqrt(2 * h) * b / (2 * (1 - delta) ** (2 / S)) * d_eps * (sp.sqrt(C) * d_eps + d_anc) * LOG
 EVERY_INPUT = side * b * sp.sqrt(h * l) / 2 * (side * sp.sqrt(C * h) / 2 + d_anc / 2)
 

@@ -6,12 +6,11 @@ from bounds.cases.loss_constant import LIPSCHITZ_LOSS
 from bounds.fedgucci.families.corners import corner_draws
 from bounds.fedgucci.families.cube_families import loss_draws
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
-from bounds.fedgucci.premises.cube_symbols import SPREAD, C, L, d_anc, h, side, with_loss
+from bounds.fedgucci.premises.cube_symbols import C, L, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE
+from bounds.fedgucci.premises.gap_bounds import SURE
 from bounds.mutants import replaced, without
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source
-
-SURE = SPREAD / 2 * (side * sp.sqrt(C * h) / 2 + d_anc / 2)
 
 STATEMENTS = (
     cube_bound(

@@ -5,16 +5,15 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
-from bounds.cases.cube_networks import CubeDraw, CubeNetworks, cube_draws
+from bounds.cases.cube_networks import CubeDraw, CubeNetworks
 from bounds.family import Family
-from bounds.fedgucci.cases.segment_terms import ROUNDING, loss_at, pair, sides
-from bounds.fedgucci.families.far_labels import with_far_labels
+from bounds.fedgucci.cases.segment_terms import ROUNDING, crossings, loss_at, mean_square, pair
+from bounds.fedgucci.families.far_labels import small_draws, with_far_labels
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.options import Options
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import alpha
 from ntkfl.connectivity.barrier import loss_barrier
-from ntkfl.connectivity.network import between
 from ntkfl.estimate import Estimate
 
 u = sp.Symbol("u", real=True)  # place within a piece, -1..1
@@ -24,20 +23,6 @@ NODES = np.cos(np.pi * (np.arange(5) + 0.5) / 5)  # where a piece is interpolate
 FROM_NODES = np.linalg.inv(np.vander(NODES, increasing=True))
 BETWEEN_NODES = np.array([-0.8, -0.3, 0.45, 0.9])
 NARROW = 1e-6  # narrower pieces are not interpolated
-
-
-def crossings(case: CubeNetworks) -> np.ndarray:
-    """0, 1 and every alpha at which a unit changes its sign on an input, ascending."""
-    a, c = sides(case)
-    where = np.divide(-c, a - c, out=np.zeros_like(c), where=a != c)
-    return np.unique(np.concatenate([[0.0, 1.0], where[(where > 0) & (where < 1)]]))
-
-
-def mean_square(case: CubeNetworks, places: np.ndarray) -> np.ndarray:
-    """The mean of (f - y)^2 at places of the segment, by evaluating the network at each."""
-    first, second = pair(case)
-    found = [((between(first, second, place).outputs(case.x) - case.y) ** 2).mean() for place in places.ravel()]
-    return np.array(found).reshape(places.shape)
 
 
 @lru_cache(maxsize=4)
@@ -98,12 +83,6 @@ def _largest_activation(case: CubeNetworks) -> float:
 
 
 ACTIVE = Hypothesis("some-unit-active", "some unit is active on some input at one end", _largest_activation)
-
-
-def small_draws(options: Options) -> tuple[Family, ...]:
-    """Few inputs and units: every piece is evaluated point by point."""
-    families = cube_draws(options, side=1.5, n=6, trials=10)
-    return tuple(with_far_labels(family) for family in families if family.h <= 32)
 
 
 def _draws(options: Options) -> tuple[Family, ...]:

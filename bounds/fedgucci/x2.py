@@ -4,20 +4,13 @@ import numpy as np
 import sympy as sp
 
 from bounds.cases.cube_networks import EPS, CubeNetworks, cube_draws
-from bounds.fedgucci.cases.segment_terms import ALPHAS, ROUNDING, gap, pair, rounding, sides
+from bounds.fedgucci.cases.segment_terms import ALPHAS, ROUNDING, gap, kink_terms, pair, rounding, sides
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import alpha
 from ntkfl.estimate import Estimate
 
 product, first_kinks, second_kinks = sp.symbols("P J_1 J_2", real=True)
-
-
-def kink_terms(case: CubeNetworks, alphas: np.ndarray) -> np.ndarray:
-    """J = alpha relu(a) + (1 - alpha) relu(c) - relu(g), (A, n, h): min(alpha |a|, (1 - alpha) |c|) where a c < 0."""
-    a, c = sides(case)
-    shares = alphas[:, None, None]
-    return np.minimum(shares * np.abs(a), (1 - shares) * np.abs(c)) * (a * c < 0)
 
 
 def _constants(case: CubeNetworks) -> dict:

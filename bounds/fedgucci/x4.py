@@ -2,7 +2,17 @@
 
 import sympy as sp
 
-from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, ONE_ANCHOR, SQUARED_LOSS, LinearCase, beta, small_case
+from bounds.fedgucci.cases.linear_case import (
+    BETA,
+    NO_DECAY,
+    ONE_ANCHOR,
+    SQUARED_LOSS,
+    LinearCase,
+    beta,
+    quartic_loss,
+    small_case,
+    weight_decay,
+)
 from bounds.fedgucci.families.linear_draws import linear_draws
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
 from bounds.mutants import power, replaced, scaled, sign_flipped, without
@@ -21,16 +31,6 @@ NOTE = (
 def two_anchors() -> LinearCase:
     """From the second round on the previous global model is an anchor too."""
     return small_case(anchors=2)
-
-
-def quartic_loss() -> LinearCase:
-    """The fourth power of the residual for its square: the gradient is not affine."""
-    return small_case(degree=4, participants=((0, 1),))
-
-
-def weight_decay() -> LinearCase:
-    """Decay pulls to 0 with a step that is not rescaled."""
-    return small_case(decay=0.25)
 
 
 STATEMENTS = (

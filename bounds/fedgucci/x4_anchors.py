@@ -4,10 +4,9 @@ from functools import partial
 
 import sympy as sp
 
-from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, beta
+from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, beta, quartic_loss, weight_decay
 from bounds.fedgucci.families.linear_draws import linear_draws
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL, SERVER, RescaledFedAvg, run_constants
-from bounds.fedgucci.x4 import quartic_loss, weight_decay
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Form, Kind, Source, Statement
 

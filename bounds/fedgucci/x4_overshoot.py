@@ -5,10 +5,9 @@ from functools import partial
 import numpy as np
 import sympy as sp
 
-from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, LinearCase, beta
+from bounds.fedgucci.cases.linear_case import BETA, NO_DECAY, SQUARED_LOSS, LinearCase, beta, quartic_loss, weight_decay
 from bounds.fedgucci.families.linear_draws import linear_draws
 from bounds.fedgucci.families.rescaled import EXTRA, LOCAL
-from bounds.fedgucci.x4 import quartic_loss, weight_decay
 from bounds.mutants import index_shifted, power, replaced, scaled
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Mutant, Source, Statement
 from bounds.symbols import K, n

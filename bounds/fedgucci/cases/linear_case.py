@@ -178,3 +178,13 @@ def small_case(beta: float = 2.0, anchors: int = 1, **changed: Any) -> LinearCas
         beta, anchors: as of `LinearCase`. changed: other fields of the run.
     """
     return LinearCase(replace(THREE_SAMPLES, **changed), beta, anchors, exact=True, name="three samples")
+
+
+def quartic_loss() -> LinearCase:
+    """The fourth power of the residual for its square: the gradient is not affine."""
+    return small_case(degree=4, participants=((0, 1),))
+
+
+def weight_decay() -> LinearCase:
+    """Decay pulls to 0 with a step that is not rescaled."""
+    return small_case(decay=0.25)

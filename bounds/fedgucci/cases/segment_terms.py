@@ -86,3 +86,33 @@ def distance_of_sides(case: CubeNetworks, crossing_only: bool = False) -> Estima
         share = np.where(doubtful, np.abs(moved.value) + moved.error, 0.0)
         moved = moved * (a.value * c.value < 0) + Estimate(np.zeros(share.shape), share, ROUNDING)
     return moved.norm(axis=1)
+
+
+def accuracy(network: TwoLayer, x: np.ndarray, y: np.ndarray) -> float:
+    """The share of samples with y f > 0, by evaluating the network.
+
+    Args:
+        network: of one output. x: inputs, (n, l). y: ±1, (n,); f = 0 counts as wrong.
+    """
+    return float((network.outputs(x) * y > 0).mean())
+
+
+def crossings(case: CubeNetworks) -> np.ndarray:
+    """0, 1 and every alpha at which a unit changes its sign on an input, ascending."""
+    a, c = sides(case)
+    where = np.divide(-c, a - c, out=np.zeros_like(c), where=a != c)
+    return np.unique(np.concatenate([[0.0, 1.0], where[(where > 0) & (where < 1)]]))
+
+
+def mean_square(case: CubeNetworks, places: np.ndarray) -> np.ndarray:
+    """The mean of (f - y)^2 at places of the segment, by evaluating the network at each."""
+    first, second = pair(case)
+    found = [((between(first, second, place).outputs(case.x) - case.y) ** 2).mean() for place in places.ravel()]
+    return np.array(found).reshape(places.shape)
+
+
+def kink_terms(case: CubeNetworks, alphas: np.ndarray) -> np.ndarray:
+    """J = alpha relu(a) + (1 - alpha) relu(c) - relu(g), (A, n, h): min(alpha |a|, (1 - alpha) |c|) where a c < 0."""
+    a, c = sides(case)
+    shares = alphas[:, None, None]
+    return np.minimum(shares * np.abs(a), (1 - shares) * np.abs(c)) * (a * c < 0)

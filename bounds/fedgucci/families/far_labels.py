@@ -35,3 +35,9 @@ def with_far_labels(base: CubeDraw) -> Family:
 def far_label_draws(options: Options, **chosen) -> tuple[Family, ...]:
     """The default families, or the user's inputs, with such labels."""
     return tuple(map(with_far_labels, cube_draws(options, **chosen)))
+
+
+def small_draws(options: Options) -> tuple[Family, ...]:
+    """Few inputs and units: every piece is evaluated point by point."""
+    families = cube_draws(options, side=1.5, n=6, trials=10)
+    return tuple(with_far_labels(family) for family in families if family.h <= 32)

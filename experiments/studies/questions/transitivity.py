@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from bounds.cases.cube_networks import CubeDraw
 from bounds.cases.network_pair import NetworkPair
-from bounds.fedgucci.f9 import AT_TRUE_SIDE
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap
+from bounds.fedgucci.premises.gap_bounds import AT_TRUE_SIDE, SURE
 from bounds.fedgucci.r1 import R1
-from bounds.fedgucci.sure import SURE
 from bounds.formula import evaluate
 from experiments.studies.answers import errors, exponent, samples, upper
 from experiments.studies.chart import Chart, Label, Panel
