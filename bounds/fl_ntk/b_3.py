@@ -8,12 +8,12 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_draws
 from bounds.fl_ntk.families.aligned import long_row
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS
+from bounds.fl_ntk.terms.convergence import PROVED_WIDTH, STATED_WIDTH, STEP
 from bounds.mutants import Mutant, power, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Nature, Source, Statement
 from bounds.symbols import K, delta, eta_local, kappa, lam, m, n, r0, rho, t
 
 PROVED_EXPONENT = sp.Rational(121993999, 62500000)  # from the printed constants, exactly
-STEP = lam / (1000 * kappa * n**2 * K)
 
 
 def _constants(case: FederatedRun) -> dict:
@@ -41,7 +41,7 @@ STATEMENTS = (
             Form.STATED: Claim(
                 (1 - rho * lam / 2) ** t * r0**2,
                 failure=delta,
-                premise={m: n**4 * sp.log(n / delta) / lam**4, eta_local: STEP},
+                premise={m: STATED_WIDTH, eta_local: STEP},
                 nature=Nature.OUT_OF_REACH,
                 note="the premise is evaluated with the proof's O-constant for the step, and with 1 for the width",
                 consequence="the conclusion may be expected at widths far below those asked for, but not "
@@ -51,7 +51,7 @@ STATEMENTS = (
             Form.PROVED: Claim(
                 (1 - PROVED_EXPONENT * rho * lam) ** t * r0**2,
                 failure=delta,
-                premise={m: sp.Integer(64_000_000) * n**3 * r0**2 / lam**4, eta_local: STEP},
+                premise={m: PROVED_WIDTH, eta_local: STEP},
                 nature=Nature.OUT_OF_REACH,
                 draws=lambda options: federated_draws(options, label="eta_l=.01", eta_local=0.01),
                 note="the printed constants prove the factor 1 - 1.95 rho lambda, not 1 - rho lambda/2; they need R <= "

@@ -9,7 +9,7 @@ import sympy as sp
 
 from bounds.fl_ntk.cases.initial_point import one_point
 from bounds.fl_ntk.premises import DRAWN_AT_UNIT_SIGMA, UNIT_ROWS
-from bounds.fl_ntk.terms.initial_outputs import initial_outputs, network_constants
+from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT, initial_outputs, network_constants
 from bounds.hypothesis import Limit
 from bounds.initial_network import InitialNetwork, initial_network_draws
 from bounds.mutants import power, replaced, without
@@ -20,7 +20,6 @@ from ntkfl.estimate import Estimate
 mean_square = sp.Symbol("v_i", positive=True)
 
 LARGEST = sp.sqrt(2 * sp.log(6 * m * n / delta))
-STATED_OUTPUT = sp.sqrt(2 * sp.log(2 * m * n / delta)) * sp.log(8 * n / delta)
 PROVED_OUTPUT = LARGEST * sp.log(8 * n / delta)
 
 

@@ -33,6 +33,12 @@ UNIT_SIGMA = Hypothesis(
     free=True,
     eased_by=("sigma",),
 )
+DRAWN_AT_UNIT_SIGMA = Hypothesis(  # of a network as it is drawn, without a run
+    "unit-sigma",
+    "sigma = 1",
+    Limit("|sigma - 1|", lambda case: abs(case.sigma - 1), at_most=0.0),
+    eased_by=("sigma",),
+)
 
 
 FAILURE_PROBABILITY = Hypothesis(
@@ -214,13 +220,6 @@ SERVER_ONE = Hypothesis(
     "server-step-1", "eta_g = 1: the server takes the clients' mean", lambda case: -abs(case.setup.eta_global - 1)
 )
 
-
-DRAWN_AT_UNIT_SIGMA = Hypothesis(
-    "unit-sigma",
-    "sigma = 1",
-    Limit("|sigma - 1|", lambda case: abs(case.sigma - 1), at_most=0.0),
-    eased_by=("sigma",),
-)
 NON_DEGENERATE = Hypothesis(
     "non-degenerate", "lambda_min(H_inf) > 0", lambda case: float(case.smallest_eigenvalue.lo) - TINY
 )

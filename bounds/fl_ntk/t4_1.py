@@ -8,6 +8,7 @@ from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.accuracy_ladder import AccuracyLadder, KernelStart, accuracy_draws, loss_above_one
 from bounds.fl_ntk.premises import SERVER_AT_MOST_1, UNIT_ROWS
+from bounds.fl_ntk.terms.convergence import PACE
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
@@ -15,7 +16,6 @@ from bounds.symbols import K, N, eta_global, eta_local, lam, r0
 from ntkfl.estimate import Estimate
 
 eps = sp.Symbol("epsilon", positive=True)
-PACE = N / (lam * eta_local * eta_global * K)
 WORK = r0**2 / (2 * N * eps)  # L(u(0)) / eps
 
 

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bounds.fl_ntk import b_3, b_8, t4_1
+from bounds.fl_ntk.terms.convergence import PACE, PROVED_WIDTH, STATED_WIDTH, STEP
+from bounds.fl_ntk.terms.initial_outputs import STATED_OUTPUT
 from bounds.formula import evaluate
-from bounds.statement import Form
 from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, m, n, r0
 from ntkfl import gram
 from ntkfl.problem import Problem
 
-STATED = b_3.STATEMENTS[0].forms[Form.STATED]  # m >= n^4 log(n/delta) / lambda^4, the O-constant taken as 1
-PREMISE = b_3.STATEMENTS[0].forms[Form.PROVED]  # m >= 6.4e7 n^3 r_0^2 / lambda^4, eta_l <= lambda/(1000 kappa n^2 K)
 SETTLED = 1e-9  # relative change at which the width that B.8 makes the theorem ask for is taken as found
 
 
@@ -70,9 +68,8 @@ def requirements(problem: Problem, server_step: float = 1.0, share: float = 1e-6
     ratio = float(highest.value / lowest.value)
     given = {n: problem.n, lam: lowest, kappa: ratio, delta: failure, N: problem.n_clients, K: 1.0}
     mean = float(np.sqrt((problem.y**2).sum() + problem.n / 2))
-    asked = PREMISE.premise_at(given | {r0: mean})
-    limit = asked[str(eta_local)] / max(1.0, server_step)  # for K = 1; both eta_l and eta_g eta_l are limited
-    pace = _value(2 * t4_1.PACE, given | {eta_local: limit, eta_global: server_step})
+    limit = _value(STEP, given) / max(1.0, server_step)  # for K = 1; both eta_l and eta_g eta_l are limited
+    pace = _value(2 * PACE, given | {eta_local: limit, eta_global: server_step})
     return Requirements(
         name=problem.name,
         n=problem.n,
@@ -80,9 +77,9 @@ def requirements(problem: Problem, server_step: float = 1.0, share: float = 1e-6
         clients=problem.n_clients,
         smallest_eigenvalue=float(lowest.value),
         condition_number=ratio,
-        width=asked[str(m)],
+        width=_value(PROVED_WIDTH, given | {r0: mean}),
         width_by_lemma=_width_by_lemma(problem, given),
-        width_stated=STATED.premise_at(given)[str(m)],
+        width_stated=_value(STATED_WIDTH, given),
         local_time=limit,
         stable_step=2 / float(highest.value),
         rounds=pace * float(np.log(1 / share)),
@@ -98,10 +95,10 @@ def _width_by_lemma(problem: Problem, given: dict) -> float:
 
     b grows with the root of ln m, so that the iteration contracts.
     """
-    width, before = PREMISE.premise_at(given | {r0: 1.0})[str(m)], 0.0
+    width, before = _value(PROVED_WIDTH, given | {r0: 1.0}), 0.0
     while abs(width - before) > SETTLED * width:
         before = width
-        output = _value(b_8.STATED_OUTPUT, given | {m: width})
+        output = _value(STATED_OUTPUT, given | {m: width})
         residual = float(np.sqrt(problem.n) * (np.abs(problem.y).max() + output))
-        width = PREMISE.premise_at(given | {r0: residual})[str(m)]
+        width = _value(PROVED_WIDTH, given | {r0: residual})
     return width

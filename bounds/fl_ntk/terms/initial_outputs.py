@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import sympy as sp
 
 from bounds.initial_network import InitialNetwork
 from bounds.symbols import R, delta, label_bound, m, n
 from ntkfl.estimate import Estimate
 
 EPS = np.finfo(float).eps
+STATED_OUTPUT = sp.sqrt(2 * sp.log(2 * m * n / delta)) * sp.log(8 * n / delta)  # which each stays below, as printed
 
 
 def network_constants(case: InitialNetwork) -> dict:

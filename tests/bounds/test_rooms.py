@@ -1,0 +1,58 @@
+"""Statements lend no code: no module of bounds imports one that has statements."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import bounds
+
+ROOT = Path(bounds.__file__).parent
+
+
+def _has_statements(tree: ast.Module) -> bool:
+    """Whether a module assigns STATEMENTS."""
+    places = (
+        target
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    )
+    return any(isinstance(place, ast.Name) and place.id == "STATEMENTS" for place in places)
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
+    """The names of all modules that a module may import, wherever in it: `from a import b` may import a and a.b."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def borrowed(root: Path) -> list[str]:
+    """Every import of a module with statements by a module below a package's folder."""
+    trees = {
+        ".".join((root.name, *path.relative_to(root).with_suffix("").parts)): ast.parse(path.read_text())
+        for path in sorted(root.rglob("*.py"))
+    }
+    lenders = {name for name, tree in trees.items() if _has_statements(tree)}
+    return [f"{name} <- {found}" for name, tree in trees.items() for found in _imported(tree) if found in lenders]
+
+
+def test_no_module_imports_a_module_with_statements():
+    assert borrowed(ROOT) == []
+
+
+def test_a_borrower_is_noticed(tmp_path: Path):
+    paper = tmp_path / "bounds" / "paper"
+    paper.mkdir(parents=True)
+    (paper / "terms.py").write_text("H = 1\n")
+    (paper / "x_1.py").write_text("from bounds.paper.terms import H\nSTATEMENTS = (H,)\n")
+    assert borrowed(tmp_path / "bounds") == []
+    (paper / "x_2.py").write_text("def late():\n    from bounds.paper.x_1 import H\n")
+    (paper / "x_3.py").write_text("from bounds.paper import x_1\n")
+    (paper / "x_4.py").write_text("import bounds.paper.x_1\n")
+    assert borrowed(tmp_path / "bounds") == [f"bounds.paper.x_{k} <- bounds.paper.x_1" for k in (2, 3, 4)]
