@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
-from bounds.fl_ntk.cases.growth import GROWTH
+from bounds.fl_ntk.families.growth import GROWTH
 from bounds.fl_ntk.premises import NO_OVERSHOOT_AT_START, POSITIVE_SPECTRUM, SERVER_AT_MOST_1
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, ROUND_MAP, map_constants, residuals
 from bounds.formula import evaluate
