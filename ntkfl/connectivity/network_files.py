@@ -15,7 +15,7 @@ import numpy as np
 
 from ntkfl.connectivity.affine_network import AffineTwoLayer
 from ntkfl.connectivity.network import TwoLayer
-from ntkfl.npz_archive import array_of, npz_archive
+from ntkfl.data.npz_archive import array_of, npz_archive
 
 NAMES = ("hidden", "readout")
 ALL = ("hidden", "readout", "bias", "output_bias")

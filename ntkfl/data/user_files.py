@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ntkfl.npz_archive import array_of, npz_archive
+from ntkfl.data.npz_archive import array_of, npz_archive
 
 SUFFIXES = (".npz", ".csv")
 NAMES = ("x", "y", "owner", "x_test", "y_test")

@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from ntkfl.ranges import require_number
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.model import Model
-from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 
 Weighting = Literal["size", "uniform"]

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ntkfl.ranges import require_number
 from ntkfl.training.method import Batch, Objective, Step
 from ntkfl.training.model import Model
-from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ntkfl.training.ranges import require_number
+from ntkfl.ranges import require_number
 from ntkfl.training.tree import Params, Tree, one_a_row, zeros_like
 
 

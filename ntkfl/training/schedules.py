@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from ntkfl.training.ranges import require_number
+from ntkfl.ranges import require_number
 
 
 class Schedule(Protocol):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ntkfl.ranges import require_number
 from ntkfl.training.method import Loss, moved, plain_gradient
-from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, leaves, tree_map
 
 SMALLEST_NORM = 1e-16  # below it the perturbation shrinks with the gradient, to 0 at 0

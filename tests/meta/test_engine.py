@@ -21,8 +21,8 @@ from verification.compare import judge
 from verification.engine import verify, verify_all
 from verification.judging import check
 from verification.judging.check import NOT_ABOUT_DATA
+from verification.judging.replaying import replay_command
 from verification.judging.tally import Tally
-from verification.replaying import replay_command
 from verification.verdict import Verdict
 
 X = sp.Symbol("x", positive=True)

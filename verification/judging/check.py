@@ -20,11 +20,11 @@ from verification.compare import Comparison, judge
 from verification.judging.confirm import Confirmation, Standing, confirm, refined
 from verification.judging.families import families, without_data
 from verification.judging.points import Points
+from verification.judging.replaying import option_words, replay_command
 from verification.judging.stored_cases import necessity, run_witness
 from verification.judging.tally import Tally
 from verification.judging.way_out import changed, passes, way_out
 from verification.page import PASSES, measured_ratio
-from verification.replaying import option_words, replay_command
 from verification.seen import STORED
 from verification.verdict import Side, Verdict
 

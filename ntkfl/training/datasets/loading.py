@@ -17,11 +17,11 @@ from torch.nn import functional
 from ntkfl.data.image_draw import INPUTS
 from ntkfl.partition import assign_owners, generator
 from ntkfl.problem import require_size
+from ntkfl.ranges import require_number
 from ntkfl.training.datasets import domains
 from ntkfl.training.datasets.catalogue import read
 from ntkfl.training.datasets.samples import Samples
 from ntkfl.training.federated_data import FederatedData
-from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import one_a_row
 
 TEST, SHARE = 5, 6  # streams of the seed: which test samples are drawn, and which samples a client trains on

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ntkfl import interruption
+from ntkfl.ranges import require_number
 from ntkfl.training.engine.clients_at_once import clients_at_once
 from ntkfl.training.engine.local_plan import LocalPlan, LocalWork, cohort, local_plan
 from ntkfl.training.engine.local_training import LocalTraining, Watch
@@ -19,7 +20,6 @@ from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Method, Round, Weighting
 from ntkfl.training.model import Model
 from ntkfl.training.optimizers import SGD, Optimizer, squared_norms
-from ntkfl.training.ranges import require_number
 from ntkfl.training.schedules import Schedule
 from ntkfl.training.tree import Params, Tree, flatten, one_a_row, tree_map, unflatten
 

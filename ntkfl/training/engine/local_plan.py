@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ntkfl.training.ranges import require_number
+from ntkfl.ranges import require_number
 
 COHORT, ORDER, DRAWS = 101, 102, 103  # streams; 0.. are taken by ntkfl.partition and ntkfl.data
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from ntkfl.ranges import require_number
 from ntkfl.training.method import Method, Objective, Round, ServerOptimizer
-from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, Tree, tree_map
 
 NAME = "fedadam"

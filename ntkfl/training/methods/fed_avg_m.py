@@ -1,8 +1,8 @@
 """FedAvgM (Hsu et al. 2019): FedAvg with momentum at the server."""
 
 from ntkfl.limit.linear_round import Blocks, LinearRound, heavy_ball
+from ntkfl.ranges import require_number
 from ntkfl.training.method import Method, Objective, Round, ServerOptimizer, moved
-from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, Tree
 
 NAME = "fedavgm"

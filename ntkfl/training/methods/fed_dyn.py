@@ -7,9 +7,9 @@ import torch
 
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.limit.outer_spectrum import OuterSpectrum
+from ntkfl.ranges import require_number
 from ntkfl.training.method import Finish, LocalRule, Method, Objective, Round, ServerRule, Step, moved
 from ntkfl.training.model import Model
-from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 
 NAME = "feddyn"

@@ -6,12 +6,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ntkfl.ranges import require_number
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Average, Batch, Finish, LocalRule, Method, Objective, Round, Step
 from ntkfl.training.model import Model
 from ntkfl.training.objectives import cross_entropies
 from ntkfl.training.optimizers import Adam
-from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, Tree, tree_map
 
 NAME = "fedfa"

@@ -6,8 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ntkfl.ranges import require_number
 from ntkfl.training.method import Average, Finish, LocalRule, Method, Objective, Round, ServerOptimizer, moved
-from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, Tree, tree_map
 
 NAME = "fedgma"

@@ -8,10 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ntkfl.ranges import require_number
 from ntkfl.training.method import Average, Batch, LocalRule, Method, Objective, Round, Step
 from ntkfl.training.methods.local import Unmoved
 from ntkfl.training.model import Model
-from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, Tree, tree_map
 
 NAME = "fedgucci"

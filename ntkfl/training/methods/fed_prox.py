@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 
 from ntkfl.limit.linear_round import Blocks, LinearRound, averaging
+from ntkfl.ranges import require_number
 from ntkfl.training.method import Average, LocalRule, Method, Objective, Step, moved
-from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, tree_map
 
 NAME = "fedprox"

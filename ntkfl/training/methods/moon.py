@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 from torch.nn import functional
 
+from ntkfl.ranges import require_number
 from ntkfl.training.method import Batch, Finish, LocalRule, Method, Objective, Step
 from ntkfl.training.model import Model
-from ntkfl.training.ranges import require_number
 from ntkfl.training.tree import Params, Tree
 
 NAME = "moon"

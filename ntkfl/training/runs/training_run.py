@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from ntkfl import extensions, interruption
+from ntkfl.ranges import require_number
 from ntkfl.training.checkpoint import Checkpoint, restored, tensors_digest
 from ntkfl.training.config import RunConfig, checked, is_data_file, read_toml
 from ntkfl.training.engine.assembly import federation as assembled
@@ -28,7 +29,6 @@ from ntkfl.training.method import Method
 from ntkfl.training.methods import brought_by
 from ntkfl.training.metrics import Row, columns, read_rows, require_unaltered
 from ntkfl.training.model import Model
-from ntkfl.training.ranges import require_number
 from ntkfl.training.run_folder import CONFIG, RunFolder, as_toml, differing
 from ntkfl.training.runs.run_record import RunRecord
 from ntkfl.training.tree import Params

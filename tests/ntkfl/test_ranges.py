@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ntkfl.training.ranges import RANGES, require_number
+from ntkfl.ranges import RANGES, require_number
 
 INSIDE = {
     "be positive": (1e-300, 3, math.inf),
