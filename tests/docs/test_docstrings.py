@@ -10,6 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 
 import pytest
+import typer
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("ntkfl", "bounds", "verification", "experiments")
@@ -26,12 +27,19 @@ def public(body, prefix=""):
                 yield prefix + node.name, node
 
 
+def has_help(parameter, module):
+    """Whether it is an option of a command whose words are in what a name of the module stands for."""
+    named = [getattr(module, node.id, None) for node in ast.walk(parameter.annotation) if isinstance(node, ast.Name)]
+    known = [part for value in named for part in (value, *getattr(value, "__metadata__", ()))]
+    return any(isinstance(part, typer.models.ParameterInfo) and part.help for part in known)
+
+
 def parameters(function):
-    """Those that need a word: not the options of a command, which have theirs in `help=`."""
+    """Those that may need a word: not the options of a command that have theirs in `help=`."""
     arguments = function.args
     found = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     return [
-        each.arg
+        each
         for each in found
         if each
         and each.arg not in ("self", "cls")
@@ -48,9 +56,10 @@ def explained(names, text):
 def unexplained(source, module):
     """Names of the functions of which an argument is not in the Args, their own or those of what they override."""
     for name, function in public(ast.parse(source).body):
-        names = parameters(function)
+        names = [each.arg for each in parameters(function)]
         if len(names) >= MANY and not explained(names, ast.get_docstring(function)):
-            if not explained(names, inspect.getdoc(attrgetter(name)(module()))):
+            names = [each.arg for each in parameters(function) if not (each.annotation and has_help(each, module()))]
+            if len(names) >= MANY and not explained(names, inspect.getdoc(attrgetter(name)(module()))):
                 yield name
 
 

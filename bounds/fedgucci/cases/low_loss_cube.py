@@ -150,7 +150,8 @@ def low_loss_cubes(
     """Small networks, h l + h <= 8, with 8 inputs a client.
 
     Args:
-        shape: h and l. side: of the cube. count: networks; `own`: each of its own client, else all of one.
+        shape: h and l. side: of the cube. count: networks. own: each is of its own client, else
+            all of one.
         level: epsilon over the largest loss met on the segments from the anchor to PILOTS networks of the cube.
         trials: seeds.
     """
