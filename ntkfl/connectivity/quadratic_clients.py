@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl.estimate import Estimate
-from ntkfl.gram.spectrum import smallest_eigenvalue
 from ntkfl.problem import finite_array
 from ntkfl.rounding import LEAST
 
 EPS = np.finfo(float).eps
+UNDERFLOW = 1e-150  # of numbers scaled to 1: what all that underflows may add up to
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +62,20 @@ def global_minimiser(clients: Sequence[QuadraticClient]) -> Estimate:
         raise ValueError(f"the clients have {sorted(sizes)} parameters; they must agree")
     # Powers of two, so that no product and no square is lost or too large, whatever the losses' and the weights' units.
     share = _exponent([client.weight for client in clients])
+    weights = [np.ldexp(client.weight, -share) for client in clients]
     curvature, length = (_exponent([getattr(c, name) for c in clients]) for name in ("hessian", "minimiser"))
-    weighted = [
-        float(np.ldexp(client.weight, -share)) * Estimate.exact(np.ldexp(client.hessian, -curvature))
-        for client in clients
-    ]
-    pulls = [h @ np.ldexp(client.minimiser, -length) for h, client in zip(weighted, clients, strict=True)]
-    total, pull = (sum(each[1:], each[0]) for each in (weighted, pulls))
-    found = np.linalg.solve(total.value, pull.value)
-    # |w - w*| <= |residual| / lambda_min
-    left, lowest = float((total @ found - pull).norm().hi), float(smallest_eigenvalue(total).lo)
-    error = np.ldexp(1.01 * left / lowest, length) + LEAST if lowest > 0 else np.inf
+    hessians = [np.ldexp(client.hessian, -curvature) for client in clients]
+    minimisers = [np.ldexp(client.minimiser, -length) for client in clients]
+    total = sum(p * h for p, h in zip(weights, hessians, strict=True))
+    pull = sum(p * h @ w for p, h, w in zip(weights, hessians, minimisers, strict=True))
+    found = np.linalg.solve(total, pull)
+    eigenvalues = np.linalg.eigvalsh(total)
+    lowest = eigenvalues[0] - 4 * len(total) * EPS * eigenvalues[-1]
+    # ||w - w*|| <= ||residual|| / lambda_min; the second summand is the rounding of the residual and of the sums
+    terms = sum(p * np.abs(h) @ np.abs(w) for p, h, w in zip(weights, hessians, minimisers, strict=True))
+    size = np.linalg.norm(np.abs(total) @ np.abs(found) + terms)
+    left = np.linalg.norm(total @ found - pull) + 2 * (len(found) + len(clients) + 4) * EPS * size + UNDERFLOW
+    error = np.ldexp(1.01 * left / lowest, length) + LEAST
     return Estimate(np.ldexp(found, length), np.full(len(found), error), "residual over the smallest eigenvalue")
 
 
