@@ -13,7 +13,10 @@ FEW, ENOUGH = 5, 20
 
 
 class Draw(Protocol):
-    """What is asked of a family of cases, a `Family` or a class of your own: hashable, equal ones share their cases."""
+    """What is asked of a family of cases: of a `Family`, or of a class of yours that a function of the options gives.
+
+    It is hashable, and equal ones share their cases.
+    """
 
     @property
     def name(self) -> str:

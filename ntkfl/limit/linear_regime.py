@@ -247,8 +247,10 @@ def first_below(target: float, sizes: Iterable[float], at_most: int, what: str, 
         what: it is whose size is looked at, for the message. rate: by which it falls in the long run, also for that.
 
     Raises:
-        ValueError: it takes more rounds.
+        ValueError: it takes more rounds, or none may be looked at.
     """
+    if at_most < 0:
+        raise ValueError(f"at_most is {at_most}; it must be 0 or more")
     for t, size in zip(range(at_most + 1), sizes, strict=False):
         interruption.check()
         if size <= target:

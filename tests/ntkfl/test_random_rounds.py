@@ -139,6 +139,8 @@ def test_the_mean_square_falls_at_that_rate_and_reaches_what_it_is_said_to():
         late = regime.root_mean_square(np.array([300, 500]))
         assert (late[1] / late[0]) ** (1 / 200) == pytest.approx(regime.rate, rel=1e-4)
         first = regime.rounds_to(1e-2)
+        with pytest.raises(ValueError, match="at_most is -1; it must be 0 or more"):
+            regime.rounds_to(1e-2, at_most=-1)
         at = regime.root_mean_square([0, first - 1, first])
         assert at[2] <= 1e-2 * at[0] < at[1]
 
