@@ -1,5 +1,7 @@
 """What averaging models does: the exact split of its error, ensembles, discrepancies, Gamma of quadratic clients."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -170,6 +172,22 @@ def test_gamma_scales_with_its_units_where_squares_underflow_or_overflow(seed, l
         one, other = gamma(plain), gamma(scaled)
         assert np.ldexp(one.value, length) == pytest.approx(float(other.value), rel=1e-12)
         assert 0 < other.error <= 2 * np.ldexp(one.error, length) + 1e-323
+
+
+@pytest.mark.parametrize(
+    "parts",  # (hessian, minimiser, weight) of one-parameter clients
+    [
+        [(1e300, 0.0, 1.0), (1e-30, 1e100, 1.0)],
+        [(1.0, 0.0, 1e300), (1.0, 1.0, 1e-30)],
+        [(1e300, 0.0, 1.0), (1e-300, 1e300, 1.0)],
+    ],
+)
+def test_a_client_that_hardly_counts_is_within_the_error_of_the_mean(parts):
+    clients = [QuadraticClient(np.array([[h]]), np.array([w]), p) for h, w, p in parts]
+    exact = [tuple(map(Fraction, part)) for part in parts]
+    minimiser = sum(p * h * w for h, w, p in exact) / sum(p * h for h, _, p in exact)
+    found = global_minimiser(clients)
+    assert abs(Fraction(float(found.value[0])) - minimiser) <= Fraction(float(found.error[0]))
 
 
 def test_gamma_of_equal_curvatures_is_the_distance_to_the_mean():
