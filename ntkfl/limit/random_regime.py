@@ -174,7 +174,7 @@ class RandomRegime(Regime):
             sizes = (float(np.sqrt(_mean_square(*moments))) for moments in self._rounds(initial))
             return first_below(target, sizes, at_most, "root mean square of the residual", lambda: self.rate)
 
-        return self._first_round(eps, initial_outputs, counted)
+        return self._first_round(eps, initial_outputs, counted, what="the residual")
 
     def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
         return self.mean._residuals(initial, t)

@@ -135,12 +135,17 @@ class Regime(ABC):
         return 2 / largest if largest else np.inf
 
     def _first_round(
-        self, eps: float, initial_outputs: ArrayLike | None, search: Callable[[np.ndarray, float], int]
+        self,
+        eps: float,
+        initial_outputs: ArrayLike | None,
+        search: Callable[[np.ndarray, float], int],
+        what: str = "every residual",
     ) -> int:
         """The round that a search finds, given r(0) and eps |r(0)|; 0 where that takes no round.
 
         Args:
             eps: positive. initial_outputs: y(0), 0 unless given. search: (r(0), eps |r(0)|) -> t.
+            what: is to fall, for the message.
 
         Raises:
             ValueError: eps not positive, a step beyond the stability limit; as the search.
@@ -152,7 +157,7 @@ class Regime(ABC):
         if eps >= 1 or norm == 0:
             return 0
         if self.step_warning:
-            raise ValueError(f"no number of rounds brings every residual to {eps:g} of its start: {self.step_warning}")
+            raise ValueError(f"no number of rounds brings {what} to {eps:g} of its start: {self.step_warning}")
         return search(initial, eps * norm)
 
     def _residual(self, t: np.ndarray, initial_outputs: ArrayLike | None) -> Float[np.ndarray, "T n C"]:

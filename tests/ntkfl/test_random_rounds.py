@@ -128,7 +128,7 @@ def test_rate_and_limit_are_those_of_the_whole_map_of_second_moments(method, opt
             with pytest.warns(UnstableSteps, match=f"in the mean square for a server rate below {limit:.6g} only"):
                 above = regime(at)
             assert not above.stable and above.rate > 1
-            with pytest.raises(ValueError, match="no number of rounds"):
+            with pytest.raises(ValueError, match="no number of rounds brings the residual to"):
                 above.rounds_to(1e-3)
 
 
