@@ -1,4 +1,4 @@
-"""Numbers that must lie in a range, refused with a sentence that says which."""
+"""Real numbers outside a range, refused with a sentence that says which; of integers: `problem.require_size`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable
 RANGES: dict[str, Callable[[float], bool]] = {
     "be positive": lambda value: value > 0,
     "be 0 or more": lambda value: value >= 0,
-    "be a positive integer": lambda value: value >= 1,
     "lie in [0, 1]": lambda value: 0 <= value <= 1,
     "lie in [0, 1)": lambda value: 0 <= value < 1,
     "lie in (0, 1]": lambda value: 0 < value <= 1,

@@ -2,14 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
 
+from ntkfl.problem import require_size
 from ntkfl.ranges import RANGES, require_number
 
 INSIDE = {
     "be positive": (1e-300, 3, math.inf),
     "be 0 or more": (0, 1e-300, math.inf),
-    "be a positive integer": (1, 7),
     "lie in [0, 1]": (0, 0.5, 1),
     "lie in [0, 1)": (0, 0.5),
     "lie in (0, 1]": (0.5, 1),
@@ -17,7 +18,6 @@ INSIDE = {
 OUTSIDE = {
     "be positive": (0, -1),
     "be 0 or more": (-1e-300, -1),
-    "be a positive integer": (0, -1),
     "lie in [0, 1]": (-1e-300, 1.5),
     "lie in [0, 1)": (-1e-300, 1),
     "lie in (0, 1]": (0, 1.5),
@@ -32,3 +32,11 @@ def test_a_range_has_its_ends_and_no_nan(must):
         with pytest.raises(ValueError) as error:
             require_number("tau", value, must)
         assert str(error.value) == f"tau is {value:g}; it must {must}"
+
+
+def test_a_positive_integer_is_one_of_any_type_and_nothing_else():
+    for value in (1, 7, np.int64(3)):
+        require_size("anchors", value)
+    for value in (0, -1, 1.0, 1.5, math.nan, True):
+        with pytest.raises(ValueError, match=rf"anchors is {value!r}; it must be a positive integer"):
+            require_size("anchors", value)

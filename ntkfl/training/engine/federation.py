@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ntkfl import interruption
-from ntkfl.ranges import require_number
+from ntkfl.problem import require_size
 from ntkfl.training.engine.clients_at_once import clients_at_once
 from ntkfl.training.engine.local_plan import LocalPlan, LocalWork, cohort, local_plan
 from ntkfl.training.engine.local_training import LocalTraining, Watch
@@ -118,7 +118,7 @@ class Federation:
         if self.keep_optimizer and isinstance(self.optimizer, SGD) and self.optimizer.factors:
             raise ValueError("the factors of sgd's steps begin anew in each round; leave keep_optimizer out")
         if self.at_once is not None:
-            require_number("at_once", self.at_once, "be a positive integer")
+            require_size("at_once", self.at_once)
 
     @cached_property
     def _members(self) -> list[np.ndarray]:

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ntkfl.problem import require_size
 from ntkfl.ranges import require_number
 from ntkfl.training.method import Average, Batch, LocalRule, Method, Objective, Round, Step
 from ntkfl.training.methods.local import Unmoved
@@ -52,7 +53,7 @@ def method(
     """
     alpha, step = alpha or ("half" if released else "uniform"), step or ("sequential" if released else "joint")
     require_number("beta, the weight of the connectivity loss,", beta, "be 0 or more")
-    require_number("anchors", anchors, "be a positive integer")
+    require_size("anchors", anchors)
     own = anchor_history == "client"
     if own and step == "sequential":
         raise ValueError(

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from ntkfl import extensions, interruption
-from ntkfl.ranges import require_number
+from ntkfl.problem import require_size
 from ntkfl.training.checkpoint import Checkpoint, restored, tensors_digest
 from ntkfl.training.config import RunConfig, checked, is_data_file, read_toml
 from ntkfl.training.engine.assembly import federation as assembled
@@ -150,7 +150,7 @@ def prepared(
     Raises:
         ValueError, OSError: what was chosen is impossible, or the folder holds something else.
     """
-    require_number("checkpoint_every", checkpoint_every, "be a positive integer")
+    require_size("checkpoint_every", checkpoint_every)
     if resume and out is None:
         raise ValueError("resume is for a run that was kept; name its folder with out")
     named: dict[str, Any] = {"method": method, "data": data, "model": model}
