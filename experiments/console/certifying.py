@@ -34,11 +34,13 @@ def replay(command: str, options: Options, setup: Setup, *more: str) -> str:
         command: ntkfl certify, perhaps with a word more. options, setup: data, sizes, steps and seed.
         more: words behind them.
     """
-    chosen = {name: getattr(options, name) for name in ("data", "n", "clients", "partition")}
-    steps = {name: getattr(setup, name) for name in FIELDS}
-    words = [f"--{name.replace('_', '-')} {value}" for name, value in (chosen | steps).items() if value is not None]
-    words += ["--unit"] if options.unit else []
-    return " ".join([command, *words, *more])
+    from bounds.options import Options
+    from verification.judging.replaying import option_words
+
+    data = Options(**{name: getattr(options, name) for name in ("data", "n", "clients", "partition")})
+    steps = [f"--{name.replace('_', '-')} {getattr(setup, name)}" for name in FIELDS]
+    unit = ["--unit"] if options.unit else []
+    return " ".join([command, *option_words(data), *steps, *unit, *more])
 
 
 def after_rounds(rounds: int, every: int) -> list[str]:

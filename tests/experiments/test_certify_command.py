@@ -2,11 +2,15 @@
 
 import json
 import re
+import shlex
 
 import pytest
 from typer.testing import CliRunner
 
+from bounds.options import Options
 from experiments.command_line import app
+from experiments.console.certifying import replay
+from ntkfl.problem import Setup
 
 SMALL = ("certify", "--width", "400", "--eta-local", "0.1", "--every", "50")
 
@@ -99,3 +103,10 @@ def test_more_samples_than_memory_holds_are_refused_before_any_round(begun, monk
     assert result.exit_code == 2
     said = "error: the certificate takes 120 MB of memory and 40 MB are available; samples up to 115 would fit"
     assert said in result.stderr.splitlines()
+
+
+def test_the_command_that_certifies_again_has_the_data_whatever_their_name():
+    options = Options(data="my data.csv", clients=3, unit=True)
+    words = shlex.split(replay("ntkfl certify", options, Setup(width=64, seed=5)))
+    assert words[:6] == ["ntkfl", "certify", "--data", "my data.csv", "--clients", "3"]
+    assert words[-1] == "--unit" and words[words.index("--width") + 1] == "64" and "--partition" not in words
