@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.cases.method_ladder import CONNECTED, PULL, SERVER_MOMENTUM, MethodLadder, method_draws
-from bounds.fl_ntk.terms.local_methods import FEDPROX, beta, mu, shares
+from bounds.fl_ntk.terms.local_methods import FEDPROX, beta, mu, shares, shares_of
 from bounds.fl_ntk.terms.method_maps import start
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, map_constants
 from bounds.fl_ntk.terms.state_map import AFTER, CONTROL, MAP, first, halves, product, second
@@ -37,11 +37,11 @@ REACH = 2 * sp.sqrt(sp.Trace(start * start.T) / m) * ones  # 2 |r_0| m^(-1/2) in
 
 def _constants(ladder: MethodLadder) -> dict:
     """The symbols of the maps at infinite width, and the width of the widest networks."""
-    problem, owner, size = ladder.problem, ladder.problem.owner, ladder.problem.n
+    problem, size = ladder.problem, ladder.problem.n
     return (
         map_constants(ladder, gram.infinite_estimate(problem.x))
         | {
-            shares: np.diag(np.bincount(owner)[owner] / size),
+            shares: shares_of(problem),
             start: -problem.y[:, None],
             ones: np.ones((size, 1)),
             beta: SERVER_MOMENTUM,

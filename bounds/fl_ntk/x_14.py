@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
-from bounds.fl_ntk.terms.local_methods import MOMENTUM, OF_MOMENTUM, OF_PROX, PULL, beta, mu, shares
+from bounds.fl_ntk.terms.local_methods import FEDPROX, MOMENTUM, OF_MOMENTUM, PULL, beta, mu, shares, shares_of
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, RESPONSE, D, H, map_constants
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
@@ -33,9 +32,8 @@ def _residuals(case: FederatedRun) -> tuple[Estimate, ...]:
 
 def _constants(case: FederatedRun) -> dict:
     of_prox, of_momentum, of_scaffold = _residuals(case)
-    sizes = np.bincount(case.problem.owner)[case.problem.owner]
     return map_constants(case, case.initial_gram) | {
-        shares: np.diag(sizes / case.problem.n),
+        shares: shares_of(case.problem),
         mu: PULL,
         beta: MOMENTUM,
         prox: of_prox[:, :-1],
@@ -68,7 +66,7 @@ STATEMENTS = (
         forms={
             Form.REPAIRED: Claim(
                 (
-                    (IDENTITY - eta_global * H * shares * OF_PROX) * prox,
+                    FEDPROX * prox,
                     (IDENTITY - eta_global * H * shares * OF_MOMENTUM) * heavy,
                     scaffold - eta_global / N * H * (RESPONSE * scaffold - CORRECTION),
                 ),

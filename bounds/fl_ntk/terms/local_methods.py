@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.terms.round_map import IDENTITY, D, H
 from bounds.symbols import K, eta_global, eta_local, n
+from ntkfl.problem import Problem
 
 PULL, MOMENTUM = 0.7, 0.6
 
@@ -16,3 +18,8 @@ DRAWN = D + mu * IDENTITY
 OF_PROX = DRAWN**-1 * (IDENTITY - (IDENTITY - eta_local * DRAWN) ** K)
 OF_MOMENTUM = eta_local * ((2 + beta) * IDENTITY - eta_local * D)
 FEDPROX = IDENTITY - eta_global * H * shares * OF_PROX  # its round map
+
+
+def shares_of(problem: Problem) -> np.ndarray:
+    """The value of `shares`, (n, n): n_c/n of each sample's client, on the diagonal."""
+    return np.diag(np.bincount(problem.owner)[problem.owner] / problem.n)

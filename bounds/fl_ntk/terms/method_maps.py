@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import sympy as sp
 
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals, final_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
-from bounds.fl_ntk.terms.local_methods import shares
+from bounds.fl_ntk.terms.local_methods import shares, shares_of
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, map_constants
 from bounds.mutants import index_shifted, power, scaled
 from bounds.statement import BEYOND, Claim, Form, Kind, Mutant, Source, Statement
@@ -42,9 +41,8 @@ def method_maps(
     """
 
     def constants(case: FederatedRun) -> dict[Any, Any]:
-        sizes = np.bincount(case.problem.owner)[case.problem.owner]
         known = {
-            shares: np.diag(sizes / case.problem.n),
+            shares: shares_of(case.problem),
             start: engine_residuals(case, trainings(case)[0])[:, :1],
             T: case.setup.rounds,
         }
