@@ -184,9 +184,11 @@ class Statement:
         for name in ("constants", "measure"):
             if not callable(getattr(self, name)):
                 raise TypeError(f"{name} of {self.id} is {getattr(self, name)!r}; it must be a function of a case")
-        if not callable(self.draws) and not (self.draws and _all(self.draws, Family)):
-            right = "a function of the options, or a tuple of Family values, as in (FAMILY,)"
-            raise TypeError(f"draws of {self.id} is {self.draws!r}; it must be {right}")
+        forms = ((f"the {form} form of {self.id}", claim.draws) for form, claim in self.forms.items() if claim.draws)
+        for of, draws in ((self.id, self.draws), *forms):
+            if not callable(draws) and not (draws and _all(draws, Family)):
+                right = "a function of the options, or a tuple of Family values, as in (FAMILY,)"
+                raise TypeError(f"draws of {of} is {draws!r}; it must be {right}")
         if not _all(self.mutants, Mutant):
             raise TypeError(f"mutants of {self.id} is {self.mutants!r}; it must be a tuple of them, as in (MUTANT,)")
         names = {h.name for form in self.forms for h in self.required(form)}

@@ -87,6 +87,13 @@ def test_other_draws_are_refused_with_what_would_be_right(draws):
         replace(get("fl-ntk/A.1"), draws=draws)
 
 
+def test_other_draws_of_a_form_are_refused_too():
+    statement = get("fl-ntk/A.1")
+    forms = dict(statement.forms) | {Form.REPAIRED: replace(statement.forms[Form.REPAIRED], draws=(Number(1),))}
+    with pytest.raises(TypeError, match=r"draws of the repaired form of fl-ntk/A.1 is .*; it must be a function of"):
+        replace(statement, forms=forms)
+
+
 def test_mutants_that_are_no_tuple_are_refused():
     mutant = get("fl-ntk/A.1").mutants[0]
     with pytest.raises(TypeError, match=r"mutants of fl-ntk/A.1 .*; it must be a tuple of them, as in \(MUTANT,\)"):

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from bounds.family import Draw, Family
 from bounds.options import Options
 
-Draws = Callable[[Options], tuple[Draw, ...]]
+Chosen = Callable[[Options], tuple[Draw, ...]]  # the families that go with a user's options
 
 
-def with_own(draws: Draws, *own: Family) -> Draws:
+def with_own(draws: Chosen, *own: Family) -> Chosen:
     """These families, and where the user brings no data the statement's own too."""
     return lambda options: (*draws(options), *(own if options.data is None else ()))
