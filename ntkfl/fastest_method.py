@@ -259,9 +259,8 @@ def _searched(at: _Try, method: str) -> dict[str, Any] | None:
     return {name: at.least(lambda value: at.regime(method, **{name: value}).rate, name, guess)}
 
 
-Choice = Callable[
-    [_Try, str], dict[str, Any] | None
-]  # the options that are the fastest; None: there are no stable ones
+# The options of the method that are the fastest there; None: no stable ones are known.
+Choice = Callable[[_Try, str], dict[str, Any] | None]
 
 METHODS: dict[str, tuple[str, Choice]] = {
     "fedavg, server rate 1": ("fedavg", lambda at, method: {"server_rate": 1.0}),
