@@ -8,12 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from bounds.case import case_of
 from bounds.options import Options
 from bounds.statement import Draw, Form, Statement
 from ntkfl import interruption
+from ntkfl.gram.threads import one_blas_thread
 from verification.judging.case_memory import fit_together
 from verification.judging.check import Check, begun
 from verification.verdict import Verdict
@@ -94,7 +93,7 @@ def run_cases(
 
     with (
         interruption.released(),
-        threadpool_limits(1, user_api="blas"),  # the cases are prepared in threads already
+        one_blas_thread(),  # the cases are prepared in threads already
     ):
         plan = [(family, options.seed + i) for family in by_draw for i in range(family.trials)]
         for (family, seed), case in zip(plan, _ahead(plan, threads, wanted), strict=True):

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
 
 def blas_threads() -> int:
     """As many as BLAS has: whoever limits BLAS (OMP_NUM_THREADS, `threadpool_limits`) limits all."""
-    return _count(ThreadpoolController().select(user_api="blas"))
+    return max((library["num_threads"] for library in _blas().info()), default=1)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Within it BLAS keeps to one thread: for small matrices, and for work that has threads of its own."""
+    return _blas().limit(limits=1)
 
 
 @contextmanager
 def worker_threads() -> Iterator[int]:
     """`blas_threads` of our own, while BLAS keeps to one for each of them."""
-    libraries = ThreadpoolController().select(user_api="blas")
-    count = _count(libraries)
-    with libraries.limit(limits=1):
+    count = blas_threads()
+    with one_blas_thread():
         yield count
 
 
-def _count(libraries: ThreadpoolController) -> int:
-    return max((library["num_threads"] for library in libraries.info()), default=1)
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries of this process, looked up once: those of numpy and scipy are loaded with this package."""
+    return ThreadpoolController().select(user_api="blas")

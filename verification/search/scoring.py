@@ -10,11 +10,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from bounds.case import case_of
 from bounds.statement import Form, Hypothesis, Kind, Outcome, Statement
 from ntkfl.estimate import Estimate
+from ntkfl.gram.threads import one_blas_thread
 from verification.compare import Comparison, judge
 from verification.intervals import lower_limit
 from verification.judging.confirm import Confirmation, can_be_redone, confirm
@@ -133,7 +133,7 @@ def undisturbed(compiled: bool = False) -> Iterator[None]:
         warnings.catch_warnings(),
         np.errstate(all="ignore"),
         jax.disable_jit(not compiled),
-        threadpool_limits(1, user_api="blas"),
+        one_blas_thread(),
     ):
         warnings.simplefilter("ignore", UserWarning)
         yield
