@@ -1,6 +1,7 @@
 """The two-layer ReLU kernel passes every check, and kernels broken on purpose each fail the one that concerns them."""
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -39,12 +40,12 @@ def row_weighted(x, z=None):
     return gram.infinite(x, second(x, z)) * (1 + 0.1 * np.arange(len(x)))[:, None]
 
 
-def sine(x, z=None):
-    return np.sin(3 * x @ second(x, z).T)
-
-
 def distance(x, z=None):
     return np.linalg.norm(x[:, None] - second(x, z), axis=2)
+
+
+def one_and_distance(x, z=None):
+    return 1 + distance(x, z)
 
 
 def coordinate_weighted(x, z=None):
@@ -74,8 +75,16 @@ def distinct_rows(x):
     return not gram.degenerate_pairs(x).parallel
 
 
-def test_the_two_layer_relu_kernel_passes_every_check():
-    report = check(gram.infinite, finite=gram.initial, rounding=1e-14, widths=WIDTHS)
+@cache
+def tried(kernel, **options):
+    """The report on few data sets, made once for all who read of it."""
+    return check(kernel, **({"examples": 20} | options))
+
+
+@pytest.mark.parametrize("examples", [40, pytest.param(100, marks=pytest.mark.slow)])
+def test_the_two_layer_relu_kernel_passes_every_check(examples):
+    number = {} if examples == 100 else {"examples": examples}
+    report = check(gram.infinite, finite=gram.initial, rounding=1e-14, widths=WIDTHS, **number)
     assert report.ok, report
     assert [row.name for row in report.properties] == [
         "finite output",
@@ -90,23 +99,23 @@ def test_the_two_layer_relu_kernel_passes_every_check():
         "concentrates",
     ]
     assert all(row.outcome == "holds" and row.margin >= 0 for row in report.properties)
-    assert report["symmetric"].examples == 100 and report["singular elsewhere"].examples >= 10
+    assert report["symmetric"].examples == examples and report["singular elsewhere"].examples >= examples / 10
     assert str(report).startswith("infinite: all 10 properties hold")
 
 
 def test_other_kernels_pass_with_claims_of_their_own():
-    smooth = {"smallest_angle": 1e-4, "examples": 30}
+    smooth = {"smallest_angle": 1e-4, "examples": 20}
     assert check(gaussian, homogeneous=None, strictly_positive=distinct_rows, **smooth).ok
     assert check(linear, strictly_positive=independent_rows, **smooth).ok
-    assert check(quadratic_in_norm, homogeneous=2, examples=30).ok
-    assert check(coordinate_weighted, rotation_invariant=False, examples=30).ok
+    assert check(quadratic_in_norm, homogeneous=2, examples=10).ok
+    assert check(coordinate_weighted, rotation_invariant=False, examples=10).ok
 
 
 # kernel, options, what must break, the most rows its smallest data set may have
 BROKEN = [
     (row_weighted, {}, {"symmetric", "transposes"}, 2),
     (different_alone, {"homogeneous": None, "strictly_positive": None}, {"consistent"}, 1),
-    (sine, {"homogeneous": None, "strictly_positive": None}, {"positive semi-definite"}, 2),
+    (one_and_distance, {"homogeneous": None, "strictly_positive": None}, {"positive semi-definite"}, 2),
     (distance, {"homogeneous": None, "strictly_positive": None}, {"positive semi-definite"}, 2),
     (linear, {}, {"strictly positive where claimed"}, 2),
     (by_arccos, {}, {"strictly positive where claimed"}, 2),
@@ -118,7 +127,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("kernel", "options", "expected", "rows"), BROKEN, ids=lambda v: getattr(v, "__name__", None))
 def test_a_broken_kernel_fails_the_property_it_breaks(kernel, options, expected, rows):
-    report = check(kernel, examples=30, **options)
+    report = tried(kernel, **options)
     assert set(report.broken) == expected and not report.ok, report
     for name in expected:
         row = report[name]
@@ -129,34 +138,35 @@ def test_a_broken_kernel_fails_the_property_it_breaks(kernel, options, expected,
 def shown(kernel, name, **options):
     """The counterexample to one property; what need not be checked for it is not."""
     skipped = {"homogeneous": None, "strictly_positive": None, "rotation_invariant": False}
-    return check(kernel, **({"examples": 20} | skipped | options))[name].counterexample
+    return check(kernel, **({"examples": 10} | skipped | options))[name].counterexample
 
 
 def test_a_counterexample_shows_the_failure_to_whoever_computes_it_again():
-    x = shown(row_weighted, "symmetric").x
+    x = tried(row_weighted)["symmetric"].counterexample.x
     assert np.abs(row_weighted(x) - row_weighted(x).T).max() > 1e-3
-    crossed = shown(row_weighted, "transposes")
+    crossed = tried(row_weighted)["transposes"].counterexample
     assert np.abs(row_weighted(crossed.x, crossed.z) - row_weighted(crossed.z, crossed.x).T).max() > 1e-3
-    assert np.linalg.eigvalsh(sine(shown(sine, "positive semi-definite").x))[0] < 0
-    turned = shown(coordinate_weighted, "rotation invariant", rotation_invariant=True)
+    report = tried(one_and_distance, homogeneous=None, strictly_positive=None)
+    assert np.linalg.eigvalsh(one_and_distance(report["positive semi-definite"].counterexample.x))[0] < 0
+    turned = tried(coordinate_weighted)["rotation invariant"].counterexample
     assert np.allclose(linear(turned.x), linear(turned.z), rtol=0, atol=1e-15)  # it is a rotation
     assert not np.allclose(coordinate_weighted(turned.x), coordinate_weighted(turned.z))
-    scaled = shown(quadratic_in_norm, "homogeneous", homogeneous=1)
+    scaled = tried(quadratic_in_norm)["homogeneous"].counterexample
     factors = np.linalg.norm(scaled.z, axis=1) / np.linalg.norm(scaled.x, axis=1)
     assert np.allclose(scaled.z, scaled.x * factors[:, None])
     assert not np.allclose(quadratic_in_norm(scaled.z), quadratic_in_norm(scaled.x) * np.outer(factors, factors))
 
 
 def test_arccos_of_a_dot_product_is_caught_at_a_nearly_parallel_pair_and_not_at_larger_angles():
-    x = shown(by_arccos, "strictly positive where claimed", strictly_positive=relu_strictly_positive).x
+    x = tried(by_arccos)["strictly positive where claimed"].counterexample.x
     (angle,) = gram.angles(x[:1], x[1:])[0]
     assert 1e-11 < angle < 1e-7 and np.linalg.eigvalsh(gram.infinite(x))[0] > angle / 10
-    assert check(by_arccos, smallest_angle=1e-5, examples=20).ok
+    assert check(by_arccos, smallest_angle=1e-5, examples=20, homogeneous=None, rotation_invariant=False).ok
 
 
 def test_the_papers_own_condition_misses_dependent_antipodal_pairs():
     """FL-NTK excludes parallel points only; three antipodal pairs in the plane make its kernel singular."""
-    x = shown(gram.infinite, "strictly positive where claimed", strictly_positive=distinct_rows, examples=100).x
+    x = shown(gram.infinite, "strictly positive where claimed", strictly_positive=distinct_rows).x
     assert len(x) == 6 and np.linalg.matrix_rank(x) == 2 and abs(np.linalg.eigvalsh(gram.infinite(x))[0]) < 1e-15
     assert distinct_rows(x) and not relu_strictly_positive(x)
 
@@ -218,7 +228,7 @@ def raising(x, z=None):
         (raising, r"k\(x\) raised RuntimeError: no kernel today"),
         (lambda x, z=None: np.ones(len(x)), r"k\(x\) has shape \(1,\); it must be \(1, 1\)"),
         (lambda x, z=None: linear(x, z) + 0j, r"k\(x\) has dtype complex128; it must be real"),
-        (lambda x, z=None: linear(x), r"k\(x, z\) has shape \((\d), \1\); it must be \(\d, \d\)"),
+        (lambda x, z=None: np.ones((len(x), len(x))), r"k\(x, z\) has shape \((\d), \1\); it must be \(\d, \d\)"),
     ],
     ids=["NaN", "raises", "shape", "complex", "second argument ignored"],
 )
@@ -227,7 +237,7 @@ def test_output_that_is_no_gram_matrix_is_described(kernel, message):
 
 
 def test_what_no_data_set_could_test_does_not_hold():
-    report = check(gram.infinite, strictly_positive=lambda x: None, examples=20)
+    report = check(gram.infinite, strictly_positive=lambda x: None, examples=5)
     row = report["strictly positive where claimed"]
     assert (row.outcome, row.holds, row.examples, row.worst, row.margin) == ("untested", False, 0, None, None)
     assert not report.ok and not report.broken
@@ -241,11 +251,11 @@ def test_a_kernel_that_answers_differently_each_time_is_caught():
     def drifting(x, z=None):
         return gram.infinite(x, z) + 1e-3 * next(calls)
 
-    assert "consistent" in check(drifting, examples=20).broken
+    assert "consistent" in check(drifting, examples=5).broken
 
 
 def test_the_report_shows_the_data_to_paste():
-    report = check(coordinate_weighted, examples=20)
+    report = tried(coordinate_weighted)
     text = str(report)
     assert text.startswith("coordinate_weighted: breaks rotation invariant (seed 0)")
     (line,) = [line for line in text.splitlines() if line.startswith("x = ")]
@@ -260,7 +270,7 @@ def test_the_report_shows_the_data_to_paste():
 
 
 def test_the_same_seed_gives_the_same_report_and_another_seed_other_data():
-    reports = [str(check(gram.infinite, examples=10, seed=seed)) for seed in (7, 7, 8)]
+    reports = [str(check(gram.infinite, examples=5, seed=seed)) for seed in (7, 7, 8)]
     assert reports[0] == reports[1]
     assert reports[0].splitlines()[1:] != reports[2].splitlines()[1:]
 
