@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy
 from typer.testing import CliRunner
 
 from bounds.family import Family
@@ -21,6 +23,7 @@ from verification.verdict import Verdict
 
 ROOT = Path(__file__).parents[2]
 CHEAP = ["verify", "fl-ntk/A.2", "--trials", "20"]
+LONG = {"fl-ntk/method-limits", "fl-ntk/state-maps"}  # sympy prints their formulas for seconds
 DATA = np.random.default_rng(0).standard_normal((6, 3))
 UNIT = DATA / np.linalg.norm(DATA, axis=1, keepdims=True)
 
@@ -354,8 +357,11 @@ def test_list_names_every_statement_and_form():
     refused("list", "--paper", "fl-ntkk", message="no paper 'fl-ntkk'; it is one of fl-ntk")
 
 
-@pytest.mark.parametrize("identifier", sorted(catalogue()))
-def test_show_tells_hypotheses_source_measure_and_mutants(identifier):
+@pytest.mark.parametrize(
+    "identifier", [pytest.param(i, marks=pytest.mark.slow) if i in LONG else i for i in sorted(catalogue())]
+)
+def test_show_tells_hypotheses_source_measure_and_mutants(identifier, monkeypatch):
+    monkeypatch.setattr(sympy, "latex", cache(sympy.latex))  # of which the page and this test ask for the same
     statement = get(identifier)
     result = run("show", identifier, "--latex")
     assert result.exit_code == 0

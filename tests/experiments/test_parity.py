@@ -63,10 +63,10 @@ def test_every_name_is_there_and_says_what_it_does():
 
 
 def test_a_study_in_one_call_goes_on_and_answers(tmp_path):
-    cells, answers = run_study(str(SQUARES), tmp_path, processes=1)
+    cells, answers = run_study(str(SQUARES), tmp_path)
     assert [(a.claim, a.outcome.value) for a in answers] == [("area ~ side^2", "holds")]
     assert cells["area"].values.tolist() == [[4.0], [16.0]]
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").rglob("*.*")}
-    again, _ = run_study(str(SQUARES), tmp_path, {"side": "2.0,4.0,8.0"}, processes=1)
+    again, _ = run_study(str(SQUARES), tmp_path, {"side": "2.0,4.0,8.0"})
     assert again["area"].values.tolist() == [[4.0], [16.0], [64.0]] and find(str(SQUARES)).name == "squares"
     assert before and all(path.stat().st_mtime_ns == when for path, when in before.items())

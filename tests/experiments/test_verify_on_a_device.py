@@ -76,11 +76,10 @@ def test_without_a_device_the_simulator_runs():
 
 
 def test_a_statement_whose_cases_are_no_runs_says_that_nothing_was_computed_there():
-    (verdict,) = verify(get("fl-ntk/X.7"), None, Options(device="cpu"))
+    (verdict,) = verify(get("fl-ntk/X.7"), None, Options(device="cpu", trials=5))
     assert NO_ENGINE.format(device="cpu") in verdict.notes and "torch" not in verdict.provenance["versions"]
-    (verdict,) = verify(
-        get("fl-ntk/B.9-13"), get("fl-ntk/B.9-13").mutated_form, Options(device="cpu", width=64, rounds=4)
-    )
+    both = get("fl-ntk/B.9-13")
+    (verdict,) = verify(both, both.mutated_form, Options(device="cpu", width=64, rounds=4, trials=5))
     assert PART_ENGINE.format(device="cpu") in verdict.notes and "torch" in verdict.provenance["versions"]
 
 

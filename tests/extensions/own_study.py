@@ -28,4 +28,5 @@ STUDY = Study(
     quantities=(Quantity("area", "of the square", "m^2"),),
     measure=measure,
     summarise=summarise,
+    seconds=lambda point: 0.001,
 )

@@ -9,7 +9,7 @@ def test_it_is_listed_run_shown_and_reported(ntkfl, folder, monkeypatch):
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "XLA_FLAGS"):
         monkeypatch.setenv(name, "1" if name != "XLA_FLAGS" else "")  # a run sets them: restored after the test
     assert "squares: with which power of its side" in ntkfl("study list my_study.py")
-    assert "area ~ side^2" in ntkfl("study run my_study.py --processes 1 --out cells")
+    assert "area ~ side^2" in ntkfl("study run my_study.py --out cells")
     assert "1 holds" in ntkfl("study show cells")
     ntkfl("report --studies cells --out pages")
     assert any("area" in page.read_text() for page in (folder / "pages").rglob("*.html"))

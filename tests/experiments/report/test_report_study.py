@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,14 +25,22 @@ from experiments.studies.study_folder import StudyFolder
 PENDULUM = Path(__file__).parents[1] / "studies" / "pendulum.py"
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    for name in (*COUNTS, "XLA_FLAGS"):  # a run sets them: they are restored
-        monkeypatch.setenv(name, os.environ.get(name, ""))
-    words = ["study", "run", str(PENDULUM), "--lengths", "1,2,4", "--seeds", "1", "--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(app, [*words, "--processes", "1"])
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    out = tmp_path_factory.mktemp("ran") / "out"
+    with pytest.MonkeyPatch.context() as patched:
+        for name in (*COUNTS, "XLA_FLAGS"):  # a run sets them: they are restored
+            patched.setenv(name, os.environ.get(name, ""))
+        words = ["study", "run", str(PENDULUM), "--lengths", "1,2,4", "--seeds", "1", "--out", str(out)]
+        done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    return tmp_path / "out"
+    return out
+
+
+@pytest.fixture
+def folder(ran, tmp_path):
+    """The folder of the run, for a test to change."""
+    return shutil.copytree(ran, tmp_path / "out")
 
 
 def test_a_study_has_its_answers_figures_data_and_the_command_that_runs_it_again(folder):

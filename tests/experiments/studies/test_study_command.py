@@ -215,7 +215,7 @@ def test_a_study_need_not_draw_nor_say_what_a_cell_costs(pendulum, tmp_path):
 def test_a_study_may_have_no_charts(pendulum, tmp_path):
     file, out = tmp_path / "plain.py", tmp_path / "out"
     file.write_text(Path(pendulum).read_text().replace("charts=charts", "charts=lambda cells: ()"))
-    done = invoke("run", file, "--out", out, "--plot", "--processes", "1")
+    done = invoke("run", file, "--out", out, "--plot")
     assert done.exit_code == 0 and "pendulum has no chart of these cells" in done.stderr
     assert not (out / "charts").exists()
 
