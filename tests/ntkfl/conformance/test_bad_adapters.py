@@ -21,11 +21,6 @@ spec.loader.exec_module(loops)
 def good(case):
     return [case.tensors(one["model"]) for one in loops.LOOPS[case.method](case, **case.options)]
 
-def run(case):
-    if case.name == "fl-ntk/logistic":
-        return bad(case)
-    return good(case)
-
 class Rubbish:
     def __reduce__(self):
         return os.system, ("touch unpickled",)
@@ -92,21 +87,35 @@ BAD = {
 }
 
 
-def adapter(tmp_path, line, start=GOOD):
-    file = tmp_path / "adapter.py"
-    file.write_text(f"{start}\ndef bad(case):\n    print('rubbish on stdout')\n    {line}\n")
-    return file
+METHODS = "fedavg", "fedgma", "fednova", "fedprox", "fl-ntk", "scaffold"
+PLACES = [one.case.name for one in cases(METHODS) if one.case.document["model"] == "logistic"]
+AT = dict(zip(BAD, PLACES, strict=False))  # every kind is bad at a case of its own
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    """Of one adapter that is bad in every way, a case each."""
+    folder = tmp_path_factory.mktemp("bad")
+    bad = "".join(f"\n    if case.name == {AT[kind]!r}:\n        {line}" for kind, (line, _) in BAD.items())
+    (folder / "adapter.py").write_text(
+        f"{GOOD}\ndef run(case):\n    print('rubbish on stdout'){bad}\n    return good(case)\n"
+    )
+    found = conformance(folder / "adapter.py", METHODS, limit=5).methods
+    assert [path.name for path in folder.iterdir()] == ["adapter.py"]  # nothing written, nothing unpickled
+    return found
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_one_line_says_what_is_wrong_and_the_other_cases_go_on(kind, tmp_path):
-    line, said = BAD[kind]
-    (found,) = conformance(adapter(tmp_path, line), ["fl-ntk"], limit=5 if kind == "hangs" else 60).methods
-    (failed,) = (case for case in found.cases if case.outcome is Outcome.FAILED)
-    assert failed.case == "fl-ntk/logistic" and said in failed.remark and "\n" not in failed.remark
-    assert {case.outcome for case in found.cases if case is not failed} == {Outcome.EQUAL}
-    assert found.outcome is Outcome.FAILED
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["adapter.py"]  # nothing written, nothing unpickled
+def test_one_line_says_what_is_wrong(kind, verdicts):
+    (method,) = (one for one in verdicts if one.method == AT[kind].split("/")[0])
+    (failed,) = (case for case in method.cases if case.case == AT[kind])
+    assert failed.outcome is method.outcome is Outcome.FAILED
+    assert BAD[kind][1] in failed.remark and "\n" not in failed.remark
+
+
+def test_the_other_cases_go_on(verdicts):
+    others = [case.outcome for method in verdicts for case in method.cases if case.case not in AT.values()]
+    assert set(others) == {Outcome.EQUAL} and len(others) == len(cases(METHODS)) - len(BAD)
 
 
 def test_what_hangs_again_and_again_is_not_waited_for(tmp_path):
@@ -119,14 +128,15 @@ def test_what_hangs_again_and_again_is_not_waited_for(tmp_path):
     ] * (len(said) - 2) and len(said) > 2  # fmt: skip
 
 
-def test_its_children_end_with_it(tmp_path):
+def test_its_children_end_with_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(exchange, "HANGS", 1)
     file = tmp_path / "adapter.py"
     file.write_text(
         f"import subprocess, sys, time\n\ndef run(case):\n    child = subprocess.Popen([sys.executable, '-c', "
         f"'import time; time.sleep(1000)'])\n    open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid))\n"
         "    time.sleep(1000)\n"
     )
-    conformance(file, ["local"], limit=2)
+    conformance(file, ["local"], limit=3)
     pid = int((tmp_path / "pid").read_text())
     state = Path(f"/proc/{pid}/stat")
     assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
@@ -152,31 +162,33 @@ def test_an_adapter_that_cannot_be_loaded_is_bad_input(text, said, tmp_path, mon
 
 def test_what_is_not_there_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"the adapter is '.*none.py'; there is no such file"):
-        conformance(tmp_path / "none.py")
+        conformance(tmp_path / "none.py", ["local"])
     (tmp_path / "adapter.py").write_text("def run(case): pass\n")
     with pytest.raises(ValueError, match="the interpreter is '/no/python'; there is no such file"):
-        conformance(tmp_path / "adapter.py", python="/no/python")
+        conformance(tmp_path / "adapter.py", ["local"], python="/no/python")
     with pytest.raises(ValueError, match=r"adapter.py cannot be started: Permission denied"):
-        conformance(tmp_path / "adapter.py", python=str(tmp_path / "adapter.py"))
+        conformance(tmp_path / "adapter.py", ["local"], python=str(tmp_path / "adapter.py"))
     with pytest.raises(ValueError, match="the limit is 0 s; it must be positive"):
-        conformance(tmp_path / "adapter.py", limit=0)
+        conformance(tmp_path / "adapter.py", ["local"], limit=0)
 
 
 def test_single_precision_is_equal_but_for_its_rounding_and_a_fault_is_still_named(tmp_path):
     single = "\n".join(
         [
-            "def bad(case): return good(case)",
             "def run(case):",
             "    found = loops.run(case.cast(np.float32))",
             "    return [{n: v.astype(np.float32) for n, v in one.items()} for one in found]",
         ]
     )
-    (found,) = conformance(adapter(tmp_path, "pass", GOOD + single), ["fedprox"]).methods
+    file = tmp_path / "adapter.py"
+    file.write_text(GOOD + single)
+    (found,) = conformance(file, ["fedprox"]).methods
     assert found.outcome is Outcome.EQUAL and {case.precision for case in found.cases} == {"float32"}
     halved = single.replace("loops.run(", "changed(") + (
         "\ndef changed(case):\n    case.options['mu'] /= 2\n    return loops.run(case)\n"
     )
-    (found,) = conformance(adapter(tmp_path, "pass", GOOD + halved), ["fedprox"]).methods
+    file.write_text(GOOD + halved)
+    (found,) = conformance(file, ["fedprox"]).methods
     assert [[one.name for one in together] for together in found.explained] == [["proximal-halved"]]
 
 
