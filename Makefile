@@ -7,8 +7,10 @@ STAMP := .venv/.complete
 verify: $(STAMP)
 	@.venv/bin/ntkfl verify
 
-# One thread a worker: more than cores would only wait for each other.
+# One thread a worker: more than cores would only wait for each other. Bytecode is kept, though the shell may forbid it:
+# each of some hundred processes that the tests start would compile the packages again.
 test test-slow: export OMP_NUM_THREADS := 1
+test test-slow: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMP)
 	.venv/bin/python -m pytest -n 2 --dist loadfile -m "not slow"
 
