@@ -71,8 +71,8 @@ SIGNS = Hypothesis("signs", "labels -1 and +1", lambda case: -float(np.abs(np.ab
 
 
 def _eager_server() -> ConvexRun:
-    """One client whose many steps fit the labels, and a server that goes three times as far, and back, and further."""
-    return gathered(0, clients=1, steps=200, rounds=30, share=0.5, server=3.0)
+    """One client whose steps fit the labels, and a server that goes five times as far, and back, and further."""
+    return gathered(0, clients=1, steps=8, rounds=8, share=0.9, server=5.0)
 
 
 STATEMENTS = (
