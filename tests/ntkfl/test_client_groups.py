@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 
 import jax
 import numpy as np
@@ -37,10 +38,18 @@ def outputs(found, place):
     return path.reshape(len(path), -1)[:, place], local.reshape(*local.shape[:2], -1)[:, :, place]
 
 
-@pytest.mark.parametrize("linearised", [False, True])
-@pytest.mark.parametrize("weight_space", [False, True])
-@pytest.mark.parametrize("rows", [1, 16, 1000])
-@pytest.mark.parametrize("way", [client_groups, client_threads])
+def quick(way, rows, weight_space, linearised):
+    """Whether no other quick case does the same: XLA takes a second to compile any; only 16 rows fill a group up."""
+    return way is client_threads or rows == 16 or (rows == 1) != weight_space == linearised
+
+
+@pytest.mark.parametrize(
+    ("way", "rows", "weight_space", "linearised"),
+    [
+        pytest.param(*case, marks=() if quick(*case) else pytest.mark.slow)
+        for case in product([client_groups, client_threads], [1, 16, 1000], [False, True], [False, True])
+    ],
+)
 def test_the_run_is_that_of_the_simulator(way, rows, weight_space, linearised, monkeypatch):
     monkeypatch.setattr(way, "ROWS", rows)
     monkeypatch.setattr(way, "in_weight_space", lambda samples, d: weight_space)
@@ -53,9 +62,10 @@ def test_the_run_is_that_of_the_simulator(way, rows, weight_space, linearised, m
     assert np.allclose(local, expected.local_outputs, rtol=0, atol=1e-12)
     for kept, t in zip(found.kept, (0, 2, 4), strict=True):
         assert np.allclose(kept, expected.weights[t], rtol=0, atol=1e-12)
-    single = way.run(x, y, weights, np.array([], int), SETUP, linearised=linearised, dtype="float32")
-    assert single.last.dtype == np.float32
-    assert np.allclose(outputs(single, place)[0], expected.outputs, rtol=0, atol=1e-4)
+    if rows == 16:
+        single = way.run(x, y, weights, np.array([], int), SETUP, linearised=linearised, dtype="float32")
+        assert single.last.dtype == np.float32
+        assert np.allclose(outputs(single, place)[0], expected.outputs, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("linearised", [False, True])
@@ -122,7 +132,12 @@ def test_a_budget_makes_groups_smaller_and_changes_nothing():
 
 @pytest.mark.parametrize(
     ("clients", "samples", "d", "dtype", "kept"),
-    [(10, 100, 32, "float64", 0), (10, 100, 32, "float32", 2), (20, 10, 300, "float64", 0), (2, 300, 60, "float64", 1)],
+    [
+        pytest.param(10, 100, 32, "float64", 0, marks=pytest.mark.slow),
+        (10, 100, 32, "float32", 2),
+        (20, 10, 300, "float64", 0),
+        (2, 300, 60, "float64", 1),
+    ],
 )
 def test_what_xla_allocates_is_within_the_count(clients, samples, d, dtype, kept):
     width, item = 2**14, np.dtype(dtype).itemsize
@@ -154,7 +169,7 @@ assert len(jax.devices()) == 4
 rng = np.random.default_rng(0)
 x, y, found = rng.normal(size=(5, 6, 3)) / 2, rng.choice([-1.0, 1.0], (5, 6)), []
 setup = Setup(width=70, eta_local=0.2, eta_global=1.3, local_steps=3, rounds=4)
-for devices in ((), jax.devices()[:3], jax.devices()):
+for devices in ((), jax.devices()):
     run = client_groups.run(x, y, draw(70, 3, 0), np.array([4]), setup, linearised=False, devices=devices)
     assert run.kept.shape == (1, 70, 3)
     found.append([np.asarray(run.local).ravel().tolist() + np.asarray(run.last).ravel().tolist(),
@@ -176,8 +191,7 @@ def test_devices_that_share_the_neurons_give_the_same_run_and_exchange_outputs_o
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=4", "JAX_PLATFORMS": "cpu", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", ON_DEVICES], env=flags, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    (one, *others), exchanged = json.loads(done.stdout)
-    for other in others:
-        assert np.allclose(other[0], one[0], rtol=0, atol=1e-13)
-        assert np.allclose(other[1], one[1], rtol=0, atol=1e-13)
+    (one, four), exchanged = json.loads(done.stdout)
+    assert np.allclose(four[0], one[0], rtol=0, atol=1e-13)
+    assert np.allclose(four[1], one[1], rtol=0, atol=1e-13)
     assert 0 < exchanged <= 30  # the outputs of the one group of five clients with six samples

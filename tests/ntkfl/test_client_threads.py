@@ -47,8 +47,9 @@ def test_the_number_of_threads_changes_no_bit(number, samples, d, memory, monkey
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("linearised", [False, True])
 @pytest.mark.parametrize(("number", "samples", "d"), [(6, 50, 4), (40, 5, 30), (1, 200, 20)])
-def test_what_is_allocated_is_within_the_count(number, samples, d, linearised, dtype):
-    width, item = 2**16, np.dtype(dtype).itemsize
+def test_what_is_allocated_is_within_the_count(number, samples, d, linearised, dtype, monkeypatch):
+    monkeypatch.setattr(client_threads, "PIECE", 2**17)
+    width, item = 2**14, np.dtype(dtype).itemsize
     given = clients(number, samples, d, width)
     ran(*clients(2, samples, d, 200), dtype=dtype)  # compiled before it is measured
     memory = width * item * (5 * d + 1.5 * numbers_held(samples, d, dtype)) + 8 * client_threads.PIECE

@@ -101,7 +101,10 @@ def test_every_choice_of_clients_and_batches_adds_up_to_it(method, options, size
 
 
 @EACH
-@pytest.mark.parametrize(("cohort", "batch"), [(1, None), (3, 1), (2, 2)])
+@pytest.mark.parametrize(
+    ("cohort", "batch"),
+    [(2, 2), pytest.param(1, None, marks=pytest.mark.slow), pytest.param(3, 1, marks=pytest.mark.slow)],
+)
 def test_rate_and_limit_are_those_of_the_whole_map_of_second_moments(method, options, cohort, batch):
     problem, setup = ragged((3, 1, 2), d=9, seed=4), Setup(eta_local=0.4, local_steps=2)
 
@@ -133,11 +136,11 @@ def test_rate_and_limit_are_those_of_the_whole_map_of_second_moments(method, opt
 
 
 def test_the_mean_square_falls_at_that_rate_and_reaches_what_it_is_said_to():
-    problem, setup = ragged((3, 1, 4), d=12), Setup(eta_local=0.3, local_steps=3)
+    problem, setup = ragged((2, 1, 3), d=12), Setup(eta_local=0.3, local_steps=3)
     for method, options in METHODS:
         regime = random_rounds(problem, setup, None, method, options, participation=0.6, batch_size=2)
-        late = regime.root_mean_square(np.array([300, 500]))
-        assert (late[1] / late[0]) ** (1 / 200) == pytest.approx(regime.rate, rel=1e-4)
+        late = regime.root_mean_square(np.array([100, 150]))
+        assert (late[1] / late[0]) ** (1 / 50) == pytest.approx(regime.rate, rel=1e-5)
         first = regime.rounds_to(1e-2)
         with pytest.raises(ValueError, match="at_most is -1; it must be 0 or more"):
             regime.rounds_to(1e-2, at_most=-1)
@@ -189,7 +192,7 @@ def test_the_weights_of_cohorts_are_those_of_all_cohorts(sizes, data, weighting)
 def test_runs_of_the_engine_have_these_moments(method, options, sizes, batch):
     """200 runs on the linearised network; the engine's batches are passes, so that they are independent where K = 1."""
     runs, problem = 200, ragged(sizes, seed=1)
-    setup = Setup(width=40, eta_local=0.4, local_steps=3 if batch is None else 1, rounds=5)
+    setup = Setup(width=40, eta_local=0.4, local_steps=2 if batch is None else 1, rounds=3)
     weights = draw(setup.width, problem.d, 0)
     ends = []
     for seed in range(runs):
@@ -247,7 +250,7 @@ def test_a_residual_where_the_gram_matrix_is_zero_stays():
 
 def test_larger_problems_have_the_rate_of_the_whole_map(monkeypatch):
     """Arnoldi's method and the power method, against the map written out."""
-    problem, setup = ragged((3, 4, 2, 3), d=20), Setup(eta_local=0.3, local_steps=2)
+    problem, setup = ragged((3, 3, 1, 2), d=20), Setup(eta_local=0.3, local_steps=2)  # nine modes
     found = []
     for name, value in ((None, None), ("DENSE", 100), ("eigs", refuses)):
         if name:
