@@ -1,5 +1,7 @@
 """Alignment: a cell against networks trained by hand and barriers on a grid; planted answers hold, others do not."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from planted import planted
@@ -25,6 +27,11 @@ def point(kind, **changes):
     return {"data": "digits", "models": kind, "passes": 4, "width": 12, "seed": 1} | changes
 
 
+@cache
+def independent():
+    return models(point(INDEPENDENT))
+
+
 def cross_entropy(network, x, y):
     z = network.outputs(x)
     z = z - z.max(axis=1, keepdims=True)
@@ -33,7 +40,7 @@ def cross_entropy(network, x, y):
 
 def test_a_cell_is_the_barrier_on_a_fine_grid_and_alignment_lowers_the_distance():
     found = as_arrays(STUDY, measure(point(INDEPENDENT)))
-    (first, second), x, y = models(point(INDEPENDENT))
+    (first, second), x, y = independent()
     ends = cross_entropy(first, x, y), cross_entropy(second, x, y)
     alphas = np.linspace(0, 1, 401)
     rises = [cross_entropy(between(first, second, a), x, y) - a * ends[0] - (1 - a) * ends[1] for a in alphas]
@@ -46,7 +53,7 @@ def test_a_cell_is_the_barrier_on_a_fine_grid_and_alignment_lowers_the_distance(
 @pytest.mark.parametrize("kind", [CONNECTED, ONE_START, FEDAVG, FEDGUCCI])
 def test_the_other_kinds_differ_from_it_and_are_the_same_when_repeated(kind):
     (first, second), x, y = models(point(kind))
-    (one, other), again, _ = models(point(INDEPENDENT))
+    (one, other), again, _ = independent()
     assert not np.array_equal(first.vector(), one.vector()) or not np.array_equal(second.vector(), other.vector())
     if kind == ONE_START:  # the first model of all, from another order of its images
         assert np.array_equal(first.vector(), one.vector()) and np.array_equal(x, again)

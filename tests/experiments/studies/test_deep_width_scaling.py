@@ -1,5 +1,7 @@
 """Deep width scaling: a cell against a plain loop; planted powers are recovered, a wrong one violated; any network."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from planted import planted
@@ -184,8 +186,13 @@ def cell(point, powers=None):
     return found | {"residual": list(0.9 ** np.arange(ROUNDS + 1.0))}
 
 
+@cache
+def as_planted():
+    return STUDY.summarise(planted(STUDY, cell))
+
+
 def test_planted_powers_hold_and_wrong_ones_are_violated():
-    answers = STUDY.summarise(planted(STUDY, cell))
+    answers = as_planted()
     assert len(answers) == 5 * (2 + len(NETWORKS)) + 2
     assert {answer.outcome for answer in answers} == {Outcome.HOLDS}
     wrong = STUDY.summarise(planted(STUDY, lambda point: cell(point, {"limit": -0.3, "own": -0.4, "drift": -0.75})))
@@ -196,7 +203,7 @@ def test_planted_powers_hold_and_wrong_ones_are_violated():
 
 
 def test_what_bends_is_said_with_its_widest_rungs():
-    found = [answer for answer in STUDY.summarise(planted(STUDY, cell)) if "or faster" in answer.claim]
+    found = [answer for answer in as_planted() if "or faster" in answer.claim]
     assert len(found) == 2 * 6 and all("relu" in answer.claim and answer.theory is None for answer in found)
     assert all("over the widest 4; no one power" in answer.note for answer in found)
 
@@ -209,8 +216,8 @@ def test_networks_together_have_the_power_of_each_whatever_their_size():
         return {name: factor * np.asarray(value) for name, value in cell(point).items()}
 
     plain, scaled = (
-        {answer.claim: answer.measured for answer in STUDY.summarise(planted(STUDY, one)) if "(hid" not in answer.claim}
-        for one in (cell, far)
+        {answer.claim: answer.measured for answer in answers if "(hid" not in answer.claim}
+        for answers in (as_planted(), STUDY.summarise(planted(STUDY, far)))
     )
     for claim, measured in plain.items():
         assert scaled[claim].value == pytest.approx(measured.value, abs=1e-9), claim

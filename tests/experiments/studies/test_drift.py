@@ -67,8 +67,13 @@ def cell(point, excess=0.0, power=-0.5, one=0.0):
 def test_planted_ratios_hold_and_wrong_ones_are_violated():
     fine = {Outcome.HOLDS, Outcome.TOUCHES}
     assert {answer.outcome for answer in STUDY.summarise(planted(STUDY, cell))} <= fine
-    for place, wrong in ((0, {"excess": 0.3}), (1, {"excess": -0.3}), (2, {"one": 1e-6}), (3, {"power": -1.0})):
-        answers = STUDY.summarise(planted(STUDY, lambda point, wrong=wrong: cell(point, **wrong)))
+    for place, seeds, wrong in (
+        (0, 3, {"excess": 0.3}),
+        (1, 3, {"excess": -0.3}),
+        (2, 3, {"one": 1e-6}),
+        (3, 20, {"power": -1.0}),
+    ):
+        answers = STUDY.summarise(planted(STUDY, lambda point, wrong=wrong: cell(point, **wrong), seed=range(seeds)))
         assert answers[place].outcome is Outcome.VIOLATED
 
 
