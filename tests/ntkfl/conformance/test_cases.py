@@ -16,7 +16,14 @@ from ntkfl.conformance.schema import SCHEMA
 from ntkfl.training.methods import catalogue
 
 KIT = cases()
+LOOPED = {case: replace(case, equals=None) for case in KIT}  # what is expected of these is the method's loop, always
+FORM = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
 each_case = pytest.mark.parametrize("case", KIT, ids=lambda case: case.case.name)
+
+
+def slow_if(case):
+    """The torch loops take longest: in the quick tests they are put to the harder of their two settings, and limits."""
+    return pytest.mark.slow if case.case.name.endswith("network-plain") else ()
 
 
 def test_every_method_has_cases_and_names_are_unique():
@@ -37,7 +44,7 @@ def test_an_unknown_method_is_refused_with_the_nearest():
 
 @each_case
 def test_a_case_is_what_its_schema_says_and_stays_itself_in_files(case, tmp_path):
-    jsonschema.validate(case.case.document, SCHEMA)
+    FORM.validate(case.case.document)
     case.case.write(tmp_path / "one")
     read = Case.read(tmp_path / "one")
     assert read.document == case.case.document
@@ -46,27 +53,29 @@ def test_a_case_is_what_its_schema_says_and_stays_itself_in_files(case, tmp_path
 
 
 def test_a_document_of_another_form_is_none():
+    FORM.check_schema(SCHEMA)
     document = KIT[0].case.document
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document | {"loss": "median"}, SCHEMA)
+        FORM.validate(document | {"loss": "median"})
     with pytest.raises(ValueError, match="the case's format is 'other'; it must be 'ntkfl conformance case 1'"):
         Case(document | {"format": "other"}, KIT[0].case.arrays)
 
 
-@each_case
+@pytest.mark.parametrize("case", [pytest.param(k, marks=slow_if(k), id=k.case.name) for k in KIT])
 def test_models_move_unless_they_must_not_and_stay_moderate(case):
-    model = {name: case.expected[name] for name in case.case.shapes}
-    moving = case.expected if case.case.method == "local" else model
+    found = LOOPED[case].expected
+    model = {name: found[name] for name in case.case.shapes}
+    moving = found if case.case.method == "local" else model
     moved = max(np.abs(value[-1] - value[0]).max() for value in moving.values())
     assert (moved > 1e-3) == (not case.case.name.endswith("zero-rate"))
     assert all(np.isfinite(value).all() and np.abs(value).max() < 20 for value in model.values())
-    assert all(len(value) == case.case.rounds for value in case.expected.values())
+    assert all(len(value) == case.case.rounds for value in found.values())
 
 
 @pytest.mark.parametrize("case", [one for one in KIT if one.equals], ids=lambda case: case.case.name)
 def test_a_limit_is_what_it_says_computed_without_the_method(case):
-    alone = replace(case, equals=None).expected
-    assert max(np.abs(alone[name] - case.expected[name]).max() for name in case.case.shapes) < 1e-13
+    found, limit = LOOPED[case].expected, trajectory(case.case, case.equals)
+    assert max(np.abs(found[name] - limit[name]).max() for name in case.case.shapes) < 1e-13
 
 
 def test_every_limit_has_methods_that_exist():
