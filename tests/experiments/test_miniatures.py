@@ -602,6 +602,8 @@ def test_ctrl_c_keeps_what_is_done(tmp_path, monkeypatch):
 
 def test_a_picture_is_put_beside_the_cells(tmp_path, monkeypatch):
     monkeypatch.setattr(plane, "POINTS", 5)
+    small = replace(plane.MINIATURE, quick=TINY)
+    monkeypatch.setattr("experiments.miniatures.catalogue", lambda: {"plane": small})
     result = command("plane", "--quick", "--seeds", 1, "--out", tmp_path)
     assert result.exit_code == 0, result.output
     assert (tmp_path / "plane" / "plane.png").read_bytes().startswith(b"\x89PNG")

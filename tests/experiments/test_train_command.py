@@ -1,10 +1,6 @@
 """`ntkfl train`: what it prints and keeps, resumption, Ctrl-C, and what it refuses with one line."""
 
 import re
-import signal
-import subprocess
-import sys
-import time
 from types import UnionType
 from typing import Annotated, Union, get_args, get_origin
 
@@ -15,6 +11,7 @@ from typer.testing import CliRunner
 from experiments.command_line import app
 from experiments.commands.models.train import KEYS
 from experiments.console.method_options import method_options
+from experiments.console.run_progress import RunProgress
 from ntkfl.training.checkpoint import load
 from ntkfl.training.config import RunConfig, checked, read_toml
 from ntkfl.training.methods import catalogue, options
@@ -147,28 +144,21 @@ def test_algorithm_1():
     assert result.exit_code == 0 and "half squares per sample" in result.stdout, result.output
 
 
-def test_ctrl_c_keeps_the_rounds(tmp_path):
-    folder = tmp_path / "run"
-    words = ["train", "feddyn", *SMALL, "--rounds", "1000000", "--out", str(folder)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "experiments", *words],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # background jobs are deaf to it
-    )
-    with process:
-        try:
-            while process.poll() is None and not ((folder / "metrics.csv").is_file() and len(table(folder)) > 4):
-                time.sleep(0.05)
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate()
-        finally:
-            process.kill()
-    assert process.returncode == 130 and "Traceback" not in err and not out, err
-    done = int(re.search(r"stopped by Ctrl-C\n(\d+) of 1000000 rounds were done; they are kept in", err).group(1))
-    assert done >= 3
-    rows = table(folder)
+def test_ctrl_c_keeps_the_rounds(tmp_path, monkeypatch):
+    """`test_interrupts` stops processes of it, at any moment."""
+    folder, really = tmp_path / "run", RunProgress.__call__
+
+    def stopped(progress, row, rounds):
+        really(progress, row, rounds)
+        if row.round == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunProgress, "__call__", stopped)
+    result = run("feddyn", *SMALL, "--rounds", 1000000, "--out", folder)
+    assert result.exit_code == 130 and "Traceback" not in result.stderr and not result.stdout, result.output
+    said = re.search(r"stopped by Ctrl-C\n(\d+) of 1000000 rounds were done; they are kept in", result.stderr)
+    done, rows = int(said.group(1)), table(folder)
+    assert done == 3
     assert len(rows) == done + 2  # the header and the model before training
     result = run("--resume", "--rounds", done + 1, "--out", folder)
     assert result.exit_code == 0 and table(folder)[: done + 2] == rows, result.output
