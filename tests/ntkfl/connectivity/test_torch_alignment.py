@@ -77,7 +77,7 @@ def layer_numbers(by, network):
     for at, (weight, bias) in enumerate(linear):
         a = torch.relu(z) if at else z
         if by == "outputs" and at:
-            slopes = torch.stack([torch.func.jacrev(lambda row, at=at: rest(row, at))(row) for row in z])
+            slopes = torch.func.vmap(torch.func.jacrev(lambda row, at=at: rest(row, at)))(z)
             values.append((slopes * a[:, None]).ravel())
         elif by == "activations":
             values.append(a.ravel())
