@@ -26,9 +26,10 @@ def small():
 
 def test_the_table_and_the_file_are_what_python_gives(tmp_path):
     file, picture = tmp_path / "a.json", tmp_path / "a.svg"
-    result = run("fastest", *SMALL, "--steps", "3,1", "--budget", 9, "--json", file, "--plot", picture)
+    words = ("--steps", "3,1", "--budget", 9, "--eta-local", 0.3)
+    result = run("fastest", *SMALL, *words, "--json", file, "--plot", picture)
     assert result.exit_code == 0, result.output
-    found = fastest(small(), local_steps=(1, 3), budget=9)
+    found = fastest(small(), local_steps=(1, 3), budget=9, eta_local=0.3)
     assert json.loads(file.read_text()) == json.loads(json.dumps(found.to_dict()))
     assert picture.read_text().lstrip().startswith("<?xml")
     for one in found.best:
