@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from ntkfl.training.objectives import CrossEntropy
 from ntkfl.training.run_folder import RunFolder
 from ntkfl.training.runs.training_run import prepared, run
 
+whole = cache(toy_run)  # what a run that is not stopped comes to
 IMA = {"ima": True, "ima_window": 2, "ima_start": 1}
 
 
@@ -25,100 +28,64 @@ IMA = {"ima": True, "ima_window": 2, "ima_start": 1}
 @pytest.mark.parametrize(
     ("method", "more"),
     [(method, {"reduction": "mean"} if method == "fl-ntk" else {}) for method in catalogue()]
-    + [pytest.param(method, IMA, marks=pytest.mark.method("ima")) for method in ("feddyn", "fedadam")],
+    + [pytest.param(method, IMA, marks=pytest.mark.method("ima")) for method in ("feddyn", "fedadam")]
+    + [("feddyn", {"at_once": 2})],
 )
 def test_stopped_and_resumed(method, more, tmp_path):
-    whole = toy_run(method, **more)
+    at_once = toy_run(method, **more)
     first = toy_run(method, out=tmp_path, rounds=2, **more)
-    assert not same(whole, first)
+    assert not same(at_once, first)
     resumed = run(**objects(), out=tmp_path, resume=True, rounds=4)
-    assert same(whole, resumed) and measured(whole) == measured(resumed)
+    assert same(at_once, resumed) and measured(at_once) == measured(resumed)
     assert len(resumed.rows) == 5 and resumed.state.rounds == 4
 
 
 def test_the_state_that_is_compared_is_not_trivial():
-    found = tensors(toy_run())
+    found = tensors(whole())
     kinds = {name.split("/")[0] + "/" + name.split("/")[1] for name in found if "/" in name}
     assert {"server/model", "clients/rule", "clients/optimizer"} <= kinds
     assert 0 < found["seen"].sum() <= len(found["seen"])
 
 
-KILLED = """
-import os, signal, sys
-from dataclasses import replace
-import toy_runs
-from toy_runs import *
-import ntkfl.training.checkpoint as checkpoint
-given = objects("feddyn")
-server = given["method"].server
-class Killer(type(server)):
-    def step(self, state, means, now):
-        if now.number == 2: os.kill(os.getpid(), signal.SIGKILL)
-        return super().step(state, means, now)
-if sys.argv[2] == "round":
-    given["method"] = replace(given["method"], server=Killer(server.alpha))
-else:
-    original, count = checkpoint.os.replace, []
-    def replacing(*arguments):
-        count.append(arguments)
-        if len(count) == 4: os.kill(os.getpid(), signal.SIGKILL)
-        original(*arguments)
-    checkpoint.os = type(os)("os"); checkpoint.os.__dict__.update(os.__dict__); checkpoint.os.replace = replacing
-run(**given, **KEYS, rounds=4, out=sys.argv[1])
-"""
+@pytest.fixture(scope="module")
+def stopped():
+    """The pipes of the process that trains in others."""
+    command = [sys.executable, Path(__file__).with_name("stopped_runs.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as process:
+        yield process.stdin, process.stdout
 
 
 @pytest.mark.parametrize("where", ["round", "checkpoint"])
-def test_killed_and_resumed(where, tmp_path):
+def test_killed_and_resumed(where, tmp_path, stopped):
     """SIGKILL when the clients of round 2 are done and the server is not; or with a checkpoint half in place."""
-    folder = tmp_path / "run"
-    command = [sys.executable, "-c", KILLED, str(folder), where]
-    found = subprocess.run(
-        command, capture_output=True, env=os.environ | {"PYTHONPATH": os.path.dirname(__file__)}, check=False
-    )
-    assert found.returncode == -signal.SIGKILL, found.stderr.decode()
+    folder, (lines, said) = tmp_path / "run", stopped
+    print(f"killed_in_a_{where} {folder}", file=lines)
+    assert int(said.readline()) == -signal.SIGKILL
     assert (folder / ".checkpoint.safetensors.part").exists() == (where == "checkpoint")
     with (folder / "metrics.csv").open("a") as file:
         file.write("9,0.1,cut o")  # a line that was being written
     resumed = run(**objects("feddyn"), out=folder, resume=True)
     assert resumed.state.rounds == 4 and [row.round for row in resumed.rows] == [0, 1, 2, 3, 4]
-    assert same(resumed, toy_run(build("feddyn", CrossEntropy()))) and measured(resumed) == measured(toy_run())
+    assert same(resumed, toy_run(build("feddyn", CrossEntropy()))) and measured(resumed) == measured(whole())
     names = [path.name for path in folder.iterdir()]
     assert sorted(names) == [".lock", "checkpoint.safetensors", "config.toml", "metrics.csv"]
 
 
-WAITING = """
-import sys
-from toy_runs import toy_run
-def wait(row, rounds):
-    if row.round == 2:
-        print("in round 2", flush=True)
-        sys.stdin.read()
-toy_run(out=sys.argv[1], progress=wait)
-"""
-
-
-def test_two_processes_do_not_train_in_one_folder(tmp_path):
+def test_two_processes_do_not_train_in_one_folder(tmp_path, stopped):
     """Nothing is written while another process trains; its death ends that."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", WAITING, str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": os.path.dirname(__file__)},
-    )
-    with process:
-        try:
-            assert process.stdout.readline() == b"in round 2\n"
-            before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-            with pytest.raises(
-                BlockingIOError, match=r"another process is training in .*; wait until it ends, or name"
-            ):
-                run(**objects(), out=tmp_path, resume=True)
-            assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-        finally:
-            process.kill()
+    lines, said = stopped
+    print(f"waiting {tmp_path}", file=lines)
+    number = int(said.readline())
+    try:
+        before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+        with pytest.raises(BlockingIOError, match=r"another process is training in .*; wait until it ends, or name"):
+            run(**objects(), out=tmp_path, resume=True)
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    finally:
+        os.kill(number, signal.SIGKILL)
+    assert int(said.readline()) == -signal.SIGKILL
     resumed = run(**objects(), out=tmp_path, resume=True)
-    assert same(resumed, toy_run()) and measured(resumed) == measured(toy_run())
+    assert same(resumed, whole()) and measured(resumed) == measured(whole())
 
 
 def test_what_another_process_has_done_meanwhile_is_not_overwritten(tmp_path):
@@ -157,7 +124,7 @@ def test_ctrl_c_keeps_the_rounds_that_were_done(tmp_path):
         toy_run(out=tmp_path, progress=stop, checkpoint_every=100)
     assert load(tmp_path / "checkpoint.safetensors").state.rounds == 3
     resumed = run(**objects(), out=tmp_path, resume=True)
-    assert same(resumed, toy_run()) and measured(resumed) == measured(toy_run())
+    assert same(resumed, whole()) and measured(resumed) == measured(whole())
 
 
 def test_checkpoints_are_as_many_rounds_apart_as_asked_for(tmp_path):
@@ -174,7 +141,7 @@ def test_ctrl_c_before_the_first_round(tmp_path, monkeypatch):
         context.setattr("ntkfl.training.runs.training_run.measured", stop)
         toy_run(out=tmp_path)
     (tmp_path / "metrics.csv").unlink()
-    assert measured(run(**objects(), out=tmp_path, resume=True)) == measured(toy_run())
+    assert measured(run(**objects(), out=tmp_path, resume=True)) == measured(whole())
 
 
 def test_a_diverging_run_keeps_what_was_finite(tmp_path):
@@ -271,6 +238,6 @@ def test_an_object_stands_for_itself(tmp_path):
     """A method of one's own trains as the named one does, and its name is kept."""
     own = replace(build("feddyn", CrossEntropy()), name="mine")
     kept = toy_run(own, out=tmp_path)
-    assert kept.config.method == "<mine>" and same(kept, toy_run())
+    assert kept.config.method == "<mine>" and same(kept, whole())
     assert np.isfinite(kept.metrics["train_loss"]).all()
     assert all(w.dtype == torch.float64 for w in kept.params.values())

@@ -18,7 +18,7 @@ KEYS = {
     "keep_optimizer": True,
     "batch_size": 3,
     "epochs": 2,
-    "at_once": 2,
+    "at_once": 1,
     "seed": 3,
     "train_loss": True,
     "client_accuracy": True,

@@ -1,0 +1,64 @@
+"""Run as a script: trains in processes that end or wait in the middle of it, one for each line of stdin.
+
+A line names what becomes of the run, and its folder; each process is forked from this one, so that torch is imported
+once. On stdout stands what a process says, and after its end its exit status, negative if it was killed.
+"""
+
+import os
+import signal
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+from toy_runs import KEYS, objects, run, toy_run
+
+from ntkfl.training import checkpoint
+
+
+def killed_in_a_round(folder):
+    """When the clients of round 2 are done and the server is not."""
+    given = objects("feddyn")
+    server = given["method"].server
+
+    class Killer(type(server)):
+        def step(self, state, means, now):
+            if now.number == 2:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().step(state, means, now)
+
+    given["method"] = replace(given["method"], server=Killer(server.alpha))
+    run(**given, **KEYS, rounds=4, out=folder)
+
+
+def killed_in_a_checkpoint(folder):
+    """With a checkpoint half in place."""
+    original, count = os.replace, []
+
+    def replacing(*arguments):
+        count.append(arguments)
+        if len(count) == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+        original(*arguments)
+
+    checkpoint.os = SimpleNamespace(**vars(os) | {"replace": replacing})
+    run(**objects("feddyn"), **KEYS, rounds=4, out=folder)
+
+
+def waiting(folder):
+    """In round 2, until it is killed; it says its number."""
+
+    def wait(row, rounds):
+        if row.round == 2:
+            print(os.getpid(), flush=True)
+            signal.pause()
+
+    toy_run(out=folder, progress=wait)
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        name, folder = line.rstrip("\n").split(" ", 1)
+        if not os.fork():
+            globals()[name](folder)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
