@@ -16,13 +16,18 @@ from verification.verdict import Verdict
 # `make test` gives each file to one worker (--dist loadfile), so that the verdicts below are made once.
 
 A_RUN = Options(trials=5)
+LONG_RUN = Options(trials=2)  # of the engine, or along every way and order: seconds a case
 NO_RUN = Options(trials=25)
+MANY_FAMILIES = Options(trials=12)
 MANY_RUNS = Options(trials=20, width=512)  # B.3 may fail one time in ten: to catch its mutants takes more cases
 PAIRS = Options(trials=60)  # R2's kink term decides in one pair of twenty
 CHOSEN = {f"fl-ntk/{name}": NO_RUN for name in ("A.1", "A.2", "Eq11", "B.11", "C.6", "X.2", "X.3")}
 CHOSEN["fl-ntk/B.3"] = MANY_RUNS
-CHOSEN |= {f"fedgucci/{name}": NO_RUN for name in ("F9", "F10", "F15", "F16", "F17", "F18")}
-CHOSEN |= {f"fedgucci/{name}": NO_RUN for name in ("R1", "R1g", "sure", "R3", "R4", "R5")}
+CHOSEN |= {f"fl-ntk/{name}": LONG_RUN for name in ("Alg1-update", "X.13b", "any-order", "convex-loss")}
+CHOSEN["deep/linearised"] = LONG_RUN
+CHOSEN |= {f"fedgucci/{name}": NO_RUN for name in ("F17", "R5")}
+CHOSEN |= {f"fedgucci/{name}": MANY_FAMILIES for name in ("F9", "F10", "F15", "F16", "F18")}
+CHOSEN |= {f"fedgucci/{name}": MANY_FAMILIES for name in ("R1", "R1g", "sure", "R3", "R4")}
 CHOSEN["fedgucci/R2"] = PAIRS
 FORMS = [(identifier, form) for identifier, statement in catalogue().items() for form in statement.forms]
 
@@ -46,7 +51,7 @@ CHECKED = pytest.mark.parametrize(
 @cache
 def _verdicts(slow):
     found = []
-    for options in (NO_RUN, A_RUN, MANY_RUNS, PAIRS):
+    for options in (NO_RUN, A_RUN, LONG_RUN, MANY_FAMILIES, MANY_RUNS, PAIRS):
         chosen = [s for i, s in catalogue().items() if CHOSEN.get(i, A_RUN) is options and is_slow(i) == slow]
         found += verify_all(chosen, options)
     return {(v.id, v.form): v for v in found}
