@@ -1,6 +1,7 @@
 """What must hold of every method, and of IMA around it, whatever it does."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -24,8 +25,14 @@ every_method = pytest.mark.parametrize("method", [*catalogue(), "ima"])
 def run_of(method, **changes):
     name = "fedadam" if method == "ima" else method  # a server with a state of its own
     options = OPTIONS.get(name, {}) | changes.pop("options", {})
-    run = on_classes(name, options=options, **{"optimizer": SGD(0.9), "participation": 0.6} | changes)
+    run = on_classes(name, options=options, **{"optimizer": SGD(0.9), "participation": 0.6, "at_once": 16} | changes)
     return replace(run, method=averaged(run.method, 2, 1)) if method == "ima" else run
+
+
+@cache
+def together(method):
+    """The states of a run of 3 rounds in which clients are trained together."""
+    return states(run_of(method), 3)
 
 
 def everything(state):
@@ -39,8 +46,7 @@ def close(first, second):
 @pytest.mark.kind("clients grouped otherwise")
 @every_method
 def test_grouping_clients_changes_nothing_but_rounding(method):
-    alone, together = (states(run_of(method, at_once=at_once), 3)[-1] for at_once in (1, 16))
-    close(everything(alone), everything(together))
+    close(everything(states(run_of(method, at_once=1), 3)[-1]), everything(together(method)[-1]))
 
 
 @pytest.mark.kind("clients numbered otherwise")
@@ -59,7 +65,7 @@ def test_numbering_the_clients_otherwise_changes_nothing_but_rounding(method):
 @pytest.mark.kind("repeated, to the bit")
 @every_method
 def test_a_run_is_the_same_to_the_bit_when_it_is_repeated(method):
-    first, second = (everything(states(run_of(method), 2)[-1]) for _ in range(2))
+    first, second = everything(together(method)[2]), everything(states(run_of(method), 2)[-1])
     assert all(torch.equal(first[path], second[path]) for path in first)
 
 
@@ -82,6 +88,6 @@ def test_in_single_precision_it_is_the_same_but_for_rounding(method):
     run = run_of(method)
     single = replace(run, data=run.data.to("cpu", torch.float32))
     start = {name: value.float() for name, value in run.model.initial(run.seed).items()}
-    found, double = states(single, 2, start)[-1], states(run, 2)[-1]
+    found, double = states(single, 2, start)[-1], together(method)[2]
     assert all(value.dtype == torch.float32 for value in everything(found).values())
     assert all((found.model[name] - double.model[name]).abs().max() < 1e-3 for name in double.model)
