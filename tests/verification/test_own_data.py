@@ -23,7 +23,7 @@ from verification.page import headline as answered
 from verification.report import table, totals
 from verification.verdict import Verdict
 
-TRIALS = 6
+FEW = Options(unit=True, trials=5, width=256, rounds=20)
 MOVEMENT = get("fl-ntk/B.12")  # its stated form is violated by a stored case and by no ordinary data
 
 
@@ -43,7 +43,7 @@ def run(*words):
 
 
 def test_the_outcome_is_of_the_data_and_the_stored_case_is_told_beside_it(data):
-    (found,) = verify(MOVEMENT, Form.STATED, Options(data=data, unit=True, trials=TRIALS))
+    (found,) = verify(MOVEMENT, Form.STATED, replace(FEW, data=data))
     assert (found.outcome, found.recorded, found.own_data) == (Outcome.HOLDS, Outcome.VIOLATED, True)
     assert found.elsewhere == "stored case, left/right 1.11" and found.tightness["sharpest"] < 1
     assert found.tightness.keys() == {"sharpest", "median"} and found.standing is None and found.confirmation is None
@@ -51,7 +51,7 @@ def test_the_outcome_is_of_the_data_and_the_stored_case_is_told_beside_it(data):
     assert totals([found]).endswith("; 1 fails elsewhere")
     assert [cell for column in table([found]).columns for cell in column.cells][-1].plain.startswith("fails elsewhere")
     assert Verdict.from_json(json.loads(json.dumps(found.to_json()))) == found
-    (ours,) = verify(MOVEMENT, Form.STATED, Options(trials=TRIALS))
+    (ours,) = verify(MOVEMENT, Form.STATED, replace(FEW, unit=False))
     assert (ours.outcome, ours.own_data, ours.elsewhere) == (Outcome.VIOLATED, False, None)
 
 
@@ -64,14 +64,14 @@ def test_families_that_are_there_without_the_data_are_left_out(data):
 
 
 def test_what_rejects_says_the_value_the_limit_and_a_step_that_passes(data):
-    options = Options(data=data, unit=True, eta_local=0.5, trials=3)
+    options = replace(FEW, data=data, eta_local=0.5)
     (found,) = verify(MOVEMENT, Form.PROVED, options)
-    assert found.outcome is Outcome.UNTESTED and found.rejected == {"small-local-steps": 3}
+    assert found.outcome is Outcome.UNTESTED and found.rejected == {"small-local-steps": 5}
     said = "eta_l n K = 40, at most 1.2564: --eta-local 0.0157 passes"
     assert found.unmet == {"small-local-steps": said} and said in " ".join(str(found).split())
     (passing,) = verify(MOVEMENT, Form.PROVED, replace(options, eta_local=0.0157))
     (failing,) = verify(MOVEMENT, Form.PROVED, replace(options, eta_local=0.0158))
-    assert (passing.trials, failing.trials) == (3, 0)
+    assert (passing.trials, failing.trials) == (5, 0)
 
 
 def test_several_options_are_found_together(data):
@@ -109,7 +109,7 @@ def test_the_automatic_step_passes_every_hypothesis_of_every_statement(limits):
 
 
 def test_exit_statuses_and_last_lines(data):
-    few = ("verify", "fl-ntk/B.12", "--data", data, "--trials", TRIALS)
+    few = ("verify", "fl-ntk/B.12", "--data", data, "--trials", 5, "--width", 256, "--rounds", 20)
     untested = run(*few)
     assert untested.exit_code == 1 and untested.stdout.splitlines()[-1].endswith("--unit passes")
     tested = run(*few, "--unit", "--eta-local", "auto")
@@ -123,7 +123,7 @@ def test_exit_statuses_and_last_lines(data):
 
 
 def test_the_headline_of_a_report_counts_what_the_run_was_about(data):
-    (mine,) = verify(MOVEMENT, Form.STATED, Options(data=data, unit=True, trials=TRIALS))
+    (mine,) = verify(MOVEMENT, Form.STATED, replace(FEW, data=data))
     assert headline([mine]) == "On your data, of 1 form, 1 holds; 1 fails elsewhere"
     ours = replace(mine, own_data=False, outcome=Outcome.VIOLATED, elsewhere=None)
     brought = replace(ours, outcome=Outcome.HOLDS, provenance={"statement": {"file": "my_theorem.py"}})
