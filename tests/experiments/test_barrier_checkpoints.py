@@ -183,3 +183,26 @@ def test_runs_of_an_mlp_are_exact_and_of_other_models_on_a_grid(tmp_path):
     found = json.loads((tmp_path / "o.json").read_text())
     assert len(found["pairs"]) == 3 and found["pairs"][f"{tmp_path / 'd'} - {tmp_path / 'd'}"]["loss"] < 1e-12
     assert run(tmp_path / "d", tmp_path / "e", "--data", "digits").exit_code == 2
+
+
+@pytest.mark.parametrize("by", ["weights", "activations", "outputs"])
+def test_a_group_of_copies_with_permuted_units_has_no_barrier_when_aligned(files, by):
+    folder, modules = files
+    states = [modules[0].state_dict() for _ in range(3)]
+    for seed, state in enumerate(states):
+        order = torch.tensor(np.random.default_rng(seed).permutation(5))
+        moved = {"0.weight": state["0.weight"][order], "0.bias": state["0.bias"][order]}
+        save_file(
+            state | moved | {"2.weight": state["2.weight"][:, order].contiguous()}, folder / f"{seed}.safetensors"
+        )
+    names = [folder / f"{seed}.safetensors" for seed in range(3)]
+    data = ("--data", folder / "data.npz", "--align", by, "--json", folder / "o.json")
+    result = run(*names, *data)
+    assert result.exit_code == 0, result.output
+    assert f"each aligned to the mean of the others by {by}" in result.stdout
+    found = json.loads((folder / "o.json").read_text())
+    assert abs(found["group loss barrier"]["value"]) > 1e-3  # as they are
+    numbers = found["aligned"]["numbers"]
+    for one in (numbers["group loss barrier"], *(pair["loss barrier"] for pair in numbers["pairs"])):
+        assert abs(one["value"]) <= one["error"]
+    assert all(sorted(order) == list(range(5)) for order in found["aligned"]["permutations"])

@@ -45,7 +45,10 @@ def barrier_between(
     loss: Annotated[Named, typer.Option(help="the loss")] = "squared",
     align: Annotated[
         By | None,
-        typer.Option(help="also permute B's hidden units to fit A's, compared by these", show_default=False),
+        typer.Option(
+            help="also permute hidden units, B's to fit A's or a group's to fit each other, compared by these",
+            show_default=False,
+        ),
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="write the numbers as JSON")] = None,
 ) -> None:
@@ -58,14 +61,12 @@ def barrier_between(
     barriers are taken on a grid, which gives lower bounds.
 
     Networks of runs are compared on the test samples of A's run, scaled as in that run; the same data by name may be
-    scaled differently. With --align the numbers are given twice: for B as it is, and with its hidden units permuted to
-    fit A's best, which does not change the function.
+    scaled differently. With --align the numbers are given twice: for the networks as they are, and with hidden units
+    permuted, which does not change the functions: B's to fit A's best, or each network's of a group to fit the others'.
     """
     with bad_input():
         if len(files) < 2:
             raise ValueError(f"one network is given, {files[0]}; a barrier is between two or more")
-        if align is not None and len(files) > 2:
-            raise ValueError("--align permutes the second of two networks; in Python align_group takes more")
         from experiments.console.barrier_files import compared
 
         found = compared(files, data, n, unit, seed, loss)
@@ -75,7 +76,7 @@ def barrier_between(
                 raise ValueError("--data and --align are for two-layer networks; runs of others have their own samples")
             content, lines = _on_a_grid(files, n, unit, loss)
         elif len(files) > 2:
-            content, lines = _group(files, found, loss)
+            content, lines = _group(files, found, loss, align)
         else:
             content, lines = _pair(files, found, loss, align)
         if write is not None:
@@ -109,27 +110,43 @@ def _pair(files: Sequence[Path], found: "Compared", loss: str, align: By | None)
     return {"A": str(files[0]), "B": str(files[1])} | setting | numbers | aligned, lines
 
 
-def _group(files: Sequence[Path], found: "Compared", loss: str) -> tuple[dict[str, Any], list[str]]:
-    """The barriers of the mean of all, then those of every pair."""
+def _group(files: Sequence[Path], found: "Compared", loss: str, align: By | None) -> tuple[dict[str, Any], list[str]]:
+    """The barriers of the mean of all, then those of every pair; with `align` the same of the aligned networks."""
+    content, lines = _group_numbers(files, found.networks, found, loss)
+    setting, said = _setting(found, loss)
+    lines = [f"{len(files)} networks: the mean of all against their own means", said, *lines]
+    aligned = {}
+    if align is not None:
+        from ntkfl.connectivity.alignment import align_group
+
+        moved = align_group(_own(found), align, None if align == "weights" else found.x)
+        networks = [_permuted(found, k, one.permutation) for k, one in enumerate(moved)]
+        numbers, more = _group_numbers(files, networks, found, loss)
+        orders = [one.permutation.tolist() for one in moved]
+        aligned = {"aligned": {"by": align, "permutations": orders, "numbers": numbers}}
+        lines += ["", f"each aligned to the mean of the others by {align}", *more]
+    return {"networks": [str(file) for file in files]} | setting | content | aligned, lines
+
+
+def _group_numbers(
+    files: Sequence[Path], networks: "Sequence[TwoLayer]", found: "Compared", loss: str
+) -> tuple[dict[str, Any], list[str]]:
     from ntkfl.connectivity.barrier import group_accuracy_barrier, group_barrier
 
-    of_loss = group_barrier(found.networks, found.x, found.y, loss)
     group: dict[str, Any] = {
-        "group loss barrier": _number(of_loss),
+        "group loss barrier": _number(group_barrier(networks, found.x, found.y, loss)),
         "group accuracy barrier": _or_why(
-            lambda: _number(group_accuracy_barrier(found.networks, found.x, _classes(found.y)))
+            lambda: _number(group_accuracy_barrier(networks, found.x, _classes(found.y)))
         ),
     }
-    setting, said = _setting(found, loss)
-    lines = [f"{len(files)} networks: the mean of all against their own means", said, *_lines(group)]
-    lines += ["", "pairs, the largest over the segment between the two"]
+    lines = [*_lines(group), "", "pairs, the largest over the segment between the two"]
     pairs = []
     for i, k in combinations(range(len(files)), 2):
-        numbers = _numbers((found.networks[i], found.networks[k]), found.x, found.y, loss)
+        numbers = _numbers((networks[i], networks[k]), found.x, found.y, loss)
         pairs.append({"A": str(files[i]), "B": str(files[k])} | numbers)
         both = (f"loss {_line(numbers['loss barrier'], 0.0)}", f"accuracy {_line(numbers['accuracy barrier'], 0.0)}")
         lines += [f"  {files[i]} - {files[k]}", *(f"    {text}" for text in both)]
-    return {"networks": [str(file) for file in files]} | setting | group | {"pairs": pairs}, lines
+    return group | {"pairs": pairs}, lines
 
 
 def _on_a_grid(files: Sequence[Path], n: int | None, unit: bool, loss: str) -> tuple[dict[str, Any], list[str]]:
@@ -180,28 +197,37 @@ def _numbers(networks: "Sequence[TwoLayer]", x: "np.ndarray", y: "np.ndarray", l
 
 
 def _aligned(found: "Compared", loss: str, by: By) -> dict[str, Any]:
-    """The same numbers with the second network aligned to the first, and how far apart they are then.
+    """The same numbers with the second network aligned to the first, and how far apart they are then."""
+    from ntkfl.connectivity.alignment import align
 
-    The unit that carries the output's bias stays where it is: it is none of the networks' own.
-    """
-    import numpy as np
-
-    from ntkfl.connectivity.alignment import align, permuted
-    from ntkfl.connectivity.network import TwoLayer
-
-    own = len(found.networks[0].hidden) - found.unit
-    first, second = (TwoLayer(one.hidden[:own], one.readout[..., :own]) for one in found.networks)
-    moved = align(first, second, by, None if by == "weights" else found.x)
-    order = np.append(moved.permutation, np.arange(own, own + found.unit))
+    moved = align(*_own(found), by, None if by == "weights" else found.x)
+    networks = (found.networks[0], _permuted(found, 1, moved.permutation))
     return {
         "aligned": {
             "by": by,
             "permutation": moved.permutation.tolist(),
             "cost before": float(moved.cost_before.value),
             "cost after": float(moved.cost_after.value),
-            "numbers": _numbers((found.networks[0], permuted(found.networks[1], order)), found.x, found.y, loss),
+            "numbers": _numbers(networks, found.x, found.y, loss),
         }
     }
+
+
+def _own(found: "Compared") -> "list[TwoLayer]":
+    """The networks without the unit that carries the outputs' biases: it is none of their own."""
+    from ntkfl.connectivity.network import TwoLayer
+
+    own = len(found.networks[0].hidden) - found.unit
+    return [TwoLayer(one.hidden[:own], one.readout[..., :own]) for one in found.networks]
+
+
+def _permuted(found: "Compared", k: int, order: "np.ndarray") -> "TwoLayer":
+    """Network k with its own units in this order; the unit that carries the outputs' biases stays where it is."""
+    import numpy as np
+
+    from ntkfl.connectivity.alignment import permuted
+
+    return permuted(found.networks[k], np.append(order, len(order) + np.arange(found.unit)))
 
 
 def _as_numbers(barrier: "Barrier") -> dict[str, Any]:
