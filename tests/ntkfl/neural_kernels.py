@@ -2,6 +2,7 @@
 
 import warnings
 
+import jax
 import numpy as np
 
 from ntkfl.tangents import neural_tangents
@@ -13,7 +14,7 @@ def relu_ntk(x, z=None):
     """`gram.infinite`. Its angles lose half the digits near 0 and pi: to about 1e-8 there, 1e-15 elsewhere."""
     # In the NTK parametrisation with W_std = 1 the pre-activations are w.x / sqrt(d); ntk - nngp is what the first
     # layer contributes: (x.z / d) E[relu' relu'], which is ours over d.
-    kernel = _kernel(2)(x, z, ("ntk", "nngp"))
+    kernel = _kernel(2)(x, z, ("ntk", "nngp"))  # fused by XLA it would round angles of 0
     return x.shape[1] * np.asarray(kernel.ntk - kernel.nngp)
 
 
@@ -27,7 +28,7 @@ def empirical_ntk(apply, params, x, z=None, implementation=1):
     compute = neural_tangents().empirical_ntk_fn(apply, implementation=implementation)
     with warnings.catch_warnings():  # it takes jnp.size of a ShapeDtypeStruct; jax 0.10 and 0.11 only warn
         warnings.filterwarnings("ignore", "size requires ndarray", DeprecationWarning)
-        return np.asarray(compute(x, z, params))
+        return np.asarray(jax.jit(compute)(x, z, params))
 
 
 def _kernel(depth):
