@@ -55,18 +55,18 @@ def test_distinct_rows_share_no_direction(x):
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    ("n", "wanted"),
     [
-        lambda x: len(x) > x.shape[1] > 1,
-        lambda x: len(x) == 2 and np.array_equal(x[0], x[1]),
-        lambda x: len(x) == 2 and np.array_equal(x[0], -x[1]),
-        lambda x: len(x) >= 3 and 0 < np.abs(x - x[0])[1:].max() < 1e-3,  # a cluster
-        lambda x: len(x) == 3 and 0 < np.abs(np.triu(x @ x.T, 1)).max() < 0.03,  # nearly orthogonal
-        lambda x: len(x) == 4 and np.linalg.cond(x) < 20 and np.abs(x).min() > 0.05,  # nothing special
+        ((1, 6), lambda x: len(x) > x.shape[1] > 1),
+        ((2, 2), lambda x: np.array_equal(x[0], x[1])),
+        ((2, 2), lambda x: np.array_equal(x[0], -x[1])),
+        ((3, 6), lambda x: 0 < np.abs(x - x[0])[1:].max() < 1e-3),  # a cluster
+        ((3, 3), lambda x: 0 < np.abs(np.triu(x @ x.T, 1)).max() < 0.03),  # nearly orthogonal
+        ((4, 4), lambda x: np.linalg.cond(x) < 20 and np.abs(x).min() > 0.05),  # nothing special
     ],
 )
-def test_unit_data_reaches_every_kind(wanted):
-    assert wanted(first(unit_data(), wanted))
+def test_unit_data_reaches_every_kind(n, wanted):
+    assert wanted(first(unit_data(n=n), wanted))
 
 
 @quick
