@@ -27,7 +27,13 @@ RELATION = {
 }
 
 
-_precedence = cache(precedence)  # of a product of matrices it multiplies all of it out, as a rule again and again
+@cache
+def _precedence(item: Any) -> int:
+    """sympy's; to find whether a product of matrices is negative, sympy would multiply it out."""
+    if isinstance(item, sp.MatMul):
+        factor = item.args[0]
+        return PRECEDENCE["Add" if factor.is_Number and factor.is_negative else "Mul"]
+    return precedence(item)
 
 
 class _Plain(StrPrinter):
@@ -48,10 +54,9 @@ class _Plain(StrPrinter):
 
     def _print_MatMul(self, expr):
         factor, matrix = expr.as_coeff_mmul()
-        if factor == 1:
-            return super()._print_MatMul(matrix)
         product = matrix.args if isinstance(matrix, sp.MatMul) else (matrix,)
-        return "*".join(self.parenthesize(part, PRECEDENCE["Mul"]) for part in (factor, *product))
+        parts = product if factor == 1 else (factor, *product)
+        return "*".join(self.parenthesize(part, PRECEDENCE["Mul"]) for part in parts)
 
     def _print_Transpose(self, expr):
         return self.parenthesize(expr.arg, PRECEDENCE["Pow"]) + "ᵀ"
