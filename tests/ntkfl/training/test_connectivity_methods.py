@@ -145,7 +145,7 @@ def test_on_quadratics_the_path_is_that_of_the_closed_form(alpha):
 
 def test_a_large_beta_leads_to_the_minimiser_of_the_mean_loss_between():
     beta = 1e7
-    run = on_quadratics("fedgucci", 2 / beta, 200, options={"beta": beta, "alpha": "gauss2"})
+    run = on_quadratics("fedgucci", 2 / beta, 60, options={"beta": beta, "alpha": "gauss2"})
     start = flat(run.start().model)
     ends = rows(run.round(run.start(), keep_ends=True).ends)
     hessians, linear = quadratics(run.data)

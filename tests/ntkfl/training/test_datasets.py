@@ -14,6 +14,7 @@ from ntkfl.training.datasets import catalogue, load
 from ntkfl.training.datasets.domains import DOMAINS, deal
 
 IMAGES, CLASSES = load_digits(return_X_y=True)
+KNOWN = {image.tobytes() for image in IMAGES / 16}
 
 
 def rows(x):
@@ -37,9 +38,8 @@ def test_draws_are_nested_and_disjoint_from_the_test_set(n, more, test, seed):
     small, large = (load("digits", clients=2, seed=seed, samples=k, test=test) for k in (n, n + more))
     assert torch.equal(small.x, large.x[:n]) and torch.equal(small.x_test, large.x_test)
     assert len(small.x_test) == test
-    known = {image.tobytes() for image in IMAGES / 16}
-    assert set(rows(small.x)) | set(rows(small.x_test)) <= known
-    assert len(known) == len(IMAGES)  # no image twice, so that one drawn twice would show
+    assert set(rows(small.x)) | set(rows(small.x_test)) <= KNOWN
+    assert len(KNOWN) == len(IMAGES)  # no image twice, so that one drawn twice would show
     assert not set(rows(large.x)) & set(rows(large.x_test))
 
 

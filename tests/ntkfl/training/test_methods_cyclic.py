@@ -36,10 +36,10 @@ def test_a_round_is_a_turn_of_each_client_on_the_model_that_it_finds():
 
 def test_with_short_steps_it_ends_near_the_uniform_optimum():
     def end(rate, rounds):
-        run = on_quadratics("cyclic", rate=rate, steps=1)
+        run = on_quadratics("cyclic", rate=rate, steps=1, at_once=1)
         return flat(states(run, rounds)[-1].model), optimum(run.data, np.full(run.data.clients, 1 / run.data.clients))
 
-    (far, goal), (near, _) = end(0.1, 60), end(0.02, 300)
+    (far, goal), (near, _) = end(0.2, 20), end(0.04, 100)
     assert np.abs(near - goal).max() < 0.2 * np.abs(far - goal).max()  # of the order of the step
 
 

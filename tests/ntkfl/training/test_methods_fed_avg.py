@@ -104,7 +104,7 @@ def test_the_fixed_point_on_quadratics_is_biased_towards_what_local_steps_reach(
 
 def test_rounds_reach_that_fixed_point():
     run = on_quadratics(steps=5, rate=0.3)
-    assert np.abs(models(run, 40)[-1] - fixed_point(run)[0]).max() < 1e-10
+    assert np.abs(models(run, 20)[-1] - fixed_point(run)[0]).max() < 1e-10
 
 
 def summed(**changes):

@@ -32,7 +32,9 @@ WORK = LocalWork(batch_size=4)
 
 
 def base(method="fedavg", **changes):
-    return on_classes(method, options=BASES.get(method, {}), **{"work": WORK, "participation": 0.4} | changes)
+    return on_classes(
+        method, options=BASES.get(method, {}), **{"work": WORK, "participation": 0.4, "at_once": 1} | changes
+    )
 
 
 def ima(run, *arguments, **keywords):
@@ -40,12 +42,12 @@ def ima(run, *arguments, **keywords):
 
 
 @pytest.mark.parametrize("method", BASES)
-@pytest.mark.parametrize("order", ORDERS)
-def test_a_window_of_one_or_a_start_after_the_end_is_the_method_itself(method, order):
+def test_a_window_of_one_or_a_start_after_the_end_is_the_method_itself(method):
     run = base(method)
     plain = models(run, 3)
-    for window, start in ((1, 1), (3, 4)):
-        assert np.abs(models(ima(run, window, start, order), 3) - plain).max() < 1e-14
+    for order in ORDERS:
+        for window, start in ((1, 1), (3, 4)):
+            assert np.abs(models(ima(run, window, start, order), 3) - plain).max() < 1e-14
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -139,14 +141,14 @@ def test_an_adaptive_server_may_step_towards_the_averaged_clients_means(restart)
 
 
 def test_averaging_lowers_the_jumps_from_round_to_round():
-    run = on_quadratics(rate=0.3, participation=0.2)
+    run = on_quadratics(rate=0.3, participation=0.2, at_once=1)
     plain, mean = models(run, 60)[30:], models(ima(run, 5, 20), 60)[30:]
     assert np.abs(np.diff(mean, axis=0)).mean() < 0.5 * np.abs(np.diff(plain, axis=0)).mean()
 
 
 def test_grouping_clients_changes_nothing():
     run = ima(base("fedfa"), 2, 1)
-    assert np.abs(models(replace(run, at_once=1), 3) - models(run, 3)).max() < 1e-12
+    assert np.abs(models(replace(run, at_once=2), 3) - models(run, 3)).max() < 1e-12
 
 
 def test_the_name_says_it():

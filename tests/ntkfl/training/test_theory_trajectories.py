@@ -89,8 +89,9 @@ def test_equals_the_simulator_on_a_long_run():
     expected, found = simulate(problem, setup), engine_trajectory(problem, setup)
     assert_same(found, expected, 1e-11)
     assert expected.flips[-1] > 0  # not the linearised network
-    plain = engine_trajectory(problem, setup, movements=False)
-    assert np.array_equal(plain.outputs, found.outputs) and np.array_equal(plain.local_outputs, found.local_outputs)
+    plain = engine_trajectory(problem, replace(setup, rounds=5), movements=False)
+    assert np.array_equal(plain.outputs, found.outputs[:6])
+    assert np.array_equal(plain.local_outputs, found.local_outputs[:5])
     assert plain.movement is None and plain.step is None
 
 
