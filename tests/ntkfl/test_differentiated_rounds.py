@@ -111,8 +111,9 @@ def test_without_a_formula_the_engine_trains_a_linearised_network_so(method, opt
     with_a_rate = method in ("scaffold", "fedavgm", "fl-ntk")
     assert np.isnan(limits.eta_global) != with_a_rate
     if with_a_rate:
+        base = algorithm1_limit(problem, setup, h)
         at = [
-            kernel_regime(problem, setup, h, method, {**options, "server_rate": share * limits.eta_global}, momentum)
+            of_method(base, method, {**options, "server_rate": share * limits.eta_global}, momentum)
             for share in (0.9999, 1.0001)
         ]
         assert [np.abs(np.linalg.eigvals(one.state_map)).max() < 1 for one in at] == [True, False]

@@ -1,6 +1,7 @@
 """Networks of the user's: a torch module and a JAX function are the same model, and what is no network is refused."""
 
 import re
+from functools import cache
 from itertools import islice
 
 import jax
@@ -41,6 +42,12 @@ def pytree(of):
     return [{"w": part.weight.detach().numpy(), "b": part.bias.detach().numpy()} for part in of if part is not of[1]]
 
 
+@cache
+def in_torch_and_jax(outputs):
+    """Once, as what JAX has compiled is kept with the network."""
+    return ntkfl.network(module(outputs)), ntkfl.network(apply, pytree(module(outputs)))
+
+
 def inputs(n=12, seed=0):
     return np.random.default_rng(seed).normal(size=(n, 4))
 
@@ -58,7 +65,7 @@ def federation(model, outputs, at_once, method):
 @pytest.mark.parametrize("method", [fed_avg, scaffold], ids=["fed-avg", "scaffold"])
 def test_a_jax_function_is_trained_as_the_same_torch_module(outputs, at_once, method):
     ends = []
-    for model in (ntkfl.network(module(outputs)), ntkfl.network(apply, pytree(module(outputs)))):
+    for model in in_torch_and_jax(outputs):
         run = federation(model, outputs, at_once, method)
         first, *_, last = islice(run.states(), 6)
         ends.append(model.outputs(last.model, run.data.x))
@@ -126,7 +133,7 @@ def test_parameters_that_two_layers_share_are_one():
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_kernels_agree(outputs):
-    torchs, jaxs = ntkfl.network(module(outputs)), ntkfl.network(apply, pytree(module(outputs)))
+    torchs, jaxs = in_torch_and_jax(outputs)
     x, z = inputs(6), inputs(4, seed=2)
     expected = gram.empirical(torchs, torchs.initial(0), x, z)
     assert expected.shape == (6 * outputs, 4 * outputs)
