@@ -144,7 +144,7 @@ def test_a_vacuous_verdict_says_what_it_would_take():
 
 
 SEEDS = {"fl-ntk/A.1": 400, "fl-ntk/A.2": 400, "fl-ntk/Eq11": 200, "fl-ntk/C.6": 60, "fl-ntk/X.3": 60}
-SEEDS |= {i: 60 for i, s in catalogue().items() if s.kind is Kind.EQUALITY and i != "fl-ntk/X.2"}
+SEEDS |= {i: 30 for i, s in catalogue().items() if s.kind is Kind.EQUALITY and i != "fl-ntk/X.2"}
 SEEDS |= {"fl-ntk/B.7": 60, "fl-ntk/B.10": 60, "fl-ntk/Eq16": 60}
 SEEDS |= {"deep/linearised": 20, "fl-ntk/convex-loss-recursion": 20}  # of four networks, of long recursions
 

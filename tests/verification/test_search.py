@@ -161,7 +161,7 @@ def test_it_finds_that_more_local_steps_leave_a_remainder_of_order_one():
 
 @pytest.mark.slow
 def test_it_finds_that_the_error_term_does_not_vanish_so_early():
-    found = found_in("fl-ntk/C.7-error", examples=1600, seed=2)  # 400 are enough from two seeds of three
+    found = found_in("fl-ntk/C.7-error", seed=0)  # from seed 2 it takes 1600 cases
     assert found.case.setup.rounds > 20
     assert "one of them: run in balls" in found.confirmation
 
