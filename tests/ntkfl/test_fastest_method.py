@@ -45,7 +45,7 @@ def test_each_row_is_what_its_regime_says(found):
 def test_no_step_of_a_grid_is_faster(found, label, name):
     for one in found.tuned:
         if one.label == label:
-            grid = one.options[name] * np.geomspace(0.05, 20, 41)
+            grid = one.options[name] * np.r_[0.05, np.geomspace(0.2, 5, 19), 20]
             assert min(again(digits(), one, **{name: float(g)}).rate for g in grid) >= one.rate * (1 - 1e-4)
 
 
@@ -54,11 +54,9 @@ def test_no_step_of_a_grid_is_faster(found, label, name):
 def test_no_pair_of_momentum_and_step_of_a_grid_is_faster(found, nesterov):
     label = "fedavgm, nesterov" if nesterov else "fedavgm"
     (one,) = [t for t in found.tuned if t.label == label and t.local_steps == 4]
-    rates = [
-        again(digits(), one, momentum=float(b), server_rate=float(one.options["server_rate"] * g)).rate
-        for b in np.linspace(0, 0.95, 39)
-        for g in np.geomspace(0.3, 3, 25)
-    ]
+    momenta = np.r_[np.linspace(0, 0.95, 11), one.options["momentum"] * np.linspace(0.85, 1.15, 7)]
+    steps = one.options["server_rate"] * np.r_[np.geomspace(0.3, 3, 9), np.linspace(0.9, 1.1, 7)]
+    rates = [again(digits(), one, momentum=float(b), server_rate=float(g)).rate for b in momenta for g in steps]
     assert min(rates) >= one.rate * (1 - 1e-9)
 
 
@@ -146,7 +144,7 @@ def test_a_sample_twice_at_steps_far_beyond_the_limit_leaves_out_methods(eta_loc
 
 
 def test_one_client_has_condition_one():
-    alone = fastest(digits(6, 1), local_steps=(1, 3))
+    alone = fastest(digits(6, 1), local_steps=(1,))
     assert alone.condition == pytest.approx(1) and alone.floor == 1
 
 

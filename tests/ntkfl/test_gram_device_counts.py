@@ -43,9 +43,9 @@ def passed_on(monkeypatch):
 @settings(deadline=None, max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    n=st.integers(1, 5),
+    n=st.sampled_from([1, 4]),  # few shapes, as each is compiled
     m=st.sampled_from([1, 7, 64]),
-    d=st.integers(1, 3),
+    d=st.sampled_from([1, 3]),
     ties=st.booleans(),
     scale=st.sampled_from([1.0, 1e-200, 1e150]),
 )

@@ -1,6 +1,7 @@
 """H_inf: against 60-digit arithmetic, against finite networks, and the symmetries of its definition."""
 
 from contextlib import nullcontext
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -22,8 +23,14 @@ def way(request):
 
 def exact_angle_and_entry(x, y):
     """The angle and H_inf(x, y) of the float64 numbers given, to about 50 digits."""
+    return exactly(tuple(x.tolist()), tuple(y.tolist()))
+
+
+@cache
+def exactly(x, y):
+    """Once for both ways."""
     with mpmath.workdps(60):
-        x, y = ([mpmath.mpf(float(v)) for v in row] for row in (x, y))
+        x, y = ([mpmath.mpf(v) for v in row] for row in (x, y))
         dot, square = mpmath.fdot(x, y), mpmath.fdot(x, x)
         across = [b - a * dot / square for a, b in zip(x, y, strict=True)]
         angle = mpmath.atan2(mpmath.sqrt(mpmath.fdot(across, across) * square), dot)

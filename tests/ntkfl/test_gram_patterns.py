@@ -59,10 +59,10 @@ def networks(draw_, ties=True):
 def test_patterns_and_gram_agree_with_rational_arithmetic(network):
     x, u = network
     assert np.array_equal(activations(x, u), rational_pattern(x, u))
-    estimate = finite_estimate(x, u)
+    estimate, true = finite_estimate(x, u), rational_gram(x, u)
     assert np.array_equal(estimate.value, finite(x, u))
     for (i, j), bound in np.ndenumerate(estimate.error):
-        assert abs(Fraction(float(estimate.value[i, j])) - rational_gram(x, u)[i][j]) <= Fraction(float(bound))
+        assert abs(Fraction(float(estimate.value[i, j])) - true[i][j]) <= Fraction(float(bound))
 
 
 def test_a_sign_that_float64_gets_wrong_is_right():
@@ -130,8 +130,14 @@ def test_blocks_of_neurons_do_not_change_a_bit(monkeypatch):
         assert np.array_equal(before, after)
 
 
+@jax.jit
+@jax.jacrev
+def jacobian(u, x, signs):
+    return jnp.maximum(x @ u.T, 0) @ signs / np.sqrt(len(u))
+
+
 @settings(deadline=None, max_examples=15)
-@given(seed=seeds, m=st.integers(1, 8))
+@given(seed=seeds, m=st.sampled_from([1, 2, 7]))
 def test_jacobian_gram_is_that_of_the_differentiated_network(seed, m):
     rng = np.random.default_rng(seed)
     x, u, w, signs = (
@@ -140,8 +146,7 @@ def test_jacobian_gram_is_that_of_the_differentiated_network(seed, m):
         rng.normal(size=(m, 3)),
         rng.choice([-1.0, 1.0], m),
     )
-    jacobian = jax.jacrev(lambda v: jnp.maximum(x @ v.T, 0) @ signs / np.sqrt(m))
-    at_u, at_w = (np.asarray(jacobian(v)).reshape(4, -1) for v in (u, w))
+    at_u, at_w = (np.asarray(jacobian(v, x, signs)).reshape(4, -1) for v in (u, w))
     assert np.allclose(jacobian_gram(x, u), at_u @ at_u.T, rtol=0, atol=1e-13)
     assert np.allclose(jacobian_gram(x, u, w), at_u @ at_w.T, rtol=0, atol=1e-13)
 

@@ -27,7 +27,7 @@ def test_a_narrow_network_is_the_beginning_of_a_wide_one(narrow, extra, seed):
     assert np.array_equal(small.signs, large.signs[:narrow])
 
 
-@pytest.mark.parametrize("d", [1, 3, 4, 5, 20, 65])
+@pytest.mark.parametrize("d", [1, 5, 65, *(pytest.param(d, marks=pytest.mark.slow) for d in (3, 4, 20))])
 def test_the_second_chunk_is_normal_of_its_own_key_and_shape(d):
     """However many values the compiled draw makes: a network must not change where its d is compiled otherwise."""
     of_hidden, of_signs = jax.random.split(jax.random.fold_in(jax.random.key(9, impl="threefry2x32"), 1))

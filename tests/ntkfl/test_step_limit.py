@@ -13,6 +13,7 @@ from ntkfl.limit.infinite_width import KernelRegime
 
 ROUNDS = 15
 DISTANCES = [0.0, *(sign * 10.0**-k for k in (16, 15, 14, 12, 10, 8, 7, 6) for sign in (1, -1))]
+QUICK = (0.0, 1e-15, 1e-12, 1e-8, 1e-7)
 KINDS = ["independent", "repeated", "opposite", "nearly repeated"]
 
 
@@ -63,7 +64,9 @@ def check(regime):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("distance", DISTANCES)
+@pytest.mark.parametrize(
+    "distance", [pytest.param(d, marks=() if abs(d) in QUICK else pytest.mark.slow) for d in DISTANCES]
+)
 def test_every_number_of_local_steps_next_to_the_limit(distance, kind):
     for steps in range(1, 17):
         n, n_clients = ((2, 2), (6, 3), (2, 1))[steps // 2 % 3]

@@ -132,14 +132,16 @@ def exact(problem: Problem, weights, held, patterns=None) -> Exact:
         distance = root(square)
         point = start + c.transpose() * solution
         margins = {}
+        samples = ball_matrix(x).transpose()
         for r in range(m):
+            of_r = slice(r * d, (r + 1) * d)
+            k = arb_mat([row[of_r] for row in rows]) * samples
+            solved, values = gram.solve(k), arb_mat([point.entries()[of_r]]) * samples
             for i in range(n):
                 if (r, i) in on_a:
                     continue
-                k = arb_mat([[sum((row[r * d + j] * arb(x[i, j]) for j in range(d)), arb(0))] for row in rows])
-                kappa = root((k.transpose() * gram.solve(k))[0, 0])
-                value = sum((point[r * d + j, 0] * arb(x[i, j]) for j in range(d)), arb(0))
-                margins[r, i] = (value if s[r][i] else -value) - distance * kappa
+                kappa = root(sum((k[j, i] * solved[j, i] for j in range(len(rows))), arb(0)))
+                margins[r, i] = (values[0, i] if s[r][i] else -values[0, i]) - distance * kappa
         high = np.array([float(b.mid()) for b in point.entries()])
         low = np.array([float((b - arb(h)).mid()) for b, h in zip(point.entries(), high.tolist(), strict=True)])
         return Exact(distance, symmetric_eigenvalues(gram)[0], margins, point, high.reshape(m, d), low.reshape(m, d))
