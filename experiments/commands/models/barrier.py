@@ -200,7 +200,8 @@ def _aligned(found: "Compared", loss: str, by: By) -> dict[str, Any]:
     """The same numbers with the second network aligned to the first, and how far apart they are then."""
     from ntkfl.connectivity.alignment import align
 
-    moved = align(*_own(found), by, None if by == "weights" else found.x)
+    first, second = _own(found)
+    moved = align(first, second, by, None if by == "weights" else found.x)
     networks = (found.networks[0], _permuted(found, 1, moved.permutation))
     return {
         "aligned": {
