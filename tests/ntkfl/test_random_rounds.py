@@ -192,7 +192,7 @@ def test_the_weights_of_cohorts_are_those_of_all_cohorts(sizes, data, weighting)
 def test_runs_of_the_engine_have_these_moments(method, options, sizes, batch):
     """200 runs on the linearised network; the engine's batches are passes, so that they are independent where K = 1."""
     runs, problem = 200, ragged(sizes, seed=1)
-    setup = Setup(width=40, eta_local=0.4, local_steps=2 if batch is None else 1, rounds=3)
+    setup = Setup(width=40, eta_local=0.6, local_steps=2 if batch is None else 1, rounds=5 if batch is None else 3)
     weights = draw(setup.width, problem.d, 0)
     ends = []
     for seed in range(runs):
@@ -217,7 +217,7 @@ def test_runs_of_the_engine_have_these_moments(method, options, sizes, batch):
     expected = regime.root_mean_square(setup.rounds, start) ** 2
     assert abs(squares.mean() - expected) <= 4.5 * squares.std() / np.sqrt(runs)
     assert squares.std() / np.sqrt(runs) <= 0.15 * expected  # which the sample could have told from another
-    assert np.abs(ends.std(axis=0) / deviation - 1).max() <= 0.4
+    assert np.abs(ends.std(axis=0) / deviation - 1).max() <= 0.18
 
 
 def test_several_outputs_are_each_of_them():
