@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from bounds.ladders.rungs import WidthFamily
 from bounds.options import Options
 from bounds.statement import Draw, Form, Kind, Outcome, Statement
 from ntkfl import interruption
@@ -14,7 +15,7 @@ from verification.compare import IDENTITIES
 from verification.engine import Progress
 from verification.judging.check import Check, begun
 
-ALONG_SIZES = (Kind.RATE, Kind.ORDER)  # about a ladder of sizes, not about one setup
+ALONG_SIZES = (Kind.RATE, Kind.ORDER)
 
 
 class Applies(StrEnum):
@@ -51,8 +52,9 @@ def applicable(
 ) -> tuple[list[Applicability], int]:
     """Every form that is about the user's data and not known to fail, the most useful first; and how many are not.
 
-    Left out, and counted: forms recorded violated, forms about other things than data, and rates and orders, which are
-    about a ladder of sizes. A case is that of the options' seed; no stored case is run, so that this is quick.
+    Left out, and counted: forms recorded violated, forms about other things than data, and what is not about one setup:
+    rates, orders, and networks of several widths. A case is that of the options' seed; no stored case is run, so that
+    this is quick.
 
     Args:
         statements: to be looked at. options: of the user: data, steps, seed. progress: told of each form.
@@ -67,7 +69,7 @@ def applicable(
         for form in statement.forms:
             known = statement.forms[form].recorded is not Outcome.VIOLATED and statement.kind not in ALONG_SIZES
             check = begun(statement, form, replace(options, trials=1)) if known else None
-            if check is not None and check.own_data:
+            if check is not None and check.own_data and not isinstance(check.draws[0], WidthFamily):
                 check.mutants, check.mutated = [], []
                 asked.append(check)
             else:

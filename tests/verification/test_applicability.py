@@ -15,6 +15,7 @@ from verification.applicability import Applies, applicable
 from verification.engine import verify
 
 FEW = ("fl-ntk/B.12", "fl-ntk/X.1", "fl-ntk/B.3-unbounded-labels", "fl-ntk/A.1", "fl-ntk/L6.1", "fl-ntk/B.3")
+ALONG_WIDTHS = ("fl-ntk/L6.1", "fl-ntk/method-limits")  # a rate, and a bound at the widest of many networks
 
 
 @pytest.fixture
@@ -45,6 +46,11 @@ def test_it_says_of_one_case_what_verdicts_say_and_sorts_it(options):
     assert "fl-ntk/A.1" not in names and "fl-ntk/L6.1" not in names  # not about data; along a ladder
     forms = sum(len(get(name).forms) for name in FEW)
     assert len(found) + left_out == forms and left_out >= 4
+
+
+def test_networks_of_several_widths_are_not_trained(options):
+    found, left_out = applicable([get(name) for name in ALONG_WIDTHS], options)
+    assert not found and left_out == sum(len(get(name).forms) for name in ALONG_WIDTHS)
 
 
 def test_the_options_that_it_names_pass(options):

@@ -39,8 +39,8 @@ def applies(
 
     One case of every form is looked at: the network of the seed, or its run. For a hypothesis that is not met you
     get the value, the limit and, where one was found, an option that meets it. Left out are forms that are known to
-    fail, forms that are not about data, and statements about growth with the size. Exit status: 0, or
-    1 where nothing applies; 2 bad input.
+    fail, forms that are not about data, and statements about growth with the size or about networks of several widths.
+    Exit status: 0, or 1 where nothing applies; 2 bad input.
     """
     from bounds.listing import catalogue, find
     from verification.applicability import Applies, applicable
