@@ -19,7 +19,6 @@ from ntkfl.training.method import (
     Finish,
     GradientRule,
     LocalRule,
-    Loss,
     Method,
     Objective,
     Round,
@@ -93,14 +92,19 @@ class LocalTraining:
         active_rows, ends = (torch.as_tensor(a, device=device) for a in (plan.active, plan.ends_epoch))
 
         def gradient(objective: Objective, rule: GradientRule, correct: bool = True) -> Callable[..., Params]:
-            if rule is plain_gradient and not self.mapped:
-                rule = _gradient_of_one
+            def loss(w: Params, data: Batch, step: Step) -> Tensor:
+                return objective(self.model, w, data, step)
 
-            def of_one(w: Params, data: Batch, step: Step) -> Params:
-                found, _ = rule(lambda w: objective(self.model, w, data, step), w)
-                return local.correct(found, w, step) if correct else found
+            def by_rule(w: Params, data: Batch, step: Step) -> Params:
+                found, _ = rule(lambda w: loss(w, data, step), w)
+                return found
 
-            return self._each(of_one, (0, 0, STEP_AXES), clients)
+            each = self._each(loss if rule is plain_gradient else by_rule, (0, 0, STEP_AXES), clients)
+            of_rows = _gradient_of(each) if rule is plain_gradient else each
+            if not correct or type(local).correct is LocalRule.correct:
+                return of_rows
+            corrected = self._each(local.correct, (0, 0, STEP_AXES), clients)
+            return lambda params, *given: corrected(of_rows(params, *given), params, given[-1])
 
         def after_step(before: Params, w: Params, data: Batch, step: Step) -> tuple[Params, Tree]:
             return local.after_step(self.model, before, w, data, step)
@@ -176,13 +180,20 @@ class LocalTraining:
         return alone
 
 
-def _gradient_of_one(loss: Loss, params: Params) -> tuple[Params, Tensor]:
-    """As `plain_gradient`, outside vmap: without torch.func, which costs more than the step of a small model itself."""
-    with torch.enable_grad():
-        own = {name: value.detach().requires_grad_() for name, value in params.items()}
-        value = loss(own)
-        found = torch.autograd.grad(value, list(own.values()), materialize_grads=True)
-    return dict(zip(own, found, strict=True)), value.detach()
+def _gradient_of(losses: Callable[..., Tensor]) -> Callable[..., Params]:
+    """The gradient of every row's loss: as `plain_gradient` of each, without torch.func.grad.
+
+    A row's loss does not depend on other rows, so one backward pass of the sum is enough. torch.func.grad costs more
+    than the step of a small model itself, and loads torch._dynamo.
+    """
+
+    def gradient(params: Params, *given: Any) -> Params:
+        with torch.enable_grad():
+            own = {name: value.detach().requires_grad_() for name, value in params.items()}
+            total = losses(own, *given).sum()
+        return dict(zip(own, torch.autograd.grad(total, list(own.values()), materialize_grads=True), strict=True))
+
+    return gradient
 
 
 def _first(value: Any, axis: Any) -> Any:
