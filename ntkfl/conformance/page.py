@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ntkfl.conformance.variants import Variant
 from ntkfl.conformance.verdict import CaseVerdict, Conformance, MethodVerdict, Outcome
+from ntkfl.plural import number_of
 from ntkfl.version import VERSION
 
 COLUMNS = ("method", "verdict", "cases", "what it does", "first difference")
@@ -78,8 +79,7 @@ def summary(found: Conformance) -> str:
     """One line: how many methods are what."""
     counts = [(outcome, sum(one.outcome is outcome for one in found.methods)) for outcome in Outcome]
     said = ", ".join(f"{count} {_word(outcome, count)}" for outcome, count in counts if count)
-    count = len(found.methods)
-    return f"{count} method{'s' if count > 1 else ''}: {said}"
+    return f"{number_of(len(found.methods), 'method')}: {said}"
 
 
 def as_markdown(found: Conformance) -> str:

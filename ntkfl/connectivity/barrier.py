@@ -20,6 +20,7 @@ from ntkfl.connectivity.paths.segment import EPS, Segment
 from ntkfl.estimate import Estimate
 from ntkfl.gram.error_free import SMALLEST, row_norms
 from ntkfl.memory import NEGLIGIBLE, require
+from ntkfl.plural import number_of
 
 UNDERFLOW = 64 * SMALLEST  # of the few float64 operations on long precision, and of the error's own
 A_CROSSING = 450  # bytes that are held at most of a piece of the path, measured
@@ -36,7 +37,7 @@ class Barrier:
     pieces: int
 
     def __str__(self) -> str:
-        return f"{self.value} at alpha = {self.at:.6g}, on {self.pieces} piece{'s' if self.pieces != 1 else ''}"
+        return f"{self.value} at alpha = {self.at:.6g}, on {number_of(self.pieces, 'piece')}"
 
 
 def loss_barrier(

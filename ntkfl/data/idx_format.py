@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
+from ntkfl.plural import number_of
+
 UNSIGNED_BYTE = 0x08  # the only element type that the family uses
 
 
@@ -36,7 +38,7 @@ def read_idx(path: Path, dimensions: int) -> UInt8[np.ndarray, ...]:
     if magic != expected:
         raise ValueError(
             f"{path} starts with the magic number 0x{magic:08x}; an idx file of unsigned bytes with "
-            f"{dimensions} dimension{'s' * (dimensions != 1)} starts with 0x{expected:08x}"
+            f"{number_of(dimensions, 'dimension')} starts with 0x{expected:08x}"
         )
     shape = tuple(int(size) for size in np.frombuffer(data, ">u4", count=dimensions, offset=4))
     if 0 in shape:

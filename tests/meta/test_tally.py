@@ -56,6 +56,7 @@ def test_untested_names_the_hypothesis_that_rejected_most():
     assert outcome is Outcome.UNTESTED
     assert notes == ("3 admitted cases of 20 required; hypothesis 'small-step' rejected 12",)
     assert tally({H: 3}).settle(Kind.UPPER, 20)[1] == ("3 admitted cases of 20 required",)
+    assert tally({H: 1}).settle(Kind.UPPER, 20)[1] == ("1 admitted case of 20 required",)
 
 
 @pytest.mark.parametrize("rejected", [{}, {"unit-rows": 3}])

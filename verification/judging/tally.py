@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bounds.statement import Kind, Outcome
+from ntkfl.plural import number_of
 from verification.compare import SEVERITY, Comparison
 from verification.intervals import lower_limit, percent, upper_limit
 
@@ -73,7 +74,7 @@ class Tally:
             allowed = self.failures_allowed
             return Outcome.VIOLATED, self._failures(violated, max(allowed)) if allowed else ()
         if self.weight < required:
-            reason = f"{self.weight} admitted cases of {required} required"
+            reason = f"{number_of(self.weight, 'admitted case')} of {required} required"
             if self.rejected:
                 name, count = self.rejected.most_common(1)[0]
                 reason += f"; hypothesis {name!r} rejected {count}"

@@ -17,6 +17,7 @@ from hypothesis.strategies import SearchStrategy
 from bounds.options import Options
 from bounds.statement import Draw, Form, Kind, Outcome, Statement
 from ntkfl import interruption
+from ntkfl.plural import number_of
 from verification.compare import Comparison
 from verification.judging.confirm import Confirmation
 from verification.search.ascent import climb
@@ -148,7 +149,7 @@ def attack(
                 if hunt.violations:
                     break
             if hunt.violations:
-                progress(f"a violation stands after {hunt.tried} cases: shrinking it")
+                progress(f"a violation stands after {number_of(hunt.tried, 'case')}: shrinking it")
                 hunt.shrink()
     except KeyboardInterrupt:
         interruption.taken()
@@ -240,7 +241,7 @@ class Hunt:
         starts = [(case, self._climbed) for _, case in self.leaders]
         if self.latest is not None:
             starts.insert(1, (self.latest[1], self._climbed_late))
-        self.progress(f"{name}: climbing from {len(starts)} of {self.tried} cases")
+        self.progress(f"{name}: climbing from {len(starts)} of {number_of(self.tried, 'case')}")
         for case, score in starts:
             try:
                 climb(case, score, evaluations)

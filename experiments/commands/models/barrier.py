@@ -9,6 +9,7 @@ import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.output_files import as_json, reserved
+from ntkfl.plural import number_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -263,7 +264,7 @@ def _line(numbers: dict[str, Any], error: float) -> str:
         line += f" ± {numbers['error'] + (abs(numbers['value']) if noise else 0):.1e}"
     line += f" at alpha = {numbers['alpha']:.10g}" if "alpha" in numbers else ""
     if "pieces" in numbers:
-        line += f", {numbers['pieces']} piece{'s' if numbers['pieces'] != 1 else ''}"
+        line += f", {number_of(numbers['pieces'], 'piece')}"
     return line + (
         f", misses {0 if abs(numbers['misses']) <= error else numbers['misses']:.3g}" if "misses" in numbers else ""
     )

@@ -9,6 +9,7 @@ from experiments.console.bad_input import bad_input
 from experiments.console.choices import OnlyForm
 from experiments.console.interruptible import if_stopped, stopped
 from experiments.console.output_files import reserved
+from ntkfl.plural import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,8 @@ def attack(
     if len(statements) > 1:
         against = f"{findings} of them violated against the record" if findings else "none violated against the record"
         against += f"; {untested} untested" if untested else ""
-        typer.echo(f"{len(statements)} forms, {tried} cases tried, {admitted} admitted in {seconds:.0f} s: {against}")
+        cases = f"{number_of(tried, 'case')} tried, {admitted} admitted in {seconds:.0f} s"
+        typer.echo(f"{len(statements)} forms, {cases}: {against}")
     if findings or untested:
         raise typer.Exit(FINDING if findings else UNTESTED)
 
@@ -156,20 +158,20 @@ def _lines(done: "Attack", path: Path) -> list[str]:
         f"  statement  {statement.title}",
         *(f"  claim      {line}" for line in claim_lines(statement, form)),
         f"  left is    {statement.says_left}",
-        f"  tried      {done.tried} cases, {done.admitted} admitted"
+        f"  tried      {number_of(done.tried, 'case')}, {done.admitted} admitted"
         + (f"; rejected by {rejected}" if rejected else ""),
         f"  families   {'; '.join(done.families)}",
         f"  time       {done.seconds:.1f} s",
     ]
     if done.failed:
-        lines.append(f"  no value   {sum(done.failed.values())} cases: {next(iter(done.failed))}")
+        lines.append(f"  no value   {number_of(sum(done.failed.values()), 'case')}: {next(iter(done.failed))}")
     if done.found is None and done.best is not None:
         lines.append(f"  nearest    left {done.best.left}, right {done.best.right}, ratio {done.best.tightness:.4g}")
     lines += [f"  not counted: a violation that did not stand: {reason}" for reason in done.unconfirmed]
     if (found := done.found) is not None:
         file, part, _ = word_for(statement).partition(PART)
         own = f"{file} " if part else ""
-        how = f"{found.by}, after {found.after} cases and {found.seconds:.1f} s"
+        how = f"{found.by}, after {number_of(found.after, 'case')} and {found.seconds:.1f} s"
         lines += [f"  found by   {how}", *(f"  case       {line}" for line in in_words(found.case))]
         lines += [
             f"  left       {found.seen.left}",

@@ -12,6 +12,7 @@ from experiments.miniatures.comparison import BEYOND, Comparison, chance, compar
 from experiments.miniatures.miniature import PAPER, Miniature
 from experiments.miniatures.page.by_scale import Result, both, pairs
 from experiments.miniatures.page.omitted import OMITTED
+from ntkfl.plural import number_of
 
 SCALED_DOWN = (
     "Small data, small networks, few rounds: what is compared is the ordering of settings, never the numbers.",
@@ -62,7 +63,7 @@ def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
         "",
         f"{miniature.question}",
         "",
-        f"{miniature.source}. {seeds} seed{'s' * (seeds > 1)}: {by_chance}. {took / 60:.1f} minutes of one processor.",
+        f"{miniature.source}. {number_of(seeds, 'seed')}: {by_chance}. {took / 60:.1f} minutes of one processor.",
         *([miniature.caveat] if miniature.caveat else []),
         "",
         *(_picture(miniature) if miniature.picture else []),
