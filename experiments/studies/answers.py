@@ -17,6 +17,7 @@ from verification.compare import COARSE, Comparison, compare
 from verification.judging.tally import Tally
 
 FEWEST_CELLS, FEWEST_SIZES, FEWEST_COMPARED = 20, 4, 5
+INFINITE = "a cell is infinite"
 SURE = 1 - 1e-6  # level at which a mean or a share violates; one true claim in a hundred leaves its 99% interval
 
 
@@ -62,7 +63,7 @@ def exponent(
         said = f"{cells} cells at {len(pairs)} sizes; {fewest} at {FEWEST_SIZES} or more are needed"
         return untested(claim, source, theory, said)
     if any(np.isinf(found).any() for _, found in pairs):
-        return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, "a cell is infinite"))
+        return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, INFINITE))
 
     def measure() -> Estimate:
         return slope(np.array([size for size, _ in pairs]), [found for _, found in pairs], biased=biased)

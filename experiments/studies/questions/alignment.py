@@ -20,6 +20,7 @@ from bounds.statement import Outcome
 from experiments.studies.answers import (
     FEWEST_CELLS,
     FEWEST_SIZES,
+    INFINITE,
     at_most,
     errors,
     half_width,
@@ -138,6 +139,8 @@ def _falls(cells: Cells, name: str, where: str) -> Answer:
         cells.width.to_numpy(), samples(cells[name], "width"), samples(_errors(cells, name), "width"), strict=True
     )
     found = [(float(m), each, error) for m, each, error in at_each if len(each)]
+    if any(np.isinf(each).any() for _, each, _ in found):
+        return Answer(claim, ENTEZARI, None, None, Outcome.UNRESOLVED, INFINITE)
     there = [(m, each) for m, each, error in found if np.sqrt((each**2).mean()) > error.max()]
     note = "" if len(there) == len(found) else "from some width on no barrier can be told from 0"
     if len(there) < FEWEST_SIZES or sum(len(each) for _, each in there) < FEWEST_CELLS:
@@ -195,9 +198,11 @@ def _difference(
         claim: in words. source: of it. one, other: values and their errors, cell by cell. note: beside the answer.
     """
     (left, unsure), (right, less_sure) = one, other
-    there = ~np.isnan(left - right)
-    change, error = (left - right)[there], (unsure + less_sure)[there]
     claim = f"{claim}: mean difference of the barriers, in nats"
+    both = ~(np.isnan(left) | np.isnan(right))
+    if np.isinf(left[both]).any() or np.isinf(right[both]).any():
+        return Answer(claim, source, None, None, Outcome.UNRESOLVED, INFINITE)
+    change, error = (left - right)[both], (unsure + less_sure)[both]
     if len(change) < FEWEST_CELLS:
         return untested(claim, source, None, f"{len(change)} pairs of cells; {FEWEST_CELLS} are needed")
     half = half_width(change, LEVEL) + error.mean()

@@ -131,3 +131,22 @@ def test_barriers_that_cannot_be_told_from_zero_have_no_power():
     assert answers[1].outcome is Outcome.HOLDS
     few = STUDY.summarise(planted(STUDY, cell, seed=range(1), width=(16, 64), data=("digits",)))
     assert {answer.outcome for answer in few} == {Outcome.UNTESTED}
+
+
+def test_an_infinite_barrier_leaves_open_what_it_takes_part_in_and_nothing_else():
+    def one_diverged(at):
+        found = cell(at)
+        if at == {"data": "digits", "models": INDEPENDENT, "passes": 4, "width": 16, "seed": 0}:
+            return found | {"by_weights": Estimate(np.inf, 0.0)}
+        return found
+
+    answers = STUDY.summarise(planted(STUDY, one_diverged, seed=range(6)))
+    every = STUDY.summarise(planted(STUDY, cell, seed=range(6)))
+    open_ones = [number for number, answer in enumerate(answers) if answer.note == "a cell is infinite"]
+    assert {answers[number].outcome for number in open_ones} == {Outcome.UNRESOLVED}
+    assert [answers[number].claim.split(":")[0] for number in open_ones] == [
+        every[number].claim.split(":")[0] for number in (0, 8, 12, 15, 17, 19)
+    ]
+    for number, (one, other) in enumerate(zip(answers, every, strict=True)):
+        same = (one.outcome, str(one.measured), one.note) == (other.outcome, str(other.measured), other.note)
+        assert same is (number not in open_ones), one.claim
