@@ -9,7 +9,6 @@ import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.output_files import as_json, reserved
-from ntkfl.plural import number_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -256,6 +255,8 @@ def _lines(numbers: dict[str, Any]) -> list[str]:
 
 def _line(numbers: dict[str, Any], error: float) -> str:
     """One line; what is below its error, or for the grid the exact barrier's, is printed as 0."""
+    from ntkfl.plural import number_of
+
     if "undefined" in numbers:
         return f"undefined: {numbers['undefined']}"
     noise = abs(numbers["value"]) <= numbers.get("error", error)
