@@ -99,8 +99,10 @@ class LocalTraining:
                 found, _ = rule(lambda w: loss(w, data, step), w)
                 return found
 
-            each = self._each(loss if rule is plain_gradient else by_rule, (0, 0, STEP_AXES), clients)
-            of_rows = _gradient_of(each) if rule is plain_gradient else each
+            if rule is plain_gradient:
+                of_rows = _gradient_of(self._each(loss, (0, 0, STEP_AXES), clients))
+            else:
+                of_rows = self._each(by_rule, (0, 0, STEP_AXES), clients)
             if not correct or type(local).correct is LocalRule.correct:
                 return of_rows
             corrected = self._each(local.correct, (0, 0, STEP_AXES), clients)
