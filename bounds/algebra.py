@@ -1,7 +1,5 @@
 """Steps of proofs that are pure algebra, as data: a machine proves them, nothing is sampled."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Statements that others bring: in files of theirs, and in packages that announce them as `ntkfl.statements`."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping

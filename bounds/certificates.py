@@ -1,7 +1,5 @@
 """The theorems that certify concrete networks, whichever paper they are of."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A formula is written once, in sympy, and evaluated in balls: its value always comes with a rigorous enclosure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, reduce

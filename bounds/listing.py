@@ -4,8 +4,6 @@ Where the command line takes a statement's id it takes a file of yours too: `my_
 `my_theorem.py::mine/T1` for one.
 """
 
-from __future__ import annotations
-
 import difflib
 from types import ModuleType
 

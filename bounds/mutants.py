@@ -1,7 +1,5 @@
 """Constructors of mutants: formulas made wrong on purpose, so that a checker that cannot say no is found out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import sympy as sp

@@ -1,7 +1,5 @@
 """What the user may choose for a run of the verifier; whatever is left out keeps the statement's own default."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ntkfl.problem import Setup

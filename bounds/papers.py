@@ -3,8 +3,6 @@
 A new folder with a PAPER is a new paper.
 """
 
-from __future__ import annotations
-
 import importlib
 import math
 import pkgutil

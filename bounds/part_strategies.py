@@ -5,8 +5,6 @@ them. Steps are drawn relative to the eigenvalues that limit them, so that both 
 own strategy stands beside it: `federated_runs`, `kernel_cases`, `initial_networks`, `width_ladders`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

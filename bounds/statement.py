@@ -1,7 +1,5 @@
 """A theorem as data: hypotheses, formulas in every form, how the left side is measured, and how it is attacked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

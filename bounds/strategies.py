@@ -5,8 +5,6 @@ samples that a partition or labels belong to. Directions are drawn as small inte
 examples shrink to the likes of (1, 0), and so that equal, opposite and dependent rows are decided exactly.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import gcd, isqrt, log10
 from typing import NamedTuple

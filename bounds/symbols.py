@@ -1,7 +1,5 @@
 """The symbols that formulas are written in: one sympy symbol, one long name and one meaning each (the glossary)."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 

@@ -13,8 +13,6 @@ any number). A page that takes more than 20 seconds says so in its header:
     # ---
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -3,8 +3,6 @@
 All of `statement_pictures.json`, or what it has of these statements, is written anew; the pages draw it when built.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Sequence

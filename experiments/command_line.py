@@ -1,7 +1,5 @@
 """The command line `ntkfl`: one command a line of SECTIONS; `new`, `study` and `conform` have commands of their own."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any

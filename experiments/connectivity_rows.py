@@ -1,7 +1,5 @@
 """Theorem 3.5, R1, the sure bound and R2 beside the exact truth, on networks drawn in cubes and on trained ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations

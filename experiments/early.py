@@ -1,7 +1,5 @@
 """What stands before anything else is imported: the handlers of SIGINT and SIGTERM."""
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What this machine has for the project: packages, devices, data; and what each missing thing would add."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

@@ -1,7 +1,5 @@
 """Methods side by side: the same data, split, start and cohorts for each seed, and what one has more than the first."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The file that a statement of one's own begins with: it runs as it is, and says what to put in its places."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Literal

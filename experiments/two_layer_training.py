@@ -1,7 +1,5 @@
 """Training both layers of a two-layer ReLU classifier, alone or by federated averaging, with the connectivity loss."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ A ball is a midpoint and a radius; every operation returns a ball that contains 
 representable, so a ball made from one has radius 0.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The kernel regime: the exact dynamics of a federated method for the infinite-width or any other Gram matrix."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

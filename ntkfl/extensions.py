@@ -1,7 +1,5 @@
 """Modules found by name: those of a folder of ours, a .py file of the user's, what installed packages announce."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pkgutil

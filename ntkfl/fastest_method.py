@@ -1,7 +1,5 @@
 """Which federated method is the fastest on given data: exact rounds of each, its steps tuned, beside a lower bound."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field

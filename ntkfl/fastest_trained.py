@@ -1,7 +1,5 @@
 """The ranking of tuned methods on a network of finite width: each trained by the engine, its rounds counted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Chunk i of CHUNK neurons depends on (seed, i, d) only. So a network can be drawn
 held, and the first m neurons of a wider network are the network of width m.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

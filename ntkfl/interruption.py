@@ -8,8 +8,6 @@ times a second, and at the next `check` of a loop. Who does not install it, as i
 Only the standard library is imported here: the handlers stand before anything else is imported (`experiments.early`).
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import select

@@ -5,8 +5,6 @@ scipy keeps the lock of the interpreter until LAPACK returns: minutes in which t
 lets others run as well; here is what it has not, or has not in place.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 """Memory is asked for before the work: what this process can still take, and a refusal of what needs more."""
 
-from __future__ import annotations
-
 import os
 import resource
 from bisect import bisect_right

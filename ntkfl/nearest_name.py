@@ -1,7 +1,5 @@
 """The nearest of the known names to one that is unknown, for messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 

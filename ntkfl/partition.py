@@ -1,7 +1,5 @@
 """Which client owns which sample: iid, Dirichlet per class, label shards; a pure function of kind, labels and seed."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Int
 

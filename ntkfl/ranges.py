@@ -1,7 +1,5 @@
 """Real numbers outside a range, refused with a sentence that says which; of integers: `problem.require_size`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 RANGES: dict[str, Callable[[float], bool]] = {

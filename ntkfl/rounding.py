@@ -4,8 +4,6 @@ Each function takes values and errors, elementwise half-widths, and returns a va
 float64 has an infinite error; one without a value (infinity minus infinity) is a NaN, which `Estimate` refuses.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 UNIT = 2.0**-53  # largest relative rounding error of one operation

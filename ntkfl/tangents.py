@@ -8,8 +8,6 @@ with `gram.convolutional` on a few images; in blocks of many they end this proce
 an elementwise operation on arrays of six dimensions), so they are not for use.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

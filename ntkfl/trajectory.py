@@ -1,7 +1,5 @@
 """What a run leaves behind: outputs of every round and local step, movements, flips, and where it all came from."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A trajectory as one .npz file: an array for each field, the provenance as JSON; nothing is pickled."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Mapping

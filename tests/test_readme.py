@@ -1,7 +1,5 @@
 """The README: its Python prints what it is said to, its table is what is recorded; and what FINDINGS.md says."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Which statements apply to a user's data and setup: one case each, its hypotheses, and how much a bound says there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The smallest width, or the largest local step, at which a network certifies: where its certificate begins to hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Certify concrete networks: as drawn or after some rounds, by the theorem that says most, or as soon as one does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar

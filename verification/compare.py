@@ -1,7 +1,5 @@
 """Comparison by enclosure: a trial's outcome follows from where two enclosures lie, never from a chosen tolerance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

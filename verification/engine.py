@@ -1,7 +1,5 @@
 """The machine that checks any statement: cases are drawn once, every form and every mutant is judged on them."""
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

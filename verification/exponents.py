@@ -1,7 +1,5 @@
 """Powers of the width, theory beside measurement: each quantity of the rate statements on its ladder of widths."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """False alarms of the verifier: how often it calls violated what is recorded to hold, on cases not looked at before."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Exact binomial (Clopper-Pearson) limits for the probability of an event seen in independent trials."""
 
-from __future__ import annotations
-
 from math import ceil
 
 from scipy.special import betaincinv  # as scipy.stats.beta, which is slow to load

@@ -1,7 +1,5 @@
 """What `ntkfl verify --meta` reports: mutants killed by statement and by kind, survivors explained, false alarms."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Formulas and claims as plain text on one line, for terminals and reports; LaTeX is `Formula.latex`."""
 
-from __future__ import annotations
-
 from functools import cache, lru_cache
 from typing import Any
 

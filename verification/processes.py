@@ -4,8 +4,6 @@ The processes are forked from one that has imported what they need and computed 
 once it has), with one thread of linear algebra each.
 """
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

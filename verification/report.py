@@ -1,7 +1,5 @@
 """Reports from verdicts: a page, a table, Markdown, JSON and a line of totals. All print the same outcomes."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

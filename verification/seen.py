@@ -1,7 +1,5 @@
 """What was seen of the cases of one form, as a value: what its picture is drawn of, and what a verdict keeps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

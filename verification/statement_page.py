@@ -1,7 +1,5 @@
 """The page of one statement, before anything is run: what it claims, in every form, and how it is checked."""
 
-from __future__ import annotations
-
 from bounds.listing import word_for
 from bounds.statement import Statement
 from verification.page import LABEL, entry, nature_text, symbols, wrapped

@@ -1,7 +1,5 @@
 """What pictures of statements are drawn of: the cases of `verify`, measured and compared, and no more."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from bounds.options import Options

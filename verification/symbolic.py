@@ -1,7 +1,5 @@
 """Proofs by machine of steps that are pure algebra: simplification, signs of coefficients, subdivision in balls."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass

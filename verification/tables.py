@@ -1,7 +1,5 @@
 """Tables for terminals, all of one look, and rows of tables in Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 from rich.console import JustifyMethod

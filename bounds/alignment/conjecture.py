@@ -1,7 +1,5 @@
 """Entezari's conjecture: wide networks have no barrier once their units are permuted."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.alignment.cases import TRAINED_PAIRS

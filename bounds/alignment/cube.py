@@ -1,7 +1,5 @@
 """What Theorem 3.5 of FedGuCci says of two networks in the cube that they are in once they are aligned."""
 
-from __future__ import annotations
-
 from bounds.alignment.cases import CHOSEN_PAIRS, chosen_pair, cubes_of, sharp_draws
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
 from bounds.fedgucci.premises.cube_bound import SAYS_BOTH, cube_bound

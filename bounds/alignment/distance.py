@@ -1,7 +1,5 @@
 """A bound on the barrier of aligned networks by their distance, with probability one."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Permuting hidden units leaves a network's function as it is."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 from flint import arb

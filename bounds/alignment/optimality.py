@@ -1,7 +1,5 @@
 """Weight matching of two-layer networks finds the smallest distance of all orders of the units."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.alignment.cases import MOST, PAPERS, AlignedPair, as_estimate, pair_draws

@@ -1,7 +1,5 @@
 """Identities that the statements on averaging rest on."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.algebra import Vanishes

@@ -1,7 +1,5 @@
 """The factors of the loss decomposition as symbols, and their values on an ensemble."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the average of weights adds to the loss of an ensemble: its symbols, and their values."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.ensembles import Ensemble, ball_array, estimated, squared

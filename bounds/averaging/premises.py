@@ -1,7 +1,5 @@
 """What statements on averaging ask of an ensemble."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bounds.statement import Hypothesis

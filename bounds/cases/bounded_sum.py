@@ -1,7 +1,5 @@
 """Case: a sum of independent two-point variables, whose tail probabilities are exact rationals."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Families of ensembles: clients trained apart from a shared random initialisation, on random data or the user's."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays

@@ -1,7 +1,5 @@
 """Case: a finite ensemble of joint draws of client networks on the clients' data, all of whose moments are balls."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Case: a centred Gaussian and a threshold, Pr[|X| <= t] = erf(t / (sigma sqrt 2))."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Case: the kernel regime of given data and steps: as the library computes it, and its matrices in balls."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 

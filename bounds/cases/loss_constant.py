@@ -4,8 +4,6 @@ With it B_loss <= sup over alpha of E_x (L(f_alpha) - L(alpha f_1 + (1 - alpha) 
 by convexity first and then by the constant.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

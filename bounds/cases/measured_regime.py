@@ -1,7 +1,5 @@
 """The public kernel regime with an error on each of its numbers, measured by taking the samples in the other order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Case: two networks of one shape, inputs and labels, and a loss."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """What is measured on a run for the rates in the width: one number each, all taken from the same run at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the standard symbols stand for on a run of Algorithm 1."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Hypotheses that several statements on deep networks share."""
 
-from __future__ import annotations
-
 from bounds.hypothesis import Hypothesis, Limit
 
 SEVERAL_CLIENTS = Hypothesis(

@@ -1,7 +1,5 @@
 """The limit kernel of two samples as one sympy expression: the recursion as textbooks have it, by arccos and arcsin."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

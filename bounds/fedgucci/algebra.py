@@ -1,7 +1,5 @@
 """Identities and inequalities that the connectivity results rest on."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.algebra import Nonnegative, Vanishes

@@ -1,7 +1,5 @@
 """Lemma A.1 (Bernstein): as printed it bounds the wrong tail."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import sympy as sp

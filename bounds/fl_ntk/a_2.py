@@ -1,7 +1,5 @@
 """Lemma A.2: two-sided anti-concentration of a Gaussian."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.gaussian_tail import GaussianTail, gaussian_tails

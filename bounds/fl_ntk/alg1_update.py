@@ -1,7 +1,5 @@
 """Algorithm 1's averaged update Delta u_r(t), written out as a sum over clients, local steps and samples."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.run_values import run_values

@@ -1,7 +1,5 @@
 """Identities that the proofs of FL-NTK, and the results beyond it, rest on."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.algebra import Nonnegative, Step, Vanishes

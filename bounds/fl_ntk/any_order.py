@@ -1,7 +1,5 @@
 """Training in any order from a certified checkpoint: |W - W*| never grows, and predictions stay."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """FedProx, IMA and cyclic training in the kernel regime: the residual after T rounds by the map of a round."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.federated_run import FederatedRun

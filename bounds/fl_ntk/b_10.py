@@ -1,7 +1,5 @@
 """Lemma B.10: how far local outputs and the averaged update go within a round."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.federated_run import FederatedRun

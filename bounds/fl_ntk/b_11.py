@@ -1,7 +1,5 @@
 """Lemma B.11: perturbations of the weights within R change the Gram matrix by at most 2 n R."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """Lemma B.12: while the residual contracts, no neuron of the global model moves far."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fl_ntk.families.aligned import long_row_converging, overshooting_server

@@ -1,7 +1,5 @@
 """Theorem B.3, Eq (7): the training residual contracts by a fixed factor every round."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.run_values import run_values

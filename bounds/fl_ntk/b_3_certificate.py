@@ -1,7 +1,5 @@
 """B.3', the a-priori certificate as a statement: a certified network converges and stays where the certificate says."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.family import Family

@@ -1,7 +1,5 @@
 """Theorem B.3 without a bound on the labels: large ones make the pattern flip, and Eq (7) fails in the first round."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Claim B.4: the progress of a round, through H(t,k)."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

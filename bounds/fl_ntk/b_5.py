@@ -1,7 +1,5 @@
 """Claim B.5: the part of a round's progress that neurons near their kinks make through H(t,k)^perp."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.snapshot import snapshot

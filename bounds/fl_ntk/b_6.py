@@ -1,7 +1,5 @@
 """Claim B.6: what neurons near their kinks add to the change of the outputs."""
 
-from __future__ import annotations
-
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.near_kinks import NEAR_KINKS

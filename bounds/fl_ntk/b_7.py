@@ -1,7 +1,5 @@
 """Claim B.7: the squared change of the outputs in a round."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fl_ntk.families.aligned import long_row, overshooting_clients

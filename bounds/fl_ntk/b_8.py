@@ -1,7 +1,5 @@
 """Lemma B.8: the outputs at initialisation, and how many neurons sit near a kink; with a sharper bound by Hoeffding."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

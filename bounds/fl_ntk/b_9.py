@@ -1,7 +1,5 @@
 """Lemma B.9: local steps on one client, Eqs (13), (14) and (15)."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """How well any client-local preconditioner can condition the kernel: a lower bound, and how near block Jacobi comes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

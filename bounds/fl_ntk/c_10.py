@@ -1,7 +1,5 @@
 """Claim C.10: what is left of the weights' movement, for which the printed remainder does not suffice."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Theorem C.11: the population loss of the trained network."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fl_ntk.cases.generalisation_case import TrainedOnSample

@@ -1,7 +1,5 @@
 """Theorem C.4: the Rademacher complexity bounds how much worse the population is than the sample."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fl_ntk.cases.finite_class import FINITE_CLASSES, FiniteClass

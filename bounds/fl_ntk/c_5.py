@@ -1,7 +1,5 @@
 """Lemma C.5: the Rademacher complexity of the networks near an initial one."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """Lemma C.6: the initial Gram matrix concentrates around its infinite-width limit."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

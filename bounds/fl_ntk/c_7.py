@@ -1,7 +1,5 @@
 """Lemma C.7 in its parts: movement, change of the gradients J, the error term e(t), and the norm of the movement."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

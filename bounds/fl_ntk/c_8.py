@@ -1,7 +1,5 @@
 """Claim C.8: the part of the weights' movement that the initial features and the limiting kernel make."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

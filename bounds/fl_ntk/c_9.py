@@ -1,7 +1,5 @@
 """Claim C.9: the part of the weights' movement that comes from gradients that have changed."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.run_values import run_values

@@ -1,7 +1,5 @@
 """FedAvg against gradient descent on all the data, at infinite width: the exact difference, and its order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

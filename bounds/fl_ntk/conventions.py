@@ -1,7 +1,5 @@
 """What the statements of FL-NTK mean where the paper leaves it open; misprints are in the source notes."""
 
-from __future__ import annotations
-
 from bounds.statement import Convention
 
 CONVENTIONS = (

@@ -1,7 +1,5 @@
 """Algorithm 1 on any convex loss: its recursion in the outputs, and the bound on its losses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Definition 3.2 and the sets Q_i, counted neuron by neuron in integers, ties included."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

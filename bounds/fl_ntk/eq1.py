@@ -1,7 +1,5 @@
 """Eq (1): how the squared residual changes in a round."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """Eq (11): how likely a pattern is to change when the weight moves by R; and its uniform repair for a random R."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.gaussian_tail import GaussianTail, gaussian_tails

@@ -1,7 +1,5 @@
 """Eq (16): residuals seen by the local models against the global residual."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.federated_run import FederatedRun, distance

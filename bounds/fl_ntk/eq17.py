@@ -1,7 +1,5 @@
 """Eq (17): a round in the space of weights, through the gradients J(k,t)."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """Eq (18): the remainder of a round over the linear map I - rho H_inf; at which rate does it fall in the width?"""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """Eq (19): the size of the outputs at initialisation, for weights of any standard deviation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import sympy as sp

@@ -1,7 +1,5 @@
 """Eq (2): a round's change of the outputs through the averaged update."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

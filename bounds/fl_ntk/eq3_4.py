@@ -1,7 +1,5 @@
 """Eqs (3) and (4): the part of a round's change that certified neurons make, through H(t,k) and its complement part."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.run_values import run_values

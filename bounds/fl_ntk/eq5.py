@@ -1,7 +1,5 @@
 """Eq (5): the squared residual contracts in every single round."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.run_values import run_values

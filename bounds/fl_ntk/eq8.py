@@ -1,7 +1,5 @@
 """Eq (8): one round of the residual, with the shares of C_1 to C_4 still apart."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fl_ntk.families.paper_rounds import NECESSITY, PREMISE, round_constants

@@ -1,7 +1,5 @@
 """H_inf in closed form: the share of Gaussian weights that are active on both samples."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

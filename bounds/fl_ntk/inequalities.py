@@ -1,7 +1,5 @@
 """Scalar inequalities that the proofs of FL-NTK rest on, each over the whole box of its parameters."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.algebra import Nonnegative, OnBox

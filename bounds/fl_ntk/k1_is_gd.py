@@ -1,7 +1,5 @@
 """Section 5: with one local step a round, federated averaging is gradient descent on all samples."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """Lemma 6.1: the O() form of Lemma B.12, with the right power of lambda."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Lemma 6.2: C_1 to C_4 against rho lambda |y - y(t)|^2, with explicit constants."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import sympy as sp

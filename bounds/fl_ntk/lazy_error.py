@@ -1,7 +1,5 @@
 """Section 3.2, third observation: the error controls how far a round changes the outputs."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fl_ntk.families.aligned import long_row, overshooting_clients

@@ -1,7 +1,5 @@
 """Section 3.2, first observation: a round moves the weights of a neuron little; at which rate in the width?"""
 
-from __future__ import annotations
-
 from bounds.ladders.width_ladder import ladder_draws
 from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
 from bounds.statement import FL_NTK, Form, Source

@@ -1,7 +1,5 @@
 """Local steps with momentum, of different sizes and of different numbers, in the kernel regime."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """The mean-slope identity: a round's whole change in closed form, with no sets Q_i and no remainder."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.run_values import run_values

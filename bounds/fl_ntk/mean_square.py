@@ -1,7 +1,5 @@
 """The largest server step at which random rounds fall in the mean square."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

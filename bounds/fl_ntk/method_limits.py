@@ -1,7 +1,5 @@
 """Wide networks under a method stay near that method's exact limit, and near no other method's."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

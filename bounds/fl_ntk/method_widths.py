@@ -1,7 +1,5 @@
 """Finite networks under every linear method: they approach its exact limit at infinite width as m^(-1/2)."""
 
-from __future__ import annotations
-
 from bounds.fl_ntk.cases.method_ladder import METHODS, method_draws
 from bounds.ladders.width_rate import HALF, Quantity, statistic, width_rate
 from bounds.statement import BEYOND, Source

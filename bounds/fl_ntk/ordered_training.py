@@ -1,7 +1,5 @@
 """Cases: training that goes on from a checkpoint in an order that is random, or that an adversary chooses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Hypotheses that several statements of FL-NTK share, as predicates with margins."""
 
-from __future__ import annotations
-
 from functools import cache, lru_cache
 from typing import Any
 

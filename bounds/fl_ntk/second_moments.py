@@ -1,7 +1,5 @@
 """Random rounds in the kernel regime: what E r r^T becomes in a round that draws its clients and its batches."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

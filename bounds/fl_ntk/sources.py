@@ -1,7 +1,5 @@
 """Sources beside the paper that several statements are from."""
 
-from __future__ import annotations
-
 from bounds.statement import BEYOND, Source
 
 REPORTED = (

@@ -1,7 +1,5 @@
 """Methods that remember, in the kernel regime: the residual after T rounds is a power of a map of the state."""
 
-from __future__ import annotations
-
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import Training
 from bounds.fl_ntk.terms.local_methods import MOMENTUM, PULL, beta, mu

@@ -1,7 +1,5 @@
 """Theorem 4.1: how many rounds bring the training loss to eps."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.run_values import run_values

@@ -1,7 +1,5 @@
 """Theorem 4.3 (informal): the order of the population loss in the number of samples."""
 
-from __future__ import annotations
-
 from operator import attrgetter
 
 import sympy as sp

@@ -1,7 +1,5 @@
 """What theorem B.3 asks for on given data, in numbers: a width, a step, and then a number of rounds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tuned server steps: the smallest rate of averaging, heavy ball and Nesterov, from the condition number alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product

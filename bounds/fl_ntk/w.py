@@ -1,7 +1,5 @@
 """W: the powers of the width at which everything that happens in training approaches the kernel regime."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

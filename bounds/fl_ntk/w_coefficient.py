@@ -1,7 +1,5 @@
 """W, coefficients: what stands before the powers of the width, where the theory says it."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 from scipy.special import stdtrit

@@ -1,7 +1,5 @@
 """The ways in which the library runs Algorithm 1: the weights of every round by each of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

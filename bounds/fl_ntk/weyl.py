@@ -1,7 +1,5 @@
 """Weyl's inequality: the whole spectrum of H(0) is as near to that of H_inf as the matrices are."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fl_ntk.families.aligned import ALIGNED_POINTS

@@ -1,7 +1,5 @@
 """X.1: one round of FedAvg in the kernel regime is a linear map of the residual, exactly."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """X.10: the order m^(-1/2) of a finite network's outputs, in closed form, and the order of what is left."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """X.11: the certificate B.3' from a checkpoint: whatever weights training has led to may be its start."""
 
-from __future__ import annotations
-
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.certificates.certificate_record import certified
 from bounds.fl_ntk.certificates.certified_run import certificate, need, rate, residuals_and_movements

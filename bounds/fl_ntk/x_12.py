@@ -1,7 +1,5 @@
 """X.12: a certificate from any weights at any stable step, in the H^-1 norm or a weaker one of its kind."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """X.13: neurons gather at the kinks; their number goes with the root of the width, whatever the residual."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 from scipy.special import stdtrit

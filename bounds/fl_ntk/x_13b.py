@@ -1,7 +1,5 @@
 """X.13b: while neurons are held at kinks, the residual falls by the kernel with these pairs projected out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

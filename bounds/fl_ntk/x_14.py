@@ -1,7 +1,5 @@
 """X.14: FedProx, local momentum and SCAFFOLD in the kernel regime, as maps of the residual."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.federated_run import FederatedRun

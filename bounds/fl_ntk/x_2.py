@@ -1,7 +1,5 @@
 """X.2: the round map is not symmetric, but its spectrum is real, whatever the local step."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.kernel_case import KernelCase, kernel_draws

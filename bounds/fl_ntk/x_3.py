@@ -1,7 +1,5 @@
 """X.3: which steps are stable; with eta_g <= 1, all that are stable on every client alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """X.3b: the exact rate of the kernel regime, and how it depends on the smallest eigenvalue and the local steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 from flint import arb, arb_mat

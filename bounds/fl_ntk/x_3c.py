@@ -1,7 +1,5 @@
 """X.3c: the largest server step that is stable."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import sympy as sp

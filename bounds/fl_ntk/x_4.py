@@ -1,7 +1,5 @@
 """X.4: with infinitely many local steps a round is one step of damped block Jacobi."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """X.5: a stable round can lengthen the residual, measured as the paper does, in the Euclidean norm."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.federated_run import FederatedRun

@@ -1,7 +1,5 @@
 """X.6: whether more clients take more rounds is a matter of the server's step."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fl_ntk.cases.client_ladder import ClientLadder, client_ladders

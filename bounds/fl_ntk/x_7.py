@@ -1,7 +1,5 @@
 """X.7: antipodal pairs with dependent directions make H_inf singular, though no two points are the same."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

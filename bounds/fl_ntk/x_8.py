@@ -1,7 +1,5 @@
 """X.8: what the trained network says at a test point, and how far its weights moved, in the kernel regime."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """X.9: how many activations change, and how far the kernel drifts, with their coefficients from the boundary layer."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

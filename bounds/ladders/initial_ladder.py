@@ -1,7 +1,5 @@
 """A ladder of widths at initialisation, up to 2^20: Gram matrices and outputs, from networks that are never held."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, NamedTuple

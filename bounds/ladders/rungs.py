@@ -1,7 +1,5 @@
 """What every ladder of widths has: the seeds of its networks, none of which share neurons, and a look at each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Statements about exponents in the width: what is measured on a ladder, the power that is claimed, its coefficient."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

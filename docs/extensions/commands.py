@@ -1,7 +1,5 @@
 """The directive `command-help`: every command of `ntkfl` with its `--help`, and every command of its groups."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

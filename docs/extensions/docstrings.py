@@ -1,7 +1,5 @@
 """The docstrings are plain text with `code` in single backticks, not reStructuredText: its marks are escaped."""
 
-from __future__ import annotations
-
 import re
 
 from sphinx.application import Sphinx

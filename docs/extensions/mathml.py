@@ -1,7 +1,5 @@
 """Formulas of the pages as MathML, made while the pages are built: readers need no script and no network."""
 
-from __future__ import annotations
-
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator

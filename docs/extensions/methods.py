@@ -1,7 +1,5 @@
 """The directive `method-table`: every federated method, what it is, and its options with their defaults."""
 
-from __future__ import annotations
-
 import inspect
 
 from docutils import nodes

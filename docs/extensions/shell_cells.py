@@ -1,7 +1,5 @@
 """A cell `!ntkfl ...` of a notebook is shown as the shell command that a reader types."""
 
-from __future__ import annotations
-
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform

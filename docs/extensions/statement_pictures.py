@@ -3,8 +3,6 @@
 They are drawn of `statement_pictures.json`, which `python docs/pictures.py` measures.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from html import escape
 from pathlib import Path

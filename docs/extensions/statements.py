@@ -1,7 +1,5 @@
 """Directives: `statement-table` (all), `statement-pages PAPER` (each in full), `findings-by-nature`, `symbol-table`."""
 
-from __future__ import annotations
-
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx

@@ -1,7 +1,5 @@
 """Tables of nodes, for directives that write them from the program's own data."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from docutils import nodes

@@ -3,8 +3,6 @@
 Run `python -m experiments.benchmarks.barrier` (about three minutes; `--units 512` for the smaller case alone).
 """
 
-from __future__ import annotations
-
 import argparse
 import resource
 

@@ -1,7 +1,5 @@
 """What `ntkfl bench` found, as Markdown and as JSON."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -5,8 +5,6 @@ it took with the result's numbers, and then does it again for every line that it
 processor and its largest memory so far, as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

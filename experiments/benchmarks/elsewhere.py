@@ -4,8 +4,6 @@
 last result in `result.npy` and, in `times.json`, the seconds after each repetition, on the clock and on the processor.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

@@ -1,7 +1,5 @@
 """All candidates of a workload measured in turn, each in a process of its own, so that every memory is its own."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import math

@@ -5,8 +5,6 @@ processes may be no faster than one: bare ones are timed beside. This file is al
 cells do nothing, or hash for as long as they are told.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import subprocess

@@ -6,8 +6,6 @@ they end with are compared. Times are medians, on the clock and on the processor
 say something, and none of Flower's, whose clients mostly wait for messages.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A workload: one piece of work that several candidates do, ours among them, on the same input."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """What the user did wrong becomes one line and exit status 2; warnings become one line each."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager

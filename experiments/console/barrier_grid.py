@@ -1,7 +1,5 @@
 """Barriers between runs of any model, on a grid of the segment: between its points they may be higher."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path

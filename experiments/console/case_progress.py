@@ -1,7 +1,5 @@
 """How far a verification is, on stderr."""
 
-from __future__ import annotations
-
 from experiments.console.progress_bar import Reporter
 
 

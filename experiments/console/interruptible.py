@@ -1,7 +1,5 @@
 """Where every command is run: an interrupt becomes what is said and the exit status, here and nowhere else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

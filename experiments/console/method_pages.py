@@ -1,7 +1,5 @@
 """What `ntkfl train list` prints, as lines."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin

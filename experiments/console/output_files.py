@@ -1,7 +1,5 @@
 """Result files that are known to be writable before the work starts and appear only when they are complete."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

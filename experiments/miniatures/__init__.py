@@ -1,7 +1,5 @@
 """Miniatures: small runs that answer a question which a table or a figure of the papers raises, one file each."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from experiments.miniatures.miniature import Miniature

@@ -1,7 +1,5 @@
 """What do the parts of FedGuCci+ contribute, and how large must the weight of the connectivity loss be?"""
 
-from __future__ import annotations
-
 from experiments.miniatures.federated import CIFAR, DIGITS, RECIPE, SCALE, accuracy, mean_accuracy, settings
 from experiments.miniatures.miniature import PAPER, Keys, Miniature
 

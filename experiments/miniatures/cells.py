@@ -1,7 +1,5 @@
 """The cells of a miniature, one a setting and seed: run, or read from the file that an earlier run has left."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

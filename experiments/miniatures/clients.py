@@ -1,7 +1,5 @@
 """Do fewer clients converge faster, and is it because they take more steps?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Settings against their baselines, seed by seed: paired differences, and whether the paper's ordering is seen."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Do the federated methods rank as in Table 2 of FedGuCci?"""
 
-from __future__ import annotations
-
 from experiments.miniatures.federated import DECAY, accuracy, mean_accuracy, settings
 from experiments.miniatures.miniature import MIDDLE, PAPER, Keys, Miniature
 

@@ -1,7 +1,5 @@
 """Training runs of a miniature, and what is taken from them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

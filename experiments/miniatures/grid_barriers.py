@@ -1,7 +1,5 @@
 """Barriers between networks of any depth, from a grid of points of the segment: from below, unlike the exact ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

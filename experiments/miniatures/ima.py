@@ -1,7 +1,5 @@
 """Which half of IMA helps, averaging the last global models or letting the rate decay faster? And which decay?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from statistics import fmean, stdev
 from typing import Any

@@ -1,7 +1,5 @@
 """Does IMA help every method?"""
 
-from __future__ import annotations
-
 from experiments.miniatures.ima import COMMON, IMA, PAPER_KEYS, measure
 from experiments.miniatures.ima import MINIATURE as ALONE
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting

@@ -1,7 +1,5 @@
 """How many rounds does IMA save, and from which round on should models be averaged?"""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import cache

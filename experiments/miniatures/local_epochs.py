@@ -1,7 +1,5 @@
 """Does FedGuCci lead at every number of local passes?"""
 
-from __future__ import annotations
-
 from experiments.miniatures.federated import ACCURACY, CIFAR, DIGITS, RECIPE, SCALE, accuracy, mean_accuracy, settings
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
 

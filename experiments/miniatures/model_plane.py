@@ -1,7 +1,5 @@
 """Three models of any kind in the plane through them: losses and accuracies there and in their triangle."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

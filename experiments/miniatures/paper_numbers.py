@@ -1,7 +1,5 @@
 """The numbers that the papers print, those that a miniature is compared with."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Few clients a round, classes dealt very unevenly: what remains of the methods' gains?"""
 
-from __future__ import annotations
-
 from experiments.miniatures.federated import CIFAR, DIGITS, RECIPE, SCALE, accuracy, mean_accuracy, settings
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
 

@@ -1,7 +1,5 @@
 """Do the gains hold for more clients, and for more of them a round?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from experiments.miniatures.federated import CIFAR, SCALE, accuracy, mean_accuracy

@@ -1,7 +1,5 @@
 """Are models that are each connected to one anchor connected to each other, two of them and many?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from experiments.miniatures.federated import DIGITS, SCALE, settings

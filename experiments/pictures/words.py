@@ -1,7 +1,5 @@
 """What is written in the picture of a statement."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A long matrix that a formula raises to a power, or has twice, gets a name, so that the formula fits a page."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import sympy as sp

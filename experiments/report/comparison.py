@@ -1,7 +1,5 @@
 """Two runs side by side: outcomes that changed, bounds that became tighter or looser, what is new, what is gone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One page an implementation: what `ntkfl conform run` found it to be, method by method."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A product taken apart for printing: one number, the factors above and below the line, their roots drawn together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

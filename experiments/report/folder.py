@@ -1,7 +1,5 @@
 """A report's folder is written whole or not at all, and nothing that a user put there is ever removed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The first page: how many statements hold, by paper and form, and in one line."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Formulas as LaTeX, as the papers set them: a product is one fraction, roots are drawn together."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

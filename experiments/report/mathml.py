@@ -1,7 +1,5 @@
 """Claims as MathML, which browsers draw and screen readers read without any script."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from html import unescape
 from xml.etree import ElementTree

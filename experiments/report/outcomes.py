@@ -1,7 +1,5 @@
 """How an outcome is shown: a sign and a word, so that no one needs to see its colour."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from bounds.statement import Outcome

@@ -1,7 +1,5 @@
 """Plain text of formulas, as notes have it, in the signs that a page can show."""
 
-from __future__ import annotations
-
 import re
 
 from sympy.printing.pretty.pretty_symbology import greek_unicode

@@ -1,7 +1,5 @@
 """All files of a report, by their path in its folder: pages, style, script, figures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib.resources import files as resources
 from typing import Any

@@ -1,7 +1,5 @@
 """One page a statement: what is claimed, in every form, and everything that was found about it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Verdicts that `ntkfl verify --json` wrote, with what they were run with."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

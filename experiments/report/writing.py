@@ -1,7 +1,5 @@
 """A report in one call: verdicts and studies, as a folder of pages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From the cells of a study to its answers, by the rules that verdicts are made by; missing cells do not count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol

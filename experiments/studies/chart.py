@@ -1,7 +1,5 @@
 """A chart as data: what is drawn is a table first, so that it can be saved, tested and read aloud."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

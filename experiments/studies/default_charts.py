@@ -1,7 +1,5 @@
 """The charts of a study that brings none: every quantity along an axis, and the numbers that theory has a value for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

@@ -1,7 +1,5 @@
 """The grid of a study: the values chosen on every axis, and its cells."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The seed of one cell's random numbers: no two cells of a study share any."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

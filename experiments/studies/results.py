@@ -1,7 +1,5 @@
 """All cells of a grid as one labelled Dataset, and its NetCDF file."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Running a study: what is there already, the cells that are not, by whichever workers, until none is left."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager

@@ -1,7 +1,5 @@
 """A study: a question, the grid of cells that answers it, what one cell measures, what is made of the whole."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

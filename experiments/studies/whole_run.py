@@ -1,7 +1,5 @@
 """A study in one call: its cells measured and kept, its results and its answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

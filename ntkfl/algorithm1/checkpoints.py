@@ -1,7 +1,5 @@
 """The network of a run at every few rounds, made in legs that can be made again to the last bit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

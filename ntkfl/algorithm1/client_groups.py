@@ -5,8 +5,6 @@ products of 2 m c d operations a step) or with coefficients C, D = C^T X, throug
 space: one product of 2 m c^2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What lies between the products of a local step of `client_threads`, compiled: each pass does all of it at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

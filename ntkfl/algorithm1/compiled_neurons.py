@@ -5,8 +5,6 @@ one instruction; sums over neurons are kept lane by lane until a pass is over. T
 of weight and sign 0, which do nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Functions that compile others, called once however many threads ask at the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, wraps
 from threading import Lock

@@ -1,7 +1,5 @@
 """The global network with its neurons dealt out to chunks, as they are gone through on the host."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 

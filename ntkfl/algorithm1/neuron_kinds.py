@@ -4,8 +4,6 @@ A step moves neuron r by a_r times a sum over the samples it is active on. So wh
 computed once for all of it, and kinds part where the patterns of their neurons do.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Bool, Float, Int
 

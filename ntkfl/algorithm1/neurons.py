@@ -5,8 +5,6 @@ over sqrt(m) and s_r the neuron's sign. The signs are left out of `summed` and o
 and put back after these. `on` is scratch wherever it holds no pattern.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

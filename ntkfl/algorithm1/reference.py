@@ -4,8 +4,6 @@ It is the independent check of `simulate`, the "second precision" behind a confi
 of every number it returns: in ball arithmetic a step whose activation pattern cannot be decided is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a run of Algorithm 1 takes of memory, in bytes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ntkfl.problem import Problem

@@ -6,8 +6,6 @@ quadratic forms of C, free of the cancellation in u(t) - u(0). Clients of differ
 whose output, residual and gradient are exactly zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """What `switch_tracking` does to each neuron and sample, compiled: one pass over an array that is in cache."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -11,8 +11,6 @@ all samples before, one after its local steps, and of the neurons holds a bit a 
 results are those of Algorithm 1 up to rounding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, NamedTuple

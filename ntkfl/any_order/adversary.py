@@ -1,7 +1,5 @@
 """An adversary: it looks for an order, batches and weights that a certified network should not survive."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal

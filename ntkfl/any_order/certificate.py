@@ -1,7 +1,5 @@
 """`certify_any_order`, and the certificate that it gives: what is proved, or what is in the way."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """The set A: pairs that fail the sign condition are held at their kinks, until none fails or a reason is found."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

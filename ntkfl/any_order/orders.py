@@ -1,7 +1,5 @@
 """Training in any order: random ones, and ones that an adversary chooses to get away from a point W*."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Where the outputs on other inputs stay for ever: within D of those of W*, in the norm of the weights."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 

@@ -1,7 +1,5 @@
 """How far labels may lie from the outputs of a network for it to be certified."""
 
-from __future__ import annotations
-
 from ntkfl.any_order.certificate import AnyOrderCertificate
 from ntkfl.any_order.held_pairs import Grown, grown
 

@@ -1,7 +1,5 @@
 """How sums in float64 are bounded here: errors of products, and bounds that are sums of nonnegative numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 
 UNIT = 2.0**-53  # relative error of one operation

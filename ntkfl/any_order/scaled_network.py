@@ -1,7 +1,5 @@
 """Problem and network as the certificate takes them: distinct samples, each divided by a power of two near its norm."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

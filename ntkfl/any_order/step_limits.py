@@ -1,7 +1,5 @@
 """Steps that no order can make too long: bounds of |J_B|^2, J_B the gradients of a batch wherever training may lead."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Train until a round certifies for any order: by Algorithm 1, or with tuned momentum at the server until then."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace

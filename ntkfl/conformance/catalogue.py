@@ -1,7 +1,5 @@
 """The cases of the kit, a method after the other: how it is trained, with which options, and its limits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Whether two trajectories agree, but for the rounding of their precision."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

@@ -4,8 +4,6 @@
 function `run`, and what comes back is left in N.npz, without pickles, and N.json, which is there last.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.util
 import itertools

@@ -1,7 +1,5 @@
 """Cases go to an adapter in an interpreter of its own, arrays or a fault come back; nothing of it is imported here."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The kit as a folder: cases and reference trajectories in JSON and npz, for adapters in any language."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What a method is in its limits, computed without it: gradient descent, one client alone, nothing at all, FedAvg."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

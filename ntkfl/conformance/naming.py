@@ -1,7 +1,5 @@
 """Which known variant an implementation is, or which two at once: those that agree with every answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 

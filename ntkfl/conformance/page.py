@@ -1,7 +1,5 @@
 """What an implementation was found to be, as text, Markdown and JSON."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """A case from numbers: data, a first model, and who trains on what, drawn as the training engine draws it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

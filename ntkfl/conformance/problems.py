@@ -1,7 +1,5 @@
 """Small problems in float64: linear regression, logistic regression, a two-layer network; clients of unequal size."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

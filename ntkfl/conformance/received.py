@@ -1,7 +1,5 @@
 """Arrays that another program wrote, read with suspicion: nothing is unpickled, no more than expected is read."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 import zlib

@@ -3,8 +3,6 @@
 A variant is no verdict: other papers, and other readings of the same one, may ask for it.
 """
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What an implementation is on the cases: the method, a known variant of it, something else, or no answer."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Two-layer ReLU networks with biases, and the same functions without: of inputs with one more feature, which is 1."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,9 +23,9 @@ class AffineTwoLayer:
     """
 
     hidden: Float[np.ndarray, "h l"]
-    readout: Float[np.ndarray, ...]
+    readout: Float[np.ndarray, "..."]
     bias: Float[np.ndarray, " h"] | None = None
-    output_bias: Float[np.ndarray, ...] | None = None
+    output_bias: Float[np.ndarray, "..."] | None = None
 
     def __post_init__(self) -> None:
         network = TwoLayer(self.hidden, self.readout)

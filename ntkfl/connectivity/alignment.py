@@ -5,8 +5,6 @@ the rows of units in one place is smallest, which is an assignment problem. In a
 and outgoing weights move together, so that for weights, too, one assignment is the exact optimum.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Barriers between networks without a grid: loss, accuracy, connectivity loss, groups of networks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

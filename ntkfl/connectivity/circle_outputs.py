@@ -5,8 +5,6 @@ sign. With the angles of several networks in one list, any polynomial of their o
 integrated piece by piece: no sample of x, so no sampling error.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Clients trained apart from a shared start: the networks that model averaging averages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -3,8 +3,6 @@
 Of torch modules, `TorchNetwork` has the points of the line: `lambda alpha: loss(between(first, second, alpha))`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

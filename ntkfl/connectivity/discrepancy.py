@@ -1,7 +1,5 @@
 """How far two sets of samples or of outputs are apart: maximum mean discrepancy, and linear CKA."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 

@@ -3,8 +3,6 @@
 Only evaluations are needed: the networks are `TwoLayer` or, of any torch module, `TorchNetwork`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +15,7 @@ from ntkfl.estimate import Estimate
 
 def ensemble_outputs(
     networks: Sequence[Averageable], x: Any, weights: Sequence[float] | None = None
-) -> Float[np.ndarray, ...]:
+) -> Float[np.ndarray, "..."]:
     """sum_k p_k f(x; w_k), the outputs of the weighted ensemble; equal weights unless they are given.
 
     Args:
@@ -35,7 +33,7 @@ def ensemble_outputs(
 
 def averaging_gap(
     networks: Sequence[Averageable], x: Any, weights: Sequence[float] | None = None
-) -> Float[np.ndarray, ...]:
+) -> Float[np.ndarray, "..."]:
     """f_WENS - f_FMA: the outputs' mean less the outputs at the mean of the weights (Lemma 1 of IMA).
 
     Args:

@@ -1,7 +1,5 @@
 """Group barriers of networks of which only evaluations are needed: no grid, and no bound on their rounding either."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

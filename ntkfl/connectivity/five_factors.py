@@ -1,7 +1,5 @@
 """The squared error of averaged models, split into the factors of the averaging paper, with the exact remainder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """FedGuCci at infinite width, squared loss, the current global model as its anchor: FedAvg with rescaled steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Is there an order of the second network's units with a smaller barrier? All of them, or a search among neighbours."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations, permutations
 

@@ -5,8 +5,6 @@ Boole's rule: the integrand is a polynomial in alpha of degree 2 (squared loss) 
 So the run is exact in rational arithmetic, and nothing of it presupposes what FedGuCci is equivalent to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

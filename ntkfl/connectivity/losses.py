@@ -1,7 +1,5 @@
 """The losses that barriers are taken of, each with the Lipschitz constant that it really has (Assumption 3.2)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

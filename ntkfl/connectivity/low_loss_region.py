@@ -1,7 +1,5 @@
 """The size d_eps of a low-loss region: the S-th root of its volume in a bounded cube, S the number of parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

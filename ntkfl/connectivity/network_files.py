@@ -4,8 +4,6 @@ The arrays are hidden (h, l), readout (h,) or (C, h), bias (h,) and output_bias 
 torch's modules has two linear layers instead, whatever their names: NAME.weight and, with biases, NAME.bias.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from pathlib import Path

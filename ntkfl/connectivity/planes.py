@@ -1,7 +1,5 @@
 """The plane through three points of weight space, and losses on a grid of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How far the clients' minimisers lie from the global one: Gamma, where it can be computed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ or blank) never: parallel or zero rows would make the smallest eigenvalue of the
 those of n = 20 are the first 20 of those of n = 50 at the same seed.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable

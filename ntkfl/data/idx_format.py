@@ -1,7 +1,5 @@
 """The idx format of the MNIST family: a magic number, the sizes as big-endian 32-bit integers, then unsigned bytes."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import zlib
@@ -15,7 +13,7 @@ from ntkfl.plural import number_of
 UNSIGNED_BYTE = 0x08  # the only element type that the family uses
 
 
-def read_idx(path: Path, dimensions: int) -> UInt8[np.ndarray, ...]:
+def read_idx(path: Path, dimensions: int) -> UInt8[np.ndarray, "..."]:
     """The array of unsigned bytes in an idx file, plain or (suffix .gz) compressed, with its declared shape.
 
     Args:

@@ -1,7 +1,5 @@
 """From a pool of images in ten classes to a Problem: draw, label, centre, normalise, split."""
 
-from __future__ import annotations
-
 import operator
 from dataclasses import dataclass, fields
 

@@ -1,7 +1,5 @@
 """Arrays of real numbers from a .npz archive that somebody brings; nothing in it is ever unpickled."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from collections.abc import Iterator

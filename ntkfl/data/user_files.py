@@ -1,7 +1,5 @@
 """Arrays from a user's .npz or .csv file; nothing is ever unpickled, and every error says where in the file it is."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import hashlib

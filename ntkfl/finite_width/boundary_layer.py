@@ -7,8 +7,6 @@ uniform near 0, with the density of sqrt(m) w.x_i; the other patterns are those 
 Averages over these are taken by Monte Carlo, stratified in z over exactly the starts that come near the kink.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

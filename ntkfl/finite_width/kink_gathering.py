@@ -1,7 +1,5 @@
 """How many neurons a wide network has close to the kinks of its samples, and how training gathers them there."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

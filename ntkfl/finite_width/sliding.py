@@ -7,8 +7,6 @@ hyperplane of the kink, and adds nothing to f_i: the residual falls by the kerne
 a_r r_i > 0 the kink repels.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

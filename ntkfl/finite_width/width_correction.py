@@ -5,8 +5,6 @@ Two parts: the initial Gram matrix H(0) is not H_inf (random, mean zero), and ne
 differs by M^t (y_m(0) - y_inf(0)) besides.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 

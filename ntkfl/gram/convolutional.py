@@ -1,7 +1,5 @@
 """The infinite-width kernel of convolutional networks with global average pooling, from pairs of pixels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

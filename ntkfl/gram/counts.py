@@ -8,8 +8,6 @@ Comparisons with s - error and s + error are sound although these sums are round
 thresholds 0 and R are floats, so a rounded s - error strictly above R means that the exact one is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

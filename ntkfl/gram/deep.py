@@ -1,7 +1,5 @@
 """The infinite-width kernel of deep networks trained in every layer, in closed form, with a bound of its rounding."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

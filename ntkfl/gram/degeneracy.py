@@ -1,7 +1,5 @@
 """Which data make the smallest eigenvalue of H_inf zero, decided from the geometry and not from an eigenvalue."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Products are in float64, also where float32 is faster: with a thousand samples o
 some sign of most neurons open. Patterns are multiplied in 8 bits and summed in 32, for which GPUs have matrix units.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import partial

@@ -4,8 +4,6 @@ Angles between pre-activations are carried as (h, g) = (sin^2, cos^2) of their h
 one near pi is lost in a cosine, and every number comes with a bound of its error, carried along.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple, Protocol
 
 import numpy as np

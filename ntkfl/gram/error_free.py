@@ -1,7 +1,5 @@
 """Error-free transformations of float64 products (Dekker 1971): no rounding error is lost, so signs can be exact."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

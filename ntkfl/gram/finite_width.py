@@ -3,8 +3,6 @@
 Only blocks of neurons are held at a time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The infinite-width Gram matrix of many rows, tile by tile: one compiled pass a tile, whose triangle is mirrored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache

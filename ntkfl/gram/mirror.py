@@ -1,7 +1,5 @@
 """One triangle of a symmetric matrix from the other."""
 
-from __future__ import annotations
-
 import numpy as np
 
 _ROWS = 256  # of a block; what is moved at once stays in cache

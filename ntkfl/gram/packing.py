@@ -1,7 +1,5 @@
 """Activation patterns packed 64 neurons to a word, and their pairs counted by the processor's population count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ Counts come from a product of 0/1 matrices or, where there is much to count, fro
 and the processor's population count; both are exact, so the choice shows in the time alone.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait

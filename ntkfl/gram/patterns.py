@@ -1,7 +1,5 @@
 """Which neurons are active on which samples: 1{u_r . x_i >= 0}, decided exactly for the float64 numbers given."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The norm of an entrywise nonnegative matrix, bounded in balls."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Dual kernels of erf and GELU, whose determinants lose nothing to cancellation."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 

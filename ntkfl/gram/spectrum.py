@@ -1,7 +1,5 @@
 """Certified extreme eigenvalues of symmetric matrices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """How many threads share a large computation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache

@@ -1,7 +1,5 @@
 """The kernel regime of Algorithm 1, checked before it is made, and the warning of steps beyond its stability limit."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What drawing batches adds to a client's displacement: its exact covariance after K local steps."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 

@@ -20,8 +20,6 @@ Source: own derivation. Such updates of symmetric quadratic polynomials without 
 Lin and Wang (2006), of whom only a summary was read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

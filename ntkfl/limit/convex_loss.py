@@ -1,7 +1,5 @@
 """Convex losses of an output and a label, with what the bound on their training needs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

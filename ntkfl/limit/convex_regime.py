@@ -10,8 +10,6 @@ most min_alpha [N alpha^T H alpha / (2 eta_l eta_g K T) + F(f_0 + H alpha)] / (1
 partition. That is kernel regression by the same loss, its ridge N over the total step.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

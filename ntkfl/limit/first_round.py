@@ -1,7 +1,5 @@
 """The first round whose residual is small: exact although the Euclidean norm of the residual is not monotone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -6,8 +6,6 @@ samples and 0 elsewhere; outputs change by H times the coefficients. H_D = block
 blocks of H, and a function u(H_D) is given by its values at their eigenvalues q.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

@@ -19,8 +19,6 @@ or positive ones at z < -radius, as the state map has beyond that z. Whether the
 factorisation tells. Where there are none, and b is one number, `complex_pairs` looks for a complex pair.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ e the noise of the clients' mean displacement and J what the server makes of it.
 covariance is a linear map of E r r^T, `Noise.covariance`. Hence E z <- B E z, and Cov z <- B Cov z B^T + J Noise J^T.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

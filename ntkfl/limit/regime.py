@@ -1,7 +1,5 @@
 """What every exact regime answers in the same way: outputs, residuals and predictions at any rounds, their shapes."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

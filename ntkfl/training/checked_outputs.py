@@ -1,7 +1,5 @@
 """Whether a network is what training and kernels take it for: differentiable, and a function of each sample alone."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The state of a run as one safetensors file, with the configuration and the code's versions; nothing is unpickled."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

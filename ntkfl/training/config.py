@@ -1,7 +1,5 @@
 """What a training run consists of, as named values: checked once, written beside its results, read from TOML."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

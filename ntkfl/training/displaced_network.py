@@ -1,7 +1,5 @@
 """FL-NTK's two-layer network in terms of how far its weights have moved, so that small movements keep their digits."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """A network linearised in its parameters: what trains exactly as the kernel regime of its own kernel says."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 

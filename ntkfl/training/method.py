@@ -3,8 +3,6 @@
 Everything here is written for one client; the engine maps it over the clients of a cohort. All functions are pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol

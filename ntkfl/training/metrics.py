@@ -1,7 +1,5 @@
 """What is measured after every round, as rows of a CSV file whose columns carry their units."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import os

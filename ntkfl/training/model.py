@@ -1,7 +1,5 @@
 """A model as pure functions of its parameters, split into features and head."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Losses of a batch: cross-entropy for classes, its logits shifted by class counts or not; halved squares, logistic."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

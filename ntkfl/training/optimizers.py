@@ -3,8 +3,6 @@
 A client whose step is padding keeps parameters, moments and counters exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol

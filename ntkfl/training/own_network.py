@@ -1,7 +1,5 @@
 """Users' networks as models that the engine trains: a torch module, or a JAX function with its parameters."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

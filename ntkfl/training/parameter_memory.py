@@ -1,7 +1,5 @@
 """What a model takes of memory, asked for before it is drawn."""
 
-from __future__ import annotations
-
 import torch
 
 from ntkfl.memory import require

@@ -1,7 +1,5 @@
 """The folder of a run: config.toml, metrics.csv, checkpoint.safetensors; it holds one run, of one process at a time."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

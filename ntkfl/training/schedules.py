@@ -1,7 +1,5 @@
 """Local learning rates as functions of the round."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Gradients at a point perturbed towards higher loss: SAM, and ASAM, whose perturbation scales with the weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """Nested dicts of tensors: parameters, optimizer states, what a client or the server keeps between rounds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

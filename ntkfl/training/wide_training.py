@@ -1,7 +1,5 @@
 """Networks as federations of the engine that trains as Algorithm 1 does: FL-NTK's wide network, and any other."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

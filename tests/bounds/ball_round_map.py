@@ -1,7 +1,5 @@
 """The round map M of a kernel case again, in balls: any number of local steps, infinitely many of them included."""
 
-from __future__ import annotations
-
 import numpy as np
 from flint import arb, arb_mat
 

@@ -1,7 +1,5 @@
 """Statements lend no code: no module of bounds imports one that has statements."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

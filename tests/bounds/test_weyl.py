@@ -1,7 +1,5 @@
 """The spectra of fl-ntk/Weyl: enclosed whatever the entries are within their errors, and sharp without errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

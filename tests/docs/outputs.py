@@ -1,7 +1,5 @@
 """Whether a page prints today what it is said to print."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

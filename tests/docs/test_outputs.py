@@ -1,7 +1,5 @@
 """The comparison of outputs accepts noise and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 from outputs import assert_same
 

@@ -1,7 +1,5 @@
 """Every page with code prints, when run again, what the site shows (docs/executed)."""
 
-from __future__ import annotations
-
 import execute
 import nbformat
 import pytest

@@ -1,7 +1,5 @@
 """The pages in prose: every command they show is one that the command line takes."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from functools import cache

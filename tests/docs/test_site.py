@@ -1,7 +1,5 @@
 """The site as it is built: links lead somewhere, nothing is loaded from elsewhere, every public name has its place."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

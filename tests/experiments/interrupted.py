@@ -5,8 +5,6 @@ command runs in a session of its own, with a garbage collector that is always at
 loses an interrupt that falls into it.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """A true rate is never called violated, whatever the seed; a wrong one is, once a second ladder agrees."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -4,8 +4,6 @@ Run `python tests/ntkfl/method_matrix.py --output METHODS.md` in a checkout. A t
 `method` or its parameters say; its mark `kind` is a column, and what has none is listed in words.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections import defaultdict

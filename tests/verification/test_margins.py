@@ -1,7 +1,5 @@
 """Margins of hypotheses: the smallest over the admitted cases, kept with the verdict."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """Where a finding stands on the pages, for good, and the files that check it beside this project's machine."""
 
-from __future__ import annotations
-
 from bounds.papers import slug
 from bounds.statement import Form, Nature, Statement
 

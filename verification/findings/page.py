@@ -1,7 +1,5 @@
 """The findings page: where a printed form differs from what holds, by how much, and the command that shows it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Replay files of the stored cases of all findings of substance."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 

@@ -1,7 +1,5 @@
 """Where a yes turns into a no along one positive number: doubling, then bisection on its logarithm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar

@@ -1,7 +1,5 @@
 """Whether the cases of a family fit into memory: one at a time, and several prepared ahead."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 

@@ -1,7 +1,5 @@
 """One form of one statement on its way to a verdict: cases admitted, judged, counted, and settled."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

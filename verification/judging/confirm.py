@@ -1,7 +1,5 @@
 """A violation is redone before it is believed: the same case, known better, or other networks; else it is only seen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

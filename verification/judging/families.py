@@ -1,7 +1,5 @@
 """The families of cases that a form is checked on; with the user's data, those that are made of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from bounds.options import Options

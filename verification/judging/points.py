@@ -1,7 +1,5 @@
 """What a check saw of every case, as numbers that a picture can be drawn of."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The command that gives a verdict again."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import asdict
 

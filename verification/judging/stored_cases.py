@@ -1,7 +1,5 @@
 """Stored cases: the witness of a form that is violated, and the cases that show a hypothesis to be needed."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager

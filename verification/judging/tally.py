@@ -1,7 +1,5 @@
 """Counting the trials of one form and settling them into one outcome."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """What a user may choose so that the hypotheses that rejected cases are met: found by asking them, not by a formula."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace

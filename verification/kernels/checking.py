@@ -1,7 +1,5 @@
 """The public check of a kernel, and the search for the smallest data set that breaks a property."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any

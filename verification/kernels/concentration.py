@@ -1,7 +1,5 @@
 """Whether a finite network's Gram matrix approaches the kernel at the rate width^(-1/2)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any

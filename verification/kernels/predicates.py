@@ -1,7 +1,5 @@
 """On which data the kernel of the two-layer ReLU network is strictly positive definite."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ntkfl.gram import degenerate_pairs

@@ -1,7 +1,5 @@
 """The properties: for each the data it is tried on and the number that decides it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple

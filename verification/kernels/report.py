@@ -1,7 +1,5 @@
 """What a kernel check returns: one row per property, as data and as text."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

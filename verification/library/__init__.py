@@ -1,7 +1,5 @@
 """Faults planted in the public library, one at a time: statements that stand on it must notice each of them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from verification.library.mutant import LibraryMutant

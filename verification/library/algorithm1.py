@@ -1,7 +1,5 @@
 """Faults in the runs of Algorithm 1, on each of the ways that `simulate` can go."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Faults in barriers, connectivity losses, averages of networks, and FedGuCci on linear models."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Faults in Gram matrices, counts, sets of neurons and eigenvalues."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

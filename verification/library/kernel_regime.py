@@ -1,7 +1,5 @@
 """Faults in the exact dynamics at infinite width and in what is known of the way there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

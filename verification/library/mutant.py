@@ -1,7 +1,5 @@
 """What a fault of the library is, and the ways to make one that many functions share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import wraps

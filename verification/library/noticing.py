@@ -1,7 +1,5 @@
 """Which statement notices a fault in the library: the first whose verdict is no longer the one recorded."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A fault in place of a function of the library, wherever it was imported, and out again."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What `ntkfl verify --meta` says of faults planted in the library: the first statement that notices each, and how."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Faults in the training engine and its methods."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The power of the verifier: for every form recorded to hold, which wrong versions of its formula it notices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The standard mutants of a form, made from its formula alone: near misses of each of six kinds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

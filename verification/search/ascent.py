@@ -1,7 +1,5 @@
 """Ascent of the score: on the continuous coordinates of a case (steps, labels, points, radii) and on its sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from functools import partial, singledispatch

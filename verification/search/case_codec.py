@@ -1,7 +1,5 @@
 """Cases as JSON: every float as the hexadecimal number it is, every value by the name of its class, nothing pickled."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Callable

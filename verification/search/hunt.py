@@ -1,7 +1,5 @@
 """The search itself: draw and climb with Hypothesis, go on with Nelder-Mead, shrink, confirm."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections import Counter

@@ -1,7 +1,5 @@
 """A case in plain words and small numbers, so that a reader can redo it by hand."""
 
-from __future__ import annotations
-
 from functools import singledispatch
 from typing import Any
 

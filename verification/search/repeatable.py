@@ -1,7 +1,5 @@
 """Draws that depend on the seed and on the statements, not on what else a process has imported."""
 
-from __future__ import annotations
-
 import pkgutil
 import sys
 from collections.abc import Iterator

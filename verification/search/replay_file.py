@@ -1,7 +1,5 @@
 """The file that replays a counterexample: readable JSON, every number exact, refused when it was changed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass

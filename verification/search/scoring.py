@@ -1,7 +1,5 @@
 """How near a case comes to violating a form: one number for the search to climb, above 0 where it is violated."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Simpler cases than a given one: fewer samples, clients, rounds and neurons, rounder numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace

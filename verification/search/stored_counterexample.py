@@ -1,7 +1,5 @@
 """The stored case of a form that is violated, as a counterexample that a file can keep."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bounds.statement import Form, Statement

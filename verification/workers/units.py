@@ -1,7 +1,5 @@
 """What may be checked apart: statements that share cases belong together, so that every case is built once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

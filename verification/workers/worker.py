@@ -4,8 +4,6 @@ A message is one JSON list: ["ready"], ["case", family], ["warning", of steps, t
 [...]], or ["overflow", text] where the steps that the user chose are too large.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import warnings

@@ -1,7 +1,5 @@
 """Ensembles whose outputs are given: clients on either side of a kink, and clients that toss coins."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bounds.cases.ensembles import Ensemble

@@ -1,7 +1,5 @@
 """Case: kernel matrices in which the samples of one client become orthogonal, rung by rung."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

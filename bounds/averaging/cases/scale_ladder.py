@@ -1,7 +1,5 @@
 """Case: clients that draw near to their average, and the gap between averaging outputs and averaging weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Case: clients that are identically distributed, and independent given the start that they share."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product

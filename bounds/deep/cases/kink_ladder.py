@@ -1,7 +1,5 @@
 """Case: two-layer ReLU networks over widths, both layers trained, and how their kernels moved."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

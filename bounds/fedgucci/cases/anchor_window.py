@@ -1,7 +1,5 @@
 """Case: the global models of some rounds, a client's model, and how many of the former serve as anchors."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Case: one hidden unit on inputs uniform on a circle, whose expected gradient is an integral of sines."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Case: a smooth loss with a curved valley in the plane, a segment in it, and the same segment with one end moved."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 

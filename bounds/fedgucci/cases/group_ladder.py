@@ -1,7 +1,5 @@
 """Case: clients trained apart from a shared start, over widths; their group barrier on the circle against its limit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, NamedTuple

@@ -1,7 +1,5 @@
 """Case: FedGuCci on a model that is linear in its weights, in exact rationals or in two precisions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Case: a loss as a function of the network's outputs, whose Lipschitz constant is enclosed from both sides."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

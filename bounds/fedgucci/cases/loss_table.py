@@ -1,7 +1,5 @@
 """Case: the clients' losses on cells of equal volume, so that every volume and probability is a rational number."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

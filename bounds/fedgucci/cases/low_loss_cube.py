@@ -4,8 +4,6 @@ The labels are the anchor's own outputs, so that it is a minimiser of every clie
 around it. Nothing of the region is known in closed form: shares of cubes carry Clopper-Pearson intervals.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise

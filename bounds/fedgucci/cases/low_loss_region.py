@@ -5,8 +5,6 @@ L < eps is a product of unions of at most two intervals, and the segment from th
 and only if every coordinate stays in the anchor's own interval.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """What the proofs look at on the segment between the first two networks of a case, by direct evaluation."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bounds.cases.cube_networks import EPS, CubeNetworks

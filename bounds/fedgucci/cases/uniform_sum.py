@@ -1,7 +1,5 @@
 """Case: a weighted sum of independent uniform variables, whose tail probabilities are exact rationals."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

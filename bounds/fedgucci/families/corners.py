@@ -1,7 +1,5 @@
 """Families of networks at corners of their cube, where the bound without probability is nearly attained."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy

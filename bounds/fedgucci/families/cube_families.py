@@ -1,7 +1,5 @@
 """Families of networks drawn in a cube: where the bounds are least loose, every loss, several outputs, groups."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cases with labels so far out, against the gap at the middle, that both losses have a barrier."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Statements about one input and one alpha that were fixed before the draw: what they share."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bounds.cases.cube_networks import EPS, CubeDraw, CubeNetworks, cube_draws

@@ -1,7 +1,5 @@
 """Families of linear cases: tiny ones in rationals, and networks linearised in their weights in float64."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

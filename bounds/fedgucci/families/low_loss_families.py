@@ -1,7 +1,5 @@
 """Families whose d_epsilon is the size of a region of low loss, and the premise of Theorems 3.5 and 3.8 about it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

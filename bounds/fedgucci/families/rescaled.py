@@ -1,7 +1,5 @@
 """A right side that is a run of FedAvg at the steps that a formula gives."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What the high-probability bounds on networks drawn in a cube have in common as statements."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

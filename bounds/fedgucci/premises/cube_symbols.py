@@ -1,7 +1,5 @@
 """Symbols of the statements about networks drawn in a cube, and expressions that several of them have."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 h, l, S, K, N, C, L = sp.symbols("h l S K N C L", positive=True)  # noqa: E741 (the paper's names)

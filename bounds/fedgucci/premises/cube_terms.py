@@ -1,7 +1,5 @@
 """What the statements about networks drawn in a cube have in common on their cases: symbols' values and left sides."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

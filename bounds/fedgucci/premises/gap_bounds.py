@@ -1,7 +1,5 @@
 """Bounds on the gap between networks of a cube, which several statements have on their right sides."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fedgucci.premises.cube_symbols import MORE_OUTPUTS, SPREAD, C, K, b, d_anc, h, side

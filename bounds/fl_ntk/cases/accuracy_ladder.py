@@ -1,7 +1,5 @@
 """Case: how many rounds bring the loss to eps, along a ladder of accuracies, client counts or eigenvalues."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property

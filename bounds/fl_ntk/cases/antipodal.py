@@ -1,7 +1,5 @@
 """Case: p points and their mirror images, with a linear relation between the points."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

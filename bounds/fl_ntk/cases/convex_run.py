@@ -1,7 +1,5 @@
 """Case: Algorithm 1 on a convex loss, on a network linearised in its weights, trained by the engine."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any

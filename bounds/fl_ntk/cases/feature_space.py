@@ -1,7 +1,5 @@
 """Algorithm 1 on linear features of H_inf: a network of infinite width with y(0) = 0, in balls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Families of samples that generalisation bounds are checked on."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Case: one point, and a network as it is drawn."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bounds.initial_network import InitialNetwork

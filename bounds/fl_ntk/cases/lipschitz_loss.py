@@ -1,7 +1,5 @@
 """A family of losses l(f, y) with a known range and Lipschitz constant, whether or not they vanish at f = y."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Case: two orthogonal points, on which a round of the kernel regime is known by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bounds.cases.kernel_case import KernelCase

@@ -1,7 +1,5 @@
 """Case: a round that draws its clients and a step that draws its batch, small enough to go through every choice."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Iterator

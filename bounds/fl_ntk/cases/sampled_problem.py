@@ -1,7 +1,5 @@
 """Where training and held-out samples come from: a known distribution on the sphere, or the user's data split anew."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

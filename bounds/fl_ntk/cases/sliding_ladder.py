@@ -1,7 +1,5 @@
 """Case: a network with neurons at kinks that hold them, trained by FedAvg with shorter and shorter steps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

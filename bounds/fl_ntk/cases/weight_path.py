@@ -1,7 +1,5 @@
 """Small runs of Algorithm 1 in balls: written out with every local weight kept, and by the public `plain_run`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache

@@ -42,8 +42,6 @@ falls in beta lam. It is computed as |X| r0 / sqrt m ((1 + sqrt q) / (beta lam) 
 Source: repaired form of FL-NTK, Theorem B.3 (fl-ntk/B.3-certificate).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 

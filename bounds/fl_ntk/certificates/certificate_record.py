@@ -4,8 +4,6 @@
 a checkpoint; other theorems keep their own record and share `Condition` and `page`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass

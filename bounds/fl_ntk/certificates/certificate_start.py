@@ -1,7 +1,5 @@
 """The network that a certificate starts from, in balls: data, residual and activation counts of the given weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

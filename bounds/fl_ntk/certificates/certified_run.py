@@ -1,7 +1,5 @@
 """Runs with a certificate B.3': what it proves of them, and what is measured against it."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import sympy as sp

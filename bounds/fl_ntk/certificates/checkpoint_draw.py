@@ -1,7 +1,5 @@
 """Runs of Algorithm 1 that go on from a checkpoint: the family of cases of the certificates X.11 and X.12."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from bounds.family import Family

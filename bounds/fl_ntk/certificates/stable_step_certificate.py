@@ -39,8 +39,6 @@ Rounding: S is the float64 matrix V diag(nu^(p/2)) of H's eigenpairs, taken as i
 Source: beyond FL-NTK (fl-ntk/X.12).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 

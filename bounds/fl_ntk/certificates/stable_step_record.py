@@ -1,7 +1,5 @@
 """What the stable-step certificate finds, as a record and as a page to read."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any
 

@@ -4,8 +4,6 @@ A choice made here costs time if it is bad, never soundness: what is chosen is j
 stable_step_certificate.py, whose theorem gives the numbers their names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

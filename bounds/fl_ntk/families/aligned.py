@@ -1,7 +1,5 @@
 """Nearly equal points, all neurons active: there the crude bounds of appendix B are sharp up to small factors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A ladder whose every network has H(0) = H_inf exactly: what is left of a remainder there is no matter of width."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Four points on the sphere and 128 neurons, in balls: runs in which patterns flip while there is residual left."""
 
-from __future__ import annotations
-
 from bounds.family import Family
 from bounds.federated_run import FederatedRun, federated_run, federated_runs
 from ntkfl import data

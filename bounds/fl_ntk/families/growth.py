@@ -1,7 +1,5 @@
 """Case: a stable setup, and labels for which the Euclidean residual grows the most in one round."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

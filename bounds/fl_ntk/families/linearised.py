@@ -1,7 +1,5 @@
 """Draws of networks linearised in their weights."""
 
-from __future__ import annotations
-
 from bounds.federated_run import federated_draws
 
 

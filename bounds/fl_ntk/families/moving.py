@@ -1,7 +1,5 @@
 """Runs whose neurons move: small steps, and wedges, where the power of lambda in a bound matters."""
 
-from __future__ import annotations
-
 from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.families.small_steps import small_step_runs
 from bounds.fl_ntk.families.wedge import WEDGES

@@ -1,7 +1,5 @@
 """What statements on neurons near their kinks are checked on: premise, draws and cases where it fails."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Labels so near the network's outputs that no pattern flips: a small finite network in its kernel regime, in balls."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bounds.family import Family

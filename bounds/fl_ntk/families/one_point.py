@@ -1,7 +1,5 @@
 """One sample: the only data on which appendix C's bounds are near enough to the truth for their powers to show."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

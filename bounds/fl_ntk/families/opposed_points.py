@@ -1,7 +1,5 @@
 """Two nearly opposite points with equal labels: where labels are huge, one step switches the wrong neurons on."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy

@@ -1,7 +1,5 @@
 """Families that a statement brings of its own, beside those that the user may choose."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from bounds.family import Draw, Family

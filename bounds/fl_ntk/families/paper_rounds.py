@@ -1,7 +1,5 @@
 """What statements on one round are checked on at the steps of the proof: premise, values, and cases where it fails."""
 
-from __future__ import annotations
-
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.paper_steps import (

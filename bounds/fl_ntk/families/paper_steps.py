@@ -1,7 +1,5 @@
 """The premise of theorem B.3's proof, met by runs one can make: its steps, its radius R, and what is random in it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import lru_cache
 

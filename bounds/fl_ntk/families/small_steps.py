@@ -1,7 +1,5 @@
 """Runs at steps so small that the bounds on a round's progress apply: eta_l n K <= 1.2564."""
 
-from __future__ import annotations
-
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.fl_ntk.families.aligned import ALIGNED_POINTS
 from bounds.fl_ntk.families.own import with_own

@@ -1,7 +1,5 @@
 """Two points at a small angle: the neurons whose kink lies between them must separate the labels, and move far."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

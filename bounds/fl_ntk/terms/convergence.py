@@ -1,7 +1,5 @@
 """What the theorems on convergence ask for, and the pace at which it goes by them."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.symbols import K, N, delta, eta_global, eta_local, kappa, lam, n, r0

@@ -1,7 +1,5 @@
 """How many neurons sit near a kink at the start, uniformly in the distance."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.symbols import R, m, n, sigma

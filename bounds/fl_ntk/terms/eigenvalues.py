@@ -1,7 +1,5 @@
 """All eigenvalues of a symmetric matrix that is known with its errors."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues

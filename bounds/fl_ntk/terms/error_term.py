@@ -1,7 +1,5 @@
 """The recursion of appendix C: what a round and what t rounds leave over the linear map I - rho H_inf."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bounds.federated_run import FederatedRun, distance

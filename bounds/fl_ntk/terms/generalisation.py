@@ -1,7 +1,5 @@
 """The leading term of the generalisation bounds, what they ask for, and the values of their symbols on a sample."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

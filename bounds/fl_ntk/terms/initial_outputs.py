@@ -1,7 +1,5 @@
 """The outputs of a network as it is drawn, and the values of the symbols in bounds on them."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

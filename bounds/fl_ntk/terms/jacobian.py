@@ -1,7 +1,5 @@
 """J(k,t): the gradients of the outputs in the weights, each sample's at its own client after k local steps."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bounds.cases.snapshot import snapshot

@@ -1,7 +1,5 @@
 """The coefficient of a leading power of the width, extrapolated from a ladder with the order that comes next."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

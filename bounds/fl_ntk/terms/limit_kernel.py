@@ -1,7 +1,5 @@
 """The kernel at infinite width of a run's data, H_inf, which appendix C takes lambda and kappa of."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """FedProx and local momentum in the kernel regime: their symbols, and how clients respond to their residuals."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

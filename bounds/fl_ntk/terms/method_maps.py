@@ -1,7 +1,5 @@
 """Statements on methods in the kernel regime: their residual after T rounds, by the power of a map."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

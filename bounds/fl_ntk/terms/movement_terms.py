@@ -1,7 +1,5 @@
 """B_2 and B_3, the parts of U(T) - U(0) that the initial gradients and the printed linear map leave over."""
 
-from __future__ import annotations
-
 import numpy as np
 from flint import arb
 

@@ -1,7 +1,5 @@
 """One round of the residual: the step rho, and the squared residual after it."""
 
-from __future__ import annotations
-
 from bounds.federated_run import FederatedRun
 from bounds.symbols import K, N, eta_global, eta_local
 from ntkfl.estimate import Estimate

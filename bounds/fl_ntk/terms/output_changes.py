@@ -1,7 +1,5 @@
 """How the outputs change in a round, and what bounds of it are made of."""
 
-from __future__ import annotations
-
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.symbols import K, N, eta_global, eta_local, n, r_t

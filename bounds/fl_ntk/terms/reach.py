@@ -1,7 +1,5 @@
 """How far neurons move while the residual contracts, up to a constant, and the values of its symbols."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.cases.run_values import run_values

@@ -1,7 +1,5 @@
 """The exact round map of FedAvg in the kernel regime: its symbols, and their values on a case."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import sympy as sp

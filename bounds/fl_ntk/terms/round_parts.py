@@ -1,7 +1,5 @@
 """The parts C_1 to C_4 of a round: what statements on them say and measure at the snapshot of a run."""
 
-from __future__ import annotations
-
 import numpy as np
 import sympy as sp
 

@@ -1,7 +1,5 @@
 """Kernel and labels as matrices of a size that formulas use beside n, a number in them."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 size = sp.Symbol("s", positive=True)  # of the matrices: n, which the remainder uses as a number

@@ -1,7 +1,5 @@
 """Maps of a state, which is a residual and what a method remembers, and the residual after T rounds by their powers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The coefficients on the samples' features that training in the kernel regime ends at, and how far they move it."""
 
-from __future__ import annotations
-
 import sympy as sp
 
 from bounds.fl_ntk.terms.round_map import ROUND_MAP, H

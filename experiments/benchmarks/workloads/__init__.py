@@ -1,7 +1,5 @@
 """The workloads that `ntkfl bench` measures, one file each."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from experiments.benchmarks.workload import Workload

@@ -4,8 +4,6 @@ How much is to be done depends on the step: at 1/500 one neuron in seven hundred
 at 1/20 one in thirty (N = 10).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

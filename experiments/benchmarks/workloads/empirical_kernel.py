@@ -1,7 +1,5 @@
 """The kernel of a finite network of three layers, J J^T over all parameters, against recipes that form all of J."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

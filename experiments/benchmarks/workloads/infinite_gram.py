@@ -1,7 +1,5 @@
 """H_inf of many rows against the matrix product inside it."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """H(0) of a wide network whose weights are given: exact counts against products of 0/1 matrices and Jacobians."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Federated training at infinite width from its Gram matrix on, ten outputs, against loops over rounds."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows

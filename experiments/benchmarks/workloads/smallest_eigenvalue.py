@@ -1,7 +1,5 @@
 """The certified smallest eigenvalue of H_inf against all eigenvalues, none of which is certified."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from experiments.benchmarks.workload import Call, Candidate, Sizes, Workload, unit_rows

@@ -1,7 +1,5 @@
 """One question on two scales: whether what differs from the paper differs on both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from experiments.miniatures.cells import Cell

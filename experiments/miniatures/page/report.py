@@ -1,7 +1,5 @@
 """What miniatures found, as Markdown and as CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

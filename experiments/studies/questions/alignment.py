@@ -7,8 +7,6 @@ matching and after activation matching. (On test images models that fit the trai
 averaged whatever stands between them, so that a barrier says less.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -11,8 +11,6 @@ m^(-1/4) and about 1/n. In the cells that we have measured, training that goes o
 a given number of rounds is a network so narrow that its residual falls too slowly.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -5,8 +5,6 @@ is symmetric at k = 0, for K = 1 always, and differs from its transpose by the p
 eta_l k m^(1/2) of them, of either sign, each worth 1/m.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -4,8 +4,6 @@ The expectation is over joint draws of the clients' models: networks whose clien
 averaged every round. The factors and the remainder are computed apart from the error that they add up to.
 """
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import numpy as np

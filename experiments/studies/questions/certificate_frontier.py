@@ -5,8 +5,6 @@ looks for the smallest width that certifies, as `ntkfl certify --search` does, a
 form: eta_l K = lambda / (5 mu^2), eta_g = 1.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

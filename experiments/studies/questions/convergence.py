@@ -4,8 +4,6 @@ A cell trains one network until its residual has fallen to a hundredth and asks 
 same question; the bounds are those of Theorem B.3, Theorem 4.1 and X.3b.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from dataclasses import replace

@@ -4,8 +4,6 @@ The kernel regime says it through FedAvg with rescaled steps (X4); a finite netw
 on its loss plus beta times the connectivity loss, which nothing of X4 enters.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

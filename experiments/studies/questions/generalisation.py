@@ -3,8 +3,6 @@
 Networks of infinite width, trained by FedAvg from f = 0 for as many rounds as the theorem asks for.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

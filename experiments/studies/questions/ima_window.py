@@ -5,8 +5,6 @@ last P from round t_s on. Many runs are simulated; the second moment of v after 
 recursion of mean and covariance, and far from the start in closed form, 1/((P + rho)(1 - rho)).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bounds.statement import Outcome

@@ -5,8 +5,6 @@ method at infinite width. The labels are y_m(0) + r_0 with one fixed r_0, and no
 is left to vary is the width.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from itertools import islice

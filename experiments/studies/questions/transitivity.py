@@ -4,8 +4,6 @@ Networks are drawn in the cube of a side d around an anchor, as in the theorem; 
 whose rows lie on the sphere are told from U_anc = 0: the barrier goes like d^2 and like d, the theorem like d.
 """
 
-from __future__ import annotations
-
 from bounds.cases.cube_networks import CubeDraw
 from bounds.cases.network_pair import NetworkPair
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap

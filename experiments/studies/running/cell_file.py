@@ -1,7 +1,5 @@
 """One cell's numbers as the bytes of a safetensors file with a checksum inside; nothing is ever unpickled."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The cells of a folder: one file each, there whole or not at all, and claimed by one process at a time."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Which code measures: a hash of the files that a cell's numbers may depend on, and of the libraries' versions."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import platform

@@ -1,7 +1,5 @@
 """Measuring one cell: the study's function at its point, checked against what the study says that it measures."""
 
-from __future__ import annotations
-
 import time
 import traceback
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """One thread a process, so that cores are not oversubscribed and a cell's bits do not depend on how many there are."""
 
-from __future__ import annotations
-
 from collections.abc import MutableMapping
 
 COUNTS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC", "PJRT_NPROC")  # the last two: XLA's

@@ -1,7 +1,5 @@
 """What a Dask worker does with one cell: this module is all that it must be able to import to begin."""
 
-from __future__ import annotations
-
 import json
 import os
 from threading import Lock

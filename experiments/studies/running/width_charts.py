@@ -1,7 +1,5 @@
 """The figures of the study of width scaling: quantities against the width with their theory, and all exponents."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

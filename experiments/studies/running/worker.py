@@ -1,7 +1,5 @@
 """A worker process: measures and stores the cells that come in, a line of JSON each, until its input ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -5,8 +5,6 @@ of 0 the sample is in a strip: rounding cannot tell. Strips that meet, hold an e
 in integers, with every alpha where a sample changes in exact order; what is left undecided is in the enclosure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

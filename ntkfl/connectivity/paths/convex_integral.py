@@ -8,8 +8,6 @@ at most M = 4 pi/3. Its Chebyshev coefficients are then below 2 M r^-k; a Gauss 
 of k < 2 q and the odd ones exactly and is off by at most 2 + 2/15 on the others: by H (64/15) M r^(-2q) / (1 - r^-2).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ntkfl.connectivity.losses import Loss

@@ -5,8 +5,6 @@ slope (a kink in the middle does exactly that), and a convex loss lies below its
 line is at most its larger end plus L w mean(V)/4. Intervals that could hold more than the best value found are halved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Signs of the outputs' margins along a segment in integer arithmetic, where rounding leaves them open."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Products and running sums in long precision whose rounding is bounded by a few units, not by the number of terms."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

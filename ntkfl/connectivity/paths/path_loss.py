@@ -1,7 +1,5 @@
 """Mean losses along a segment, exactly: polynomials in alpha between the points where a unit or a sign changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sure bounds of the largest loss on many segments from one network, without looking for the kinks of any."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 

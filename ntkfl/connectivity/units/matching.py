@@ -1,7 +1,5 @@
 """Permutations of groups of units under which two networks are nearest: assignments, one group after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -113,7 +111,7 @@ def permuted(weights: Mapping[str, Tensor], units: Units, orders: Orders) -> dic
     return found
 
 
-def _numbers(value: Tensor) -> Float[np.ndarray, ...]:
+def _numbers(value: Tensor) -> Float[np.ndarray, "..."]:
     return value.detach().double().cpu().numpy()
 
 

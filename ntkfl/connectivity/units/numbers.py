@@ -1,7 +1,5 @@
 """What the units of a torch network are compared by: arrays of numbers along whose axes units move."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +16,7 @@ from ntkfl.nearest_name import did_you_mean
 class Numbers(NamedTuple):
     """An array of numbers, its axes as the factors have them."""
 
-    values: Float[np.ndarray, ...]
+    values: Float[np.ndarray, "..."]
     factors: tuple[Factor, ...]
 
 

@@ -5,8 +5,6 @@ where permuting the united entries of all arguments alike permutes the result al
 are not held leave a network's function as it is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

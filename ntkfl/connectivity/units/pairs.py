@@ -1,7 +1,5 @@
 """Numbers of two networks side by side, and what permuting the second's units does to them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -23,10 +21,10 @@ class Pair(NamedTuple):
         error: of the target's entries.
     """
 
-    target: Float[np.ndarray, ...]
-    given: Float[np.ndarray, ...]
+    target: Float[np.ndarray, "..."]
+    given: Float[np.ndarray, "..."]
     factors: tuple[Factor, ...]
-    error: Float[np.ndarray, ...] | float = 0.0
+    error: Float[np.ndarray, "..."] | float = 0.0
 
 
 def viewed(pair: Pair) -> Pair:
@@ -37,8 +35,8 @@ def viewed(pair: Pair) -> Pair:
 
 
 def along(
-    values: Float[np.ndarray, ...], factors: Sequence[Factor], orders: Orders, but: int | None = None
-) -> Float[np.ndarray, ...]:
+    values: Float[np.ndarray, "..."], factors: Sequence[Factor], orders: Orders, but: int | None = None
+) -> Float[np.ndarray, "..."]:
     """The numbers with all their axes along the groups in these orders.
 
     Args:
@@ -57,7 +55,7 @@ def largest(pairs: Sequence[Pair]) -> float:
 
 
 def unit_products(
-    target: Float[np.ndarray, ...], given: Float[np.ndarray, ...], place: int
+    target: Float[np.ndarray, "..."], given: Float[np.ndarray, "..."], place: int
 ) -> Float[np.ndarray, "units units"]:
     """Inner products of each unit's numbers in the first network with each unit's in the second.
 

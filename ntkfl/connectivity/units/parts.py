@@ -5,8 +5,6 @@ parts still sum to the outputs, less what biases above it add; of other networks
 Rescaling a unit, its weights in by c and those out by 1/c, changes no part of any layer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ stochastic matrices, all of which move together by the method of Frank and Wolfe
 of units the inner product is quadratic and each step the best; elsewhere its slope is taken to be linear on the way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -77,7 +75,9 @@ def _slopes(pairs: Sequence[Pair], at: Sequence[np.ndarray], applied: Callable[.
     return slopes
 
 
-def _mixed(values: Float[np.ndarray, ...], factors: Sequence[Factor], means: Means, but: int) -> Float[np.ndarray, ...]:
+def _mixed(
+    values: Float[np.ndarray, "..."], factors: Sequence[Factor], means: Means, but: int
+) -> Float[np.ndarray, "..."]:
     """The numbers with the mean of orders applied to all axes but one."""
     for place, factor in enumerate(factors):
         if factor.group is not None and place != but:

@@ -1,7 +1,5 @@
 """Networks of torch modules, MLPs, CNNs and yours, aligned by permuting units and channels layer by layer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

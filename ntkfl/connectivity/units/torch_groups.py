@@ -1,7 +1,5 @@
 """Groups of torch models aligned: all to one of them, or all to each other in rounds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which entries of a network's weights may be permuted together: found by running it once and following its axes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

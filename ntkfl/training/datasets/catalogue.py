@@ -1,7 +1,5 @@
 """What a name of data means: the reader behind it, a size, domains."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """CIFAR-10 and CIFAR-100 in their published binary version; the "python version" is a pickle and is never loaded."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

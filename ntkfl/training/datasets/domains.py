@@ -1,7 +1,5 @@
 """Feature shift between clients: the images as they are, turned, inverted or blurred, one domain a client."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -1,7 +1,5 @@
 """The tasks of GLUE (Wang et al. 2019) that FedGuCci uses, from their published .tsv files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path

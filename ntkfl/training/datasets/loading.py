@@ -1,7 +1,5 @@
 """From a name to `FederatedData`: read, draw, scale, label, split."""
 
-from __future__ import annotations
-
 import math
 import os
 import warnings

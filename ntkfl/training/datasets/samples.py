@@ -1,7 +1,5 @@
 """A data set before anything is drawn, scaled or split."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The image sets that can be had without a download: digits, MNIST-5000, Fashion-MNIST."""
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from importlib.util import find_spec

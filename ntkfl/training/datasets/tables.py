@@ -1,7 +1,5 @@
 """A user's own .npz or .csv file, as `ntkfl.data.load` reads it, for training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

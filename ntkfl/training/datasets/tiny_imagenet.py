@@ -1,7 +1,5 @@
 """Tiny-ImageNet in its published folders: 64 x 64 pixels, 200 classes, read as they are needed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """WordPiece: text as the tokens of an uncased BERT vocabulary (Devlin et al. 2019)."""
 
-from __future__ import annotations
-
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path

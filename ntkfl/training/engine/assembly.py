@@ -1,7 +1,5 @@
 """From a configuration to a federation: data, model, method, optimizer and schedule, each built and checked."""
 
-from __future__ import annotations
-
 import torch
 
 from ntkfl.training.config import RunConfig

@@ -1,7 +1,5 @@
 """The batches of a plan, gathered from the data one step at a time."""
 
-from __future__ import annotations
-
 import torch
 
 from ntkfl.training.engine.local_plan import LocalPlan

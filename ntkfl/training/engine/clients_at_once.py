@@ -1,7 +1,5 @@
 """How many clients are trained together where the user does not say: a rule, so that a run can be repeated."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """Devices on which the training engine runs: named by the user, refused where they are not there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

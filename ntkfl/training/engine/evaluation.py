@@ -1,7 +1,5 @@
 """How good a model is on given samples: mean loss, and accuracy where the labels are classes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The round of federated training: cohort, local training in groups of clients, means of what they send, server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """IMA, iterative moving averaging, around any method: the server sends out the mean of its last models."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Local training of several clients at once: parameters stacked on a leading axis, one row a client."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple

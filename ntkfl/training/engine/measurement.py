@@ -1,7 +1,5 @@
 """What is measured of a federation between rounds: losses and accuracies of the models that its method reports."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from math import isnan

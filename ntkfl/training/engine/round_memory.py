@@ -1,7 +1,5 @@
 """What a round of training takes of memory, asked for before the first."""
 
-from __future__ import annotations
-
 import math
 
 from ntkfl.memory import require

@@ -4,8 +4,6 @@ Where a method's name is taken, so is the path of a file of yours; installed pac
 `ntkfl.methods`.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Container, Mapping

@@ -1,7 +1,5 @@
 """Models by name, one file a family: a module with MODELS, which maps names to builders (`Request` -> `Model`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Multi-head attention from elementary operations, so that it can be mapped over clients."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -4,8 +4,6 @@ The ReLU stands after the pooling, where the papers have it before: outputs and 
 there is a quarter as much for it to do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from torch import nn

@@ -1,7 +1,5 @@
 """BERT encoders (Devlin et al. 2019) from published files: config.json, model.safetensors, vocab.txt; never pickles."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Parts that several families share: convolutions with their norm, the last layer, the length of flat features."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Literal

@@ -1,7 +1,5 @@
 """Low-rank adaption (LoRA, Hu et al. 2022) of a frozen pretrained encoder, with a head for the task."""
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fully connected networks: linear layers with ReLU between, on inputs of any shape."""
 
-from __future__ import annotations
-
 from torch import nn
 
 from ntkfl.training.model import Model, from_modules

@@ -1,7 +1,5 @@
 """What a model is asked for: its name and sizes, the shape of its inputs, the number of its outputs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

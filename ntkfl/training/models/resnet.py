@@ -1,7 +1,5 @@
 """Residual networks (He et al. 2016) with GroupNorm or without norm, for images of 32 x 32 and 64 x 64."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

@@ -1,7 +1,5 @@
 """Two-layer ReLU networks: the form of FL-NTK (signs fixed, 1/sqrt m) and that of connectivity (both layers free)."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor

@@ -3,8 +3,6 @@
 Pooling stands before the ReLU: see `convolutional`.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from torch import nn

@@ -1,7 +1,5 @@
 """A small vision transformer (Dosovitskiy et al. 2021), without dropout."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """A run that was kept in a folder, read back: its model, its table and what it was made of."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

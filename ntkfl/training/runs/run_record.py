@@ -1,7 +1,5 @@
 """The rounds of a run as they are done: kept in memory, and in the run's folder where it has one."""
 
-from __future__ import annotations
-
 import os
 import weakref
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """What a run came to: the last, the best and the mean of the last five rounds of everything that was measured."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan

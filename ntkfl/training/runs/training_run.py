@@ -1,7 +1,5 @@
 """A training run from its configuration to its results: rounds, measurements, checkpoints, resumption."""
 
-from __future__ import annotations
-
 import os
 import time
 import tomllib

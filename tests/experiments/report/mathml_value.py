@@ -1,7 +1,5 @@
 """A reader of MathML: what a formula that is drawn on a page is worth, for a reader who knows the symbols' values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from functools import reduce

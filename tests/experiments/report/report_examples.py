@@ -1,7 +1,5 @@
 """Verdicts and a study that reports are made from: of every form of every statement, without a case run."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from bounds.listing import catalogue

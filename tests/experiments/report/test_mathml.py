@@ -1,7 +1,5 @@
 """Formulas on pages: what is drawn, read again as a reader would, has the value of the formula."""
 
-from __future__ import annotations
-
 from functools import cache
 from xml.etree import ElementTree
 

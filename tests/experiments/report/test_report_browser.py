@@ -1,7 +1,5 @@
 """The pages in headless Chromium: no console errors, tables that sort and filter, formulas that are drawn."""
 
-from __future__ import annotations
-
 import pytest
 from browser import ABSENT, Browser
 from report_examples import whole_site

@@ -1,7 +1,5 @@
 """`ntkfl report` as a user has it: what it writes, what it refuses, its exit status."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

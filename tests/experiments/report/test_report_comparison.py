@@ -1,7 +1,5 @@
 """Two runs compared: what changed is said, what got worse decides."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The report's folder: whole or not at all, and nobody's files are lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

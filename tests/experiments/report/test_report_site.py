@@ -1,7 +1,5 @@
 """Pages: well formed, complete, linked, readable by everyone, and nothing that came from data is markup."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from dataclasses import replace

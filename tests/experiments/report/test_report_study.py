@@ -1,7 +1,5 @@
 """The page of a study that was run: what its folder holds, with its figures and their data."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os
