@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Int
 
-from ntkfl.nearest_name import did_you_mean
+from ntkfl.messages import did_you_mean
 from ntkfl.problem import require_size
 
 KINDS = ("iid", "dirichlet:ALPHA", "shards:S", "given")

@@ -171,7 +171,7 @@ def named(names: Iterable[str], known: Mapping[str, Thing], what: str, more: str
     Raises:
         ValueError: an unknown one, with the nearest.
     """
-    from ntkfl.nearest_name import did_you_mean
+    from ntkfl.messages import did_you_mean
 
     found = []
     for name in names:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from ntkfl.nearest_name import did_you_mean
+from ntkfl.messages import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

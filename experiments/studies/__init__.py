@@ -84,7 +84,7 @@ def _drawn(study: Study, cells: Cells) -> tuple[Chart, ...]:
 
 def _module(spec: str) -> ModuleType:
     from ntkfl.extensions import from_file, from_package, is_file
-    from ntkfl.nearest_name import did_you_mean
+    from ntkfl.messages import did_you_mean
 
     if is_file(spec):
         return from_file(spec).module

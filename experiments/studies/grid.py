@@ -9,7 +9,7 @@ from experiments.studies import find
 from experiments.studies.running.cell import Cell
 from experiments.studies.running.code_version import version_of
 from experiments.studies.study import SEED, Axis, Study, Value
-from ntkfl.nearest_name import did_you_mean
+from ntkfl.messages import did_you_mean
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ntkfl.conformance import limits, loops, plan, split_loops
 from ntkfl.conformance.case import Case
 from ntkfl.conformance.plan import Setting
 from ntkfl.conformance.problems import Problem
-from ntkfl.nearest_name import did_you_mean
+from ntkfl.messages import did_you_mean
 from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.methods import options
 

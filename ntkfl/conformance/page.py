@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ntkfl.conformance.variants import Variant
 from ntkfl.conformance.verdict import CaseVerdict, Conformance, MethodVerdict, Outcome
-from ntkfl.plural import number_of
+from ntkfl.messages import number_of
 from ntkfl.version import VERSION
 
 COLUMNS = ("method", "verdict", "cases", "what it does", "first difference")

@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ntkfl.connectivity.network import TwoLayer, check_shapes, checked_inputs
 from ntkfl.estimate import Estimate
-from ntkfl.nearest_name import did_you_mean
+from ntkfl.messages import did_you_mean
 
 By = Literal["weights", "activations", "outputs"]
 RULES = ("weights", "activations", "outputs")

@@ -18,7 +18,7 @@ from ntkfl.connectivity.paths.segment import EPS, Segment
 from ntkfl.estimate import Estimate
 from ntkfl.gram.error_free import SMALLEST, row_norms
 from ntkfl.memory import NEGLIGIBLE, require
-from ntkfl.plural import number_of
+from ntkfl.messages import number_of
 
 UNDERFLOW = 64 * SMALLEST  # of the few float64 operations on long precision, and of the error's own
 A_CROSSING = 450  # bytes that are held at most of a piece of the path, measured

@@ -19,7 +19,7 @@ import numpy as np
 from ntkfl.data.idx_format import read_idx
 from ntkfl.data.image_draw import INPUTS, LABELS, ImageDraw, Target, describe
 from ntkfl.data.user_files import SUFFIXES, read_arrays
-from ntkfl.nearest_name import did_you_mean
+from ntkfl.messages import did_you_mean
 from ntkfl.partition import assign_owners, generator
 from ntkfl.problem import Problem, require_size
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
-from ntkfl.plural import number_of
+from ntkfl.messages import number_of
 
 UNSIGNED_BYTE = 0x08  # the only element type that the family uses
 

@@ -14,7 +14,7 @@ from ntkfl.gram.limit import angles, matrix_bytes, pair_of_inputs
 from ntkfl.gram.mirror import mirrored
 from ntkfl.gram.smooth_duals import Erf, Gelu
 from ntkfl.memory import require
-from ntkfl.nearest_name import did_you_mean
+from ntkfl.messages import did_you_mean
 
 DUALS: dict[str, Activation] = {"relu": Relu(), "erf": Erf(), "gelu": Gelu()}
 ACTIVATIONS = tuple(DUALS)  #: names of the activations that `deep` knows

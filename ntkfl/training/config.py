@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ntkfl.data.user_files import SUFFIXES
 from ntkfl.extensions import is_file
-from ntkfl.nearest_name import did_you_mean
+from ntkfl.messages import did_you_mean
 from ntkfl.training.datasets.glue import TASKS
 
 Count = Annotated[int, Field(ge=1)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bounds.statement import Kind, Outcome
-from ntkfl.plural import number_of
+from ntkfl.messages import number_of
 from verification.compare import SEVERITY, Comparison
 from verification.intervals import lower_limit, percent, upper_limit
 

@@ -15,7 +15,7 @@ from hypothesis.strategies import SearchStrategy
 from bounds.options import Options
 from bounds.statement import Draw, Form, Kind, Outcome, Statement
 from ntkfl import interruption
-from ntkfl.plural import number_of
+from ntkfl.messages import number_of
 from verification.compare import Comparison
 from verification.judging.confirm import Confirmation
 from verification.search.ascent import climb

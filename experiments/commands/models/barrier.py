@@ -255,7 +255,7 @@ def _lines(numbers: dict[str, Any]) -> list[str]:
 
 def _line(numbers: dict[str, Any], error: float) -> str:
     """One line; what is below its error, or for the grid the exact barrier's, is printed as 0."""
-    from ntkfl.plural import number_of
+    from ntkfl.messages import number_of
 
     if "undefined" in numbers:
         return f"undefined: {numbers['undefined']}"

@@ -61,7 +61,7 @@ def attack(
     from bounds.brought import extension_of, failure
     from ntkfl.extensions import ExtensionError
     from ntkfl.interruption import held
-    from ntkfl.plural import number_of
+    from ntkfl.messages import number_of
 
     findings = untested = tried = admitted = 0
     seconds = 0.0
@@ -139,7 +139,7 @@ def _wanted(
 def _lines(done: "Attack", path: Path) -> list[str]:
     """What was tried, what was found, and where it is kept."""
     from bounds.listing import PART, word_for
-    from ntkfl.plural import number_of
+    from ntkfl.messages import number_of
     from verification.plain_text import claim_lines
     from verification.search.plain_case import in_words
 

@@ -10,7 +10,7 @@ from experiments.miniatures.comparison import BEYOND, Comparison, chance, compar
 from experiments.miniatures.miniature import PAPER, Miniature
 from experiments.miniatures.page.by_scale import Result, both, pairs
 from experiments.miniatures.page.omitted import OMITTED
-from ntkfl.plural import number_of
+from ntkfl.messages import number_of
 
 SCALED_DOWN = (
     "Small data, small networks, few rounds: what is compared is the ordering of settings, never the numbers.",

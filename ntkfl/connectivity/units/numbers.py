@@ -10,7 +10,7 @@ from ntkfl.connectivity.alignment import RULES, By
 from ntkfl.connectivity.torch_network import TorchNetwork
 from ntkfl.connectivity.units.parts import units_and_parts
 from ntkfl.connectivity.units.walk import Factor, Read, Units, units_of
-from ntkfl.nearest_name import did_you_mean
+from ntkfl.messages import did_you_mean
 
 
 class Numbers(NamedTuple):

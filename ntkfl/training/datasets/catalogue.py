@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ntkfl.data.user_files import SUFFIXES
 from ntkfl.extensions import modules_of
-from ntkfl.nearest_name import did_you_mean
+from ntkfl.messages import did_you_mean
 from ntkfl.training.datasets.samples import Reader, Samples
 from ntkfl.training.datasets.tables import table
 

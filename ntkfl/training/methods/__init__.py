@@ -14,7 +14,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from ntkfl import extensions
 from ntkfl.extensions import Extension, ExtensionError
-from ntkfl.nearest_name import did_you_mean
+from ntkfl.messages import did_you_mean
 from ntkfl.training.method import Method, Objective
 
 CUTOFF = 0.5  # of similarity; names of methods are short

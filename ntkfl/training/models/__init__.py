@@ -6,7 +6,7 @@ from functools import cache
 import torch
 
 from ntkfl.extensions import modules_of
-from ntkfl.nearest_name import did_you_mean
+from ntkfl.messages import did_you_mean
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.model import Model
 from ntkfl.training.models.request import Request

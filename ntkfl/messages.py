@@ -1,7 +1,12 @@
-"""The nearest of the known names to one that is unknown, for messages."""
+"""Parts of messages: a count with its noun, and the nearest of the known names to one that is unknown."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+
+def number_of(count: int, noun: str) -> str:
+    """ "1 case", "2 cases": the noun in the singular is given, and its plural takes an s."""
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def did_you_mean(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
