@@ -186,7 +186,6 @@ STATEMENTS = (
                 "residuals' distance",
             )
         },
-        constants=lambda ladder: {},
         measure=_slopes,
         says_left="log-log slopes over seven steps, by the library's kernel regime",
         draws=(STEP_LADDERS,),

@@ -76,7 +76,6 @@ STATEMENTS = (
             ),
             Form.REPAIRED: Claim(-sp.Rational(1, 2), note="the remainder over M = I - (eta_g/N) H_inf P"),
         },
-        constants=lambda ladder: {},
         measure=lambda ladder: rate(ladder, exact_map(ladder)),
         says_left="log-log slope of the RMS over networks of (sum_t |xi(t)|^2 / sum_t |r(t)|^2)^(1/2), xi from the "
         "outputs alone",

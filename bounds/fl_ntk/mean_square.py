@@ -80,7 +80,6 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(BEYOND, "note on theorems beyond the papers, section B", note="seen without L1 and L2"),
         forms={Form.REPAIRED: Claim((sp.Integer(1), sp.Integer(1)))},
-        constants=lambda case: {},
         measure=_sides,
         says_left="the spectral radius of E M (x) M over every choice of clients and batches, at .999 times the "
         "library's limit, and one over it at 1.001 times the limit",

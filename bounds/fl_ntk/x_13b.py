@@ -86,7 +86,6 @@ STATEMENTS = (
                 "active local steps and the mean of psi",
             )
         },
-        constants=lambda case: {},
         measure=lambda case: (_power(case.runs[0]), _power(case.runs[1])),
         says_left="log-log slopes at time .5 as that of a round, K eta/N, falls from 2^-5 to 2^-11, root mean square "
         "over 48 starts within a step of the kinks",

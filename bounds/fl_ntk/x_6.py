@@ -52,7 +52,6 @@ STATEMENTS = (
             ),
         ),
         forms={Form.REPAIRED: Claim((sp.Integer(1), sp.Integer(0)), note="exponents in N, at eta_g = 1 and eta_g = N")},
-        constants=lambda ladder: {},
         measure=_measure,
         says_left="log-log slopes of the first round with |y - y(t)| <= 1e-6 |y| in the kernel regime, against N",
         draws=client_ladders,
