@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from bounds.fl_ntk import lazy_patterns, lazy_remainder, lazy_weights, w
+from bounds.fl_ntk import lazy, w
 from bounds.fl_ntk.eq18 import exact_map, printed_map, relative_remainder
 from bounds.ladders.slopes import slope
 from bounds.ladders.width_ladder import WidthLadder
@@ -56,12 +56,7 @@ REMAINDERS = {
     PRINTED: "(sum_t |xi(t)|^2 / sum_t |r(t)|^2)^(1/2), xi over I - rho H_inf",
     EXACT: "the same, xi over M = I - (eta_g/N) H_inf P",
 }
-RATES: tuple[WidthRate, ...] = (
-    *w.STATEMENTS,
-    *lazy_weights.STATEMENTS,
-    *lazy_patterns.STATEMENTS,
-    *lazy_remainder.STATEMENTS,
-)
+RATES: tuple[WidthRate, ...] = (*w.STATEMENTS, lazy.WEIGHTS, lazy.PATTERNS, lazy.REMAINDER)
 
 
 @cache
