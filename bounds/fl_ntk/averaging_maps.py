@@ -5,8 +5,8 @@ import sympy as sp
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import Training
 from bounds.fl_ntk.terms.local_methods import FEDPROX, PULL, mu
-from bounds.fl_ntk.terms.method_maps import method_maps, start
-from bounds.fl_ntk.terms.round_map import IDENTITY, RESPONSE, H
+from bounds.fl_ntk.terms.method_maps import method_maps
+from bounds.fl_ntk.terms.round_map import IDENTITY, RESPONSE, H, start
 from bounds.fl_ntk.terms.state_map import MAP, NOTHING, first, halves, second, state_map
 from bounds.mutants import replaced
 from bounds.statement import Change

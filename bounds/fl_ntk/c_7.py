@@ -34,7 +34,7 @@ from bounds.fl_ntk.terms.limit_kernel import (
     round_rate,
 )
 from bounds.fl_ntk.terms.reach import REACH
-from bounds.fl_ntk.terms.round_map import H, residuals
+from bounds.fl_ntk.terms.round_map import IDENTITY, H, residuals, start
 from bounds.mutants import index_shifted, power, replaced, without
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, R, delta, eta_local, lam, m, mu, n, r0, rho, sigma, t
@@ -44,7 +44,6 @@ from ntkfl.problem import Setup
 DELTA = 1e-9  # small, for the proof's bound on J has it as it is; the logarithms hardly feel it
 
 y0, ratio = sp.symbols("|y(0)| x", positive=True)
-start = sp.MatrixSymbol("r_0", n, 1)
 LOGS = sp.log(m / delta) * sp.log(n / delta) ** 2
 INITIAL_OUTPUTS = sp.sqrt(n) * sigma * sp.sqrt(2 * sp.log(2 * m * n / delta))  # Eq (19), without its last logarithm
 EXTRA = eta_local * (K - 1) * mu**2 / 2  # what Eq (18) lacks with K > 1, of rho |r|
@@ -320,7 +319,7 @@ STATEMENTS = (
         draws=linearised_draws,
         mutants=(
             replaced(H**-1, H, "H for its inverse"),
-            replaced(H**-1, sp.Identity(n), "H left out"),
+            replaced(H**-1, IDENTITY, "H left out"),
         ),
         necessity={
             "no-local-overshoot": lambda: _overshooting(3.6, 1.0),

@@ -12,12 +12,12 @@ from bounds.family import Draw, Family
 from bounds.fl_ntk.cases.feature_space import train_features
 from bounds.fl_ntk.premises import EQUAL, POSITIVE_LIMIT, SERVER_ONE, at_most
 from bounds.fl_ntk.sources import REPORTED
-from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, map_constants
+from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, map_constants, start
 from bounds.ladders.slopes import slope
 from bounds.mutants import power, scaled, shifted
 from bounds.options import Options
 from bounds.statement import BEYOND, Claim, Form, Kind, Nature, Outcome, Source, Statement
-from bounds.symbols import K, N, T, eta_local, n
+from bounds.symbols import K, N, T, eta_local
 from ntkfl import data
 from ntkfl.balls import ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate
@@ -26,7 +26,6 @@ from ntkfl.problem import Problem, Setup
 
 ROUNDS, TRIALS = 4, 12
 
-start = sp.MatrixSymbol("r_0", n, 1)
 CENTRALISED = IDENTITY - eta_local / N * H
 
 

@@ -5,8 +5,7 @@ import sympy as sp
 
 from bounds.fl_ntk.cases.method_ladder import CONNECTED, PULL, SERVER_MOMENTUM, MethodLadder, method_draws
 from bounds.fl_ntk.terms.local_methods import FEDPROX, beta, mu, shares, shares_of
-from bounds.fl_ntk.terms.method_maps import start
-from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, map_constants
+from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, map_constants, start
 from bounds.fl_ntk.terms.state_map import AFTER, CONTROL, MAP, first, halves, product, second
 from bounds.mutants import index_shifted, power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement

@@ -5,8 +5,8 @@ import sympy as sp
 from scipy.special import stdtrit
 
 from bounds.fl_ntk.sources import of_section_7
-from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H, map_constants
-from bounds.fl_ntk.terms.trained_coefficients import COEFFICIENTS, MOVEMENT, start
+from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H, map_constants, start
+from bounds.fl_ntk.terms.trained_coefficients import COEFFICIENTS, MOVEMENT
 from bounds.formula import evaluate
 from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_draws
 from bounds.ladders.width_ladder import WidthLadder, ladder_draws

@@ -10,8 +10,8 @@ from bounds.cases.measured_regime import MeasuredRegime
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.linearised import linearised_draws
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
-from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, map_constants, residuals
-from bounds.fl_ntk.terms.trained_coefficients import COEFFICIENTS, MOVEMENT, start
+from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, map_constants, residuals, start
+from bounds.fl_ntk.terms.trained_coefficients import COEFFICIENTS, MOVEMENT
 from bounds.mutants import index_shifted, power, scaled, sign_flipped, without
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N, T, eta_local, n

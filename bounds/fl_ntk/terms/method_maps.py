@@ -9,12 +9,10 @@ from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.method_training import OTHER_METHODS, Training, engine_residuals, final_residuals
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, at_most
 from bounds.fl_ntk.terms.local_methods import shares, shares_of
-from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, map_constants
+from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, map_constants, start
 from bounds.mutants import index_shifted, power, scaled
 from bounds.statement import BEYOND, Claim, Form, Kind, Mutant, Source, Statement
-from bounds.symbols import T, eta_local, n
-
-start = sp.MatrixSymbol("r_0", n, 1)
+from bounds.symbols import T, eta_local
 
 
 def method_maps(

@@ -11,6 +11,7 @@ from ntkfl.estimate import Estimate
 
 H = sp.MatrixSymbol("H", n, n)
 D = sp.MatrixSymbol("D", n, n)  # the clients' blocks of H
+start = sp.MatrixSymbol("r_0", n, 1)  # y(0) - y or y - y(0), as the statement says
 
 IDENTITY = sp.Identity(n)
 RESPONSE = D**-1 * (IDENTITY - (IDENTITY - eta_local * D) ** K)  # P

@@ -6,8 +6,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.terms.local_methods import OF_PROX, beta, mu, shares
-from bounds.fl_ntk.terms.method_maps import start
-from bounds.fl_ntk.terms.round_map import IDENTITY, RESPONSE, D, H
+from bounds.fl_ntk.terms.round_map import IDENTITY, RESPONSE, D, H, start
 from bounds.symbols import K, N, T, eta_global, eta_local, n
 
 first, second = sp.MatrixSymbol("E_1", 2 * n, n), sp.MatrixSymbol("E_2", 2 * n, n)
