@@ -4,10 +4,10 @@ import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.cases.random_round import RANDOM_ROUNDS, SIZES, RandomRound
-from bounds.fl_ntk.terms.round_map import IDENTITY, D, H
+from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, RESPONSE, H, map_constants
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
-from bounds.symbols import K, N, eta_global, eta_local, n
+from bounds.symbols import N, eta_global, eta_local, n
 from ntkfl.estimate import Estimate
 
 s = sp.Symbol("s", positive=True)
@@ -16,7 +16,6 @@ C, diagonal = sp.MatrixSymbol("C", n, n), sp.MatrixSymbol("C_d", n, n)
 pair, alone = (sp.symbols(f"{name}_1:{len(SIZES) + 1}", real=True) for name in ("gamma", "delta"))
 
 SERVER = eta_global / N
-RESPONSE = D**-1 * (IDENTITY - (IDENTITY - eta_local * D) ** K)
 MEAN = H * RESPONSE  # A
 ALL, ONE = N * (s - 1) / (s * (N - 1)), N * (N - s) / (s * (N - 1))
 
@@ -40,19 +39,8 @@ MOMENTS = (
 
 
 def _constants(case: RandomRound) -> dict:
-    h, owner, batch = case.gram, case.problem.owner, case.batch
-    known = case.moments(1)
-    values = {
-        H: h,
-        D: h * (owner[:, None] == owner),
-        C: known,
-        diagonal: known * np.eye(len(h)),
-        eta_local: case.setup.eta_local,
-        eta_global: case.setup.eta_global,
-        N: len(SIZES),
-        K: case.setup.local_steps,
-        s: case.cohort,
-    }
+    owner, batch, known = case.problem.owner, case.batch, case.moments(1)
+    values = map_constants(case, case.gram) | {C: known, diagonal: known * np.eye(len(owner)), s: case.cohort}
     for c, size in enumerate(np.bincount(owner)):
         drawn = min(batch or size, size)
         gamma = Estimate.exact(1.0) if drawn == size else _ratio(size * (drawn - 1), drawn * (size - 1))
@@ -86,9 +74,9 @@ STATEMENTS = (
         forms={Form.REPAIRED: Claim((MOMENTS, MOMENTS))},
         constants=_constants,
         measure=_measure,
-        symbols={
+        symbols=MAP_SYMBOLS
+        | {
             H: "Gram matrix H_inf",
-            D: "the client blocks of H, zero elsewhere",
             C: "E r r' after a round, from every choice",
             diagonal: "its diagonal",
             s: "clients in a round",
