@@ -1,7 +1,5 @@
 """X.10: the order m^(-1/2) of a finite network's outputs, in closed form, and the order of what is left."""
 
-from typing import NamedTuple
-
 import numpy as np
 import sympy as sp
 
@@ -20,15 +18,11 @@ from ntkfl.finite_width.width_correction import drift_correction, gram_correctio
 drift = sp.Symbol("delta_y", real=True)
 
 
-class _Remainders(NamedTuple):
-    """What is left when the effect of H(0) - H_inf is taken off to first order, (networks, T+1, n) for each width."""
+def _remainders(ladder: WidthLadder) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """What is left when the effect of H(0) - H_inf is taken off to first order, (networks, T+1, n) for each width.
 
-    linearised: list[np.ndarray]
-    network: list[np.ndarray]
-
-
-def _remainders(ladder: WidthLadder) -> _Remainders:
-    """Of y_lin - y_inf, the network linearised in its weights, and of y_m - y_inf."""
+    Of y_lin - y_inf, the network linearised in its weights, and of y_m - y_inf.
+    """
     problem, setup = ladder.problem, ladder.setup
     rounds, kernel = np.arange(setup.rounds + 1), gram.infinite(problem.x)
     limit = kernel_regime(problem, setup).outputs(rounds)
@@ -40,7 +34,7 @@ def _remainders(ladder: WidthLadder) -> _Remainders:
 
     left = [np.array([linearised(run) for run in row]) for row in ladder.runs]
     beyond = ladder.samples("linearised")  # y_m - y_lin
-    return _Remainders(left, [a + b for a, b in zip(left, beyond, strict=True)])
+    return left, [a + b for a, b in zip(left, beyond, strict=True)]
 
 
 def _watched(ladder: WidthLadder) -> list[int]:
@@ -55,15 +49,15 @@ def _slope(ladder: WidthLadder, paths: list[np.ndarray], biased: bool = True) ->
 
 
 def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
-    left, watched = _remainders(ladder), _watched(ladder)
+    (left, of_network), watched = _remainders(ladder), _watched(ladder)
     path = drift_correction(ladder.problem, ladder.setup).value
-    undrifted = [found - path / np.sqrt(m) for found, m in zip(left.network, ladder.sizes, strict=True)]
-    coefficient = leading_coefficient(ladder.sizes, [found[:, watched] for found in left.network], -0.5)
+    undrifted = [found - path / np.sqrt(m) for found, m in zip(of_network, ladder.sizes, strict=True)]
+    coefficient = leading_coefficient(ladder.sizes, [found[:, watched] for found in of_network], -0.5)
     start = float(np.linalg.norm(ladder.problem.y))
     return (
         # Of second order in dH; what follows is odd in it, dH nearly symmetric: the bias is of order 1/m, not m^(-1/2).
-        _slope(ladder, left.linearised, biased=False),
-        _slope(ladder, left.network),
+        _slope(ladder, left, biased=False),
+        _slope(ladder, of_network),
         _slope(ladder, undrifted),
         Estimate(coefficient.value / start, coefficient.error / start, coefficient.method, coefficient.rigour),
     )
