@@ -22,9 +22,8 @@ from bounds.fl_ntk.premises import (
     UNIT_ROWS,
     at_most,
 )
-from bounds.fl_ntk.terms.crowding import CROWDING, NEAR, crowding
 from bounds.fl_ntk.terms.error_term import error_norms, remainder_ratio
-from bounds.fl_ntk.terms.jacobian import farthest, jacobian_changes
+from bounds.fl_ntk.terms.jacobian import NEAR, change_constants, crowding, farthest, jacobian_changes
 from bounds.fl_ntk.terms.limit_kernel import (
     CONTRACTS_AT_LIMIT_RATE,
     LIMIT_SYMBOLS,
@@ -47,23 +46,6 @@ y0, ratio = sp.symbols("|y(0)| x", positive=True)
 LOGS = sp.log(m / delta) * sp.log(n / delta) ** 2
 INITIAL_OUTPUTS = sp.sqrt(n) * sigma * sp.sqrt(2 * sp.log(2 * m * n / delta))  # Eq (19), without its last logarithm
 EXTRA = eta_local * (K - 1) * mu**2 / 2  # what Eq (18) lacks with K > 1, of rho |r|
-
-
-def _movement_constants(case: FederatedRun) -> dict:
-    return run_values(case, n, m, K, eta_local, r0) | {lam: limit_kernel(case).smallest}
-
-
-def _movements(case: FederatedRun) -> tuple[Estimate, Estimate]:
-    return case.observed("movement"), case.observed("local_movement")
-
-
-def _change_constants(case: FederatedRun) -> dict:
-    return run_values(case, n, m, sigma) | {
-        R: farthest(case),
-        delta: DELTA,
-        crowding: CROWDING,
-        lam: limit_kernel(case).smallest,
-    }
 
 
 def _likely(case: FederatedRun) -> float:
@@ -116,11 +98,6 @@ def _long_row() -> FederatedRun:
 CHANGE_DRAWS = with_own(small_step_runs, at_most_half(4096), quick(16384, label=6.4))
 
 
-def _norm_constants(case: FederatedRun) -> dict:
-    first = residuals(case)[:, 0]
-    return {H: case.initial_gram, start: -first}
-
-
 def _overshooting(eta_local: float, eta_global: float) -> FederatedRun:
     """One point, one local step, one round that lands beyond the label."""
     setup = Setup(64, eta_local=eta_local, eta_global=eta_global, local_steps=1, rounds=1)
@@ -158,8 +135,8 @@ STATEMENTS = (
                 note="of the global and of the local weights",
             ),
         },
-        constants=_movement_constants,
-        measure=_movements,
+        constants=lambda case: run_values(case, n, m, K, eta_local, r0) | {lam: limit_kernel(case).smallest},
+        measure=lambda case: (case.observed("movement"), case.observed("local_movement")),
         symbols={lam: LIMIT_SYMBOLS[lam]},
         says_left="max_r |u_r(t) - u_r(0)| and max_{c,r} |w_{k,c,r}(t) - u_r(0)| of the simulated run, every round",
         draws=moving_draws,
@@ -219,7 +196,7 @@ STATEMENTS = (
                 sp.sqrt(n * NEAR), failure=crowding, note="proved, for every R at once; of order m^(-1/4) as claimed"
             ),
         },
-        constants=_change_constants,
+        constants=lambda case: change_constants(case, DELTA),
         measure=jacobian_changes,
         symbols={
             lam: LIMIT_SYMBOLS[lam],
@@ -312,7 +289,7 @@ STATEMENTS = (
             SERVER_AT_MOST_1,
         ),
         forms={Form.REPAIRED: Claim(start.T * H**-1 * start)},
-        constants=_norm_constants,
+        constants=lambda case: {H: case.initial_gram, start: -residuals(case)[:, 0]},
         measure=lambda case: case.observed("total_movement").squared(),
         symbols={H: "Gram matrix of the frozen patterns, H(0)", start: "y - y(0)"},
         says_left="|U(t) - U(0)|_F^2 of networks linearised in their weights, every round",

@@ -2,20 +2,12 @@
 
 import sympy as sp
 
-from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.few_points import FEW_POINTS
 from bounds.fl_ntk.families.one_point import GRADUAL, one_point_run
 from bounds.fl_ntk.premises import UNIT_ROWS
-from bounds.fl_ntk.terms.crowding import CROWDING, NEAR, crowding
-from bounds.fl_ntk.terms.jacobian import farthest
-from bounds.fl_ntk.terms.limit_kernel import (
-    LIMIT_SYMBOLS,
-    POSITIVE_LIMIT_KERNEL,
-    SMALL_LABELS,
-    SMALL_ROUND,
-    limit_kernel,
-)
+from bounds.fl_ntk.terms.jacobian import NEAR, change_constants, crowding
+from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_LABELS, SMALL_ROUND
 from bounds.fl_ntk.terms.movement_terms import changed_gradient_part, norm
 from bounds.mutants import replaced
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Source, Statement
@@ -23,18 +15,11 @@ from bounds.symbols import R, delta, lam, m, n, sigma
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Setup
 
-DELTA = 0.1
 label_norm = sp.Symbol("|y|", positive=True)
 
 
 def _constants(case: FederatedRun) -> dict:
-    return run_values(case, n, m, sigma) | {
-        R: farthest(case),
-        lam: limit_kernel(case).smallest,
-        label_norm: Estimate.exact(case.problem.y).norm(),
-        delta: DELTA,
-        crowding: CROWDING,
-    }
+    return change_constants(case, failure=0.1) | {label_norm: Estimate.exact(case.problem.y).norm()}
 
 
 def _long_row() -> FederatedRun:

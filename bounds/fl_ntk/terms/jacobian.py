@@ -1,14 +1,35 @@
-"""J(k,t): the gradients of the outputs in the weights, each sample's at its own client after k local steps."""
+"""J(k,t): the gradients of the outputs in the weights, each sample's at its own client after k local steps.
+
+They change with the patterns of neurons near a kink at the start, which are counted uniformly in the distance.
+"""
 
 import numpy as np
+import sympy as sp
 
+from bounds.cases.run_values import run_values
 from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.weight_path import WeightPath, WeightRound
+from bounds.fl_ntk.terms.limit_kernel import limit_kernel
+from bounds.symbols import R, delta, lam, m, n, sigma
 from ntkfl import gram
 from ntkfl.algorithm1.reference import BALL
 from ntkfl.balls import precision
 from ntkfl.estimate import Estimate
+
+CROWDING = 0.01  # its value in the statements
+crowding = sp.Symbol("delta_1", positive=True)
+NEAR = sp.sqrt(2 / sp.pi) * R / sigma + sp.sqrt(sp.log(2 * n / crowding) / (2 * m))  # Eq (11), uniform in R
+
+
+def change_constants(case: FederatedRun, failure: float) -> dict:
+    """n, m, sigma, the movement R of the run, delta and delta_1, and the smallest eigenvalue of H_inf."""
+    return run_values(case, n, m, sigma) | {
+        R: farthest(case),
+        delta: failure,
+        crowding: CROWDING,
+        lam: limit_kernel(case).smallest,
+    }
 
 
 def jacobian(path: WeightPath, active: np.ndarray) -> np.ndarray:
