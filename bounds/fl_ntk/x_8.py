@@ -1,7 +1,6 @@
 """X.8: what the trained network says at a test point, and how far its weights moved, in the kernel regime."""
 
 from dataclasses import replace
-from functools import cached_property
 
 import numpy as np
 import sympy as sp
@@ -24,57 +23,46 @@ h = sp.MatrixSymbol("h", p, n)  # h(x)_j = H(x, x_j)
 f0 = sp.MatrixSymbol("f_0", p, 1)
 
 
-class _Test:
-    """Test points of a run and the linearised network's values there, before and after training."""
+def _points(case: FederatedRun) -> np.ndarray:
+    """Test points of a run, (p, d)."""
+    x = np.random.default_rng([case.setup.seed, 2]).normal(size=(5, case.problem.d))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
 
-    def __init__(self, case: FederatedRun):
-        self.case = case
-        rng = np.random.default_rng([case.setup.seed, 2])
-        x = rng.normal(size=(5, case.problem.d))
-        self.x = x / np.linalg.norm(x, axis=1, keepdims=True)
 
-    @cached_property
-    def active(self) -> np.ndarray:
-        """Initial patterns, (p, m)."""
-        return gram.activations(self.x, self.case.weights.hidden)
+def _output(case: FederatedRun, hidden: np.ndarray) -> Estimate:
+    """The linearised network with these hidden weights, (p,): patterns stay those of the initial weights."""
+    x = _points(case)
+    z = (x @ hidden.T) * gram.activations(x, case.weights.hidden)
+    m, eps = len(hidden), np.finfo(float).eps
+    norms, sizes = np.linalg.norm(hidden, axis=1).sum() / np.sqrt(m), np.abs(z).sum(axis=1)
+    error = (case.problem.d + case.setup.rounds + 8) * eps * norms + m * eps * sizes / np.sqrt(m)
+    return Estimate(z @ case.weights.signs / np.sqrt(m), error, "rounding bound")
 
-    def output(self, hidden: np.ndarray) -> Estimate:
-        """The linearised network with these hidden weights: patterns stay those of the initial weights."""
-        z = (self.x @ hidden.T) * self.active
-        m, eps = len(hidden), np.finfo(float).eps
-        norms = np.linalg.norm(hidden, axis=1).sum() / np.sqrt(m)
-        error = (self.case.problem.d + self.case.setup.rounds + 8) * eps * norms + m * eps * np.abs(z).sum(
-            axis=1
-        ) / np.sqrt(m)
-        return Estimate(z @ self.case.weights.signs / np.sqrt(m), error, "rounding bound")
 
-    @cached_property
-    def cross(self) -> np.ndarray:
-        """H(x, x_j) between test and training points, (p, n)."""
-        return gram.finite(self.x, self.case.weights.hidden, z=self.case.problem.x)
+def _cross(case: FederatedRun) -> np.ndarray:
+    """H(x, x_j) between test and training points, (p, n)."""
+    return gram.finite(_points(case), case.weights.hidden, z=case.problem.x)
 
 
 def _constants(case: FederatedRun) -> dict:
-    test = _Test(case)
-    cross_error = (case.problem.d + 8) * np.finfo(float).eps * (np.abs(test.x) @ np.abs(case.problem.x).T)
-    first = residuals(case)[:, 0]
+    cross_error = (case.problem.d + 8) * np.finfo(float).eps * (np.abs(_points(case)) @ np.abs(case.problem.x).T)
     return map_constants(case, case.initial_gram) | {
         T: case.setup.rounds,
-        h: Estimate(test.cross, cross_error, "counts, rounding bound"),
-        f0: test.output(case.weights.hidden),
-        start: -first,
+        h: Estimate(_cross(case), cross_error, "counts, rounding bound"),
+        f0: _output(case, case.weights.hidden),
+        start: -residuals(case)[:, 0],
     }
 
 
 def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
-    test, last = _Test(case), case.setup.rounds
+    last, cross = case.setup.rounds, _cross(case)
     moved = case.observed("total_movement")[-1:].squared()
-    trained = test.output(case.trajectory.weights[last])
+    trained = _output(case, case.trajectory.weights[last])
     regime = MeasuredRegime(case.problem, case.setup, case.initial_gram.value)
-    before, start = test.output(case.weights.hidden), case.trajectory.outputs[0]
+    before, start = _output(case, case.weights.hidden), case.trajectory.outputs[0]
 
     def predicted(found: KernelRegime, order: slice) -> np.ndarray:
-        return found.predict(None, last, start[order], before.value, cross_gram=test.cross[:, order])
+        return found.predict(None, last, start[order], before.value, cross_gram=cross[:, order])
 
     prediction = regime.of(predicted, size=float(np.abs(before.value).max() + np.abs(trained.value).max()))
     movement = regime.of(lambda found, order: found.movement([last], start[order]))
