@@ -13,7 +13,7 @@ from bounds.fl_ntk.families.few_points import FEW_POINTS
 from bounds.fl_ntk.premises import UNIT_ROWS, at_most
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel, round_rate
 from bounds.fl_ntk.terms.movement_terms import norm, remaining_part
-from bounds.fl_ntk.terms.sized_matrices import H, size, y
+from bounds.fl_ntk.terms.sized_matrices import IDENTITY, ROUND_MAP, D, H, y
 from bounds.mutants import index_shifted, replaced
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, N, T, delta, eta_global, eta_local, lam, m, n, rho, sigma
@@ -25,9 +25,6 @@ ROUNDS = 10  # of a kernel case: enough for the maps to part, too few for both t
 DELTA = 1e-9
 WIDTH, SIGMA = 1e100, 1e-20  # stand for m -> infinity with sigma = m^(-1/5), where the printed bound goes to 0
 
-D = sp.MatrixSymbol("D", size, size)  # the clients' blocks of H
-IDENTITY = sp.Identity(size)
-ROUND_MAP = IDENTITY - eta_global / N * H * D**-1 * (IDENTITY - (IDENTITY - eta_local * D) ** K)
 PRINTED = (n * sigma / lam + n ** sp.Rational(7, 2) / (lam**3 * sigma * sp.sqrt(m))) * sp.log(m / delta) ** 3
 APART = ((IDENTITY - rho * H) ** T - ROUND_MAP**T) * y
 FLOOR = sp.Rational(1, 10**20)  # for one local step the term is 0, which rounding would take below

@@ -6,33 +6,28 @@ import sympy as sp
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.fl_ntk.families.small_steps import small_steps
-from bounds.fl_ntk.terms.sized_matrices import H, size, y
+from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel
+from bounds.fl_ntk.terms.sized_matrices import IDENTITY, H, size, y
 from bounds.formula import evaluate
-from bounds.hypothesis import Limit
 from bounds.mutants import replaced
-from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import T, delta, label_bound, lam, m, n, rho
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 
 D = sp.MatrixSymbol("D", size, size)  # sum_{t<T} rho (I - rho H)^t
-IDENTITY = sp.Identity(size)
 EPS = np.finfo(float).eps
 
 
-def _limit(case: FederatedRun) -> Estimate:
-    return gram.infinite_estimate(case.problem.x)
-
-
 def _constants(case: FederatedRun) -> dict:
-    h = _limit(case)
+    h = limit_kernel(case).matrix
     sums = evaluate(H**-1 * (IDENTITY - (IDENTITY - rho * H) ** T), run_values(case, rho, T) | {H: h})
     return run_values(case, m, n) | {
         H: h,
         D: sums,
         y: case.problem.y,
-        lam: gram.smallest_eigenvalue(h),
+        lam: limit_kernel(case).smallest,
         delta: 0.1,
         label_bound: np.abs(case.problem.y).max(),
     }
@@ -40,7 +35,7 @@ def _constants(case: FederatedRun) -> dict:
 
 def _measure(case: FederatedRun) -> Estimate:
     """|B_1|_F^2 = |sum_t rho J(0,0) (I - rho H_inf)^t y|^2, summed round by round and built in the space of weights."""
-    x, h, step = case.problem.x, _limit(case), float(case.rho.value)
+    x, h, step = case.problem.x, limit_kernel(case).matrix, float(case.rho.value)
     rounds, hidden = case.setup.rounds, case.weights.hidden
     left, total = case.problem.y, np.zeros(len(x))
     for _ in range(rounds):
@@ -58,12 +53,6 @@ def _measure(case: FederatedRun) -> Estimate:
     doubt = gram.doubtful(x, hidden) @ (np.abs(total) * np.linalg.norm(x, axis=1)) / np.sqrt(len(hidden))
     error = moved + doubt + 1e-14 * np.sqrt(square)
     return Estimate(square, 2 * np.sqrt(square) * error + error**2, "rounding bound")
-
-
-def _round_step(case: FederatedRun) -> float:
-    h = _limit(case)
-    ends = float(gram.largest_eigenvalue(h).hi) + float(gram.smallest_eigenvalue(h).hi)
-    return float(case.rho.hi) * ends
 
 
 def _large_step() -> FederatedRun:
@@ -84,19 +73,7 @@ STATEMENTS = (
             "1/lambda where rho (mu + lambda) <= 2, and |H(0) - H_inf|_F <= n sqrt(log(n/delta)/m) by C.6 (Hoeffding "
             "gives this constant for delta <= n/(n+1)). Labels of size O(1) are assumed in the proof only",
         ),
-        hypotheses=(
-            Hypothesis(
-                "positive-limit",
-                "lambda_min(H_inf) > 0, certified",
-                lambda case: float(gram.smallest_eigenvalue(_limit(case)).lo) - 1e-300,
-            ),
-            Hypothesis(
-                "small-step",
-                "rho (mu + lambda) <= 2, of H_inf",
-                Limit("rho (mu + lambda)", _round_step, at_most=2.0),
-                eased_by=("eta_local", "eta_global"),
-            ),
-        ),
+        hypotheses=(POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={
             Form.STATED: Claim(
                 sp.Trace(y.T * D.T * H * D * y) + n**2 * label_bound**2 * sp.sqrt(sp.log(n / delta) / m) / lam**2,
@@ -105,7 +82,7 @@ STATEMENTS = (
         },
         constants=_constants,
         measure=_measure,
-        symbols={H: "H_inf", D: "sum_{t<T} rho (I - rho H_inf)^t", y: "labels", lam: "smallest eigenvalue of H_inf"},
+        symbols={H: "H_inf", D: "sum_{t<T} rho (I - rho H_inf)^t", y: "labels", lam: LIMIT_SYMBOLS[lam]},
         says_left="|sum_t rho J(0,0) (I - rho H_inf)^t y|^2: the rounds summed one by one, the vector of weights built",
         draws=small_steps,
         mutants=(
