@@ -33,7 +33,7 @@ from bounds.fl_ntk.terms.limit_kernel import (
     round_rate,
 )
 from bounds.fl_ntk.terms.reach import REACH
-from bounds.fl_ntk.terms.round_map import IDENTITY, H, residuals, start
+from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, H, residuals, start
 from bounds.mutants import index_shifted, power, replaced, without
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, R, delta, eta_local, lam, m, mu, n, r0, rho, sigma, t
@@ -291,7 +291,7 @@ STATEMENTS = (
         forms={Form.REPAIRED: Claim(start.T * H**-1 * start)},
         constants=lambda case: {H: case.initial_gram, start: -residuals(case)[:, 0]},
         measure=lambda case: case.observed("total_movement").squared(),
-        symbols={H: "Gram matrix of the frozen patterns, H(0)", start: "y - y(0)"},
+        symbols={H: MAP_SYMBOLS[H], start: "y - y(0)"},
         says_left="|U(t) - U(0)|_F^2 of networks linearised in their weights, every round",
         draws=linearised_draws,
         mutants=(

@@ -8,6 +8,7 @@ import sympy as sp
 from bounds.cases.run_values import run_values
 from bounds.fl_ntk.cases.convex_run import LOSSES, ConvexRun, convex_draws, gathered
 from bounds.fl_ntk.premises import SERVER_AT_MOST_1, at_most
+from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H
 from bounds.mutants import index_shifted, power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, n
@@ -16,7 +17,6 @@ from ntkfl.exact_dynamics import kernel_regime
 
 smooth, largest = sp.symbols("b mu_D", positive=True)
 SIZES, LEFT = sp.symbols("S_log S_sq", positive=True), sp.symbols("F_log F_sq", positive=True)
-H = sp.MatrixSymbol("H", n, n)
 OUTPUTS = tuple(sp.MatrixSymbol(f"f_{name}", n, T) for name in ("log", "sq"))
 SLOPES = tuple(sp.MatrixSymbol(f"l_{name}", n, T) for name in ("log", "sq"))
 
@@ -121,7 +121,7 @@ STATEMENTS = (
         constants=_rounds_constants,
         measure=_measure_rounds,
         symbols={
-            H: "Gram matrix of the frozen patterns, H(0)",
+            H: MAP_SYMBOLS[H],
             OUTPUTS[0]: "f(t) under the logistic loss, one column a round",
             OUTPUTS[1]: "the same under squares",
             SLOPES[0]: "sum over the local steps of l' at what each client sees, one column a round",

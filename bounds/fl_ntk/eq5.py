@@ -2,22 +2,20 @@
 
 import sympy as sp
 
-from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.near_labels import contracting_draws, growing_round
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_STEPS, UNIT_ROWS
-from bounds.formula import evaluate
+from bounds.fl_ntk.terms.limit_kernel import round_rate
+from bounds.fl_ntk.terms.one_round import next_square
 from bounds.mutants import power, replaced, without
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
-from bounds.symbols import K, N, eta_global, eta_local, lam, r_t, rho
+from bounds.symbols import lam, r_t, rho
 
 CONTRACTION = (1 - rho * lam / 2) * r_t**2
 
 
 def _constants(case: FederatedRun) -> dict:
-    steps = run_values(case, eta_global, eta_local, K, N)
-    product = evaluate(eta_global * eta_local * K / N, steps)
-    return {rho: product, lam: case.smallest_eigenvalue, r_t: case.observed("residual_norm")[:-1]}
+    return {rho: round_rate(case), lam: case.smallest_eigenvalue, r_t: case.observed("residual_norm")[:-1]}
 
 
 STATEMENTS = (
@@ -46,7 +44,7 @@ STATEMENTS = (
             Form.REPAIRED: Claim(CONTRACTION, hypotheses=(SMALL_STEPS,)),
         },
         constants=_constants,
-        measure=lambda case: case.observed("residual_norm")[1:].squared(),
+        measure=next_square,
         says_left="|y - y(t+1)|^2 of the simulated run, every round",
         draws=contracting_draws,
         mutants=(

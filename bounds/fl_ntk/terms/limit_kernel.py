@@ -7,6 +7,7 @@ from bounds.cases.kernel_case import KernelCase
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.premises import TINY, contracted
+from bounds.fl_ntk.terms.one_round import STEP
 from bounds.formula import evaluate
 from bounds.hypothesis import Limit
 from bounds.statement import Hypothesis
@@ -34,7 +35,7 @@ def limit_kernel(case: FederatedRun | KernelCase) -> LimitKernel:
 
 def round_rate(case: FederatedRun | KernelCase) -> Estimate:
     """rho = eta_g eta_l K / N of a run or of a kernel case, in balls."""
-    return evaluate(eta_global * eta_local * K / N, run_values(case, eta_global, eta_local, K, N))
+    return evaluate(STEP, run_values(case, eta_global, eta_local, K, N))
 
 
 def _round_step(case: FederatedRun | KernelCase) -> float:
