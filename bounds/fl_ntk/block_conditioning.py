@@ -1,7 +1,6 @@
 """How well any client-local preconditioner can condition the kernel: a lower bound, and how near block Jacobi comes."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,17 +8,15 @@ import sympy as sp
 from scipy.linalg import block_diag
 from scipy.optimize import minimize
 
-from bounds.cases.kernel_case import KernelCase, kernel_draws
-from bounds.family import Family
+from bounds.cases.kernel_case import KernelCase
+from bounds.fl_ntk.few_kernels import few_kernels
 from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.mutants import replaced
-from bounds.options import Options
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N
 from ntkfl.estimate import Estimate
 from ntkfl.limit.round_modes import ClientModes, geometric_sum
 
-TRIALS = 12  # of each family
 STARTS, DESCENT = 3, 40  # random preconditioners that a search begins at, and its steps
 ROUNDINGS = 100  # times n eps kappa: relative error of a condition number
 
@@ -84,10 +81,6 @@ def _constants(case: KernelCase) -> dict:
     return {nu: case.least_of_jacobi, N: clients, even: clients + clients % 2}
 
 
-def _few(options: Options) -> tuple[Family, ...]:
-    return tuple(replace(f, trials=min(TRIALS, f.trials)) for f in kernel_draws(options, 1.9))
-
-
 SHARED: dict[str, Any] = {
     "hypotheses": (at_most(60), POSITIVE_LIMIT),
     "constants": _constants,
@@ -95,7 +88,7 @@ SHARED: dict[str, Any] = {
         nu: "smallest eigenvalue of H_D^-1 H, H_D the clients' blocks of H",
         even: "N, or N + 1 where N is odd",
     },
-    "draws": _few,
+    "draws": few_kernels(reach=1.9, trials=12),
 }
 STATEMENTS = (
     Statement(

@@ -1,23 +1,23 @@
 """Claim C.10: what is left of the weights' movement, for which the printed remainder does not suffice."""
 
-from dataclasses import replace
-
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws
+from bounds.cases.kernel_case import KernelCase
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.feature_space import remaining_norm_at_limit
 from bounds.fl_ntk.families.few_points import FEW_POINTS
+from bounds.fl_ntk.families.own import with_own
+from bounds.fl_ntk.few_kernels import few_kernels
 from bounds.fl_ntk.premises import UNIT_ROWS, at_most
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel, round_rate
 from bounds.fl_ntk.terms.movement_terms import norm, remaining_part
+from bounds.fl_ntk.terms.round_map import exact_gram
 from bounds.fl_ntk.terms.sized_matrices import IDENTITY, ROUND_MAP, D, H, y
 from bounds.mutants import index_shifted, replaced
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import K, N, T, delta, eta_global, eta_local, lam, m, n, rho, sigma
-from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 
@@ -34,16 +34,9 @@ EXTRA = sp.sqrt(sp.Max(FLOOR, sp.Trace(APART.T * H**-1 * APART), evaluate=False)
 Case = FederatedRun | KernelCase
 
 
-def _kernel(case: Case) -> Estimate:
-    if isinstance(case, FederatedRun):
-        return limit_kernel(case).matrix
-    with precision(BITS):
-        return enclosure(case.gram)
-
-
 def _constants(case: Case) -> dict:
-    h, setup, owner = _kernel(case), case.setup, case.problem.owner
-    finite = isinstance(case, FederatedRun)
+    setup, owner, finite = case.setup, case.problem.owner, isinstance(case, FederatedRun)
+    h = exact_gram(case) if isinstance(case, KernelCase) else limit_kernel(case).matrix
     return run_values(case, n, N, K, eta_local, eta_global) | {
         T: setup.rounds if finite else ROUNDS,
         m: setup.width if finite else WIDTH,
@@ -70,12 +63,8 @@ def _printed_step() -> KernelCase:
     return KernelCase(problem, Setup(eta_local=float(values[0] ** 2 / values[-1] / (4 * 4)), local_steps=4))
 
 
-def _draws(options) -> tuple:
-    """The kernel regime on the default data, or the user's, and finite networks in balls."""
-    limits = tuple(replace(draw, trials=min(draw.trials, 10))
-                   for draw in kernel_draws(options, reach=1.0))  # fmt: skip
-    return limits + ((FEW_POINTS,) if options.data is None else ())
-
+# The kernel regime on the default data, or the user's, and finite networks in balls.
+DRAWS = with_own(few_kernels(reach=1.0, trials=10), FEW_POINTS)
 
 STATEMENTS = (
     Statement(
@@ -127,7 +116,7 @@ STATEMENTS = (
         says_left="|rho sum_t (1/K) sum_k J(k,t) (y^{(k)}(t) - y + (I - rho H_inf)^t y)| in balls: of networks, every "
         "weight kept; and, of cases without a width, its limit for m -> infinity, sigma -> 0: Algorithm 1 run on "
         f"features of H_inf for {ROUNDS} rounds, against the right side at m = {WIDTH:g}, sigma = {SIGMA:g}",
-        draws=_draws,
+        draws=DRAWS,
         mutants=(
             replaced(ROUND_MAP, IDENTITY - rho * H, "the extra term dropped", Change.FACTOR),
             replaced(H**-1, IDENTITY, "H^-1 left out"),

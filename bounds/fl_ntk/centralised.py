@@ -12,7 +12,7 @@ from bounds.family import Draw, Family
 from bounds.fl_ntk.cases.feature_space import train_features
 from bounds.fl_ntk.premises import EQUAL, POSITIVE_LIMIT, SERVER_ONE, at_most
 from bounds.fl_ntk.sources import REPORTED
-from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, map_constants, start
+from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, H, exact_gram, map_constants, start
 from bounds.ladders.slopes import slope
 from bounds.mutants import power, scaled, shifted
 from bounds.options import Options
@@ -37,9 +37,7 @@ def _trained(case: KernelCase) -> Estimate:
 
 
 def _constants(case: KernelCase) -> dict:
-    with precision(BITS):
-        h = enclosure(case.gram)
-    return map_constants(case, h) | {start: -case.problem.y[:, None], T: case.setup.rounds}
+    return map_constants(case, exact_gram(case)) | {start: -case.problem.y[:, None], T: case.setup.rounds}
 
 
 def _equal(base: Draw, seed: int) -> KernelCase:

@@ -1,22 +1,18 @@
 """H_inf in closed form: the share of Gaussian weights that are active on both samples."""
 
-from dataclasses import replace
-
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase, kernel_draws
-from bounds.family import Family
+from bounds.cases.kernel_case import KernelCase
+from bounds.fl_ntk.few_kernels import few_kernels
 from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced, scaled, sign_flipped
-from bounds.options import Options
 from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from ntkfl import gram
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate
 
-TRIALS = 5  # of each family, each case having n^2 entries
 RELATIVE = 1e-14  # error of `gram.angles`
 
 inner, angle = sp.Symbol("g", real=True), sp.Symbol("theta", nonnegative=True)
@@ -61,11 +57,6 @@ def _measure(case: KernelCase) -> tuple[Estimate, ...]:
     return entries, known_angles, gram.smallest_eigenvalue(pair), gram.largest_eigenvalue(pair)
 
 
-def _draws(options: Options) -> tuple[Family, ...]:
-    families = kernel_draws(options, reach=1.0)
-    return tuple(replace(f, trials=min(TRIALS, f.trials)) for f in families)
-
-
 STATEMENTS = (
     Statement(
         id="fl-ntk/H-inf",
@@ -91,7 +82,7 @@ STATEMENTS = (
         },
         says_left="from the library's functions: left 1 every entry of H_inf, left 2 every angle, left 3 and 4 the "
         "smallest and largest eigenvalue of H_inf on the first two samples",
-        draws=_draws,
+        draws=few_kernels(reach=1.0, trials=5),  # each case has n^2 entries
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(angle, 2),

@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase, kernel_draws
-from bounds.family import Family
+from bounds.cases.kernel_case import KernelCase
+from bounds.fl_ntk.few_kernels import few_kernels
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
 from bounds.mutants import power, replaced, scaled
-from bounds.options import Options
 from bounds.statement import BEYOND, Claim, Form, Hypothesis, Kind, Source, Statement
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import of_method
 from ntkfl.limit.infinite_width import KernelRegime
 
-TRIALS = 12  # of each family
 DOUBLE_ROOT = 3e-7  # relative error of a double root: the square root of what its coefficients are rounded by
 BESIDE = (0.3, 0.7, 0.9, 0.99, 0.999, 1 - 1e-6, 1.0, 1 + 1e-6, 1.001, 1.01, 1.1, 1.5, 3.0)  # times the tuned steps
 
@@ -88,10 +86,6 @@ def _constants(case: KernelCase) -> dict:
     return {slow: nu[0], fast: nu[-1]}
 
 
-def _few(options: Options) -> tuple[Family, ...]:
-    return tuple(replace(f, trials=min(TRIALS, f.trials)) for f in kernel_draws(options, 1.9))
-
-
 APART = Hypothesis(
     "told-apart",
     "kappa >= 1.2: the tool's limit, for a rate near 0 is lost in the rounding of a double root",
@@ -102,7 +96,7 @@ SHARED: dict[str, Any] = {
     "forms": {Form.REPAIRED: Claim(RATES, note="of averaging, of heavy ball, of Nesterov's momentum at the server")},
     "constants": _constants,
     "symbols": {slow: "smallest eigenvalue of H W P, W the weights n_c/n of the clients", fast: "the largest"},
-    "draws": _few,
+    "draws": few_kernels(reach=1.9, trials=12),
 }
 STATEMENTS = (
     Statement(

@@ -8,6 +8,7 @@ from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws
 from bounds.cases.run_values import run_values
 from bounds.fl_ntk.cases.orthogonal_points import orthogonal_points
 from bounds.fl_ntk.premises import NO_LOCAL_OVERSHOOT, POSITIVE_LIMIT, SERVER_AT_MOST_1, at_most
+from bounds.fl_ntk.terms.round_map import exact_gram
 from bounds.mutants import index_shifted, power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, lam
@@ -23,10 +24,8 @@ ROUNDS = 100
 
 def _constants(case: KernelCase) -> dict:
     largest = case.block_eigenvalues.max()
-    with precision(BITS):
-        h = enclosure(case.gram)
     return run_values(case, N, K, eta_local, eta_global) | {
-        lam: gram.smallest_eigenvalue(h),
+        lam: gram.smallest_eigenvalue(exact_gram(case)),
         q: Estimate(largest, 1e-12 * largest, "rounding bound"),
         T: ROUNDS,
     }

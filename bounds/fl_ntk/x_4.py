@@ -5,21 +5,19 @@ from dataclasses import replace
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws
+from bounds.cases.kernel_case import KernelCase, kernel_draws
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, at_most
-from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, map_constants
+from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, D, H, exact_gram, map_constants
 from bounds.mutants import power, scaled, sign_flipped
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
 from bounds.symbols import N, eta_global
-from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 
 MANY = 2**53  # local steps, beyond which float64 counts no further
 
 
 def _constants(case: KernelCase) -> dict:
-    with precision(BITS):
-        known = map_constants(case, enclosure(case.gram))
+    known = map_constants(case, exact_gram(case))
     return {symbol: known[symbol] for symbol in (H, D, eta_global, N)}  # the limit knows no K and no eta_l
 
 

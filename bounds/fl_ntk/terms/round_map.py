@@ -4,9 +4,11 @@ from typing import Any
 
 import sympy as sp
 
+from bounds.cases.kernel_case import BITS, KernelCase
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.symbols import K, N, eta_global, eta_local, n
+from ntkfl.balls import enclosure, precision
 from ntkfl.estimate import Estimate
 
 H = sp.MatrixSymbol("H", n, n)
@@ -23,6 +25,12 @@ def map_constants(case: Any, h: Estimate) -> dict:
     """The symbols of the round map of a Gram matrix H, (n, n): H, its client blocks, steps and counts."""
     owner = case.problem.owner
     return run_values(case, eta_local, eta_global, N, K) | {H: h, D: h * (owner[:, None] == owner)}
+
+
+def exact_gram(case: KernelCase) -> Estimate:
+    """H = L L^T of a case without a width, enclosed, (n, n)."""
+    with precision(BITS):
+        return enclosure(case.gram)
 
 
 def residuals(case: FederatedRun) -> Estimate:
