@@ -14,7 +14,7 @@ from bounds.fl_ntk.families.aligned import aligned_run
 from bounds.fl_ntk.families.own import with_own
 from bounds.fl_ntk.families.small_steps import small_step_runs
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS, UNIT_SIGMA
-from bounds.fl_ntk.terms.round_parts import largest_norm, residual, snapshot_constants, times
+from bounds.fl_ntk.terms.round_parts import largest_norm, progress, snapshot_constants
 from bounds.mutants import index_shifted, power, replaced, sign_flipped
 from bounds.part_strategies import log_uniform, sizes
 from bounds.statement import FL_NTK, Change, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
@@ -52,9 +52,7 @@ def _constants(case: FederatedRun) -> dict:
 
 @lru_cache(maxsize=2)
 def _measure(case: FederatedRun) -> Estimate:
-    inside, setup = snapshot(case), case.setup
-    form = residual(inside) @ (inside.grams() @ inside.stacked_residual)
-    return times(-2 * setup.eta_global * setup.eta_local / case.problem.n_clients, form)
+    return -progress(snapshot(case), snapshot(case).grams())
 
 
 @lru_cache(maxsize=2)

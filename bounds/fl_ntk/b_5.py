@@ -6,7 +6,7 @@ from bounds.cases.snapshot import snapshot
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.near_kinks import NEAR_KINKS
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS
-from bounds.fl_ntk.terms.round_parts import FAILURE, SHARE, largest_norm, residual, times
+from bounds.fl_ntk.terms.round_parts import FAILURE, SHARE, largest_norm, progress
 from bounds.mutants import power
 from bounds.statement import FL_NTK, Claim, Form, Source, Statement
 from bounds.symbols import R, n, r_t
@@ -14,11 +14,9 @@ from ntkfl.estimate import Estimate
 
 
 def _measure(case: FederatedRun) -> tuple[Estimate, Estimate]:
-    inside, setup = snapshot(case), case.setup
+    inside = snapshot(case)
     perp = inside.grams(~inside.safe)
-    form = residual(inside) @ (perp @ inside.stacked_residual)
-    c_2 = times(2 * setup.eta_global * setup.eta_local / case.problem.n_clients, form)
-    return c_2, largest_norm(perp, setup.local_steps)
+    return progress(inside, perp), largest_norm(perp, case.setup.local_steps)
 
 
 STATEMENTS = (

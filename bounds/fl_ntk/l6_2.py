@@ -20,7 +20,7 @@ from bounds.fl_ntk.families.paper_steps import (
 )
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SERVER_AT_MOST_1, UNIT_ROWS
 from bounds.fl_ntk.terms.one_round import STEP
-from bounds.fl_ntk.terms.round_parts import residual, times
+from bounds.fl_ntk.terms.round_parts import progress, residual
 from bounds.mutants import power, replaced, scaled
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import K, N, eta_global, kappa, lam, n, r_t
@@ -51,14 +51,12 @@ def _constants(case: FederatedRun) -> dict:
 @lru_cache(maxsize=2)  # two forms look at the same case, one after the other
 def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
     """C_1, ..., C_4 at the middle round, Q_i being taken at R = lambda/(1000 n)."""
-    inside, setup = snapshot(case), case.setup
-    rate = 2 * setup.eta_global * setup.eta_local / case.problem.n_clients
+    inside = snapshot(case)
     unsafe = ~gram.safe_neurons(case.problem.x, case.weights.hidden, radius(case))
-    first, stacked = residual(inside), inside.stacked_residual
-    c_1, c_2 = (first @ (h @ stacked) for h in (inside.grams(), inside.grams(unsafe)))
+    c_1, c_2 = -progress(inside, inside.grams()), progress(inside, inside.grams(unsafe))
     change = inside.change()
-    c_3 = -2.0 * (first @ inside.change(unsafe))
-    return times(-rate, c_1), times(rate, c_2), c_3, change @ change
+    c_3 = -2.0 * (residual(inside) @ inside.change(unsafe))
+    return c_1, c_2, c_3, change @ change
 
 
 STATEMENTS = (

@@ -1,5 +1,7 @@
 """B_2 and B_3, the parts of U(T) - U(0) that the initial gradients and the printed linear map leave over."""
 
+from collections.abc import Callable
+
 import numpy as np
 from flint import arb
 
@@ -13,28 +15,13 @@ from ntkfl.estimate import Estimate
 
 def changed_gradient_part(case: FederatedRun) -> np.ndarray:
     """B_2 = rho sum_t (1/K) sum_k (J(k,t) - J(0,0)) (I - rho H_inf)^t y, as balls (m, d)."""
-    path = weight_path(case)
-    with precision(case.bits):
-        start, left = path.rounds[0].active[0].astype(int), _balls(printed_powers(case, case.problem.y))
-        terms = [
-            _through(path, active.astype(int) - start, power)
-            for round_, power in zip(path.rounds, left, strict=False)  # one power more than rounds
-            for active in round_.active[:-1]
-        ]
-        return np.array(terms).sum(axis=0) * _per_step(case)
+    start = weight_path(case).rounds[0].active[0].astype(int)
+    return _summed(case, lambda active, residual, power: (active - start, power))
 
 
 def remaining_part(case: FederatedRun) -> np.ndarray:
     """B_3 = -rho sum_t (1/K) sum_k J(k,t) (y^{(k)}(t) - y + (I - rho H_inf)^t y), as balls (m, d)."""
-    path = weight_path(case)
-    with precision(case.bits):
-        left = _balls(printed_powers(case, case.problem.y))
-        terms = [
-            _through(path, active.astype(int), residual - power)
-            for round_, power in zip(path.rounds, left, strict=False)
-            for active, residual in zip(round_.active[:-1], round_.residual, strict=False)
-        ]
-        return np.array(terms).sum(axis=0) * _per_step(case)
+    return _summed(case, lambda active, residual, power: (active, residual - power))
 
 
 def norm(part: np.ndarray, bits: int) -> Estimate:
@@ -43,8 +30,22 @@ def norm(part: np.ndarray, bits: int) -> Estimate:
         return BALL.estimate(BALL.root(np.array([(part * part).sum()], dtype=object)))[0]
 
 
-def _balls(vectors: Estimate) -> np.ndarray:
-    return np.vectorize(ball, otypes=[object])(vectors.value, vectors.error)
+def _summed(case: FederatedRun, part: Callable[..., tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """rho sum_t (1/K) sum_k J v, as balls (m, d), for the pattern and the vector v that are a part of a local step.
+
+    Args:
+        case: the run. part: of the active pattern, of y - y^{(k)}(t) and of (I - rho H_inf)^t y.
+    """
+    path = weight_path(case)
+    with precision(case.bits):
+        powers = printed_powers(case, case.problem.y)
+        left = np.vectorize(ball, otypes=[object])(powers.value, powers.error)
+        terms = [
+            _through(path, *part(active.astype(int), residual, power))
+            for round_, power in zip(path.rounds, left, strict=False)  # one power more than rounds
+            for active, residual in zip(round_.active[:-1], round_.residual, strict=False)
+        ]
+        return np.array(terms).sum(axis=0) * _per_step(case)
 
 
 def _through(path: WeightPath, pattern: np.ndarray, vector: np.ndarray) -> np.ndarray:

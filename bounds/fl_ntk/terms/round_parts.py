@@ -27,6 +27,13 @@ def times(factor: float, x: Estimate) -> Estimate:
     return x * Estimate(factor, 4 * EPS * abs(factor), "rounding bound", Rigour.ENCLOSED)
 
 
+def progress(inside: Snapshot, grams: Estimate) -> Estimate:
+    """2 (eta_g eta_l/N) sum_k (y - y(t))^T H_k (y - y^{(k)}(t)), for matrices H_k side by side."""
+    setup = inside.run.setup
+    form = residual(inside) @ (grams @ inside.stacked_residual)
+    return times(2 * setup.eta_global * setup.eta_local / inside.run.problem.n_clients, form)
+
+
 def largest_norm(blocks: Estimate, steps: int) -> Estimate:
     """max_k |H_k|_F of matrices side by side."""
     norms = Estimate.stacked(blocks[:, columns].norm() for columns in np.split(np.arange(blocks.value.shape[1]), steps))
