@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.family import Family
 from bounds.fl_ntk.certificates.checkpoint_draw import checkpoint_draws
@@ -97,11 +96,6 @@ def _small(seed: int) -> OrderedTraining:
     return small_case(seed, 10.0 ** -(2 + seed % 3), 64, AIMS[seed % 4])
 
 
-def _any_small(*_: Any) -> SearchStrategy[OrderedTraining]:
-    """Any distance of the labels, few neurons."""
-    return st.builds(small_case, st.integers(0, 2**31), st.floats(1e-5, 1.0), st.integers(4, 64), st.sampled_from(AIMS))
-
-
 def small_case(seed: int, distance: float, width: int, aim: Aim, **broken: float) -> OrderedTraining:
     """Labels a part `distance` of their size from the outputs; near-duplicates and held pairs in some.
 
@@ -132,12 +126,16 @@ def _trained(base: Family, seed: int) -> OrderedTraining:
     return OrderedTraining(run.problem, run.weights, AIMS[seed % 4], seed)
 
 
-SMALL_NETWORKS = Family("small networks in any order", _small, _any_small)
+# Any distance of the labels, few neurons.
+ANY_SMALL = st.builds(
+    small_case, st.integers(0, 2**31), st.floats(1e-5, 1.0), st.integers(4, 64), st.sampled_from(AIMS)
+)
+SMALL_NETWORKS = Family("small networks in any order", _small, ANY_SMALL)
 
 
 def ordered_draws(options: Options) -> tuple[Family, ...]:
     """Small networks, and digits (n=8) or the user's data at width 1000 after 300 rounds, which are larger: few."""
     return SMALL_NETWORKS, *(
-        Family(f"{base.name}, then in any order", _trained, _any_small, (base,), min(base.trials, TRAINED), needs=5)
+        Family(f"{base.name}, then in any order", _trained, ANY_SMALL, (base,), min(base.trials, TRAINED), needs=5)
         for base in checkpoint_draws(options)
     )
