@@ -15,10 +15,6 @@ NEVER = 1e9  # stands for the ratio of a step that has lowered nothing
 D = sp.Symbol("D", positive=True)
 
 
-def _constants(case: OrderedTraining) -> dict:
-    return {D: case.fit[1].distance}
-
-
 def _measure(case: OrderedTraining) -> tuple[Estimate, Estimate, Estimate]:
     """What a step had to lower at least over what it lowered; |W - W*|^2 and what was spent; changes of predictions."""
     run, off = case.run, case.rounding
@@ -80,7 +76,7 @@ STATEMENTS = (
             Hypothesis("server", "the server's step on a mean is at most 1", lambda case: 1 - case.server),
         ),
         forms={Form.REPAIRED: Claim((sp.Integer(1), D**2, 2 * D))},
-        constants=_constants,
+        constants=lambda case: {D: case.fit[1].distance},
         measure=_measure,
         symbols={D: "|W0 - W*|, the distance from the checkpoint W0 to W*, which fits all labels and holds A"},
         says_left="left 1: eps sum eta r^2 of a step over what it lowered |W - W*|^2 by; left 2: |W - W*|^2 + eps sum "

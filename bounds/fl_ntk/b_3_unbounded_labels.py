@@ -13,7 +13,8 @@ from bounds.fl_ntk.families.opposed_points import OPPOSED, OPPOSED_HUGE, opposed
 from bounds.fl_ntk.families.paper_rounds import round_constants
 from bounds.fl_ntk.families.paper_steps import SMALL_AS_PRINTED, long_row_in_the_premise, overshooting_steps
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, UNIT_ROWS, UNIT_SIGMA
-from bounds.fl_ntk.terms.one_round import STEP
+from bounds.fl_ntk.terms.convergence import STATED_WIDTH
+from bounds.fl_ntk.terms.one_round import STEP, next_square
 from bounds.formula import evaluate
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced
@@ -25,7 +26,6 @@ from ntkfl.initialisation import draw
 from ntkfl.problem import Problem, Setup, Weights
 
 DELTA = 0.1
-WIDTH = n**4 * sp.log(n / delta) / lam**4
 WIDEST = 2**16  # neurons that a case takes unless the user asks for more
 ROUNDS = 20
 
@@ -38,7 +38,7 @@ BOUNDED_LABELS = Hypothesis(
 
 
 def _asked(size: int, eigenvalue: float) -> float:
-    return float(evaluate(WIDTH, {n: size, lam: eigenvalue, delta: DELTA}).hi)
+    return float(evaluate(STATED_WIDTH, {n: size, lam: eigenvalue, delta: DELTA}).hi)
 
 
 def _width_asked(case: FederatedRun) -> float:
@@ -168,7 +168,7 @@ STATEMENTS = (
             ),
         },
         constants=_constants,
-        measure=lambda case: case.observed("residual_norm")[1:].squared(),
+        measure=next_square,
         says_left="|y - y(t)|^2 of the simulated run, t = 1..T",
         draws=_draws,
         mutants=(

@@ -43,10 +43,6 @@ def _hoeffding_constants(case: InitialNetwork) -> dict:
     return network_constants(case) | {mean_square: Estimate(squares, 1e-11 * squares + 1e-14, "rounding bound")}
 
 
-def _absolute_outputs(case: InitialNetwork) -> Estimate:
-    return abs(initial_outputs(case))
-
-
 def _parts(output: sp.Expr) -> tuple:
     return LARGEST, output, 4 * m * R, n * (label_bound + output) ** 2
 
@@ -115,7 +111,7 @@ STATEMENTS = (
         ),
         forms={Form.REPAIRED: Claim(sp.sqrt(2 * mean_square * sp.log(2 * n / delta)), failure=delta)},
         constants=_hoeffding_constants,
-        measure=_absolute_outputs,
+        measure=lambda case: abs(initial_outputs(case)),
         symbols={mean_square: "(1/m) sum_r relu(w_r.x_i)^2"},
         says_left="|y_i(0)| of the drawn network, every sample",
         draws=initial_network_draws,

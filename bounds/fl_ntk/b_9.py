@@ -48,10 +48,6 @@ def _contraction_constants(case: FederatedRun) -> dict:
     }
 
 
-def _contraction_measure(case: FederatedRun) -> Estimate:
-    return _residuals(case)[1][:, :, 1:].squared()
-
-
 def _distance_constants(case: FederatedRun) -> dict:
     start, _ = _residuals(case)
     return run_values(case, n, m, lam, eta_local, K) | {
@@ -126,7 +122,7 @@ STATEMENTS = (
             Form.REPAIRED: Claim((1 - eta_local * lam / 2) ** k * r_client**2, hypotheses=(LOCAL_CONTRACTION,)),
         },
         constants=_contraction_constants,
-        measure=_contraction_measure,
+        measure=lambda case: _residuals(case)[1][:, :, 1:].squared(),
         symbols={k: "local step, 1..K"},
         says_left="|y_c^{(k)}(t) - y_c|^2 from the recorded local outputs, every round, client and k = 1..K",
         draws=contracting_draws,

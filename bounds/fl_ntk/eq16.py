@@ -2,7 +2,7 @@
 
 import sympy as sp
 
-from bounds.federated_run import FederatedRun, distance
+from bounds.federated_run import distance
 from bounds.fl_ntk.families.aligned import long_row, overshooting_clients
 from bounds.fl_ntk.families.small_steps import small_step_draws
 from bounds.fl_ntk.premises import SMALL_FOR_K, SMALL_LOCAL_STEPS, UNIT_ROWS
@@ -12,11 +12,6 @@ from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, eta_local, n, r_t
 
 GROWTH = (1 + 2 * eta_local * n * K) ** 2 * r_t**2
-
-
-def _constants(case: FederatedRun) -> dict:
-    constants = run_constants(case)
-    return constants | {r_t: constants[r_t][:, None]}
 
 
 STATEMENTS = (
@@ -32,7 +27,7 @@ STATEMENTS = (
             Form.STATED: Claim(2 * GROWTH, hypotheses=(SMALL_LOCAL_STEPS,)),
             Form.REPAIRED: Claim(GROWTH, hypotheses=(SMALL_FOR_K,)),
         },
-        constants=_constants,
+        constants=lambda case: run_constants(case) | {r_t: case.observed("residual_norm")[:-1, None]},
         measure=lambda case: distance(case.observed("local_outputs"), case.problem.y).squared(),
         says_left="|y - y^{(k)}(t)|^2 from the recorded local outputs, every round and k = 0..K",
         draws=small_step_draws,

@@ -8,7 +8,6 @@ from bounds.federated_run import FederatedRun, federated_draws
 from bounds.mutants import power, scaled, sign_flipped, without
 from bounds.statement import FL_NTK, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, eta_global, eta_local, n
-from ntkfl.estimate import Estimate
 
 H = sp.MatrixSymbol("H", n, n * K)
 H_perp = sp.MatrixSymbol("H_perp", n, n * K)
@@ -22,11 +21,6 @@ def _constants(case: FederatedRun) -> dict:
         H_perp: inside.grams(~inside.safe),
         residual: inside.stacked_residual,
     }
-
-
-def _measure(case: FederatedRun) -> Estimate:
-    inside = snapshot(case)
-    return inside.change(inside.safe)
 
 
 STATEMENTS = (
@@ -43,7 +37,7 @@ STATEMENTS = (
         ),
         forms={Form.STATED: Claim(eta_global * eta_local / N * (H - H_perp) * residual)},
         constants=_constants,
-        measure=_measure,
+        measure=lambda case: snapshot(case).change(snapshot(case).safe),
         symbols={
             H: "[H(t,0) ... H(t,K-1)]",
             H_perp: "the same over the neurons outside Q_i",

@@ -14,11 +14,8 @@ residual = sp.MatrixSymbol("r", n * K, 1)
 
 
 def _constants(case: FederatedRun) -> dict:
-    inside = snapshot(case)
-    return run_values(case, eta_global, eta_local, N) | {
-        G: inside.mean_slope_grams,
-        residual: inside.stacked_residual,
-    }
+    grams, seen = snapshot(case).mean_slope_grams, snapshot(case).stacked_residual
+    return run_values(case, eta_global, eta_local, N) | {G: grams, residual: seen}
 
 
 STATEMENTS = (

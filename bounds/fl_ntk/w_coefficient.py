@@ -84,10 +84,6 @@ def _observed(ladder: WidthLadder, name: str) -> Estimate:
     return Estimate.stacked(run.observed(name)[-1] for run in ladder.runs[-1][:NETWORKS])
 
 
-def _squared_movement(ladder: WidthLadder) -> Estimate:
-    return _observed(ladder, "total_movement").squared()
-
-
 GRAM_SYMBOLS = {limit_gram: "Gram matrix at infinite width", inner: "X X^T"}
 CLOSE = (scaled(sp.Rational(3, 2)), scaled(sp.Rational(2, 3)), scaled(2), scaled(sp.Rational(1, 2)))
 
@@ -129,7 +125,7 @@ STATEMENTS = (
         source=of_section_7("X.8 at infinite width; claimed to a tenth for networks of the ladder's largest width"),
         forms={Form.REPAIRED: _within(MOVEMENT, TENTH)},
         constants=_kernel_constants,
-        measure=_squared_movement,
+        measure=lambda ladder: _observed(ladder, "total_movement").squared(),
         symbols=MAP_SYMBOLS | {H: "Gram matrix at infinite width", start: "y - y(0)"},
         says_left="|U(T) - U(0)|_F^2 of three simulated networks of the largest width",
         draws=ladder_draws,

@@ -3,6 +3,7 @@
 import sympy as sp
 
 from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.cases.run_values import run_values
 from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.mutants import power, replaced, sign_flipped, without
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
@@ -10,10 +11,6 @@ from bounds.symbols import N, eta_global
 from ntkfl.estimate import Estimate
 
 nu = sp.Symbol("nu", real=True)
-
-
-def _constants(case: KernelCase) -> dict:
-    return {nu: case.nu, eta_global: case.setup.eta_global, N: case.problem.n_clients}
 
 
 def _measure(case: KernelCase) -> tuple[Estimate, Estimate]:
@@ -33,7 +30,7 @@ STATEMENTS = (
         ),
         hypotheses=(at_most(150), POSITIVE_LIMIT),
         forms={Form.REPAIRED: Claim((1 - eta_global / N * nu,) * 2)},
-        constants=_constants,
+        constants=lambda case: run_values(case, eta_global, N) | {nu: case.nu},
         measure=_measure,
         symbols={nu: "eigenvalues of L^T P L, H = L L^T"},
         says_left="the eigenvalues of the kernel regime's round map, by a general solver, imaginary parts counting as "

@@ -21,10 +21,6 @@ def _columns(case: AntipodalFamily, side: int) -> Estimate:
     return gram.infinite_estimate(np.concatenate([x, -x]), side * x)
 
 
-def _measure(case: AntipodalFamily) -> Estimate:
-    return _columns(case, 1) @ case.coefficients
-
-
 def _independent() -> AntipodalFamily:
     """Two antipodal pairs in orthogonal directions: H_inf is positive."""
     return AntipodalFamily(np.eye(2), Estimate.exact(np.ones(2)))
@@ -55,7 +51,7 @@ STATEMENTS = (
         ),
         forms={Form.REPAIRED: Claim(H_minus * c)},
         constants=lambda case: {H_minus: _columns(case, -1), c: case.coefficients},
-        measure=_measure,
+        measure=lambda case: _columns(case, 1) @ case.coefficients,
         symbols={
             H_minus: "H_inf of all points against the mirror images -x_p",
             c: "coefficients of a linear relation between the directions",
