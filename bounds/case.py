@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import cached_property
+from inspect import getmembers_static
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import jax
 
@@ -10,11 +14,25 @@ from ntkfl.estimate import Rigour
 from ntkfl.initialisation import draw
 from ntkfl.problem import Weights
 
+Result = TypeVar("Result")
+
 ASKED = ("n_runs", "prepare", "sharper", "fresh", "redrawn")  # beside `describe`
+READ_FROM = {  # what reports call it, and where a case with a problem and a setup has it
+    "problem": "problem.name",
+    "n": "problem.n",
+    "N": "problem.n_clients",
+    "K": "setup.local_steps",
+    "eta_local": "setup.eta_local",
+    "eta_global": "setup.eta_global",
+}
 
 
 class TooCostly(Exception):
     """A case could be known better, at a cost that nobody pays; the message says which, and what would do."""
+
+
+class prepared(cached_property[Result]):
+    """A cached property of a case that takes long: `prepare` computes it ahead."""
 
 
 class Case:
@@ -46,6 +64,9 @@ class Case:
 
     def prepare(self) -> None:
         """Do now what takes long; a thread can, while another case is judged."""
+        for name, member in getmembers_static(type(self)):
+            if isinstance(member, prepared):
+                getattr(self, name)
 
     def sharper(self) -> Case | None:
         """The same case, known better; None where it cannot be.
@@ -113,6 +134,21 @@ def case_of(thing: Any) -> Case:
     if meant:
         raise TypeError(f"{type(thing).__name__} has {', '.join(meant)}; derive it from bounds.case.Case")
     return _Bare(thing)
+
+
+def described(*words: str, **others: str) -> Callable[[Any], dict[str, Any]]:
+    """The method `describe` of a class of cases that says these of each.
+
+    Args:
+        words: of READ_FROM, or attributes of the case. others: of other names, word="attribute" or "its.attribute".
+    """
+    places = {word: READ_FROM.get(word, word) for word in words} | others
+
+    def describe(self: Any) -> dict[str, Any]:
+        """What identifies the case in a report."""
+        return {word: attrgetter(place)(self) for word, place in places.items()}
+
+    return describe
 
 
 def another_network(weights: Weights, seed: int, sigma: float) -> Weights:

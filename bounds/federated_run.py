@@ -224,12 +224,8 @@ class FederatedRun(Case):
 
     def describe(self) -> dict[str, Any]:
         """What identifies the case in a report."""
-        return {
-            "problem": self.problem.name,
-            "n": self.problem.n,
-            "d": self.problem.d,
-            "N": self.problem.n_clients,
-        } | asdict(self.setup)
+        p = self.problem
+        return {"problem": p.name, "n": p.n, "d": p.d, "N": p.n_clients} | asdict(self.setup)
 
 
 def federated_run(
@@ -380,8 +376,6 @@ def federated_runs(
         draw: Hypothesis's. n, d, clients, width, local_steps, rounds: smallest and largest, both included.
         linearised: patterns stay those of the start. in_balls: the runs are computed in ball arithmetic.
     """
-    from ntkfl.algorithm1.reference import BALL
-
     x = draw(points(n, d))
     owner = draw(partitions(len(x), clients=clients))
     weights = draw(networks(x.shape[1], width))

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from bounds.case import Case, another_network
+from bounds.case import Case, another_network, described
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.options import Options
 from bounds.part_strategies import log_uniform, points, sizes
@@ -94,9 +94,7 @@ class InitialNetwork(Case):
         """Another Gaussian network on the same data."""
         return replace(self, weights=another_network(self.weights, seed, self.sigma))
 
-    def describe(self) -> dict:
-        """What identifies the case in a report."""
-        return {"problem": self.problem.name, "n": self.problem.n, "width": self.width, "R": self.radius}
+    describe = described("problem", "n", "width", R="radius")
 
 
 @dataclass(frozen=True)

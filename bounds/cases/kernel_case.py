@@ -8,6 +8,7 @@ from flint import arb, arb_mat
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from bounds.case import described
 from bounds.cases.measured_regime import MeasuredRegime
 from bounds.family import Family
 from bounds.federated_run import FederatedDraw, federated_draws
@@ -125,16 +126,7 @@ class KernelCase:
         """The spectral radius of M."""
         return self.regime.of(lambda regime, _: regime.rate, size=self.map_size)
 
-    def describe(self) -> dict:
-        """What identifies the case in a report."""
-        s = self.setup
-        return {
-            "problem": self.problem.name,
-            "N": self.problem.n_clients,
-            "K": s.local_steps,
-            "eta_local": s.eta_local,
-            "eta_global": s.eta_global,
-        }
+    describe = described("problem", "N", "K", "eta_local", "eta_global")
 
 
 def _kernel_case(base: FederatedDraw, reach: float, user: bool, seed: int) -> KernelCase:

@@ -6,7 +6,7 @@ import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds.case import Case
+from bounds.case import Case, described
 from bounds.cases.kernel_case import BITS, KernelCase, kernel_cases, kernel_draws
 from bounds.family import Draw, Family
 from bounds.fl_ntk.cases.feature_space import train_features
@@ -98,9 +98,7 @@ class StepLadder(Case):
             found.append((np.linalg.norm(apart), np.linalg.norm(apart - leading), between.max() / size))
         return tuple(np.array(found).T)
 
-    def describe(self) -> dict:
-        """What identifies the case in a report."""
-        return {"problem": self.problem.name, "N": self.problem.n_clients, "K": self.steps, "reach": self.reach}
+    describe = described("problem", "N", K="steps", reach="reach")
 
 
 def _step_ladder(seed: int) -> StepLadder:

@@ -1,19 +1,16 @@
 """How far clients are from each other's mean: small only as every movement of a parameter is, at any width."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
 
-from bounds.case import Case
+from bounds.case import described, prepared
 from bounds.family import Family
 from bounds.fl_ntk.sources import REPORTED
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
-from bounds.ladders.rungs import OTHER, Rungs
+from bounds.ladders.rungs import Rungs
 from bounds.ladders.slopes import slope
 from bounds.mutants import replaced, shifted
 from bounds.statement import Claim, Form, Kind, Source, Statement
@@ -29,7 +26,7 @@ q = sp.Symbol("q", positive=True)
 
 
 @dataclass(frozen=True, eq=False)
-class DivergenceLadder(Rungs, Case):
+class DivergenceLadder(Rungs):
     """The last of a few rounds of Algorithm 1, by the training engine, on networks of several widths.
 
     Labels are y_m(0) + r_0, r_0 = problem.y, so that every run starts from the same residual.
@@ -41,7 +38,7 @@ class DivergenceLadder(Rungs, Case):
     widths: tuple[int, ...] = WIDTHS
     counts: tuple[int, ...] = (NETWORKS,) * len(WIDTHS)
 
-    @cached_property
+    @prepared
     def seen(self) -> list[np.ndarray]:
         """Of each network, for each width: mean_c |w_c - u'|/sqrt(m), and mean_c |w_c - u'| over |u' - u|."""
         return [np.array([self._run(width, seed) for seed in self.seeds(i)]) for i, width in enumerate(self.widths)]
@@ -77,22 +74,7 @@ class DivergenceLadder(Rungs, Case):
 
         return float(np.mean([size(np.where(owner == c, moved, 0) - mean) for c in range(clients)])) / size(mean)
 
-    def prepare(self) -> None:
-        """Train the networks now."""
-        _ = self.seen
-
-    def fresh(self) -> DivergenceLadder:
-        """Other networks on the same data, for a second opinion."""
-        return replace(self, seed=self.seed + OTHER)
-
-    def describe(self) -> dict:
-        """What identifies the case in a report."""
-        return {
-            "problem": self.problem.name,
-            "N": self.problem.n_clients,
-            "K": self.setup.local_steps,
-            "seed": self.seed,
-        }
+    describe = described("problem", "N", "K", "seed")
 
 
 def _ladder(partition: str, local_steps: int, seed: int) -> DivergenceLadder:

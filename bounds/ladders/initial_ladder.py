@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.case import prepared
 from bounds.federated_run import federated_draws
 from bounds.ladders.rungs import OTHER, SPACING, Rungs, WidthFamily
 from bounds.options import Options
@@ -44,7 +45,7 @@ class InitialLadder(Rungs):
     spacing: ClassVar[int] = 2 * SPACING
     other: ClassVar[int] = OTHER * 2 * SPACING
 
-    @cached_property
+    @prepared
     def starts(self) -> list[list[Start]]:
         """The networks of each width."""
         return self.at_each(lambda row, i: self._start(self.widths[row], self.seeds(row)[i]))
@@ -61,10 +62,6 @@ class InitialLadder(Rungs):
     def infinite_gram(self) -> Estimate:
         """H_inf with its rounding bound."""
         return gram.infinite_estimate(self.problem.x)
-
-    def prepare(self) -> None:
-        """Draw the networks now."""
-        _ = self.starts
 
 
 def _ladder(options: Options, widths: tuple[int, ...], counts: tuple[int, ...], seed: int) -> InitialLadder:

@@ -7,7 +7,7 @@ import pytest
 import sympy as sp
 
 from bounds import federated_run as module
-from bounds.case import Case, TooCostly, case_of
+from bounds.case import Case, TooCostly, case_of, described, prepared
 from bounds.federated_run import FederatedRun, federated_run
 from bounds.statement import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
 from bounds.symbols import r0
@@ -245,3 +245,23 @@ def test_what_is_no_case_is_one_that_describes_itself_or_is_refused():
         case_of(Meant())
     with pytest.raises(NotImplementedError, match="Case describes nothing; write describe"):
         Case().describe()
+
+
+def test_a_case_says_the_words_of_its_class_and_prepares_what_takes_long():
+    class Ladder(Case):
+        problem, setup, steps = PROBLEM, Setup(local_steps=3), 7
+        describe = described("problem", "N", "K", steps="steps", T="setup.rounds")
+
+        @prepared
+        def runs(self):
+            return "made"
+
+    class Other(Ladder):
+        pass
+
+    case = Other()
+    assert list(case.describe()) == ["problem", "N", "K", "steps", "T"]
+    assert case.describe()["K"] == 3 and case.describe()["N"] == 2
+    assert "runs" not in vars(case)
+    case.prepare()
+    assert vars(case)["runs"] == "made"

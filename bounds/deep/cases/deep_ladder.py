@@ -11,6 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from bounds.case import prepared
 from bounds.deep.cases.deep_run import points
 from bounds.deep.cases.started_network import StartedNetwork
 from bounds.family import Family
@@ -77,7 +78,7 @@ class DeepLadder(Rungs):
 
         return WideNetwork.named(self.network)[0]
 
-    @cached_property
+    @prepared
     def seen(self) -> list[list[Seen]]:
         """Of every network, by width."""
         return [[self._run(width, seed) for seed in self.seeds(i)] for i, width in enumerate(self.widths)]
@@ -161,10 +162,6 @@ class DeepLadder(Rungs):
             divergence=between / apart(after, before),
             pooled=farthest(trained, central),
         )
-
-    def prepare(self) -> None:
-        """Train the networks now."""
-        _ = self.seen
 
     def describe(self) -> dict:
         """What identifies the case in a report."""

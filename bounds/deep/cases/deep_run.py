@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.case import Case
+from bounds.case import Case, described, prepared
 from bounds.family import Family
 from bounds.federated_run import ORDER_SAFETY, federated_draws
 from bounds.options import Options
@@ -46,7 +46,7 @@ class DeepRun(Case):
     setup: Setup
     network: str
 
-    @cached_property
+    @prepared
     def orders(self) -> tuple[Seen, Seen]:
         """The run; then with features and neurons in the other order, which adds up otherwise."""
         import torch  # slow to load
@@ -92,19 +92,7 @@ class DeepRun(Case):
         """Of the kernel, certified."""
         return gram.smallest_eigenvalue(self.kernel)
 
-    def prepare(self) -> None:
-        """Train the network now."""
-        _ = self.orders
-
-    def describe(self) -> dict:
-        """What identifies the case in a report."""
-        return {
-            "problem": self.problem.name,
-            "network": self.network,
-            "N": self.problem.n_clients,
-            "K": self.setup.local_steps,
-            "seed": self.setup.seed,
-        }
+    describe = described("problem", "network", "N", "K", seed="setup.seed")
 
 
 def between(value: np.ndarray, other: np.ndarray) -> Estimate:

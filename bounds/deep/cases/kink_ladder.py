@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds.case import prepared
 from bounds.deep.cases.deep_ladder import RELU, SETUP, equal_points
 from bounds.deep.cases.started_network import StartedNetwork
 from bounds.family import Family
@@ -45,7 +46,7 @@ class KinkLadder(Rungs):
         draws = (pattern_change(self.problem, setup, gram=limit, seed=seed, **SAMPLING) for seed in range(DRAWS))
         return np.array([found.drift.value[-1] for found in draws])
 
-    @cached_property
+    @prepared
     def along(self) -> list[np.ndarray]:
         """<H(T) - H(0), B> / |B|^2 of every network, (networks,) for each width."""
         mean = self.layers.mean(axis=0)
@@ -66,10 +67,6 @@ class KinkLadder(Rungs):
         one = StartedNetwork.named(RELU, self.problem, width, seed)
         *_, last = one.models(one.problem, self.setup)
         return one.kernel(last) - one.kernel(one.start)
-
-    def prepare(self) -> None:
-        """Train the networks now."""
-        _ = self.along
 
 
 KINK_LADDERS = Family(

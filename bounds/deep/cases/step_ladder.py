@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.case import Case
+from bounds.case import Case, described, prepared
 from bounds.deep.cases.deep_ladder import ERF, RELU, equal_points, pooled
 from bounds.deep.cases.started_network import StartedNetwork
 from bounds.family import Family
@@ -50,7 +49,7 @@ class StepLadder(Case):
         """eta_l at each rung, ascending."""
         return self.largest * 0.5 ** np.arange(RUNGS)[::-1]
 
-    @cached_property
+    @prepared
     def differences(self) -> np.ndarray:
         """max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, RMS over networks, the same at every rung, (rungs,)."""
         seeds = range(self.seed, self.seed + NETWORKS)
@@ -66,23 +65,11 @@ class StepLadder(Case):
         ]
         return float(np.linalg.norm(runs[0] - runs[1], axis=1).max() / np.linalg.norm(self.problem.y))
 
-    def prepare(self) -> None:
-        """Train the networks now."""
-        _ = self.differences
-
     def fresh(self) -> StepLadder:
         """Other networks on the same data, for a second opinion."""
         return replace(self, seed=self.seed + OTHER)
 
-    def describe(self) -> dict:
-        """What identifies the case in a report."""
-        return {
-            "problem": self.problem.name,
-            "network": self.network,
-            "m": self.width,
-            "seed": self.seed,
-            "eta_local": self.largest,
-        }
+    describe = described("problem", "network", m="width", seed="seed", eta_local="largest")
 
 
 def _ladder(network: str, width: int, seed: int) -> StepLadder:

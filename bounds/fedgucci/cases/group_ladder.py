@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
+from bounds.case import prepared
 from bounds.family import Family
 from bounds.ladders.rungs import OTHER, SPACING, Rungs
 from ntkfl import kernel_regime
@@ -80,7 +81,7 @@ class GroupLadder(Rungs):
         clients = [Problem(self.problem.x[own], self.problem.y[own]) for own in self.problem.clients()]
         return -float(np.var([kernel_regime(client, setup).predict(x, 1) for client in clients], axis=0).mean())
 
-    @cached_property
+    @prepared
     def groups(self) -> list[list[Averaged]]:
         """The groups of each width."""
         return self.at_each(lambda row, i: self._group(self.widths[row], self.seeds(row)[i]))
@@ -105,10 +106,6 @@ class GroupLadder(Rungs):
     def samples(self, name: str) -> list[np.ndarray]:
         """One field of every group by its name, for each width."""
         return [np.array([getattr(group, name) for group in row]) for row in self.groups]
-
-    def prepare(self) -> None:
-        """Train the clients now."""
-        _ = self.groups
 
     def describe(self) -> dict:
         """What identifies the case in a report."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from hypothesis import strategies as st
 
-from bounds.case import Case
+from bounds.case import Case, prepared
 from bounds.family import Family
 from bounds.federated_run import FederatedDraw, compiled, federated_draws
 from bounds.options import Options
@@ -57,7 +57,7 @@ class ResidualLadder(Case):
         """Number of runs."""
         return NETWORKS
 
-    @cached_property
+    @prepared
     def distances(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Of each network: |w_r(t).x_i| at these rounds, (6, m, n), and its own |r(t)|, (6,)."""
         return [self._run(seed) for seed in range(self.seed, self.seed + NETWORKS)]
@@ -72,10 +72,6 @@ class ResidualLadder(Case):
         run = simulate(problem, setup, weights, keep=self.rounds, movements=False, compiled=many)
         trained = np.stack([run.weights[int(t)] for t in self.rounds])
         return np.abs(trained @ x.T), run.residual_norm[self.rounds]
-
-    def prepare(self) -> None:
-        """Run the simulations now."""
-        _ = self.distances
 
     def fresh(self) -> ResidualLadder:
         """The same ladder with other networks, for a second opinion."""

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from bounds.case import Case
+from bounds.case import Case, prepared
 from bounds.family import Family
 from ntkfl.finite_width.sliding import Sliding, sliding
 from ntkfl.interruption import check
@@ -83,7 +83,7 @@ class SlidingLadder(Case):
         moves = self.clients * STEP_SIZES[0] * np.sqrt(len(self.x) / len(self.weights.signs))  # of K eta, unit rows
         return float((side * z).min() - moves * np.linalg.norm(self.residual))
 
-    @cached_property
+    @prepared
     def runs(self) -> tuple[np.ndarray, np.ndarray]:
         """|r_eta - exp(-t H_P) r_0| at the end, and how the pairs' shares of active steps differ from the means of psi.
 
@@ -130,10 +130,6 @@ class SlidingLadder(Case):
     def n_runs(self) -> int:
         """Number of runs."""
         return len(STEP_SIZES) * STARTS
-
-    def prepare(self) -> None:
-        """Run them now."""
-        _ = self.runs
 
     def describe(self) -> dict[str, Any]:
         """What identifies the case in a report."""

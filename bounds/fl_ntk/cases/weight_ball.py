@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from bounds.case import Case
+from bounds.case import Case, described
 from bounds.family import Family
 from bounds.strategies import labels, unit_data
 from ntkfl import gram
@@ -83,15 +83,7 @@ class WeightBall(Case):
         """The same class around another Gaussian network."""
         return replace(self, weights=gaussian(self.width, self.problem.d, seed, self.sigma))
 
-    def describe(self) -> dict:
-        """What identifies the case in a report."""
-        return {
-            "problem": self.problem.name,
-            "n": self.problem.n,
-            "width": self.width,
-            "R": self.radius,
-            "B": self.budget,
-        }
+    describe = described("problem", "n", "width", R="radius", B="budget")
 
 
 def _ball(reaches: tuple[float, float], seed: int) -> WeightBall:
