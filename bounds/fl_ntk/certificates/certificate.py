@@ -42,7 +42,6 @@ falls in beta lam. It is computed as |X| r0 / sqrt m ((1 + sqrt q) / (beta lam) 
 Source: repaired form of FL-NTK, Theorem B.3 (fl-ntk/B.3-certificate).
 """
 
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -78,7 +77,7 @@ def a_priori_certificate(
     weights = checked(problem, setup, weights)
     with precision():
         given = start(problem, setup, weights)
-        terms, counts = _terms(problem, setup, given), given.counts
+        terms, counts = _Terms(problem, setup, given), given.counts
         chosen = _trial_radii(terms, counts) if radii is None else np.unique(np.asarray(radii, float))
         losses, gains = changes_within(problem.x, weights.hidden, chosen)
         perturbations = (terms.perturbation(np.maximum(d, u)) for d, u in zip(losses, gains, strict=True))
@@ -99,18 +98,22 @@ def a_priori_certificate(
         )
 
 
-@dataclass(frozen=True, eq=False)
 class _Terms:
     """The network before training, in balls; lam and lam_c are lower ends, mu and mu_c upper ends."""
 
-    given: Start
-    lam: arb
-    mu: arb
-    lam_c: arb
-    mu_c: arb
-    rho: arb
-    eta: arb
-    local_steps: int
+    def __init__(self, problem: Problem, setup: Setup, given: Start) -> None:
+        counts = given.counts
+        middle, radius = (counts.at_least + counts.at_most) / 2, (counts.at_most - counts.at_least) / 2
+        h0 = enclosure(weighted(given.gram, ball_matrix(middle, radius), given.width))
+        blocks = [h0[np.ix_(own, own)] for own in problem.clients()]
+        self.given = given
+        self.lam = low(smallest_eigenvalue(h0))
+        self.mu = high(largest_eigenvalue(h0))
+        self.lam_c = reduce(arb.min, (low(smallest_eigenvalue(b)) for b in blocks))
+        self.mu_c = reduce(arb.max, (high(largest_eigenvalue(b)) for b in blocks))
+        self.eta = ball(setup.eta_local)
+        self.rho = ball(setup.eta_global) * self.eta * setup.local_steps / problem.n_clients
+        self.local_steps = setup.local_steps
 
     def perturbation(self, counts: np.ndarray) -> arb:
         """E for these counts max(D, U), upper end."""
@@ -158,24 +161,6 @@ class _Terms:
             need=need,
             conditions=conditions,
         )
-
-
-def _terms(problem: Problem, setup: Setup, given: Start) -> _Terms:
-    counts = given.counts
-    middle, radius = (counts.at_least + counts.at_most) / 2, (counts.at_most - counts.at_least) / 2
-    h0 = enclosure(weighted(given.gram, ball_matrix(middle, radius), given.width))
-    blocks = [h0[np.ix_(own, own)] for own in problem.clients()]
-    eta = ball(setup.eta_local)
-    return _Terms(
-        given=given,
-        lam=low(smallest_eigenvalue(h0)),
-        mu=high(largest_eigenvalue(h0)),
-        lam_c=reduce(arb.min, (low(smallest_eigenvalue(b)) for b in blocks)),
-        mu_c=reduce(arb.max, (high(largest_eigenvalue(b)) for b in blocks)),
-        rho=ball(setup.eta_global) * eta * setup.local_steps / problem.n_clients,
-        eta=eta,
-        local_steps=setup.local_steps,
-    )
 
 
 def _trial_radii(terms: _Terms, counts: InitialCounts) -> np.ndarray:

@@ -49,7 +49,7 @@ def scan(
         problem: data with scalar labels. setup: width and steps. given: the start, in balls. radii: R, (k,).
         losses, gains: `changes_within` of these radii, (k, n, n). powers: of the norms that are tried.
     """
-    frozen = [_frozen(problem, setup, given, power) for power in powers]
+    frozen = [_Frozen(problem, setup, given, power) for power in powers]
     gram = _gram_abs(given)
     changes = gram * (losses + gains) / (2 * setup.width)
     norms = [(_top(change), max(_top(change[np.ix_(own, own)]) for own in problem.clients())) for change in changes]
@@ -74,7 +74,7 @@ def trial_radii(
             are tried.
         count: of the radii, in geometric progression.
     """
-    frozen = [_frozen(problem, setup, given, power) for power in powers]
+    frozen = [_Frozen(problem, setup, given, power) for power in powers]
     distances, gram = given.counts.distances[given.counts.distances > 0], _gram_abs(given)
     needs = [c.need for c in (f.candidate(0.0, 0.0, 0.0) for f in frozen) if c.rate < 1]
     size = float(distances.max()) if distances.size else 1000 * min(needs, default=0.0) or 1.0  # the weights' own
@@ -85,22 +85,35 @@ def trial_radii(
     return np.geomspace(min(max(bottom, LEAST_RADIUS * size), top / 1000), top, count)
 
 
-@dataclass(frozen=True)
 class _Frozen:
     """What one norm gives with the patterns at the start."""
 
-    power: float
-    rate: float
-    sizes: tuple[float, ...]  # |A^k S|
-    contraction: float  # |A|
-    inverse_norm: float
-    inverse_kernel: float  # |S^-1 H|
-    norm: float  # z0
-    eta: float
-    share: float
-    server_reach: float  # |X| eta_g / N
-    client_reach: float
-    root_width: float
+    def __init__(self, problem: Problem, setup: Setup, given: Start, power: float) -> None:
+        gram = _floats(given.gram.tolist())
+        h = gram * (given.counts.at_least + given.counts.at_most) / (2 * setup.width)
+        same = problem.owner[:, None] == problem.owner
+        values, vectors = np.linalg.eigh(h)
+        values = positive(values)
+        s, inverse = vectors * values ** (power / 2), (vectors * values ** (-power / 2)).T
+        a = np.eye(problem.n) - setup.eta_local * h * same
+        image, total, sizes = s, np.zeros_like(s), []
+        for _ in range(setup.local_steps):
+            sizes.append(_norm(image))
+            total += image
+            image = a @ image
+        residual = np.array([float(r) for r in given.residual])
+        self.power = power
+        self.eta = setup.eta_local
+        self.share = setup.eta_global * setup.eta_local / problem.n_clients
+        self.rate = _norm(inverse @ (s - self.share * (h @ total)))
+        self.sizes = tuple(sizes)  # |A^k S|
+        self.contraction = _norm(a)  # |A|
+        self.inverse_norm = float(values[0] ** (-power / 2))
+        self.inverse_kernel = float((values ** (1 - power / 2)).max())  # |S^-1 H|
+        self.norm = float(row_norms((inverse @ residual)[None])[0])  # z0
+        self.server_reach = float(given.x_norm) * setup.eta_global / problem.n_clients
+        self.client_reach = max(_top(gram[np.ix_(own, own)]) ** 0.5 for own in problem.clients())
+        self.root_width = setup.width**0.5
 
     @property
     def tolerance(self) -> float:
@@ -116,38 +129,6 @@ class _Frozen:
         q = self.rate + self.share * (e * self.inverse_norm * reached + self.inverse_kernel * drifts)
         reach = self.server_reach / (1 - q) + self.client_reach if q < 1 else np.inf
         return Candidate(radius, self.power, q, self.eta / self.root_width * self.norm * reached * reach)
-
-
-def _frozen(problem: Problem, setup: Setup, given: Start, power: float) -> _Frozen:
-    gram = _floats(given.gram.tolist())
-    h = gram * (given.counts.at_least + given.counts.at_most) / (2 * setup.width)
-    same = problem.owner[:, None] == problem.owner
-    values, vectors = np.linalg.eigh(h)
-    values = positive(values)
-    s, inverse = vectors * values ** (power / 2), (vectors * values ** (-power / 2)).T
-    a = np.eye(problem.n) - setup.eta_local * h * same
-    image, total, sizes = s, np.zeros_like(s), []
-    for _ in range(setup.local_steps):
-        sizes.append(_norm(image))
-        total += image
-        image = a @ image
-    share = setup.eta_global * setup.eta_local / problem.n_clients
-    residual = np.array([float(r) for r in given.residual])
-    x_norm = float(given.x_norm)
-    return _Frozen(
-        power=power,
-        rate=_norm(inverse @ (s - share * (h @ total))),
-        sizes=tuple(sizes),
-        contraction=_norm(a),
-        inverse_norm=float(values[0] ** (-power / 2)),
-        inverse_kernel=float((values ** (1 - power / 2)).max()),
-        norm=float(row_norms((inverse @ residual)[None])[0]),
-        eta=setup.eta_local,
-        share=share,
-        server_reach=x_norm * setup.eta_global / problem.n_clients,
-        client_reach=max(_top(gram[np.ix_(own, own)]) ** 0.5 for own in problem.clients()),
-        root_width=setup.width**0.5,
-    )
 
 
 def positive(eigenvalues: np.ndarray) -> np.ndarray:
