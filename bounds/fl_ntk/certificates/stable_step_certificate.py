@@ -39,7 +39,6 @@ Rounding: S is the float64 matrix V diag(nu^(p/2)) of H's eigenpairs, taken as i
 Source: beyond FL-NTK (fl-ntk/X.12).
 """
 
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -116,30 +115,20 @@ def expected(problem: Problem, setup: Setup, weights: Weights, powers: tuple[flo
     return next(scan(problem, setup, given, radii, *changes_within(problem.x, weights.hidden, radii), powers))
 
 
-@dataclass(frozen=True, eq=False)
 class _Kernel:
     """H and B at one radius, in balls, with their client blocks."""
 
-    h: arb_mat
-    blocks: arb_mat  # blockdiag H_cc
-    perturbation: arb
-    local_perturbation: arb
-
-
-def _kernel(problem: Problem, given: Start, losses: np.ndarray, gains: np.ndarray) -> _Kernel:
-    # Counts that rounding leaves in doubt widen both ends; all four are integers, so the halves are exact.
-    lower, upper = given.counts.at_least - losses, given.counts.at_most + gains
-    h = weighted(given.gram, (lower + upper) / 2, given.width)
-    change = weighted(given.gram_abs, (upper - lower) / 2, given.width)
-    of_client = [own.tolist() for own in problem.clients()]
-    blocks = arb_mat(problem.n, problem.n)
-    for own in of_client:
-        for i in own:
-            for j in own:
-                blocks[i, j] = h[i, j]
-    changes = [arb_mat([[change[i, j] for j in own] for i in own]) for own in of_client]
-    largest = reduce(arb.max, (nonnegative_norm(c).upper() for c in changes))
-    return _Kernel(h, blocks, nonnegative_norm(change).upper(), largest)
+    def __init__(self, problem: Problem, given: Start, losses: np.ndarray, gains: np.ndarray) -> None:
+        # Counts that rounding leaves in doubt widen both ends; all four are integers, so the halves are exact.
+        lower, upper = given.counts.at_least - losses, given.counts.at_most + gains
+        self.h = weighted(given.gram, (lower + upper) / 2, given.width)
+        self.blocks = arb_mat(problem.n, problem.n)  # blockdiag H_cc
+        for i, j in np.argwhere(problem.owner[:, None] == problem.owner).tolist():
+            self.blocks[i, j] = self.h[i, j]
+        change = weighted(given.gram_abs, (upper - lower) / 2, given.width)
+        changes = (_block(change, own) for own in problem.clients())
+        self.perturbation = nonnegative_norm(change).upper()
+        self.local_perturbation = reduce(arb.max, (nonnegative_norm(c).upper() for c in changes))
 
 
 def _judged(
@@ -152,7 +141,7 @@ def _judged(
     radii: np.ndarray,
 ) -> StableStepCertificate:
     """Every number and condition at one radius and in one norm, in balls."""
-    kernel = _kernel(problem, given, losses, gains)
+    kernel = _Kernel(problem, given, losses, gains)
     spectrum = enclosure(kernel.h)
     root = norm_root(spectrum.value, candidate.power)
     s = ball_matrix(root)
@@ -180,7 +169,7 @@ def _judged(
     z0 = length([row[0] for row in (inverse * residual).tolist()])
     need = None
     if rate < 1:
-        own_norm = reduce(arb.max, (_rows_norm(given.gram, own.tolist()) for own in problem.clients()))
+        own_norm = reduce(arb.max, (_rows_norm(given.gram, own) for own in problem.clients()))
         reach = given.x_norm * ball(setup.eta_global) / (problem.n_clients * (1 - rate)) + own_norm
         need = (eta / given.width.sqrt() * z0 * sum(reached, arb(0)) * reach).upper()
     return StableStepCertificate(
@@ -234,7 +223,11 @@ def norm(matrix: arb_mat) -> arb:
     return (high(largest_eigenvalue(enclosure(scaled.transpose() * scaled))).max(arb(0)).sqrt() * scale).upper()
 
 
-def _rows_norm(gram: arb_mat, own: list[int]) -> arb:
+def _block(matrix: arb_mat, own: np.ndarray) -> arb_mat:
+    """The rows and columns of one client's samples."""
+    return arb_mat([[matrix[i, j] for j in own.tolist()] for i in own.tolist()])
+
+
+def _rows_norm(gram: arb_mat, own: np.ndarray) -> arb:
     """|X_c|, upper end."""
-    block = arb_mat([[gram[i, j] for j in own] for i in own])
-    return high(largest_eigenvalue(enclosure(block))).sqrt().upper()
+    return high(largest_eigenvalue(enclosure(_block(gram, own)))).sqrt().upper()
