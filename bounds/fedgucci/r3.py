@@ -1,13 +1,8 @@
 """R3: with anchor rows away from 0 the barrier is of second order in the side of the cube."""
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
-
 import numpy as np
 import sympy as sp
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 from scipy.special import gammaln
 
 from bounds.cases.cube_networks import CubeDraw, CubeNetworks
@@ -20,6 +15,7 @@ from bounds.mutants import power, replaced
 from bounds.part_strategies import log_uniform
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Source
 from bounds.symbols import delta
+from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 
 density, ratios = sp.symbols("c_l q", positive=True)
@@ -29,60 +25,39 @@ R3 = density * b * l * side**2 / 4 * ratios + side**2 * b * sp.sqrt(h * l / (l +
 )
 
 
-@dataclass(frozen=True, eq=False)
-class BallPopulation:
-    """Networks of a cube, the inputs being a sample of the uniform law on the unit ball."""
+def mean_gap(case: CubeNetworks) -> Estimate:
+    """sup over alpha of E_x |z_x(alpha)|_2 over the ball, between E_x |z_x(1/2)| and the mean of R2's bound on z_x.
 
-    cube: CubeNetworks
+    Means over the case's inputs, a sample of the uniform law on the unit ball, with empirical Bernstein bounds (Maurer
+    and Pontil 2009), both at the level 1 - MISSED.
+    """
+    first, second = case.networks[:2]
+    a, c = (np.asarray(case.x @ net.hidden.T) for net in (first, second))
+    switched, (v1, v2) = a * c < 0, (np.atleast_2d(net.readout) for net in (first, second))
+    sizes = np.where(switched, np.abs(a) + np.abs(c), 1.0)
+    largest = np.maximum(*(np.linalg.norm(v, axis=0) for v in (v1, v2)))
+    bilinear = (np.maximum(a, 0) - np.maximum(c, 0)) @ (v1 - v2).T / 4
+    upper = np.linalg.norm(bilinear, axis=1) + np.where(switched, np.abs(a * c) / sizes, 0.0) @ largest
+    middle = np.maximum((a + c) / 2, 0) - (np.maximum(a, 0) + np.maximum(c, 0)) / 2
+    lower = np.linalg.norm(middle @ ((v1 + v2) / 2).T - bilinear, axis=1)
+    reach = float(
+        (np.linalg.norm(v1 - v2) + np.linalg.norm(largest)) * np.linalg.norm(first.hidden - second.hidden) / 4
+    )
+    low, high = lower.mean() - _bernstein(lower, reach), upper.mean() + _bernstein(upper, reach)
+    return Estimate.between(max(low, 0.0), high, f"sample of {len(a)} inputs, empirical Bernstein bounds")
 
-    @cached_property
-    def mean_gap(self) -> Estimate:
-        """sup over alpha of E_x |z_x(alpha)|_2 over the ball, between E_x |z_x(1/2)| and the mean of R2's bound on z_x.
 
-        Means over the sample with empirical Bernstein bounds (Maurer and Pontil 2009), both at the level 1 - MISSED.
-        """
-        first, second = self.cube.networks[:2]
-        a, c = (np.asarray(self.cube.x @ net.hidden.T) for net in (first, second))
-        switched, (v1, v2) = a * c < 0, (np.atleast_2d(net.readout) for net in (first, second))
-        sizes = np.where(switched, np.abs(a) + np.abs(c), 1.0)
-        largest = np.maximum(*(np.linalg.norm(v, axis=0) for v in (v1, v2)))
-        bilinear = (np.maximum(a, 0) - np.maximum(c, 0)) @ (v1 - v2).T / 4
-        upper = np.linalg.norm(bilinear, axis=1) + np.where(switched, np.abs(a * c) / sizes, 0.0) @ largest
-        middle = np.maximum((a + c) / 2, 0) - (np.maximum(a, 0) + np.maximum(c, 0)) / 2
-        lower = np.linalg.norm(middle @ ((v1 + v2) / 2).T - bilinear, axis=1)
-        reach = float(
-            (np.linalg.norm(v1 - v2) + np.linalg.norm(largest)) * np.linalg.norm(first.hidden - second.hidden) / 4
-        )
-        low, high = lower.mean() - _bernstein(lower, reach), upper.mean() + _bernstein(upper, reach)
-        return Estimate.between(max(low, 0.0), high, f"sample of {len(a)} inputs, empirical Bernstein bounds")
+def _weighted_ratios(anchor: TwoLayer) -> float:
+    """sum_i |v_anc,i|_2 / |u_anc,i| over the rows that are not 0, rounded up."""
+    rows = np.linalg.norm(anchor.hidden, axis=1)
+    readout = np.linalg.norm(np.atleast_2d(anchor.readout), axis=0)
+    alive = rows > 0
+    return float((readout[alive] / rows[alive]).sum() * (1 + 1e-12))
 
-    @cached_property
-    def weighted_ratios(self) -> float:
-        """sum_i |v_anc,i|_2 / |u_anc,i| over the rows that are not 0, rounded up."""
-        rows = np.linalg.norm(self.cube.anchor.hidden, axis=1)
-        readout = np.linalg.norm(np.atleast_2d(self.cube.anchor.readout), axis=0)
-        alive = rows > 0
-        return float((readout[alive] / rows[alive]).sum() * (1 + 1e-12))
 
-    @cached_property
-    def dead_rows(self) -> int:
-        """Number of units with u_anc,i = 0 and v_anc,i not 0."""
-        anchor = self.cube.anchor
-        return int((~anchor.hidden.any(axis=1) & np.atleast_2d(anchor.readout).any(axis=0)).sum())
-
-    @property
-    def outside(self) -> float:
-        """See `CubeNetworks.outside`."""
-        return self.cube.outside
-
-    @property
-    def delta(self) -> float:
-        """Failure probability of the theorem."""
-        return self.cube.delta
-
-    def describe(self) -> dict[str, Any]:
-        """What identifies the case in a report."""
-        return self.cube.describe()
+def _dead_rows(anchor: TwoLayer) -> int:
+    """Number of units with u_anc,i = 0 and v_anc,i not 0."""
+    return int((~anchor.hidden.any(axis=1) & np.atleast_2d(anchor.readout).any(axis=0)).sum())
 
 
 def _bernstein(values: np.ndarray, reach: float) -> float:
@@ -91,23 +66,19 @@ def _bernstein(values: np.ndarray, reach: float) -> float:
     return float(np.sqrt(2 * values.var(ddof=1) * logs / n) + 7 * reach * logs / (3 * (n - 1)))
 
 
-def _population(base: CubeDraw, seed: int) -> BallPopulation:
-    return BallPopulation(base.case(seed))
+def _small_population(units: int, features: int, side: float, seed: int) -> CubeNetworks:
+    return CubeDraw(h=units, l=features, side=side, rows="ball", n=2000).case(seed)
 
 
-def _small_population(units: int, features: int, side: float, seed: int) -> BallPopulation:
-    return BallPopulation(CubeDraw(h=units, l=features, side=side, rows="ball", n=2000).case(seed))
-
-
-def _small_populations(base: CubeDraw) -> SearchStrategy[BallPopulation]:
-    """Up to eight units and six features, any side, whatever the family's own."""
-    sizes = st.integers(1, 8), st.integers(1, 6), log_uniform(1e-3, 1)
-    return st.builds(_small_population, *sizes, st.integers(0, 2**16))
+# Up to eight units and six features, any side, whatever the family's own.
+_SMALL_POPULATIONS = st.builds(
+    _small_population, st.integers(1, 8), st.integers(1, 6), log_uniform(1e-3, 1), st.integers(0, 2**16)
+)
 
 
 def with_populations(base: CubeDraw) -> Family:
-    """The networks of a family whose inputs are a sample of the ball."""
-    return Family(base.name, _population, _small_populations, (base,), base.trials)
+    """The networks of a family whose inputs are a sample of the ball; the search keeps to such inputs too."""
+    return Family(base.name, CubeDraw.case, _SMALL_POPULATIONS, (base,), base.trials)
 
 
 # Our notes' h = 64, l = 4, and smaller networks at smaller sides; the law of x is part of the claim.
@@ -123,17 +94,15 @@ BALLS = tuple(
 )
 
 
-def _constants(case: BallPopulation) -> dict:
-    features = case.cube.l
-    height = np.exp(gammaln(features / 2 + 1) - gammaln((features + 1) / 2)) / np.sqrt(np.pi)
-    values = {b: 1.0, density: Estimate(height, 1e-13 * height, "rounding bound"), ratios: case.weighted_ratios}
-    return cube_constants(case.cube) | values
+def _constants(case: CubeNetworks) -> dict:
+    height = np.exp(gammaln(case.l / 2 + 1) - gammaln((case.l + 1) / 2)) / np.sqrt(np.pi)
+    values = {b: 1.0, density: Estimate(height, 1e-13 * height, "rounding bound")}
+    return cube_constants(case) | values | {ratios: _weighted_ratios(case.anchor)}
 
 
-def zero_rows() -> BallPopulation:
+def zero_rows() -> CubeNetworks:
     """U_anc = 0: kinks are crossed by a share of the inputs that does not fall with the side."""
-    draw = CubeDraw(h=4, l=2, side=1e-3, rows="ball", n=4000, at_origin=True)
-    return BallPopulation(draw.case(0))
+    return CubeDraw(h=4, l=2, side=1e-3, rows="ball", n=4000, at_origin=True).case(0)
 
 
 STATEMENTS = (
@@ -157,11 +126,11 @@ STATEMENTS = (
             Hypothesis(
                 "rows-not-zero",
                 "u_anc,i is not 0 where v_anc,i is not",
-                lambda case: -case.dead_rows,
+                lambda case: -_dead_rows(case.anchor),
             ),
         ),
         constants=_constants,
-        measure=lambda case: case.mean_gap,
+        measure=mean_gap,
         symbols=SYMBOLS
         | {
             density: "largest density of a coordinate of x, times b: Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2))",

@@ -16,7 +16,7 @@ from bounds.fedgucci.cases.side_ladder import SideLadder
 from bounds.fedgucci.f9 import WORST_INPUTS
 from bounds.fedgucci.f17 import planar_counterexample
 from bounds.fedgucci.premises import cube_terms
-from bounds.fedgucci.r3 import with_populations
+from bounds.fedgucci.r3 import mean_gap, with_populations
 from bounds.listing import get
 from bounds.options import Options
 from ntkfl.connectivity.network import between
@@ -103,9 +103,9 @@ def test_volumes_of_a_table_are_counted():
 def test_the_ball_s_mean_is_between_its_ends(seed):
     small = with_populations(CubeDraw(h=4, l=2, side=0.3, rows="ball", n=2000)).case(seed)
     x, y = CubeDraw(h=4, l=2, side=0.3, rows="ball", n=2000).inputs(seed + 1)
-    exact = cube_terms.gap(replace(small.cube, x=x, y=y))
-    assert small.mean_gap.lo <= exact.hi  # another sample's supremum lies near the population's
-    assert exact.lo <= small.mean_gap.hi
+    exact = cube_terms.gap(replace(small, x=x, y=y))
+    assert mean_gap(small).lo <= exact.hi  # another sample's supremum lies near the population's
+    assert exact.lo <= mean_gap(small).hi
 
 
 @settings(deadline=None, max_examples=5)
