@@ -7,13 +7,14 @@ import numpy as np
 from flint import arb
 
 from bounds.cases.cube_networks import CubeNetworks
+from bounds.cases.ensembles import ball_array, forward
 from bounds.cases.loss_constant import assumed_constant
 from bounds.fedgucci.cases.segment_terms import mean_of
 from bounds.fedgucci.cases.vector_gap import vector_gap
 from bounds.fedgucci.premises.cube_symbols import C, K, L, N, S, b, d_anc, d_eps, h, l, s, side
 from bounds.statement import Hypothesis
 from bounds.symbols import delta
-from ntkfl.balls import ball, enclosure, precision
+from ntkfl.balls import ball, ball_matrix, enclosure, precision
 from ntkfl.connectivity.barrier import Barrier, group_barrier, largest_gap, loss_barrier
 from ntkfl.connectivity.network import TwoLayer, combination
 from ntkfl.estimate import Estimate
@@ -66,34 +67,22 @@ def signed_value(case: CubeNetworks) -> Estimate:
     With labels far below the outputs z is the barrier's own function, so that this is at most the barrier.
     """
     with precision():
-        return enclosure((sum(_deviations(case), arb(0)) / len(case.x)).max(arb(0)))
+        return enclosure((_deviations(case).sum() / len(case.x)).max(arb(0)))
 
 
 def absolute_value(case: CubeNetworks) -> Estimate:
     """E_x |z_x| at the alpha where it is largest, in balls: at most its supremum."""
     with precision():
-        return enclosure(sum((abs(z) for z in _deviations(case)), arb(0)) / len(case.x))
+        return enclosure(abs(_deviations(case)).sum() / len(case.x))
 
 
-def _deviations(case: CubeNetworks) -> list[arb]:
-    """z_x(alpha) of every input at the alpha of the largest gap, in balls."""
-    alpha = ball(_gap(case).at)
-    first, second = case.networks[:2]
-    found = []
-    for x in case.x.tolist():
-        row = [ball(v) for v in x]
-        total = arb(0)
-        for u1, u2, v1, v2 in zip(first.hidden, second.hidden, first.readout, second.readout, strict=True):
-            a, c = (sum((ball(u) * v for u, v in zip(unit, row, strict=True)), arb(0)) for unit in (u1, u2))
-            one, two = ball(v1), ball(v2)
-            middle = (alpha * one + (1 - alpha) * two) * _relu(alpha * a + (1 - alpha) * c)
-            total += middle - alpha * one * _relu(a) - (1 - alpha) * two * _relu(c)
-        found.append(total)
-    return found
-
-
-def _relu(value: arb) -> arb:
-    return value.max(arb(0))
+def _deviations(case: CubeNetworks) -> np.ndarray:
+    """z_x(alpha) of every input at the alpha of the largest gap, as balls, (n,)."""
+    alpha, x = ball(_gap(case).at), ball_matrix(case.x)
+    (u1, v1), (u2, v2) = ((ball_matrix(net.hidden), ball_array(net.readout)) for net in case.networks[:2])
+    networks = (u1 * alpha + u2 * (1 - alpha), v1 * alpha + v2 * (1 - alpha)), (u1, v1), (u2, v2)
+    middle, one, two = (ball_array(forward(x, hidden, list(readout))) for hidden, readout in networks)
+    return middle - alpha * one - (1 - alpha) * two
 
 
 @lru_cache(maxsize=64)
@@ -102,13 +91,8 @@ def group_deviation(case: CubeNetworks) -> Estimate:
     mean = combination(case.networks)
     z = mean.outputs(case.x) - np.mean([net.outputs(case.x) for net in case.networks], axis=0)
     largest = max(_terms(net) for net in (*case.networks, mean))
-    rows, columns = (
-        np.mean([np.linalg.norm(part, axis=axis) for part in parts], axis=0)
-        for parts, axis in (
-            ([net.hidden for net in case.networks], 1),
-            ([np.atleast_2d(net.readout) for net in case.networks], 0),
-        )
-    )
+    rows = np.mean([np.linalg.norm(net.hidden, axis=1) for net in case.networks], axis=0)
+    columns = np.mean([np.linalg.norm(np.atleast_2d(net.readout), axis=0) for net in case.networks], axis=0)
     largest = max(largest, float(rows @ columns))  # the mean's own rounding, where its weights cancel
     rounding = 4 * (case.l + case.h + case.count + 8) * EPS * largest * np.linalg.norm(case.x, axis=1)
     return Estimate(np.linalg.norm(z.reshape(len(case.x), -1), axis=1), rounding, "rounding bound")
