@@ -9,9 +9,8 @@ import numpy as np
 from bounds.cases.cube_networks import CubeDraw, CubeNetworks
 from bounds.cases.loss_constant import lipschitz_constant
 from bounds.cases.network_pair import NetworkPair
-from bounds.fedgucci.premises.cube_symbols import L
+from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE, L
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap
-from bounds.fedgucci.premises.gap_bounds import AT_TRUE_SIDE, SURE
 from bounds.fedgucci.r1 import R1
 from bounds.formula import evaluate
 from experiments.two_layer_training import federated_clients, initial_network, trained

@@ -3,9 +3,8 @@
 from bounds.alignment.cases import CHOSEN_PAIRS, chosen_pair, cubes_of, sharp_draws
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS
 from bounds.fedgucci.premises.cube_bound import SAYS_BOTH, cube_bound
-from bounds.fedgucci.premises.cube_symbols import C, L, d_anc, side, with_loss
+from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE, C, L, d_anc, side, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, absolute_value, gap_and_barrier
-from bounds.fedgucci.premises.gap_bounds import AT_TRUE_SIDE, SURE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Nature, Outcome, Source

@@ -7,14 +7,14 @@ from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.family import changed
 from bounds.fedgucci.families.cube_families import lengthened
 from bounds.fedgucci.premises.cube_bound import LOSS_MUTANT, MUTANTS, NEEDED, cube_bound
-from bounds.fedgucci.premises.cube_symbols import C, S, b, d_anc, d_eps, h, with_loss
+from bounds.fedgucci.premises.cube_symbols import LOG, C, S, b, d_anc, d_eps, h, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, signed_value
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.mutants import power
 from bounds.statement import FEDGUCCI, Claim, Form, Nature, Outcome, Source
 from bounds.symbols import delta
 
-REST = d_eps * (sp.sqrt(C) * d_eps + d_anc) * sp.log(12 * C * h / delta) / (2 * (1 - delta) ** (2 / S))
+REST = d_eps * (sp.sqrt(C) * d_eps + d_anc) * LOG / (2 * (1 - delta) ** (2 / S))
 LENGTH = 1e8
 
 

@@ -4,9 +4,8 @@ import sympy as sp
 
 from bounds.fedgucci.families.cube_families import counted, gap_draws, scattered, sharp_draws
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
-from bounds.fedgucci.premises.cube_symbols import K, b, d_anc, h, side
+from bounds.fedgucci.premises.cube_symbols import MEAN_GAP, K, b, d_anc, h, side
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, group_deviation, mean_group_deviation
-from bounds.fedgucci.premises.gap_bounds import MEAN_GAP
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.statement import FEDGUCCI, Claim, Form, Source
 from bounds.symbols import delta

@@ -6,9 +6,8 @@ from bounds.cases.loss_constant import AS_ASSUMED, LIPSCHITZ_LOSS
 from bounds.fedgucci.families.cube_families import counted, group_draws, unit_loss_draws
 from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
 from bounds.fedgucci.premises.cube_bound import NEEDED, cube_bound
-from bounds.fedgucci.premises.cube_symbols import SYMBOLS, K, S, b, d_anc, d_eps, h, with_loss
+from bounds.fedgucci.premises.cube_symbols import MEAN_GAP, SURE, SYMBOLS, K, S, b, d_anc, d_eps, h, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, group_loss, mean_group_deviation
-from bounds.fedgucci.premises.gap_bounds import MEAN_GAP, SURE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.statement import FEDGUCCI, Claim, Form, Nature, Source
 from bounds.symbols import delta

@@ -13,9 +13,8 @@ from bounds.family import changed
 from bounds.fedgucci.families.cube_families import gap_draws, scattered, unit_loss_draws
 from bounds.fedgucci.families.low_loss_families import CONNECTED, hardly_connected, low_loss_draws
 from bounds.fedgucci.premises.cube_bound import MUTANTS, NEEDED, SAYS_BOTH, cube_bound
-from bounds.fedgucci.premises.cube_symbols import C, S, b, d_anc, d_eps, h, l, side, with_loss
+from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, LOG, SURE, C, S, b, d_anc, d_eps, h, l, side, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, absolute_value, barrier, cube_constants, gap
-from bounds.fedgucci.premises.gap_bounds import AT_TRUE_SIDE, LOG, SURE
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
 from bounds.statement import FEDGUCCI, Claim, Form, Kind, Nature, Outcome, Source
 from bounds.symbols import delta

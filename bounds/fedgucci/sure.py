@@ -6,9 +6,8 @@ from bounds.cases.loss_constant import LIPSCHITZ_LOSS
 from bounds.fedgucci.families.corners import corner_draws
 from bounds.fedgucci.families.cube_families import loss_draws
 from bounds.fedgucci.premises.cube_bound import MUTANTS, cube_bound
-from bounds.fedgucci.premises.cube_symbols import C, L, with_loss
+from bounds.fedgucci.premises.cube_symbols import SURE, C, L, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE
-from bounds.fedgucci.premises.gap_bounds import SURE
 from bounds.mutants import replaced, without
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source
 

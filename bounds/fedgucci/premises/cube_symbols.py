@@ -1,6 +1,8 @@
-"""Symbols of the statements about networks drawn in a cube, and expressions that several of them have."""
+"""Symbols of the statements about networks drawn in a cube, and expressions and bounds that several of them have."""
 
 import sympy as sp
+
+from bounds.symbols import delta
 
 h, l, S, K, N, C, L = sp.symbols("h l S K N C L", positive=True)  # noqa: E741 (the paper's names)
 side, d_eps, d_anc, b, s = sp.symbols("d d_epsilon d_anc b s", positive=True)
@@ -29,6 +31,16 @@ VECTOR_TAIL = (
     "times the root of a mean of sums of C squares, E exp(t .) of which is at most (1-2t)^(-C/2), as of chi^2_C; so it "
     "is at most C + 2 sqrt(C y) + 2y, y = log(1/p), and 2(C-1) >= C."
 )
+
+
+SURE = SPREAD / 2 * (side * sp.sqrt(C * h) / 2 + d_anc / 2)
+
+LOG = sp.log(12 * C * h / delta)
+AT_TRUE_SIDE = sp.sqrt(2) / 2 * sp.sqrt(h) * b * (sp.sqrt(C) * side**2 + side * d_anc) * LOG  # (32)
+
+ROWS = side * b * sp.sqrt(h * sp.log(12 * h / delta) / 2)  # (1/K) sum_i E_x |(U_i - mean U) x|^2 is at most its square
+TAIL = (MORE_OUTPUTS + sp.sqrt(sp.log(sp.Rational(21, 10) / delta) / 6)) / sp.sqrt(K)
+MEAN_GAP = ROWS * (d_anc / 2 + side * TAIL)
 
 
 def with_loss(bound: sp.Expr) -> tuple[sp.Expr, sp.Expr]:

@@ -6,8 +6,8 @@ whose rows lie on the sphere are told from U_anc = 0: the barrier goes like d^2 
 
 from bounds.cases.cube_networks import CubeDraw
 from bounds.cases.network_pair import NetworkPair
+from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE
 from bounds.fedgucci.premises.cube_terms import barrier, cube_constants, gap
-from bounds.fedgucci.premises.gap_bounds import AT_TRUE_SIDE, SURE
 from bounds.fedgucci.r1 import R1
 from bounds.formula import evaluate
 from experiments.studies.answers import errors, exponent, samples, upper
