@@ -1,13 +1,15 @@
 """Lemma 1: how fast averaging outputs (WENS) and averaging weights (FMA) come together as clients do."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import sympy as sp
 
-from bounds.averaging.cases.scale_ladder import SCALE_LADDERS, ScaleLadder, exponent
+from bounds.averaging.cases.scale_ladder import SCALE_LADDERS, ScaleLadder, exponent, relu
 from bounds.mutants import shifted
 from bounds.statement import IMA, Claim, Form, Hypothesis, Kind, Source, Statement
+
+Case = Callable[[], ScaleLadder]
 
 LEAST, LEAST_FIXED = 0.01, 0.002  # a term that decides an exponent must not be lost among higher ones
 MUTANTS = tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2))
@@ -56,32 +58,28 @@ def zero_row() -> ScaleLadder:
     return _network([[1.0, 0.0], [0.0, 0.0]], [1.0, 1.0], moves)
 
 
-def _in_norm(
-    name: str, norm: str, relu: sp.Expr, attribute: str, note: str, hypotheses: tuple, necessity: dict
-) -> Statement:
-    def measure(case: ScaleLadder):
-        return exponent(getattr(case.relu_norms, attribute)), exponent(getattr(case.tanh_norms, attribute))
+def _in_norm(name: str, norm: str, relu_power: sp.Expr, note: str, needed: Mapping[Hypothesis, Case]) -> Statement:
+    """The statement on one of NORMS.
 
+    Args:
+        name: at the end of its id. norm: over x. relu_power: of Delta, for ReLU networks. note: of its source.
+        needed: hypotheses beside SECOND_ORDER, and for each a case that breaks the claim without it.
+    """
     return Statement(
         id=f"averaging/I3-{name}",
         title=f"Gap between ensemble and averaged network, {norm} over x",
         kind=Kind.RATE,
         source=Source(IMA, "Lemma 1, Eq (6)-(7)", note=note),
-        hypotheses=hypotheses,
-        forms={Form.REPAIRED: Claim((relu, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
-        measure=measure,
+        hypotheses=(*needed, SECOND_ORDER),
+        forms={Form.REPAIRED: Claim((relu_power, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
+        measure=lambda case: tuple(exponent(norms[norm]) for norms in (case.relu_norms, case.tanh_norms)),
         says_left=f"log-log slope of the {norm} of |f_WENS - f_FMA| over x on the circle as Delta falls from 2^-8 to "
         "2^-17: of ReLU networks (integrated exactly from kink to kink), and of tanh networks",
         draws=(SCALE_LADDERS,),
-        necessity=necessity,
+        necessity={hypothesis.name: case for hypothesis, case in needed.items()},
         mutants=MUTANTS,
         uses=("averaging/I3",),
     )
-
-
-def _at_fixed_input(case: ScaleLadder):
-    values: tuple[Callable[[], np.ndarray], ...] = (case.fixed_gap, case.fixed_gap_of_tanh)
-    return tuple(exponent(value()) for value in values)
 
 
 STATEMENTS = (
@@ -100,7 +98,7 @@ STATEMENTS = (
         ),
         hypotheses=(OFF_KINK, FIXED_SECOND_ORDER),
         forms={Form.STATED: Claim((TWO, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
-        measure=_at_fixed_input,
+        measure=lambda case: tuple(exponent(case.fixed_gap(activation)) for activation in (relu, np.tanh)),
         says_left="log-log slope of |f_WENS(x) - f_FMA(x)| at one x as Delta falls from 2^-8 to 2^-17: of ReLU "
         "networks, and of tanh networks",
         draws=(SCALE_LADDERS,),
@@ -111,31 +109,25 @@ STATEMENTS = (
         "L1",
         "mean",
         TWO,
-        "mean",
         "a kink moves by O(Delta) and changes f by O(Delta) on the way: O(Delta^2) in the mean, as the rest. So the "
         "lemma's order holds in x-mean for ReLU too, for x in two dimensions or more. Our notes fit 1.91-1.95 to "
         "Delta .1-.0125; its bound with constants is not repeated here",
-        (ROWS_NONZERO, SECOND_ORDER),
-        {ROWS_NONZERO.name: zero_row},
+        {ROWS_NONZERO: zero_row},
     ),
     _in_norm(
         "L2",
         "root mean square",
         sp.Rational(3, 2),
-        "root_mean_square",
         "the square of what kinks change is O(Delta^2) on a share O(Delta) of the circle: exponent 3/2, so that "
         "O(Delta^2) is not true in mean square. Our notes fit 1.54-1.57 to Delta .1-.0125",
-        (ROWS_NONZERO, KINKS_MOVE, SECOND_ORDER),
-        {ROWS_NONZERO.name: zero_row, KINKS_MOVE.name: fixed_kinks},
+        {ROWS_NONZERO: zero_row, KINKS_MOVE: fixed_kinks},
     ),
     _in_norm(
         "sup",
         "largest value",
         sp.Integer(1),
-        "largest",
         "on a kink the gap is of first order, so that O(Delta^2) is not true uniformly in x. Our notes fit "
         "1.06-1.15 to Delta .1-.0125",
-        (KINKS_MOVE, SECOND_ORDER),
-        {KINKS_MOVE.name: fixed_kinks},
+        {KINKS_MOVE: fixed_kinks},
     ),
 )

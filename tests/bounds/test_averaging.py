@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bounds.averaging.cases.kernel_ladder import KERNEL_LADDERS, ONCE, SQUARED, KernelLadder
-from bounds.averaging.cases.scale_ladder import SCALE_LADDERS, SCALES, ScaleLadder
+from bounds.averaging.cases.scale_ladder import SCALE_LADDERS, SCALES, ScaleLadder, relu
 from bounds.averaging.cases.shared_starts import SharedStarts, shared_start_draws
 from bounds.averaging.i7 import blocks
 from bounds.averaging.i11 import NOISY_QUADRATICS, NoisyQuadratic
@@ -217,9 +217,9 @@ def test_norms_over_the_circle_are_those_of_points_close_together(seed):
     x = np.stack([np.cos(turn), np.sin(turn)], axis=1)
     outputs = [w * (np.maximum(x @ u.T, 0) @ v) for u, v, w in zip(hidden, readout, weights, strict=True)]
     gap, found = np.abs(np.sum(outputs, axis=0)), case.relu_norms
-    assert np.isclose(found.mean[0], np.trapezoid(gap, turn) / (2 * np.pi), rtol=1e-3)
-    assert np.isclose(found.root_mean_square[0], np.sqrt(np.trapezoid(gap**2, turn) / (2 * np.pi)), rtol=1e-3)
-    assert np.isclose(found.largest[0], gap.max(), rtol=1e-3)
+    assert np.isclose(found["mean"][0], np.trapezoid(gap, turn) / (2 * np.pi), rtol=1e-3)
+    assert np.isclose(found["root mean square"][0], np.sqrt(np.trapezoid(gap**2, turn) / (2 * np.pi)), rtol=1e-3)
+    assert np.isclose(found["largest value"][0], gap.max(), rtol=1e-3)
 
 
 @few
@@ -233,7 +233,7 @@ def test_between_kinks_the_gap_of_relu_networks_is_bilinear_and_the_farthest_cli
     if case.kink_distance > 0:
         x = np.array([np.cos(case.angle), np.sin(case.angle)])
         bilinear = np.einsum("k,kh,h,kh", case.shares, readout, case.hidden @ x > 0, moved @ x)
-        assert np.allclose(case.fixed_gap(), abs(bilinear) * SCALES**2, atol=1e-14)
+        assert np.allclose(case.fixed_gap(relu), abs(bilinear) * SCALES**2, atol=1e-14)
 
 
 def test_clients_that_move_alike_or_do_not_fit_are_refused():

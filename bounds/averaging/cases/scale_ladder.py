@@ -1,5 +1,6 @@
 """Case: clients that draw near to their average, and the gap between averaging outputs and averaging weights."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,19 +15,13 @@ from bounds.family import Family
 from bounds.ladders.slopes import slope
 from ntkfl.estimate import Estimate
 
+Activation = Callable[[np.ndarray], np.ndarray]
+
 SCALES = 2.0 ** -np.arange(8, 18)  # Delta; the gap at the smallest is 1e-10, far above rounding
 GRID = 256  # angles at which smooth networks are looked at
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(8)
+NORMS = ("mean", "root mean square", "largest value")  # of |gap| over x on the unit circle
 FINITE = 0.01  # what higher powers of Delta may still do to an exponent at these scales
-
-
-@dataclass(frozen=True, eq=False)
-class Norms:
-    """Of the gap over x on the unit circle, by scale: mean of |gap|, root mean square, largest."""
-
-    mean: Float[np.ndarray, " s"]
-    root_mean_square: Float[np.ndarray, " s"]
-    largest: Float[np.ndarray, " s"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,33 +82,30 @@ class ScaleLadder(Case):
         readout = np.concatenate([self.readout[None], self.readout + scale * self.steps[1]])
         return hidden, readout, np.concatenate([[-1.0], self.shares])
 
-    def fixed_gap(self) -> np.ndarray:
-        """|f_WENS - f_FMA| of ReLU networks at the fixed input, by scale."""
-        return np.array([abs(self._gap(scale, self._point, _relu)[0]) for scale in SCALES])
-
-    def fixed_gap_of_tanh(self) -> np.ndarray:
-        """The same of tanh networks."""
-        return np.array([abs(self._gap(scale, self._point, np.tanh)[0]) for scale in SCALES])
+    def fixed_gap(self, activation: Activation) -> np.ndarray:
+        """|f_WENS - f_FMA| of networks with this activation at the fixed input, by scale."""
+        return np.array([abs(self._gap(scale, self._point, activation)[0]) for scale in SCALES])
 
     @property
     def _point(self) -> np.ndarray:
-        return np.array([[np.cos(self.angle), np.sin(self.angle)]])
+        return _on_circle(np.array([self.angle]))
 
-    def _gap(self, scale: float, x: np.ndarray, activation) -> np.ndarray:
+    def _gap(self, scale: float, x: np.ndarray, activation: Activation) -> np.ndarray:
         hidden, readout, weights = self.networks(scale)
         features = activation(np.einsum("khd,nd->knh", hidden, x))
         return np.einsum("k,knh,kh->n", weights, features, readout)
 
     @cached_property
-    def relu_norms(self) -> Norms:
-        """Of ReLU networks: exact integrals over the pieces between all kinks."""
-        return Norms(*np.array([self._pieces(scale) for scale in SCALES]).T)
+    def relu_norms(self) -> dict[str, np.ndarray]:
+        """NORMS of the gap of ReLU networks, by scale: exact integrals over the pieces between all kinks."""
+        return dict(zip(NORMS, np.array([self._pieces(scale) for scale in SCALES]).T, strict=True))
 
     @cached_property
-    def tanh_norms(self) -> Norms:
-        """Of tanh networks, which are smooth, on a grid of angles."""
+    def tanh_norms(self) -> dict[str, np.ndarray]:
+        """The same of tanh networks, which are smooth, on a grid of angles."""
         gaps = np.abs([self._gap(scale, _circle(), np.tanh) for scale in SCALES])
-        return Norms(gaps.mean(axis=1), np.sqrt((gaps**2).mean(axis=1)), gaps.max(axis=1))
+        found = gaps.mean(axis=1), np.sqrt((gaps**2).mean(axis=1)), gaps.max(axis=1)
+        return dict(zip(NORMS, found, strict=True))
 
     def _pieces(self, scale: float) -> tuple[float, float, float]:
         hidden, readout, weights = self.networks(scale)
@@ -122,7 +114,7 @@ class ScaleLadder(Case):
         edges = np.append(edges, edges[0] + 2 * np.pi)
         left, right = edges[:-1], edges[1:]
         middle = (left + right) / 2
-        on = np.einsum("khd,pd->pkh", hidden, np.stack([np.cos(middle), np.sin(middle)], axis=1)) > 0
+        on = np.einsum("khd,pd->pkh", hidden, _on_circle(middle)) > 0
         slopes = np.einsum("k,pkh,kh,khd->pd", weights, on, readout, hidden)  # the gap is slopes . x on each piece
         size, phase = np.hypot(*slopes.T), np.arctan2(slopes[:, 1], slopes[:, 0])
         left, right = left - phase, right - phase
@@ -189,12 +181,16 @@ def exponent(values: np.ndarray) -> Estimate:
     return replace(found, error=found.error + FINITE, method=f"{found.method}, {FINITE:g} for a finite Delta")
 
 
+def _on_circle(angles: np.ndarray) -> np.ndarray:
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
 def _circle() -> np.ndarray:
-    turn = 2 * np.pi * np.arange(GRID) / GRID
-    return np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    return _on_circle(2 * np.pi * np.arange(GRID) / GRID)
 
 
-def _relu(a: np.ndarray) -> np.ndarray:
+def relu(a: np.ndarray) -> np.ndarray:
+    """max(a, 0)."""
     return np.maximum(a, 0)
 
 
@@ -210,13 +206,9 @@ def _ladder(seed: int) -> ScaleLadder:
     width, clients = int(rng.integers(2, 9)), int(rng.integers(2, 6))
     hidden, readout = rng.standard_normal((width, 2)), rng.standard_normal(width)
     moves, sizes = rng.standard_normal((clients, 3 * width)), rng.integers(1, 10, clients)
-    return ScaleLadder(hidden, readout, moves, sizes, _far_from_kinks(hidden))
-
-
-def _far_from_kinks(hidden: np.ndarray) -> float:
     angles = np.linspace(0, 2 * np.pi, 721)
-    x = np.stack([np.cos(angles), np.sin(angles)])
-    return float(angles[np.abs(hidden @ x).min(axis=0).argmax()])
+    farthest = angles[np.abs(hidden @ _on_circle(angles).T).min(axis=0).argmax()]
+    return ScaleLadder(hidden, readout, moves, sizes, float(farthest))
 
 
 @st.composite
