@@ -24,7 +24,7 @@ SYMBOLS = {
 def _constants(case: LowLossRegion | LowLossCube) -> dict:
     whole = float(case.side)
     rounded = whole if Fraction(whole) == case.side else Estimate(whole, 2e-16 * whole, "rounding bound")
-    values = {diameter: case.diameter(), n_parameters: case.size, side: rounded}
+    values = {diameter: case.low_loss_size, n_parameters: case.size, side: rounded}
     return values | ({volume_inside: case.volume_in_cube()} if isinstance(case, LowLossRegion) else {})
 
 

@@ -79,10 +79,6 @@ class LowLossCube(CubeNetworks):
             low_end, high_end, f"product of two: {share.method}; {part.method}", max(share.rigour, part.rigour)
         )
 
-    def diameter(self) -> Estimate:
-        """d_epsilon, as Lemma 3.3 asks for it."""
-        return self.low_loss_size
-
     @property
     def size(self) -> int:
         """S."""

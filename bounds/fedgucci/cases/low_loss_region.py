@@ -57,15 +57,13 @@ class LowLossRegion:
     def wells(self, j: int) -> list[Interval]:
         """Where coordinate j alone is below eps, as open intervals, cut to the box."""
         middle, split, root = exact_ball(self.middles[j]), exact_ball(self.splits[j]), exact_ball(self.eps).sqrt()
-        outer, inner = split + root, split - root
-        if not outer > 0:
+        if not split + root > 0:
             return []
-        far = outer.sqrt()
-        apart = self.splits[j] > 0 and self.splits[j] ** 2 > self.eps  # exact: are there two wells
-        near = inner.sqrt() if apart else None
-        found = [(middle - far, middle + far)] if near is None else [(middle - far, middle - near)]
-        if near is not None:
-            found.append((middle + near, middle + far))
+        far = (split + root).sqrt()
+        found = [(middle - far, middle + far)]
+        if self.splits[j] > 0 and self.splits[j] ** 2 > self.eps:  # exact: are there two wells
+            near = (split - root).sqrt()
+            found = [(middle - far, middle - near), (middle + near, middle + far)]
         return [_cut(well, -exact_ball(self.reach), exact_ball(self.reach)) for well in found]
 
     def cube(self, j: int) -> Interval:
@@ -77,10 +75,12 @@ class LowLossRegion:
         with precision():
             return self._product([[_length(well) for well in self.wells(j)] for j in range(self.size)])
 
-    def diameter(self) -> Estimate:
+    @property
+    def low_loss_size(self) -> Estimate:
         """d_eps = |E_eps|^(1/S), the side of the cube of the same volume."""
         with precision():
-            volume = ball(*(float(part) for part in (self.volume().value, self.volume().error)))
+            known = self.volume()
+            volume = ball(float(known.value), float(known.error))
             return enclosure(volume.root(self.size) if volume > 0 else arb(0))
 
     def volume_in_cube(self) -> Estimate:
@@ -91,15 +91,12 @@ class LowLossRegion:
     def probability(self) -> Estimate:
         """P over w uniform in V_d that w is in E_eps and max over alpha of L(alpha anchor + (1 - alpha) w) <= eps."""
         with precision():
-            return self._product(self._seen(), exact_ball(self.side) ** self.size)
-
-    def _seen(self) -> list[list[arb]]:
-        lengths = []
-        for j in range(self.size):
-            place = exact_ball(self.anchor[j])
-            own = [well for well in self.wells(j) if place >= well[0] and place <= well[1]]
-            lengths.append([_length(_cut(well, *self.cube(j))) for well in own])
-        return lengths
+            lengths = []
+            for j in range(self.size):
+                place = exact_ball(self.anchor[j])
+                own = [well for well in self.wells(j) if place >= well[0] and place <= well[1]]
+                lengths.append([_length(_cut(well, *self.cube(j))) for well in own])
+            return self._product(lengths, exact_ball(self.side) ** self.size)
 
     def farthest(self) -> float:
         """The largest |w - anchor|_inf of a point of E_eps, rounded up; 0 if E_eps is empty."""
