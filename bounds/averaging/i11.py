@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import sympy as sp
@@ -59,18 +60,12 @@ class NoisyQuadratic:
     def averaged_variance(self) -> Estimate:
         """Stationary variance of w_IMA: the covariance S of the last P models solves S = A S A^T + B, in rationals."""
         size = self.window
-        step, noise = fmpq_mat(size, size), fmpq_mat(size * size, 1)
-        noise[0, 0] = fmpq(1)
-        for j in range(size):
-            step[0, j] = fmpq(self.hundredths, 100 * size)
-        for j in range(1, size):
-            step[j, j - 1] = fmpq(1)
-        system = fmpq_mat(size * size, size * size)
-        for i in range(size * size):
-            for j in range(size * size):
-                system[i, j] = fmpq(int(i == j)) - step[i // size, j // size] * step[i % size, j % size]
-        covariance = system.solve(noise)
-        mean = sum((covariance[i, 0] for i in range(size * size)), fmpq(0)) / size**2
+        newest = [fmpq(self.hundredths, 100 * size)] * size
+        step = [newest, *([fmpq(int(j == i)) for j in range(size)] for i in range(size - 1))]
+        pairs = list(product(range(size), repeat=2))
+        system = fmpq_mat([[int(at == of) - step[at[0]][of[0]] * step[at[1]][of[1]] for of in pairs] for at in pairs])
+        noise = fmpq_mat(len(pairs), 1, [int(pair == (0, 0)) for pair in pairs])
+        mean = sum(system.solve(noise).entries(), fmpq(0)) / size**2
         with precision():
             return enclosure(arb(mean))
 
