@@ -85,8 +85,3 @@ def steep_loss() -> CubeNetworks:
     corner = TwoLayer(np.array([[0.5]]), np.array([1.5])), TwoLayer(np.array([[-0.5]]), np.array([1.5]))
     anchor = TwoLayer(np.array([[0.0]]), np.array([1.0]))
     return CubeNetworks(anchor, corner, 1.0, np.array([[1.0]]), np.array([1e9]), loss="squared")
-
-
-def lengthened(case: CubeNetworks, factor: float) -> CubeNetworks:
-    """The same networks on inputs that are `factor` times as long."""
-    return replace(case, x=case.x * factor)
