@@ -44,10 +44,7 @@ class AnchorWindow:
     @cached_property
     def store(self) -> tuple[int, ...]:
         """The rounds whose models the clients hold after round t, as a store of N places that is filled in turn."""
-        places: deque[int] = deque(maxlen=self.keep)
-        for round_ in range(1, len(self.models) + 1):
-            places.append(round_)
-        return tuple(places)
+        return tuple(deque(range(1, len(self.models) + 1), maxlen=self.keep))
 
     def describe(self) -> dict:
         """What identifies the case in a report."""
