@@ -1,6 +1,5 @@
 """Eq (2) and (8): bias and variance of one model, and of the weighted ensemble of a round's clients."""
 
-import numpy as np
 import sympy as sp
 
 from bounds.cases.ensemble_draws import ensemble_draws
@@ -9,7 +8,6 @@ from bounds.mutants import replaced, scaled
 from bounds.statement import IMA, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import n
 from ntkfl.balls import precision
-from ntkfl.estimate import Estimate
 
 samples, rows = sp.symbols("s r", positive=True)
 M = sp.Symbol("M", positive=True)
@@ -32,10 +30,6 @@ def _constants(case: Ensemble) -> dict:
     return found
 
 
-def _measure(case: Ensemble) -> tuple[Estimate, Estimate]:
-    return case.mean_loss(np.ascontiguousarray(case.outputs[:, 0])), case.mean_loss(case.wens_outputs)
-
-
 STATEMENTS = (
     Statement(
         id="averaging/I2",
@@ -49,7 +43,7 @@ STATEMENTS = (
         ),
         forms={Form.STATED: Claim((_decomposed(bias, spread), _decomposed(wens_bias, wens_spread)))},
         constants=_constants,
-        measure=_measure,
+        measure=lambda case: (case.mean_loss(case.outputs[:, 0]), case.mean_loss(case.wens_outputs)),
         symbols={
             M: "number of joint draws",
             bias: "y - E f of the first client's model",

@@ -31,12 +31,11 @@ def _constants(case: Ensemble) -> dict:
     same = np.eye(case.clients, dtype=bool)
     with precision():
         own, other = case.covariances[same], case.covariances[~same]
-        means = estimated(own.sum() / own.size), estimated(other.sum() / other.size)
-    return (
-        factors(case)
-        | {K: case.clients, ones: np.ones(case.clients), mean_variance: means[0], mean_covariance: means[1]}
-        | locality(case)
-    )
+        means = {
+            mean_variance: estimated(own.sum() / own.size),
+            mean_covariance: estimated(other.sum() / other.size),
+        }
+    return factors(case) | locality(case) | means | {K: case.clients, ones: np.ones(case.clients)}
 
 
 def unequal_and_close() -> Ensemble:

@@ -2,17 +2,12 @@
 
 import sympy as sp
 
-from bounds.deep.cases.kink_ladder import KINK_LADDERS, KinkLadder
+from bounds.deep.cases.kink_ladder import KINK_LADDERS
 from bounds.mutants import replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
-from ntkfl.estimate import Estimate
 
 third = sp.Symbol("mu_3", positive=True)  # of a standard Gaussian readout weight
 THIRD = 2 * sp.sqrt(2 / sp.pi)
-
-
-def _measure(ladder: KinkLadder) -> Estimate:
-    return ladder.multiple.log()
 
 
 STATEMENTS = (
@@ -32,7 +27,7 @@ STATEMENTS = (
         ),
         forms={Form.REPAIRED: Claim(sp.log(third), note="E|a|^3 = 2 (2/pi)^(1/2) = 1.596; its logarithm")},
         constants=lambda ladder: {third: THIRD},
-        measure=_measure,
+        measure=lambda ladder: ladder.multiple.log(),
         symbols={third: "third absolute moment of a standard Gaussian: of the readout weights at the start"},
         says_left="m^(1/2) E[H(T) - H(0)] along B, over |B|^2: its logarithm, extrapolated from widths 2^8..2^13",
         draws=(KINK_LADDERS,),

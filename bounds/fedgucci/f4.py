@@ -3,17 +3,13 @@
 import sympy as sp
 
 from bounds.cases.bounded_sum import exact
-from bounds.fedgucci.cases.uniform_sum import UNIFORM_SUMS, UniformSum
+from bounds.fedgucci.cases.uniform_sum import UNIFORM_SUMS
 from bounds.mutants import power, replaced
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import side
 
 level, weight_square = sp.symbols("t a_2", positive=True)
 RATE = level**2 / (side**2 * weight_square)
-
-
-def _constants(case: UniformSum) -> dict:
-    return {level: exact(case.t), side: exact(case.side), weight_square: exact(case.square)}
 
 
 STATEMENTS = (
@@ -31,7 +27,7 @@ STATEMENTS = (
             Form.STATED: Claim(2 * sp.exp(-2 * RATE)),
             Form.REPAIRED: Claim(2 * sp.exp(-6 * RATE)),
         },
-        constants=_constants,
+        constants=lambda case: {level: exact(case.t), side: exact(case.side), weight_square: exact(case.square)},
         measure=lambda case: case.probability(),
         symbols={level: "level t", weight_square: "|a|_2^2, the sum of the squared weights"},
         says_left="P(|sum_i a_i X_i| > t) exactly, as a rational, from the corners of the cube",

@@ -3,7 +3,7 @@
 import numpy as np
 import sympy as sp
 
-from bounds.cases.cube_networks import CubeDraw, CubeNetworks
+from bounds.cases.cube_networks import CubeDraw
 from bounds.fedgucci.cases.segment_terms import gap
 from bounds.fedgucci.families.fixed_input import HALF_WAY, fixed_input_draws
 from bounds.fedgucci.premises.cube_terms import IN_CUBE
@@ -12,23 +12,6 @@ from bounds.mutants import power, replaced, sign_flipped
 from bounds.options import Options
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import alpha, anchor_norm, b, delta, h, side
-from ntkfl.estimate import Estimate
-
-
-def _constants(case: CubeNetworks) -> dict:
-    return {
-        side: case.side,
-        anchor_norm: case.anchor_norm,
-        b: case.b,
-        h: case.h,
-        delta: case.delta,
-        alpha: HALF_WAY,
-    }
-
-
-def _measure(case: CubeNetworks) -> tuple[Estimate, Estimate]:
-    z = gap(case, np.array([HALF_WAY]))[0][0]
-    return abs(z), abs(z)
 
 
 def gap_bound(events: int, anchor_terms: int) -> sp.Expr:
@@ -64,8 +47,15 @@ STATEMENTS = (
             Form.STATED: Claim((gap_bound(6, 2), printed_bound(6)), failure=delta),
             Form.REPAIRED: Claim((gap_bound(3, 1), printed_bound(3)), failure=delta),
         },
-        constants=_constants,
-        measure=_measure,
+        constants=lambda case: {
+            side: case.side,
+            anchor_norm: case.anchor_norm,
+            b: case.b,
+            h: case.h,
+            delta: case.delta,
+            alpha: HALF_WAY,
+        },
+        measure=lambda case: (abs(gap(case, np.array([HALF_WAY]))[0][0]),) * 2,
         says_left="|f_alpha(x) - alpha f_1(x) - (1 - alpha) f_2(x)| at the first input and alpha = 1/2",
         draws=draws,
         mutants=(

@@ -12,23 +12,9 @@ from ntkfl.estimate import Estimate
 K, S, d_eps, joint = sp.symbols("K S d_epsilon delta_K", positive=True)
 
 
-def _margin(case: LossTable) -> float:
-    """1 - K delta, exactly signed."""
-    return float(1 - case.clients * case.largest_failure) - 1e-12
-
-
-def _joint_margin(case: LossTable) -> float:
-    """1 + log(1 - delta_K): positive for delta_K < 1 - 1/e."""
-    return 0.632 - float(case.joint_failure)
-
-
 def _constants(case: LossTable) -> dict:
     shares = {delta: exact(case.largest_failure), joint: exact(case.joint_failure)}
     return {K: case.clients, S: case.size, d_eps: case.radius} | shares
-
-
-def _measure(case: LossTable) -> tuple[Estimate, Estimate]:
-    return (Estimate.exact(case.side),) * 2
 
 
 def one_client_fails() -> LossTable:
@@ -56,12 +42,20 @@ STATEMENTS = (
             "good with probability 1 - delta_K, sum_i delta_i <= -log(1 - delta_K), so K does not enter",
         ),
         hypotheses=(
-            Hypothesis("few-failures", "K delta < 1", _margin),
-            Hypothesis("few-joint-failures", "delta_K < .632, a little below 1 - 1/e", _joint_margin),
+            Hypothesis(
+                "few-failures",
+                "K delta < 1",
+                lambda case: float(1 - case.clients * case.largest_failure) - 1e-12,  # exactly signed
+            ),
+            Hypothesis(
+                "few-joint-failures",
+                "delta_K < .632, a little below 1 - 1/e",
+                lambda case: 0.632 - float(case.joint_failure),
+            ),
         ),
         forms={Form.REPAIRED: Claim((d_eps / (1 - K * delta) ** (1 / S), d_eps / (1 + sp.log(1 - joint)) ** (1 / S)))},
         constants=_constants,
-        measure=_measure,
+        measure=lambda case: (Estimate.exact(case.side),) * 2,
         symbols={
             K: "number of clients",
             S: "number of parameters",

@@ -2,15 +2,9 @@
 
 import sympy as sp
 
-from bounds.fedgucci.cases.side_ladder import SIDE_LADDERS, SideLadder
+from bounds.fedgucci.cases.side_ladder import SIDE_LADDERS
 from bounds.mutants import shifted
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
-from ntkfl.estimate import Estimate
-
-
-def _measure(ladder: SideLadder) -> tuple[Estimate, Estimate]:
-    return ladder.exponent(at_origin=False), ladder.exponent(at_origin=True)
-
 
 STATEMENTS = (
     Statement(
@@ -26,7 +20,7 @@ STATEMENTS = (
             "to .0125, where the larger sides are not yet small against the rows",
         ),
         forms={Form.REPAIRED: Claim((sp.Integer(2), sp.Integer(1)), note="exponents in d: unit rows; U_anc = 0")},
-        measure=_measure,
+        measure=lambda ladder: tuple(ladder.exponent(at_origin=zero) for zero in (False, True)),
         says_left="log-log slope over a ladder of sides of sup over alpha of E_x |z_x(alpha)|, exact for each pair",
         draws=(SIDE_LADDERS,),
         mutants=tuple(shifted(sp.Rational(quarters, 4)) for quarters in (-2, -1, 1, 2)),

@@ -4,23 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from bounds.cases.cube_networks import CubeNetworks
 from bounds.family import Family
 from bounds.fedgucci.cases.low_loss_cube import LowLossCube, low_loss_cubes
 from bounds.options import Options
 from bounds.statement import Hypothesis
 from ntkfl.connectivity.network import TwoLayer
-from ntkfl.estimate import Estimate
-
-
-def _margin(case: CubeNetworks) -> Estimate | float:
-    return case.connected_share - (1 - case.delta)
-
 
 CONNECTED = Hypothesis(
     "connected-to-anchor",
     "with probability 1 - delta at least, the loss stays below epsilon on the segment from a network to the anchor",
-    _margin,
+    lambda case: case.connected_share - (1 - case.delta),
 )
 
 
