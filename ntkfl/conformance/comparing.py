@@ -1,11 +1,12 @@
 """Whether two trajectories agree, but for the rounding of their precision."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
+from ntkfl.conformance.case import Case
 from ntkfl.conformance.catalogue import KitCase, Trajectory, loops_of
 
 TOLERANCE = 1e-10  # of float64, times the largest number of the round if that is above 1
@@ -43,31 +44,32 @@ def allowed(case: KitCase, precision: str) -> np.ndarray:
     are float32, until then, and as many roundings of the largest number.
     """
     if precision == "float64":
-        return np.array([of_double(case.expected, number) for number in range(case.case.rounds)])
-    run, lost, most = loops_of(case.case.method).run, 0.0, []
-    for number, (single, double) in enumerate(zip(run(case.case.cast(np.float32)), run(case.case), strict=True)):
-        lost = max(lost, loss(single, double))
-        most.append(of_single(lost, case.expected, number))
-    return np.array(most)
+        return np.array([_of_double(case.expected, number) for number in range(case.case.rounds)])
+    run = loops_of(case.case.method).run
+    return np.array([most for _, most in rounds_allowed(run, case.case, case.expected, precision)])
 
 
-def of_double(values: Trajectory, number: int) -> float:
-    """What float64 may be off by in this round, with these values."""
-    return TOLERANCE * _largest(values, number)
-
-
-def of_single(lost: float, values: Trajectory, number: int) -> float:
-    """What float32 may be off by in this round, where the computation has `lost` so much until then.
+def rounds_allowed(
+    run: Callable[[Case], Iterable[Mapping[str, np.ndarray]]], case: Case, values: Trajectory, precision: str
+) -> Iterator[tuple[Mapping[str, np.ndarray], float]]:
+    """What a computation has after every round, and how far `values` of this precision may be off there.
 
     Args:
-        lost: what float32 loses until then. values: arrays by name. number: of the round.
+        run: the computation; in float32 values may be off by what it loses itself. case: to be run.
+        values: arrays by name, a row a round. precision: "float64" or "float32".
     """
-    return MARGIN * (lost + float(np.finfo(np.float32).eps) * _largest(values, number))
+    if precision == "float64":
+        for number, double in enumerate(run(case)):
+            yield double, _of_double(values, number)
+        return
+    lost = 0.0
+    for number, (double, single) in enumerate(zip(run(case), run(case.cast(np.float32)), strict=False)):
+        lost = max(lost, max(float(np.abs(single[name] - double[name]).max()) for name in double))
+        yield double, MARGIN * (lost + float(np.finfo(np.float32).eps) * _largest(values, number))
 
 
-def loss(single: Mapping[str, np.ndarray], double: Mapping[str, np.ndarray]) -> float:
-    """How far the two are apart in a round."""
-    return max(float(np.abs(single[name] - double[name]).max()) for name in double)
+def _of_double(values: Trajectory, number: int) -> float:
+    return TOLERANCE * _largest(values, number)
 
 
 def _largest(values: Trajectory, number: int) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from ntkfl import interruption
 from ntkfl.conformance import loops, variants
 from ntkfl.conformance.catalogue import KitCase, Trajectory
-from ntkfl.conformance.comparing import allowed, first_difference, loss, of_double, of_single
+from ntkfl.conformance.comparing import allowed, first_difference, rounds_allowed
 from ntkfl.conformance.variants import Variant
 
 Answered = Sequence[tuple[KitCase, Trajectory]]  # of one method
@@ -65,19 +65,11 @@ def _agrees(case: KitCase, values: Trajectory, changed: tuple[Variant, ...]) -> 
 
     A variant may amplify rounding more than the method does: in float32 it is allowed what it loses itself.
     """
-    double = variants.followed(case.case, *changed)
-    single = None if _precision(values) == "float64" else variants.followed(case.case.cast(np.float32), *changed)
-    rounds, lost = 0, 0.0
-    for number, kept in enumerate(double):
-        if single is None:
-            most = of_double(values, number)
-        else:
-            other = next(single, None)
-            if other is None:
-                return False
-            lost = max(lost, loss(other, kept))
-            most = of_single(lost, values, number)
-        if not all(np.abs(values[name][number] - kept[name]).max() <= most for name in values):
+    rounds = 0
+    for kept, most in rounds_allowed(
+        lambda case: variants.followed(case, *changed), case.case, values, _precision(values)
+    ):
+        if not all(np.abs(values[name][rounds] - kept[name]).max() <= most for name in values):
             return False
         rounds += 1
     return rounds == case.case.rounds
