@@ -3,13 +3,12 @@
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,46 +49,36 @@ class Peer:
     runs_with: dict[str, str] = field(default_factory=dict)
 
 
-def answers(
-    adapter: Path, cases: Sequence[KitCase], python: str = sys.executable, limit: float = 60.0, peer: Peer | None = None
-) -> Iterator[Answer]:
+def answers(adapter: Path, cases: Sequence[KitCase], python: str, limit: float, peer: Peer) -> Iterator[Answer]:
     """One answer a case, in their order; `limit` is how many seconds the adapter has for each.
 
-    The cases go one after the other to one process; after a crash or a hang the next ones go to a new one.
+    The cases, each method's beside each other, go one after the other to one process; after a crash or a hang the next
+    ones go to a new one.
 
     Args:
         adapter: a file with the function `run`. cases: to be run. python: the interpreter that loads it.
         limit: seconds for each case. peer: told what the interpreter has.
 
     Raises:
-        AdapterError: there is no such file or interpreter, or the adapter cannot be loaded.
+        AdapterError: the interpreter or the adapter cannot be started.
     """
-    for path, what in ((adapter, "adapter"), (Path(python), "interpreter")):
-        if not path.is_file():
-            raise AdapterError(f"the {what} is {str(path)!r}; there is no such file")
-    hung: dict[str, int] = {}
-    with tempfile.TemporaryDirectory() as place:
+    hung: Counter[str] = Counter()
+    process: _Process | None = None
+    with tempfile.TemporaryDirectory() as place, ExitStack() as running:
         folder = Path(place)
         for number, case in enumerate(cases):
             case.case.write(folder / str(number))
-        at = 0
-        while at < len(cases):
-            with _started(python, adapter, folder, at) as process:
-                _loaded(process, folder, max(limit, LOADING), peer or Peer())
-                while at < len(cases):
-                    method = cases[at].case.method
-                    if hung.get(method, 0) >= HANGS:
-                        break
-                    answer = _awaited(process, folder, at, cases[at], limit)
-                    yield answer
-                    at += 1
-                    if answer.hung:
-                        hung[method] = hung.get(method, 0) + 1
-                    if process.ended:
-                        break
-            while at < len(cases) and hung.get(cases[at].case.method, 0) >= HANGS:
+        for at, case in enumerate(cases):
+            if hung[case.case.method] >= HANGS:  # the process has been ended with the last of them
                 yield Answer(fault=f"not run: {HANGS} cases of this method had no answer within {limit:g} s")
-                at += 1
+                continue
+            if process is None or process.ended:
+                running.close()
+                process = running.enter_context(_started(python, adapter, folder, at))
+                _loaded(process, folder, max(limit, LOADING), peer)
+            answer = _awaited(process, folder, at, case, limit)
+            hung[case.case.method] += answer.hung
+            yield answer
 
 
 class _Process:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ntkfl.conformance.catalogue import KitCase, cases
 from ntkfl.conformance.comparing import Difference, allowed, first_difference
-from ntkfl.conformance.exchange import Answer, Peer, answers
+from ntkfl.conformance.exchange import AdapterError, Answer, Peer, answers
 from ntkfl.conformance.naming import explained_in_part, explanations
 from ntkfl.conformance.variants import Variant
 
@@ -92,6 +92,9 @@ def conformance(
     """
     if not limit > 0:
         raise ValueError(f"the limit is {limit:g} s; it must be positive")
+    for path, what in ((Path(adapter), "adapter"), (Path(python), "interpreter")):
+        if not path.is_file():
+            raise AdapterError(f"the {what} is {str(path)!r}; there is no such file")
     chosen, peer, found = cases(methods), Peer(), []
     answered = zip(chosen, answers(Path(adapter), chosen, python, limit, peer), strict=True)
     for _, of_method in groupby(answered, key=lambda one: one[0].case.method):
