@@ -73,9 +73,8 @@ ANCHORS = {"strength": 0.3, "anchor_momentum": 0.4, "calibration_rate": 0.05}
 GUCCI = {"beta": 0.7, "anchors": 2, "alpha": "uniform", "step": "joint"}
 AS_RELEASED = {"alpha": "half", "step": "sequential", "released": True}
 PLUS = {"tau": 0.5, "rho": 0.1}
-OPTIONS: dict[
-    str, dict[str, dict[str, Any]]
-] = {  # of each method: what goes before the setting's name, and the options
+# of each method: what goes before the setting's name, and the options
+OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "cyclic": {"": {}, "server-rate-": {"server_rate": 0.7}},
     "fedadam": {"": ADAPTIVE},
     "fedasam": {"": {"rho": 0.5, "eta": 0.1}},

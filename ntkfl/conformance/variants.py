@@ -4,6 +4,7 @@ A variant is no verdict: other papers, and other readings of the same one, may a
 """
 
 import ast
+import inspect
 import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -77,16 +78,14 @@ def _compiled(module: ModuleType, changes: tuple[tuple[str, str], ...]) -> CodeT
     Raises:
         ValueError: a line that does not stand there once, or is changed twice.
     """
-    lines, new = _lines(module), dict(changes)
+    text, new = inspect.getsource(module).split("\n"), dict(changes)
+    lines = [line.strip() for line in text]
     if len(new) < len(changes):
         raise ValueError(f"a line is changed twice: {', '.join(old for old, _ in changes)}")
     for old in new:
         if lines.count(old) != 1:
             raise ValueError(f"{module.__name__} has the line {old!r} {lines.count(old)} times; it must have it once")
-    changed = [
-        line.replace(line.strip(), new[line.strip()]) if line.strip() in new else line
-        for line in _text(module).split("\n")
-    ]
+    changed = [line.replace(bare, new.get(bare, bare)) for line, bare in zip(text, lines, strict=True)]
     return compile("\n".join(changed), f"{module.__name__}, changed", "exec")
 
 
@@ -94,23 +93,14 @@ def _compiled(module: ModuleType, changes: tuple[tuple[str, str], ...]) -> CodeT
 def _passed(method: str) -> frozenset[str]:
     """The lines of the method's loop and of all functions that it calls, directly or not."""
     module = loops_of(method)
-    functions = {one.name: one for one in ast.parse(_text(module)).body if isinstance(one, ast.FunctionDef)}
+    text = inspect.getsource(module)
+    functions = {one.name: one for one in ast.parse(text).body if isinstance(one, ast.FunctionDef)}
     loop = module.LOOPS[method]
     reached, waiting = set(), {getattr(loop, "func", loop).__name__}
     while waiting:
         reached |= waiting
         named = {node.id for name in waiting for node in ast.walk(functions[name]) if isinstance(node, ast.Name)}
         waiting = (named & functions.keys()) - reached
-    text = _text(module).split("\n")
+    lines = text.split("\n")
     own = (functions[name] for name in reached)
-    return frozenset(line.strip() for one in own for line in text[one.lineno - 1 : one.end_lineno])
-
-
-@cache
-def _lines(module: ModuleType) -> tuple[str, ...]:
-    return tuple(line.strip() for line in _text(module).split("\n"))
-
-
-@cache
-def _text(module: ModuleType) -> str:
-    return Path(str(module.__file__)).read_text(encoding="utf-8")
+    return frozenset(line.strip() for one in own for line in lines[one.lineno - 1 : one.end_lineno])
