@@ -1,9 +1,7 @@
 """A method's round in the kernel regime: the linear map that its module brings, or that of the engine's round."""
 
-from __future__ import annotations
-
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -73,7 +71,7 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
     if method.draws:
         raise ValueError(f"{method.name} has no linear limit with these options: its local steps draw random numbers")
     try:
-        run = _Run.of(method, blocks, momentum)
+        run = _Run(method, blocks, momentum)
         n, parts = len(blocks.gram), run.parts
         require("the state map", lambda n: 8 * 8 * (n * (parts + 1)) ** 2, n=n)
         columns = run(np.eye(n * (parts + 1)))
@@ -118,54 +116,31 @@ def _reached(matrix: np.ndarray, start: np.ndarray) -> np.ndarray:
     return basis
 
 
-def _check(run: _Run, columns: np.ndarray) -> None:
-    """Refuse a round that is no linear map of random states."""
-    rng = np.random.default_rng(0)
-    for scale in SCALES:
-        state = scale * rng.standard_normal((columns.shape[1], 1))
-        found, linear = run(state), columns @ state
-        size = np.abs(columns) @ np.abs(state)
-        if np.abs(found - linear).max() > LINEAR * size.max():
-            raise ValueError(
-                f"{run.method.name} has no linear limit with these options: from a random state its round differs by "
-                f"{np.abs(found - linear).max() / size.max():.2g} of its size from the linear map"
-            )
-
-
-@dataclass(frozen=True, eq=False)
 class _Run:
     """A round of the engine: each column is one output of a linear model.
 
     It takes (n (parts + 1), C), weights first and labels last, to weights and memory after the round, (n parts, C).
 
+    `features`: Phi (n, n), H = Phi Phi^T. `inverse`: the pseudo-inverse of Phi. `places`: path and leading shape of
+    each leaf of the state that holds vectors of weights, of which there are `parts`. `still`: the other leaves, which
+    are the same after every round.
+
     Args:
-        method, blocks, momentum: as in `differentiated`. features: Phi (n, n), H = Phi Phi^T.
-        inverse: the pseudo-inverse of Phi.
-        places: path and leading shape of each leaf of the state that holds vectors of weights. still: the other leaves,
-            which are the same after every round.
+        method, blocks, momentum: as in `differentiated`.
     """
 
-    method: Method
-    blocks: Blocks
-    momentum: float
-    features: np.ndarray
-    inverse: np.ndarray
-    places: Mapping[str, tuple[int, ...]]
-    still: Mapping[str, Tensor]
-
-    @classmethod
-    def of(cls, method: Method, blocks: Blocks, momentum: float) -> _Run:
+    def __init__(self, method: Method, blocks: Blocks, momentum: float) -> None:
+        self.method, self.blocks, self.momentum = method, blocks, momentum
         values, vectors = np.linalg.eigh(blocks.gram)
         kept = values > len(values) * np.finfo(float).eps * values[-1]
         root = np.sqrt(np.where(kept, values, 0))
-        features = vectors * root
-        inverse = (vectors * np.where(kept, 1 / np.where(kept, root, 1), 0)).T
-        run = cls(method, blocks, momentum, features, inverse, {}, {})
-        federation = run._federation(np.zeros((len(values), 1)))
-        first = federation.round(federation.start(run._zeros(1))).state
-        second = federation.round(first).state
-        leaves, later = _leaves(first), _leaves(second)
-        places, still = {}, {}
+        self.features = vectors * root
+        self.inverse = (vectors * np.where(kept, 1 / np.where(kept, root, 1), 0)).T
+        federation = self._federation(np.zeros((len(values), 1)))
+        first = federation.round(federation.start()).state
+        leaves, later = _leaves(first), _leaves(federation.round(first).state)
+        places: dict[str, tuple[int, ...]] = {}
+        self.still: dict[str, Tensor] = {}
         for path, leaf in leaves.items():
             if leaf.shape != later[path].shape:
                 raise ValueError(
@@ -175,25 +150,21 @@ class _Run:
             if leaf.is_floating_point() and leaf.shape[-2:] == (len(values), 1):
                 places[path] = tuple(leaf.shape[:-2])
             elif torch.equal(leaf, later[path]):
-                still[path] = leaf
+                self.still[path] = leaf
             else:
                 raise ValueError(
                     f"{method.name} has no linear limit with these options: it keeps {path!r}, of shape "
                     f"{tuple(leaf.shape)}, which is no vector of weights"
                 )
-        ordered = {MODEL: places.pop(MODEL)} | places
-        return replace(run, places=ordered, still=still)
-
-    @property
-    def parts(self) -> int:
-        return sum(int(np.prod(shape)) for shape in self.places.values())
+        self.places = {MODEL: places.pop(MODEL)} | places
+        self.parts = sum(map(math.prod, self.places.values()))
 
     def __call__(self, states: np.ndarray) -> np.ndarray:
         n, outputs = len(self.features), states.shape[1]
         federation = self._federation(states[-n:])
         tree, at = dict(self.still), 0
         for path, shape in self.places.items():
-            size = n * int(np.prod(shape))
+            size = n * math.prod(shape)
             tree[path] = torch.tensor(states[at : at + size].reshape(*shape, n, outputs))
             at += size
         nested = unflatten(tree)
@@ -206,15 +177,15 @@ class _Run:
         for client, owned in enumerate(self.blocks.clients.members):
             owner[owned] = client
         clients = len(self.blocks.clients.members)
-        x = torch.tensor(self.features)
+        zeros = torch.zeros(len(self.features), labels.shape[1], dtype=torch.float64)
         return Federation(
             Model(
                 "linear",
-                lambda seed: self._zeros(labels.shape[1]),
+                lambda seed: {WEIGHTS: zeros},
                 lambda params, x: x,
                 lambda params, z: z @ params[WEIGHTS],
             ),
-            FederatedData(x, torch.tensor(labels), owner, clients),
+            FederatedData(torch.tensor(self.features), torch.tensor(labels), owner, clients),
             self.method,
             Exponential(self.blocks.eta_local),
             SGD(self.momentum, factors=self.blocks.factors),
@@ -222,8 +193,19 @@ class _Run:
             at_once=clients,
         )
 
-    def _zeros(self, outputs: int) -> dict[str, Tensor]:
-        return {WEIGHTS: torch.zeros(len(self.features), outputs, dtype=torch.float64)}
+
+def _check(run: _Run, columns: np.ndarray) -> None:
+    """Refuse a round that is no linear map of random states."""
+    rng = np.random.default_rng(0)
+    for scale in SCALES:
+        state = scale * rng.standard_normal((columns.shape[1], 1))
+        found, linear = run(state), columns @ state
+        size = np.abs(columns) @ np.abs(state)
+        if np.abs(found - linear).max() > LINEAR * size.max():
+            raise ValueError(
+                f"{run.method.name} has no linear limit with these options: from a random state its round differs by "
+                f"{np.abs(found - linear).max() / size.max():.2g} of its size from the linear map"
+            )
 
 
 def _leaves(state: State) -> dict[str, Tensor]:
