@@ -21,10 +21,12 @@ class Call:
     """A call of an operation: its arguments by name, and what is known of tensors' axes.
 
     Args:
-        axes_of: of any tensor, the axes it has. sizes: of the first result.
+        tensors: all among the arguments, also those in lists. axes_of: of any tensor, the axes it has.
+        sizes: of the first result.
     """
 
     arguments: Mapping[str, Any]
+    tensors: Sequence[Tensor]
     axes_of: Callable[[Tensor], list[Axis]]
     sizes: tuple[int, ...]
 
@@ -36,25 +38,20 @@ class Call:
         tensor = self.arguments[name]
         return [] if tensor is None else self.axes_of(tensor)
 
-    def dims(self, name: str, ndim: int) -> list[int]:
-        """Dimensions among the arguments, from 0; all of them where none is given."""
-        given = self.arguments.get(name)
+    def dims(self, ndim: int) -> list[int]:
+        """Its dimensions, from 0; all there are where none is given."""
+        given = self.arguments.get("dim")
         given = [given] if isinstance(given, int) else given
         return sorted(dim % ndim for dim in given) if given else list(range(ndim))
 
-    def tensors(self) -> list[Tensor]:
-        """All tensors among the arguments, also those in lists."""
-        nested = [value if isinstance(value, list | tuple) else [value] for value in self.arguments.values()]
-        return [each for values in nested for each in values if isinstance(each, Tensor)]
+
+Rule = Callable[[Call, list[Axis]], list[Axis]]  # a call, and a list of its own with the axes of its first tensor
 
 
-Rule = Callable[[Call], list[Axis]]
-
-
-def pointwise(call: Call) -> list[Axis]:
+def pointwise(call: Call, _: list[Axis]) -> list[Axis]:
     """Entry by entry, with broadcasting."""
     result: list[Axis] = [() for _ in call.sizes]
-    for tensor in call.tensors():
+    for tensor in call.tensors:
         _broadcast(call.axes_of(tensor), result)
     return result
 
@@ -66,16 +63,15 @@ def _broadcast(axes: Sequence[Axis], result: list[Axis]) -> None:
         result[place] = result[place] or each
 
 
-def _same(call: Call) -> list[Axis]:
-    return call.axes_of(call.tensors()[0])
+def _same(call: Call, axes: list[Axis]) -> list[Axis]:
+    return axes
 
 
-def _view(call: Call) -> list[Axis]:
-    return regrouped([atom for each in _same(call) for atom in each], call.sizes)
+def _view(call: Call, axes: list[Axis]) -> list[Axis]:
+    return regrouped([atom for each in axes for atom in each], call.sizes)
 
 
-def _transposed(call: Call) -> list[Axis]:
-    axes = call.axes("self")
+def _transposed(call: Call, axes: list[Axis]) -> list[Axis]:
     if "dims" in call.arguments:
         return [axes[dim] for dim in call["dims"]]
     if "dim0" in call.arguments:
@@ -85,34 +81,29 @@ def _transposed(call: Call) -> list[Axis]:
     return axes[::-1]
 
 
-def _unsqueezed(call: Call) -> list[Axis]:
-    axes = call.axes("self")
+def _unsqueezed(call: Call, axes: list[Axis]) -> list[Axis]:
     axes.insert(call["dim"] % (len(axes) + 1), ())
     return axes
 
 
-def _squeezed(call: Call) -> list[Axis]:
-    axes = call.axes("self")
-    dims = call.dims("dim", len(axes))
+def _squeezed(call: Call, axes: list[Axis]) -> list[Axis]:
+    dims = call.dims(len(axes))
     return [each for dim, each in enumerate(axes) if dim not in dims or length(each) > 1]
 
 
-def _expanded(call: Call) -> list[Axis]:
-    axes = call.axes("self")
-    missing = len(call.sizes) - len(axes)
-    axes = [()] * missing + axes
+def _expanded(call: Call, axes: list[Axis]) -> list[Axis]:
+    axes = [()] * (len(call.sizes) - len(axes)) + axes
     return [each or axis(size) for each, size in zip(axes, call.sizes, strict=True)]
 
 
-def _repeated(call: Call) -> list[Axis]:
-    axes, times = call.axes("self"), call["repeats"]
+def _repeated(call: Call, axes: list[Axis]) -> list[Axis]:
+    times = call["repeats"]
     axes = [()] * (len(times) - len(axes)) + axes
     return [axis(count) + each for count, each in zip(times, axes, strict=True)]
 
 
-def _reduced(call: Call) -> list[Axis]:
-    axes = call.axes("self")
-    dims = call.dims("dim", len(axes))
+def _reduced(call: Call, axes: list[Axis]) -> list[Axis]:
+    dims = call.dims(len(axes))
     if call.arguments.get("keepdim"):
         return [() if dim in dims else each for dim, each in enumerate(axes)]
     return [each for dim, each in enumerate(axes) if dim not in dims]
@@ -121,7 +112,7 @@ def _reduced(call: Call) -> list[Axis]:
 def _product(first: str, second: str) -> Rule:
     """Of matrices, vectors, and batches of matrices; what is added to it is called self."""
 
-    def rule(call: Call) -> list[Axis]:
+    def rule(call: Call, axes: list[Axis]) -> list[Axis]:
         a, b = call.axes(first), call.axes(second)
         batch: list[Axis] = []
         if len(a) == 3:
@@ -130,15 +121,15 @@ def _product(first: str, second: str) -> Rule:
         unite(a[-1], b[0])
         result = [*batch, *a[:-1], *b[1:]]
         if first != "self":
-            _broadcast(call.axes("self"), result)
+            _broadcast(axes, result)
         return result
 
     return rule
 
 
-def _convolution(call: Call) -> list[Axis]:
+def _convolution(call: Call, x: list[Axis]) -> list[Axis]:
     """In groups, channels are the product of the groups and of the channels in each, which move alike in all."""
-    x, weight, groups = call.axes("input"), call.axes("weight"), axis(call["groups"])
+    weight, groups = call.axes("weight"), axis(call["groups"])
     for each in (*x[2:], *weight[2:]):
         hold(each, PLACE)
     unite(weight[0], groups + axis(length(weight[0]) // call["groups"]))
@@ -154,8 +145,7 @@ def _convolution(call: Call) -> list[Axis]:
 def _pooled(dims: int) -> Rule:
     """Over the last dimensions, which have places."""
 
-    def rule(call: Call) -> list[Axis]:
-        axes = _same(call)
+    def rule(call: Call, axes: list[Axis]) -> list[Axis]:
         for each in axes[-dims:]:
             hold(each, PLACE)
         return axes[:-dims] + [axis(size, PLACE) for size in call.sizes[-dims:]]
@@ -163,26 +153,23 @@ def _pooled(dims: int) -> Rule:
     return rule
 
 
-def _layer_norm(call: Call) -> list[Axis]:
-    axes = call.axes("input")
+def _layer_norm(call: Call, axes: list[Axis]) -> list[Axis]:
     for name in ("weight", "bias"):
         _broadcast(call.axes(name), list(axes))
     return axes
 
 
-def _channel_norm(call: Call) -> list[Axis]:
+def _channel_norm(call: Call, axes: list[Axis]) -> list[Axis]:
     """Batch norm and group norm: one weight, bias and running average a channel, and groups of channels."""
-    axes = call.axes("input")
     if "group" in call.arguments:
         unite(axes[1], axis(call["group"]) + axis(length(axes[1]) // call["group"]))
-    for tensor in call.tensors()[1:]:
+    for tensor in call.tensors[1:]:
         unite(call.axes_of(tensor)[0], axes[1])
     return axes
 
 
-def _cut(call: Call) -> list[Axis]:
+def _cut(call: Call, axes: list[Axis]) -> list[Axis]:
     """slice, select: entries are chosen by their place."""
-    axes = call.axes("self")
     dim = call["dim"] % len(axes)
     if "index" in call.arguments:
         hold(axes[dim], "one of its entries is selected by its place")
@@ -193,9 +180,8 @@ def _cut(call: Call) -> list[Axis]:
     return axes
 
 
-def _split(call: Call) -> list[Axis]:
+def _split(call: Call, axes: list[Axis]) -> list[Axis]:
     """Parts of one size are the entries of a product, which all move alike."""
-    axes = call.axes("self")
     dim = call["dim"] % len(axes)
     part, whole = call.sizes[dim], length(axes[dim])
     if call["split_size"] == part and whole % part == 0:
@@ -208,7 +194,7 @@ def _split(call: Call) -> list[Axis]:
     return axes
 
 
-def _joined(call: Call) -> list[Axis]:
+def _joined(call: Call, _: list[Axis]) -> list[Axis]:
     dim = call.arguments.get("dim", 0) % len(call.sizes)
     result: list[Axis] = [() for _ in call.sizes]
     for tensor in call["tensors"]:
@@ -220,8 +206,8 @@ def _joined(call: Call) -> list[Axis]:
     return result
 
 
-def _padded(call: Call) -> list[Axis]:
-    axes, pad = call.axes("self"), call["pad"]
+def _padded(call: Call, axes: list[Axis]) -> list[Axis]:
+    pad = call["pad"]
     for place in range(len(pad) // 2):
         dim = len(axes) - 1 - place
         if any(pad[2 * place : 2 * place + 2]):
@@ -230,8 +216,7 @@ def _padded(call: Call) -> list[Axis]:
     return axes
 
 
-def _embedded(call: Call) -> list[Axis]:
-    weight = call.axes("weight")
+def _embedded(call: Call, weight: list[Axis]) -> list[Axis]:
     hold(weight[0], "its entries are looked up by their place")
     return [*call.axes("indices"), weight[1]]
 

@@ -131,7 +131,7 @@ class _Walk(TorchDispatchMode):
         known = self.followed[tensor]
         if known.axes is None:
             raise ValueError(
-                f"the units cannot be followed through the further results of an operation{_where([known])}"
+                f"the units cannot be followed through the further results of an operation{_where(known.after)}"
             )
         return list(known.axes)
 
@@ -142,6 +142,7 @@ class _Walk(TorchDispatchMode):
         given = [tensor for value in arguments.values() for tensor in _tensors(value)]
         known = [self.followed[tensor] for tensor in given if tensor in self.followed]
         found = _tensors(result)
+        after = next((each.after for each in reversed(known) if each.after), "")
         seeded, name = torch.Tag.nondeterministic_seeded in func.tags, func.overloadpacket.__name__
         if not seeded and (not known or name.startswith("new_") or name in CONSTANTS):
             return result
@@ -151,12 +152,11 @@ class _Walk(TorchDispatchMode):
         rule = RULES.get(name) or (pointwise if torch.Tag.pointwise in func.tags else None)
         if rule is None or seeded or func._overloadname == "dtype" or not found:
             why = ", which draws random numbers" if seeded else ""
-            raise ValueError(f"the units cannot be followed through the operation {name}{_where(known)}{why}")
+            raise ValueError(f"the units cannot be followed through the operation {name}{_where(after)}{why}")
         if name in PRODUCTS:
             self._read([arguments[each] for each in PRODUCTS[name]])
-        axes = rule(Call(arguments, self.axes_of, tuple(found[0].shape)))
+        axes = rule(Call(arguments, given, self.axes_of, tuple(found[0].shape)), self.axes_of(given[0]))
         of_input = any(each.of_input for each in known)
-        after = next((each.after for each in reversed(known) if each.after), "")
         listed = func._schema.returns[0].type.kind() == "ListType"
         for place, tensor in enumerate(found):
             fitting = _fitting(axes, tensor) if listed or not place else None
@@ -185,8 +185,7 @@ def _tensors(value: Any) -> list[Tensor]:
     return [each for each in values if isinstance(each, Tensor)]
 
 
-def _where(known: Sequence[Followed]) -> str:
-    after = next((each.after for each in reversed(known) if each.after), "")
+def _where(after: str) -> str:
     return f", on what {after!r} makes" if after else ""
 
 
