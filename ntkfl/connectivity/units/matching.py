@@ -102,12 +102,11 @@ def permuted(weights: Mapping[str, Tensor], units: Units, orders: Orders) -> dic
     """
     found = dict(weights)
     for name, factors in units.factors.items():
-        if any(factor.group is not None for factor in factors):
-            value = weights[name].reshape([factor.size for factor in factors])
-            for place, factor in enumerate(factors):
-                if factor.group is not None:
-                    value = value.index_select(place, torch.as_tensor(orders[factor.group], device=value.device))
-            found[name] = value.reshape(weights[name].shape)
+        value = weights[name].reshape([factor.size for factor in factors])
+        for place, factor in enumerate(factors):
+            if factor.group is not None:
+                value = value.index_select(place, torch.as_tensor(orders[factor.group], device=value.device))
+        found[name] = value.reshape(weights[name].shape)
     return found
 
 

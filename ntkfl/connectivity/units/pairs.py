@@ -63,8 +63,7 @@ def unit_products(
         target, given: of one shape. place: the axis of the units.
     """
     one, other = (np.moveaxis(part, place, 0).reshape(part.shape[place], -1) for part in (target, given))
-    found: np.ndarray = one @ other.T
-    return found
+    return np.asarray(one @ other.T)
 
 
 def distance(pairs: Sequence[Pair], orders: Orders | None = None) -> Estimate:

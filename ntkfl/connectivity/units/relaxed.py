@@ -56,8 +56,7 @@ def relaxed(pairs: Sequence[Pair], sizes: Sequence[int], begin: Sequence[Orders]
 
 
 def _best(gains: Float[np.ndarray, "units units"]) -> Int[np.ndarray, " units"]:
-    found: np.ndarray = linear_sum_assignment(gains, maximize=True)[1]
-    return found
+    return np.asarray(linear_sum_assignment(gains, maximize=True)[1])
 
 
 def _slopes(pairs: Sequence[Pair], at: Sequence[np.ndarray], applied: Callable[..., np.ndarray]) -> Means:
