@@ -64,10 +64,6 @@ def _total(z: np.ndarray, on: np.ndarray, signs: np.ndarray) -> np.ndarray:
     return np.array(plus) - np.array(minus)
 
 
-def _total_of_balls(z: np.ndarray, on: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    return _total(z, on, signs) + ZERO  # of no neurons it would be the integer 0
-
-
 def _enclosures(array: np.ndarray) -> Estimate:
     flat = enclosure(list(array.ravel()))
     return Estimate(flat.value.reshape(array.shape), flat.error.reshape(array.shape), "ball", Rigour.ENCLOSED)
@@ -79,27 +75,24 @@ BALL = Arithmetic(
     np.vectorize(lambda b: b.nonnegative_part().sqrt(), otypes=[object]),
     _largest,
     _decided,
-    _total_of_balls,
+    lambda z, on, signs: _total(z, on, signs) + ZERO,  # of no neurons it would be the integer 0
     _enclosures,
 )
-EXTENDED = Arithmetic(
-    "extended precision",
-    lambda array: np.asarray(array, np.longdouble),
-    np.sqrt,
-    np.max,
-    lambda z: z >= 0,
-    _total,
-    lambda array: Estimate(np.asarray(array, float), np.zeros(()), "extended precision, no error bound"),
-)
-DOUBLE = Arithmetic(
-    "float64",
-    lambda array: np.asarray(array, float),
-    np.sqrt,
-    np.max,
-    lambda z: z >= 0,
-    _total,
-    lambda array: Estimate(array, np.zeros(()), "float64, no error bound"),
-)
+
+
+def _floats(name: str, dtype: type) -> Arithmetic:
+    return Arithmetic(
+        name,
+        lambda array: np.asarray(array, dtype),
+        np.sqrt,
+        np.max,
+        lambda z: z >= 0,
+        _total,
+        lambda array: Estimate(np.asarray(array, float), np.zeros(()), f"{name}, no error bound"),
+    )
+
+
+EXTENDED, DOUBLE = _floats("extended precision", np.longdouble), _floats("float64", float)
 
 
 @dataclass(frozen=True, eq=False)
