@@ -96,7 +96,7 @@ def simulate(
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused below, with its cause
         if special or grouped:
             tracked = steps >= TRACKED if compiled is None else compiled
-            found = _run_in_groups(layout, setup, weights, keep, linearised, dtype, devices, memory, room, tracked)
+            run = _run_in_groups(layout, setup, weights, keep, linearised, dtype, devices, memory, room, tracked)
         else:
             if compiled is None:
                 compiled = steps >= COMPILED
@@ -104,24 +104,19 @@ def simulate(
                 neurons: Neurons | CompiledNeurons = CompiledNeurons(layout.x, *weights, linearised, movements)
             else:
                 neurons = Neurons(layout.x, *weights, linearised, movements)
-            found = _run(neurons, layout, setup, keep)
-    real = layout.position  # where each sample sits in the padded order
-    outputs, local_outputs = found.outputs[:, real], found.local_outputs[:, :, real]
-    moved = {}
-    if movements:
-        moved = {name: getattr(found, name) for name in ("movement", "total_movement", "local_movement", "step")}
-        moved["flips"] = np.asarray(found.flips) / (problem.n * setup.width)
-    overflowed = [t for part in (outputs, local_outputs, *moved.values()) for t in _not_finite(part)]
+            run = _run(neurons, layout, setup, keep)
+    arrays, kept, device = run
+    for name in ("outputs", "local_outputs"):
+        arrays[name] = arrays[name][..., layout.position]
+    overflowed = [t for part in arrays.values() for t in _not_finite(part)]
     if overflowed:
         raise FloatingPointError(f"the run overflowed at round {min(overflowed)}: {limit or 'the steps are too large'}")
     return Trajectory(
         y=problem.y,
         n_clients=problem.n_clients,
-        outputs=outputs,
-        local_outputs=local_outputs,
-        weights=found.weights,
-        provenance=provenance(weights=setup.seed) | {"dtype": dtype, "device": found.device},
-        **moved,
+        weights=kept,
+        provenance=provenance(weights=setup.seed) | {"dtype": dtype, "device": device},
+        **arrays,
     )
 
 
@@ -163,6 +158,10 @@ def keep_rounds(keep: Iterable[int], rounds: int) -> np.ndarray:
     return found
 
 
+# Arrays of `Trajectory` by name, samples in the padded order; the weights at the rounds to keep; the device.
+_Run = tuple[dict[str, np.ndarray], dict[int, np.ndarray], str]
+
+
 class _Layout(NamedTuple):
     x: np.ndarray  # (N, c, d), zero rows where a client has fewer than c samples
     y: np.ndarray  # (N c,)
@@ -180,22 +179,11 @@ def _padded(problem: Problem) -> _Layout:
     return _Layout(x, y.ravel(), position)
 
 
-class _Run(NamedTuple):
-    """What `Trajectory` has, samples in the padded order, flips as counts."""
-
-    outputs: np.ndarray
-    local_outputs: np.ndarray
-    weights: dict[int, np.ndarray]
-    device: str = "cpu"
-    movement: np.ndarray | None = None
-    total_movement: np.ndarray | None = None
-    flips: np.ndarray | None = None
-    local_movement: np.ndarray | None = None
-    step: np.ndarray | None = None
-
-
 def _run(neurons: Neurons | CompiledNeurons, layout: _Layout, setup: Setup, keep: np.ndarray) -> _Run:
-    """The run, round by round and step by step: the neurons give sums and lengths, and are told the residuals."""
+    """The run, round by round and step by step: the neurons give sums and lengths, and are told the residuals.
+
+    Movements are there where the neurons give them.
+    """
     y, n_clients, scale = layout.y, len(layout.x), 1 / np.sqrt(setup.width)
     rounds, local_steps = setup.rounds, setup.local_steps
     outputs, local_outputs = np.empty((rounds + 1, len(y))), np.empty((rounds, local_steps + 1, len(y)))
@@ -217,7 +205,11 @@ def _run(neurons: Neurons | CompiledNeurons, layout: _Layout, setup: Setup, keep
             sums, farthest = neurons.step(pull, first=k == 0)
             local_outputs[t, k + 1], local_movement[t, k + 1] = scale * sums, _length(farthest)
         step[t] = _length(neurons.end(setup.eta_global / n_clients)) / n_clients
-    return _Run(outputs, local_outputs, kept, "cpu", movement, total_movement, flips, local_movement, step)
+    arrays = {"outputs": outputs, "local_outputs": local_outputs}
+    if neurons.movements:
+        arrays |= {"movement": movement, "total_movement": total_movement, "local_movement": local_movement}
+        arrays |= {"step": step, "flips": flips / (len(layout.position) * setup.width)}
+    return arrays, kept, "cpu"
 
 
 def _run_in_groups(
@@ -253,7 +245,7 @@ def _run_in_groups(
     local = found.local.astype(float).reshape(setup.rounds, setup.local_steps + 1, -1)
     outputs = np.concatenate([local[:, 0], found.last.astype(float).reshape(1, -1)])
     kept = {int(t): u.astype(float) for t, u in zip(keep, found.kept, strict=True)}
-    return _Run(outputs, local, kept, found.device)
+    return {"outputs": outputs, "local_outputs": local}, kept, found.device
 
 
 def _not_finite(rounds: np.ndarray) -> np.ndarray:
