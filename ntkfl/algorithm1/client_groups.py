@@ -64,6 +64,19 @@ def numbers_held(samples: int, d: int) -> int:
     return 4 * samples + (d if in_weight_space(samples, d) else 0)
 
 
+def in_groups(x: np.ndarray, y: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The clients by groups, (groups, size, c, d) and (groups, size, c).
+
+    The last group is filled up with clients of zero rows, which do nothing.
+
+    Args:
+        x: (N, c, d). y: (N, c). size: clients of a group.
+    """
+    missing = ((0, -len(x) % size), (0, 0))
+    x, y = np.pad(x, (*missing, (0, 0))), np.pad(y, missing)
+    return x.reshape(-1, size, *x.shape[1:]), y.reshape(-1, size, y.shape[1])
+
+
 def run(
     x: np.ndarray,
     y: np.ndarray,
@@ -96,9 +109,7 @@ def run(
     own = -(-width // max(1, len(devices)))
     fit = clients_at_once(n_clients, numbers_held(samples, d), d, own, np.dtype(dtype).itemsize, len(keep), memory)
     size = min(fit, max(1, ROWS // samples))
-    padding = ((0, -n_clients % size), (0, 0))
-    x, y = np.pad(x, (*padding, (0, 0))), np.pad(y, padding)
-    x, y = x.reshape(-1, size, samples, d).astype(dtype), y.reshape(-1, size, samples).astype(dtype)
+    x, y = in_groups(x.astype(dtype), y.astype(dtype), size)
     with jax.default_matmul_precision("highest"):  # some GPUs would multiply with ten bits otherwise
         found = _run(
             x,

@@ -6,8 +6,6 @@ pieces that stay in cache: products by BLAS, what lies between two of them in on
 order of pieces and of clients, so that the result does not depend on the number of threads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cached_property
@@ -17,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.algorithm1.client_groups import Outputs, clients_at_once, in_weight_space
+from ntkfl.algorithm1.client_groups import Outputs, clients_at_once, in_groups, in_weight_space
 from ntkfl.algorithm1.client_passes import Passes, passes
 from ntkfl.algorithm1.dealt_network import DealtNetwork
 from ntkfl.algorithm1.switch_passes import LANES
@@ -103,18 +101,6 @@ class Group(NamedTuple):
     labels: np.ndarray
     grams: np.ndarray
 
-    @classmethod
-    def of(cls, x: np.ndarray, y: np.ndarray, by_weights: bool) -> Group:
-        """The group of clients with samples x (g, c, d) and labels y (g, c).
-
-        Args:
-            x: samples, (g, c, d). y: labels, (g, c).
-            by_weights: whether the passes go by weights, (m, d), and need no Gram matrices; else by coefficients of the
-                samples.
-        """
-        grams = np.empty((0, 0, 0), x.dtype) if by_weights else x @ x.transpose(0, 2, 1)
-        return cls(x.reshape(-1, x.shape[2]), y.ravel(), grams)
-
 
 class Room(NamedTuple):
     """Arrays of one group at a time, which the next one overwrites.
@@ -126,18 +112,6 @@ class Room(NamedTuple):
     on: np.ndarray
     change: np.ndarray
     start: np.ndarray
-
-    @classmethod
-    def empty(cls, chunks: int, samples: int, d: int, by_weights: bool, dtype: np.dtype) -> Room:
-        """Room for a group of so many samples.
-
-        Args:
-            chunks: of LANES neurons each. samples: of the whole group. d: of an input.
-            by_weights: whether changes are kept as weights, d numbers a neuron, or as coefficients, one a sample.
-            dtype: float64 or float32.
-        """
-        rows = (d, 0) if by_weights else (samples, samples)
-        return cls(np.empty((chunks, samples, LANES), bool), *(np.empty((chunks, k, LANES), dtype) for k in rows))
 
 
 class ClientProducts:
@@ -171,18 +145,18 @@ class ClientProducts:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """The clients by groups; the last is filled up with clients of zero rows, which do nothing."""
-        x, y = self.clients
-        missing = ((0, -len(x) % self.size), (0, 0))
-        x, y = np.pad(x, (*missing, (0, 0))), np.pad(y, missing)
-        parts = [slice(i, i + self.size) for i in range(0, len(x), self.size)]
-        return [Group.of(x[part], y[part], self.by_weights) for part in parts]
+        """The clients by groups; Gram matrices are needed where changes are kept as coefficients."""
+        x, y = in_groups(*self.clients, self.size)
+        grams = np.empty((len(x), 0, 0, 0), x.dtype) if self.by_weights else x @ x.swapaxes(2, 3)
+        return [Group(x[g].reshape(-1, x.shape[3]), y[g].ravel(), grams[g]) for g in range(len(x))]
 
     @cached_property
     def rooms(self) -> list[Room]:
         """Room for the groups that are trained together."""
-        (samples, d), chunks = self.groups[0].rows.shape, len(self.network.weights)
-        return [Room.empty(chunks, samples, d, self.by_weights, self.clients[0].dtype) for _ in range(self.at_once)]
+        (samples, d), dtype = self.groups[0].rows.shape, self.clients[0].dtype
+        change, start = (d, 0) if self.by_weights else (samples, samples)
+        shapes = [(len(self.network.weights), rows, LANES) for rows in (samples, change, start)]
+        return [Room(*map(np.empty, shapes, (bool, dtype, dtype))) for _ in range(self.at_once)]
 
     @cached_property
     def passes(self) -> Passes:
