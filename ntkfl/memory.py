@@ -10,14 +10,8 @@ from pathlib import Path
 PROC, GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 NEGLIGIBLE = 2**25  # bytes that are there wherever this program has started: not worth the question
 UNITS = "B", "kB", "MB", "GB", "TB", "PB", "EB"
-V2, V1 = (
-    ("memory.max", "memory.current", "inactive_file"),
-    (
-        "memory.limit_in_bytes",
-        "memory.usage_in_bytes",
-        "total_inactive_file",
-    ),
-)
+V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+V2 = "memory.max", "memory.current", "inactive_file"
 
 
 class TooLittleMemory(ValueError, MemoryError):

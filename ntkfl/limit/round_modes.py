@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-SAFELY_POSITIVE = (
-    1e-2  # of eta_local, the root of its inverse is lost; f_K tends to 0 at eta_local q = 2 when K is even
-)
+# Of eta_local: below it the root of the inverse of f_K is lost; f_K tends to 0 at eta_local q = 2 when K is even.
+SAFELY_POSITIVE = 1e-2
 EXACT_INTEGERS = 2**53  # rounds beyond this are no float64 integers
 
 
