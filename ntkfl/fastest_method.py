@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -198,8 +198,29 @@ class _Try:
     known: float = UNSTABLE  # the least rate that is known at another local step
 
     def least(self, value: Callable[[float], float], name: str, guess: float) -> float:
-        """The option of this name at which a rate is least; searched for beside what is nearby, or widely."""
-        return _least(value, guess, self.nearby.get(name), self.close, self.known)
+        """The option of this name, positive, near which a rate is least: by a coarse search, then a fine one beside it.
+
+        The coarse one is beside what is nearby where that is known and the best is not at its ends, else widely about
+        the guess. Where it comes nowhere near the `known` least rate no fine one follows.
+
+        Args:
+            value: the rate, by the option. name: of the option. guess: of it.
+        """
+
+        def bounded(x: float) -> float:
+            return min(UNSTABLE, value(x))  # in this order, so that NaN is unstable too
+
+        near = name in self.nearby
+        coarse = self.nearby[name] * BESIDE if near else guess * COARSE
+        values = [bounded(float(x)) for x in coarse]
+        at = int(np.argmin(values))
+        if near and at in (0, len(coarse) - 1):
+            return replace(self, nearby={}).least(value, name, guess)
+        if 1 - values[at] < REACH * (1 - self.known):
+            return float(coarse[at])
+        low, high = np.log(coarse[max(at - 1, 0)]), np.log(coarse[min(at + 1, len(coarse) - 1)])
+        fine = minimize_scalar(lambda z: bounded(float(np.exp(z))), bounds=(low, high), options={"xatol": self.close})
+        return float(np.exp(fine.x)) if fine.fun < values[at] else float(coarse[at])
 
     @property
     def length(self) -> float:
@@ -321,31 +342,6 @@ class _Search:
             options={"xatol": RESOLUTION, "maxiter": SEARCHES},
         )
         self.least(self.best[0].setup.eta_local, True)
-
-
-def _least(
-    value: Callable[[float], float], guess: float, nearby: float | None, close: float = CLOSE, known: float = UNSTABLE
-) -> float:
-    """A positive number near which `value` is least: the best of a coarse search, then a fine one beside it.
-
-    The coarse one is beside `nearby` where that is given and the best is not at its ends, else widely about the guess.
-    Where it comes nowhere near the `known` least rate no fine one follows.
-    """
-
-    def bounded(x: float) -> float:
-        found = value(x)
-        return found if found < UNSTABLE else UNSTABLE
-
-    coarse = guess * COARSE if nearby is None else nearby * BESIDE
-    values = [bounded(float(x)) for x in coarse]
-    at = int(np.argmin(values))
-    if nearby is not None and at in (0, len(coarse) - 1):
-        return _least(value, guess, None, close, known)
-    if 1 - values[at] < REACH * (1 - known):
-        return float(coarse[at])
-    low, high = np.log(coarse[max(at - 1, 0)]), np.log(coarse[min(at + 1, len(coarse) - 1)])
-    fine = minimize_scalar(lambda z: bounded(float(np.exp(z))), bounds=(low, high), options={"xatol": close})
-    return float(np.exp(fine.x)) if fine.fun < values[at] else float(coarse[at])
 
 
 def _counted(label: str, regime: LinearRegime, options: dict[str, Any], eps: float, budget: int | None) -> Tuned:

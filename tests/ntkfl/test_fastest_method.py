@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ntkfl import data, gram, kernel_regime
-from ntkfl.fastest_method import METHODS, SHARES, _least, fastest, least_condition
+from ntkfl.fastest_method import METHODS, SHARES, _Try, fastest, least_condition
 from ntkfl.limit.algorithm1_limit import algorithm1_limit
 from ntkfl.problem import Problem, Setup
 
@@ -196,9 +196,12 @@ def test_no_local_step_of_a_grid_is_faster_by_more_than_the_resolution(searched)
 
 def test_a_search_goes_wide_where_the_best_is_not_nearby():
     value = lambda x: abs(np.log(x / 7.0)) / 10  # noqa: E731
+    base = algorithm1_limit(digits(8, 2), Setup())
     for nearby in (None, 6.0, 0.3, 200.0):
-        assert _least(value, 1.0, nearby) == pytest.approx(7, rel=2e-3)
-    assert _least(value, 1.0, 6.0, known=-100.0) in 6.0 * np.geomspace(0.25, 4, 5)  # none of it comes near
+        at = _Try(base, False, {} if nearby is None else {"mu": nearby})
+        assert at.least(value, "mu", 1.0) == pytest.approx(7, rel=2e-3)
+    none_near = _Try(base, False, {"mu": 6.0}, known=-100.0)
+    assert none_near.least(value, "mu", 1.0) in 6.0 * np.geomspace(0.25, 4, 5)
 
 
 def test_the_gram_matrix_is_decomposed_once(monkeypatch):
