@@ -93,7 +93,7 @@ class Interruption:
             self.deliver()
 
 
-_installed: Interruption | None = None
+_installed = Interruption()  # of no signals, as long as nothing is installed
 
 
 def install(own: Interruption | None = None) -> None:
@@ -127,19 +127,18 @@ def check() -> None:
     Raises:
         Interrupted: so it is.
     """
-    if _installed is not None and _installed.lost and threading.current_thread() is threading.main_thread():
+    if _installed.lost and threading.current_thread() is threading.main_thread():
         _installed.deliver()
 
 
 def pending() -> bool:
     """Whether an interrupt has come that nobody has caught so far."""
-    return _installed is not None and _installed.pending
+    return _installed.pending
 
 
 def taken() -> None:
     """For who has caught a KeyboardInterrupt and goes on: it is not raised again."""
-    if _installed is not None:
-        _installed.taken()
+    _installed.taken()
 
 
 @contextmanager
@@ -160,14 +159,12 @@ def released() -> Iterator[None]:
 
 @contextmanager
 def _holding(held: bool) -> Iterator[None]:
-    if _installed is None:
-        yield
-        return
-    before, _installed.held = _installed.held, held
+    own = _installed
+    before, own.held = own.held, held
     try:
         yield
     finally:
-        _installed.held = before
+        own.held = before
 
 
 @contextmanager
@@ -176,7 +173,7 @@ def instead(act: Callable[[], None]) -> Iterator[None]:
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread():
         yield
-    elif _installed is not None:
+    elif _installed.signals:
         earlier, _installed.instead = _installed.instead, act
         try:
             with released():
@@ -222,14 +219,13 @@ def end_with(other_end: int) -> None:
 
 def ending() -> None:
     """The program has said why it ends: that it is stopping is not said any more."""
-    if _installed is not None:
-        _installed.said = True
+    _installed.said = True
     taken()
 
 
 def status() -> int:
     """The exit status of a program that was interrupted: 130, or 143 by SIGTERM."""
-    return 128 + (signal.SIGINT if _installed is None or _installed.came is None else _installed.came)
+    return 128 + (_installed.came or signal.SIGINT)
 
 
 def name() -> str:

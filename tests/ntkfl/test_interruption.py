@@ -30,7 +30,7 @@ def handlers():
 
 @pytest.fixture
 def installed(handlers, monkeypatch):
-    monkeypatch.setattr(interruption, "_installed", None)
+    monkeypatch.setattr(interruption, "_installed", Interruption())
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     own = Interruption(OURS)
     interruption.install(own)
@@ -147,7 +147,7 @@ def test_instead_of_raising_it_something_may_be_done(installed):
 
 
 def test_where_it_is_not_installed_nothing_changes(handlers, monkeypatch):
-    monkeypatch.setattr(interruption, "_installed", None)
+    monkeypatch.setattr(interruption, "_installed", Interruption())
     signal.signal(signal.SIGINT, signal.default_int_handler)
     done = []
     with interruption.held(), interruption.released():

@@ -127,7 +127,7 @@ def test_the_number_of_processes_is_checked():
 
 
 def test_a_stop_waits_for_a_message_and_spares_the_settling_once(monkeypatch):
-    monkeypatch.setattr(interruption, "_installed", None)
+    monkeypatch.setattr(interruption, "_installed", interruption.Interruption())
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     before = {one: signal.getsignal(one) for one in (STOP, interruption.KNOCK)}
 
