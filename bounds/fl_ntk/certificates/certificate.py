@@ -50,9 +50,8 @@ from jaxtyping import Float
 
 from bounds.fl_ntk.certificates.certificate_record import Certificate, Condition, Trial
 from bounds.fl_ntk.certificates.certificate_start import Start, checked, down, high, low, start, up, weighted
-from ntkfl.balls import ball, ball_matrix, enclosure, precision
+from ntkfl.balls import ball, ball_matrix, enclosure, nonnegative_norm, precision
 from ntkfl.gram.counts import InitialCounts, changes_within
-from ntkfl.gram.perron import nonnegative_norm
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.problem import Problem, Setup, Weights
 

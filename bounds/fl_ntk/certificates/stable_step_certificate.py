@@ -49,9 +49,8 @@ from bounds.fl_ntk.certificates.certificate_record import Condition
 from bounds.fl_ntk.certificates.certificate_start import Start, checked, down, high, length, low, start, up, weighted
 from bounds.fl_ntk.certificates.stable_step_record import StableStepCertificate
 from bounds.fl_ntk.certificates.stable_step_scan import Candidate, positive, scan, trial_radii
-from ntkfl.balls import ball, ball_matrix, enclosure, precision
+from ntkfl.balls import ball, ball_matrix, enclosure, nonnegative_norm, precision
 from ntkfl.gram.counts import changes_within
-from ntkfl.gram.perron import nonnegative_norm
 from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
 from ntkfl.problem import Problem, Setup, Weights
 

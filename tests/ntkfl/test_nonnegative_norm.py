@@ -6,8 +6,7 @@ from flint import arb_mat
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ntkfl.balls import ball_matrix, precision
-from ntkfl.gram.perron import nonnegative_norm
+from ntkfl.balls import ball_matrix, nonnegative_norm, precision
 
 
 @settings(max_examples=40, deadline=None)
