@@ -1,5 +1,6 @@
 """The first round whose residual is small: exact although the Euclidean norm of the residual is not monotone."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
@@ -60,12 +61,7 @@ def _rest(modes: RoundModes, initial: np.ndarray) -> np.ndarray:
 
 def _last_true(holds: Callable[[int], bool]) -> int:
     """Largest s <= 2^53 up to which a predicate that turns false once still holds; 0 if it is false at 1."""
-    low, high = 0, 1
+    high = 1
     while high < EXACT_INTEGERS and holds(high):
-        low, high = high, 2 * high
-    if high >= EXACT_INTEGERS:
-        return EXACT_INTEGERS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+        high *= 2
+    return bisect_left(range(1, high + 1), True, key=lambda s: not holds(s))

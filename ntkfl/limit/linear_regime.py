@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
 from ntkfl import interruption
@@ -94,13 +95,9 @@ class LinearRegime(Regime):
                 return outer
         if self.round.response is not None or size <= DENSE:
             return float(np.abs(self.spectrum[-1]))
-
-        def product(vector: np.ndarray) -> np.ndarray:
-            return self.mapped(vector.reshape(-1, 1)).ravel()
-
         start = np.random.default_rng(0).standard_normal(size)
         try:
-            operator = LinearOperator((size, size), product)
+            operator = LinearOperator((size, size), lambda vector: self.mapped(vector.reshape(-1, 1)).ravel())
             found = eigs(
                 operator, k=2, ncv=BASIS, which="LM", v0=start, maxiter=RESTARTS, tol=1e-12, return_eigenvectors=False
             )
@@ -135,24 +132,23 @@ class LinearRegime(Regime):
     @cached_property
     def _searched_limit(self) -> float:
         """0 where no rate down to 2^-40 is stable, inf where all up to 2^40 are."""
-        if self.at_server_rate is None or self._size > SEARCHED:
+        regime = self.at_server_rate
+        if regime is None or self._size > SEARCHED:
             return float("nan")
         if self.unreachable.shape[1]:
             return 0.0
-        low, high = 1.0, 1.0
-        while low > 2.0**-40 and self.at_server_rate(low).rate >= 1:
-            low, high = low / 2, low
-        if low <= 2.0**-40:
-            return 0.0
-        while high == low or self.at_server_rate(high).rate < 1:
-            low, high = high, 2 * high
-            if high > 2.0**40:
-                return float("inf")
-        while high - low > CLOSE * low:
+
+        def growth(server_rate: float) -> float:
             interruption.check()
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.at_server_rate(middle).rate < 1 else (low, middle)
-        return low
+            return regime(server_rate).rate - 1
+
+        stable, end = growth(1.0) < 0, 1.0
+        while 2.0**-40 < end <= 2.0**40 and (growth(end) < 0) == stable:
+            end *= 2 if stable else 0.5
+        if not 2.0**-40 < end <= 2.0**40:
+            return float("inf") if stable else 0.0
+        low, high = (end / 2, end) if stable else (end, 2 * end)
+        return float(brentq(growth, low, high, xtol=CLOSE * low))
 
     @cached_property
     def step_warning(self) -> str | None:

@@ -210,12 +210,8 @@ class RandomRegime(Regime):
             return covariance  # 0 it is, and stays
         n = len(mean)
         drawn = self.noise.covariance(covariance[:n, :n] + np.outer(mean, mean))
-        found = self._onward(self._onward(covariance).T) + self._injected(self._injected(drawn).T)
+        found = self.mean.mapped(self.mean.mapped(covariance).T) + self._injected(self._injected(drawn).T)
         return (found + found.T) / 2
-
-    def _onward(self, columns: Float[np.ndarray, "s k"]) -> Float[np.ndarray, "s k"]:
-        """B times columns."""
-        return self.mean.mapped(columns)
 
     def _injected(self, columns: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "s k"]:
         """J times columns."""
