@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float, Num
@@ -17,6 +17,8 @@ from ntkfl.memory import available, require
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from ntkfl.training.model import Model
+
 OF_RANK_ONE = 2.0**-47  # of the gradient's norm: how far it may be from rank one; rounding alone leaves 2^-49
 HELD = 2**31  # bytes of gradients that are held, where there is memory for them
 FORMED = 2**22  # numbers of the gradients that are formed at a time; at least those of one sample
@@ -24,25 +26,8 @@ ROWS = 1024  # of a product's tile, whose two temporaries are small beside the r
 COPIES = 5  # of the gradients that are formed at a time, in float64
 
 
-class Network(Protocol):
-    """What a network must offer: `ntkfl.training.Model` does, and `ntkfl.network` makes one of anything else."""
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-
-    def checked_outputs(self, params: Any, x: Any) -> Tensor:
-        """Outputs (b,) or (b, C); refuses what is no differentiable function of single samples."""
-
-    def outputs(self, params: Any, x: Any) -> Tensor:
-        """The same without a trial."""
-
-    def gradients(self, params: Any, x: Any) -> dict[str, Tensor]:
-        """Those of the outputs, by parameter, (b, C, *shape)."""
-
-
 def empirical(
-    network: Network,
+    network: Model,
     params: Mapping[str, Tensor | np.ndarray],
     x: Num[np.ndarray, "n ..."],
     z: Num[np.ndarray, "p ..."] | None = None,
@@ -124,7 +109,7 @@ class _Gradients:
         whole: the parameters whose gradients are not taken apart; more are added as they are found.
     """
 
-    network: Network
+    network: Model
     params: dict[str, Tensor]
     outputs: int
     held: float
@@ -132,7 +117,7 @@ class _Gradients:
 
     def fill(self, out: np.ndarray, x: Tensor, z: Tensor | None) -> None:
         """Add to `out`, which is 0, the products of all gradients; where z is None, of its upper triangle at least."""
-        numbers = sum(sum(_sides(value)) if self._apart(name) else value.numel() for name, value in self.params.items())
+        numbers = sum(sum(self._widths(name)) for name in self.params)
         fit = int(self.held / (8 * self.outputs * numbers))
         rows, columns = max(1, 3 * fit // 4), max(1, fit // 4)
         rows = len(x) if fit >= len(x) else rows
@@ -158,12 +143,12 @@ class _Gradients:
         samples = x[start : start + count]
         size = sum(value.numel() for value in self.params.values())
         together = max(1, min(len(samples), FORMED // (self.outputs * size)))
+        widths = {name: self._widths(name) for name in self.params}
         held = [
-            tuple(value.new_empty(self.outputs * len(samples), side) for side in self._widths(name, value))
-            for name, value in self.params.items()
+            tuple(self.params[name].new_empty(self.outputs * len(samples), side) for side in sides)
+            for name, sides in widths.items()
         ]
-        apart = {name for name in self.params if self._apart(name)}
-        largest = max((self.params[name].numel() for name in apart), default=0)
+        largest = max((self.params[name].numel() for name, sides in widths.items() if len(sides) == 2), default=0)
         scratch = samples.new_empty(self.outputs * together * largest, dtype=torch.float64)
         for first in range(0, len(samples), together):
             interruption.check()
@@ -174,9 +159,9 @@ class _Gradients:
                 raise ValueError(f"the output of {self.network.name} for sample {sample} of {which} is not finite")
             found, failed = self.network.gradients(self.params, some), set()
             place = slice(self.outputs * first, self.outputs * (first + len(some)))
-            for (name, value), kept in zip(self.params.items(), held, strict=True):
-                rows = found.pop(name).reshape(self.outputs * len(some), *(_sides(value) if name in apart else (-1,)))
-                parts = _vectors(rows, scratch) if name in apart else (rows,)
+            for (name, sides), kept in zip(widths.items(), held, strict=True):
+                rows = found.pop(name).reshape(self.outputs * len(some), *sides)
+                parts = _vectors(rows, scratch) if len(sides) == 2 else (rows,)
                 if parts is None:
                     failed.add(name)
                     continue
@@ -198,11 +183,10 @@ class _Gradients:
     def _part(self, start: int, count: int) -> slice:
         return slice(self.outputs * start, self.outputs * (start + count))
 
-    def _apart(self, name: str) -> bool:
-        return name not in self.whole and min(_sides(self.params[name])) > 1
-
-    def _widths(self, name: str, value: Tensor) -> tuple[int, ...]:
-        return _sides(value) if self._apart(name) else (value.numel(),)
+    def _widths(self, name: str) -> tuple[int, ...]:
+        """How many numbers the vectors have that a gradient is held as: two, or one where it is not taken apart."""
+        sides = _sides(self.params[name])
+        return sides if name not in self.whole and min(sides) > 1 else (self.params[name].numel(),)
 
 
 def _formed(samples: int, numbers: int) -> float:
