@@ -77,10 +77,6 @@ class Interruption:
         finally:
             del raised  # else its traceback holds it, and it is never seen to be lost
 
-    def taken(self) -> None:
-        """It has been caught, and is not to be raised again."""
-        self.pending = False
-
     @property
     def lost(self) -> bool:
         """Whether something has come that nobody has caught, nor is about to."""
@@ -118,7 +114,8 @@ def install(own: Interruption | None = None) -> None:
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         threading.Thread(target=_listen, args=(_installed, reading), daemon=True).start()
-        atexit.register(_deafen, _installed.signals)  # it runs last: what comes later must not change the exit status
+        for one in _installed.signals:  # this runs last: what comes later must not change the exit status
+            atexit.register(signal.signal, one, signal.SIG_IGN)
 
 
 def check() -> None:
@@ -138,7 +135,7 @@ def pending() -> bool:
 
 def taken() -> None:
     """For who has caught a KeyboardInterrupt and goes on: it is not raised again."""
-    _installed.taken()
+    _installed.pending = False
 
 
 @contextmanager
@@ -231,11 +228,6 @@ def status() -> int:
 def name() -> str:
     """What came, as people call it."""
     return "Ctrl-C" if status() == 128 + signal.SIGINT else "SIGTERM"
-
-
-def _deafen(signals: tuple[signal.Signals, ...]) -> None:
-    for one in signals:
-        signal.signal(one, signal.SIG_IGN)
 
 
 def _importing(frame: FrameType | None) -> bool:
