@@ -69,19 +69,14 @@ def ball_matrix(value: np.ndarray, error: np.ndarray | float = 0.0) -> arb_mat:
     return arb_mat([[arb(v, e) for v, e in zip(*row, strict=True)] for row in rows])
 
 
-def enclosure(x: arb | list[arb] | arb_mat) -> Estimate:
-    """The Estimate (float64, rounded outward) that contains a ball, a list of balls or a matrix of balls.
+def enclosure(x: arb | list[arb] | np.ndarray | arb_mat) -> Estimate:
+    """The Estimate (float64, rounded outward) that contains a ball, a list, an array or a matrix of balls.
 
     Raises:
         ValueError: a ball that is not finite: the formula could not be evaluated on its inputs.
     """
-    if isinstance(x, arb):
-        middle, radius = _midpoint_and_radius(x)
-        return Estimate(np.array(middle), np.array(radius), "ball", Rigour.ENCLOSED)
-    if isinstance(x, list):
-        found = np.array([_midpoint_and_radius(b) for b in x]).reshape(-1, 2)
-    else:
-        found = np.array([[_midpoint_and_radius(b) for b in row] for row in x.tolist()])
+    balls = np.array(x.tolist() if isinstance(x, arb_mat) else x, object)
+    found = np.array([_midpoint_and_radius(b) for b in balls.ravel()]).reshape(*balls.shape, 2)
     return Estimate(found[..., 0], found[..., 1], "ball", Rigour.ENCLOSED)
 
 

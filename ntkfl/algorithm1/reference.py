@@ -13,7 +13,7 @@ from flint import arb
 from ntkfl.algorithm1.neuron_kinds import NeuronKinds
 from ntkfl.algorithm1.simulation import checked_weights
 from ntkfl.balls import enclosure, precision
-from ntkfl.estimate import Estimate, Rigour
+from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup, Weights
 
 ZERO = arb(0)  # compared with twice as fast as with the integer
@@ -64,11 +64,6 @@ def _total(z: np.ndarray, on: np.ndarray, signs: np.ndarray) -> np.ndarray:
     return np.array(plus) - np.array(minus)
 
 
-def _enclosures(array: np.ndarray) -> Estimate:
-    flat = enclosure(list(array.ravel()))
-    return Estimate(flat.value.reshape(array.shape), flat.error.reshape(array.shape), "ball", Rigour.ENCLOSED)
-
-
 BALL = Arithmetic(
     "ball",
     np.vectorize(lambda v: arb(float(v)), otypes=[object]),
@@ -76,7 +71,7 @@ BALL = Arithmetic(
     _largest,
     _decided,
     lambda z, on, signs: _total(z, on, signs) + ZERO,  # of no neurons it would be the integer 0
-    _enclosures,
+    enclosure,
 )
 
 
