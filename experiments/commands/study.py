@@ -220,15 +220,16 @@ def _finish(grid: "Grid", folder: "StudyFolder", plot: bool, failed: int) -> int
 
 
 def _answered(grid: "Grid", cells: "xarray.Dataset") -> "tuple[Answer, ...]":
-    answers = grid.study.summarise(cells)
+    answers = grid.study.answers(cells)
     _say(answer_lines(grid.study, cells, answers))
     return answers
 
 
 def _draw(grid: "Grid", folder: "StudyFolder", cells: "xarray.Dataset") -> None:
+    from experiments.studies.default_charts import charts_of
     from experiments.studies.drawing import save
 
-    charts = grid.study.charts(cells)
+    charts = charts_of(grid.study, cells)
     if not charts:
         typer.echo(f"{grid.study.name} has no chart of these cells", err=True)
     for chart in charts:

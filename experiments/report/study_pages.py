@@ -78,12 +78,13 @@ def study_page(path: Path) -> StudyPage:
     Raises:
         ValueError: no study's folder, or one without results. OSError: it cannot be read.
     """
+    from experiments.studies.default_charts import charts_of
     from experiments.studies.study_folder import StudyFolder
 
     grid, cells = StudyFolder(path).measured()
     study = grid.study
-    figures, files = _figures(study.name, study.charts(cells))
-    answers = study.summarise(cells)
+    figures, files = _figures(study.name, charts_of(study, cells))
+    answers = study.answers(cells)
     rows = sorted(map(_answer, answers), key=lambda answer: answer.shown.rank)
     surprises = sum(answer.shown.differs is not None for answer in rows)
     return StudyPage(

@@ -8,8 +8,7 @@ Importing the package imports none of them.
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -17,8 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from experiments.studies.chart import Chart
-    from experiments.studies.study import Cells, Study
+    from experiments.studies.study import Study
 
 HERE = Path(__file__).parent / "questions"
 SUFFIX = ".py"
@@ -61,7 +59,7 @@ def find(spec: str) -> Study:
         ValueError: there is none, its module has no STUDY, or one that goes by a name is not named so. ExtensionError:
             a ValueError. The user's file, or what a package announces, fails.
     """
-    from experiments.studies.study import Study, no_charts
+    from experiments.studies.study import Study
     from ntkfl.extensions import ExtensionError
 
     module = _module(spec)
@@ -73,13 +71,7 @@ def find(spec: str) -> Study:
         )
     if not spec.endswith(SUFFIX) and study.name != spec:
         raise ExtensionError(f"{path.name} has the study {study.name!r}; it must be {spec!r}, as it is announced")
-    return replace(study, charts=partial(_drawn, study)) if study.charts is no_charts else study
-
-
-def _drawn(study: Study, cells: Cells) -> tuple[Chart, ...]:
-    from experiments.studies.default_charts import default_charts
-
-    return default_charts(study, cells)
+    return study
 
 
 def _module(spec: str) -> ModuleType:

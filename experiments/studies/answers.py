@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from scipy import stats
 
+from bounds.ladders.rungs import Rungs
 from bounds.ladders.slopes import LEVEL, NoSlope, slope
 from bounds.statement import Kind, Outcome
 from experiments.studies.study import Answer, Cells, Numbers, error_of
@@ -16,6 +17,7 @@ from verification.judging.tally import Tally
 
 FEWEST_CELLS, FEWEST_SIZES, FEWEST_COMPARED = 20, 4, 5
 INFINITE = "a cell is infinite"
+Side: TypeAlias = "Numbers | np.ndarray | float"  # of a comparison: a number a cell
 SURE = 1 - 1e-6  # level at which a mean or a share violates; one true claim in a hundred leaves its 99% interval
 
 
@@ -30,10 +32,10 @@ def samples(values: Numbers, name: str) -> list[np.ndarray]:
     return [found[~np.isnan(found)] for found in rows]
 
 
-def errors(cells: Cells, name: str) -> np.ndarray:
+def errors(cells: Cells, name: str) -> Numbers:
     """The errors of a quantity that is an `Estimate`, in the shape of its values; NaN where no cell has one."""
     stored = error_of(name)
-    return (cells[stored] if stored in cells else cells[name] * np.nan).to_numpy()
+    return cells[stored] if stored in cells else cells[name] * np.nan
 
 
 def exponent(
@@ -45,20 +47,18 @@ def exponent(
     *,
     biased: bool = True,
     note: str = "",
-    fewest: int = FEWEST_CELLS,
 ) -> Answer:
     """A power of the size: the slope over the sizes that have cells, `samples` being those of each, against theory.
 
     Args:
         claim: in words. source: of the theory. theory: the power. sizes: (k,). samples: the cells' numbers at each
             size.
-        biased: whether the interval admits finite-width bias. note: beside the answer. fewest: cells without which
-            nothing is said.
+        biased: whether the interval admits finite-width bias. note: beside the answer.
     """
     pairs = [(size, found) for size, found in zip(sizes, samples, strict=True) if len(found)]
     cells = sum(len(found) for _, found in pairs)
-    if len({size for size, _ in pairs}) < FEWEST_SIZES or cells < fewest:
-        said = f"{cells} cells at {len(pairs)} sizes; {fewest} at {FEWEST_SIZES} or more are needed"
+    if len({size for size, _ in pairs}) < FEWEST_SIZES or cells < FEWEST_CELLS:
+        said = f"{cells} cells at {len(pairs)} sizes; {FEWEST_CELLS} at {FEWEST_SIZES} or more are needed"
         return untested(claim, source, theory, said)
     if any(np.isinf(found).any() for _, found in pairs):
         return Answer(claim, source, theory, None, Outcome.UNRESOLVED, joined(note, INFINITE))
@@ -78,33 +78,18 @@ def power_law(
     *,
     biased: bool = True,
     note: str = "",
-    fewest: int = FEWEST_CELLS,
 ) -> Answer:
     """A power of a numerical axis, from one number a cell, against theory.
 
     Args:
         values: of all cells. axis: whose power they are.
-        claim, source, theory, biased, note, fewest: as of `exponent`.
+        claim, source, theory, biased, note: as of `exponent`.
     """
     sizes = values[axis].to_numpy().astype(float)
-    return exponent(claim, source, theory, sizes, samples(values, axis), biased=biased, note=note, fewest=fewest)
+    return exponent(claim, source, theory, sizes, samples(values, axis), biased=biased, note=note)
 
 
-class Ladder(Protocol):
-    """Networks of several widths, as statements about exponents read them."""
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """The widths."""
-        ...
-
-    @property
-    def n_runs(self) -> int:
-        """Number of networks."""
-        ...
-
-
-def on_ladder(claim: str, source: str, theory: float, ladder: Ladder, measure: Callable[[], Estimate]) -> Answer:
+def on_ladder(claim: str, source: str, theory: float, ladder: Rungs, measure: Callable[[], Estimate]) -> Answer:
     """A power of the width that a statement measures on a ladder, where it has networks enough.
 
     Args:
@@ -187,13 +172,12 @@ def sampled(claim: str, source: str, theory: float, interval_at: Callable[[float
 def upper(
     claim: str,
     source: str,
-    left: np.ndarray,
-    right: np.ndarray,
-    left_error: np.ndarray | float = 0.0,
-    right_error: np.ndarray | float = 0.0,
+    left: Side,
+    right: Side,
+    left_error: Side = 0.0,
+    right_error: Side = 0.0,
     *,
     note: str = "",
-    fewest: int = FEWEST_COMPARED,
     failure: float | None = None,
 ) -> Answer:
     """left <= right in every cell that has both; what is measured is left/right of the worst cell, violated ones first.
@@ -203,7 +187,7 @@ def upper(
     Args:
         claim: in words. source: of the theory.
         left, right: the sides, a number a cell, NaN where there is none. left_error, right_error: of each number.
-        note: beside the answer. fewest: cells without which nothing is said.
+        note: beside the answer.
         failure: the probability with which theory lets a cell fail, each by itself; None: it never does.
     """
     arrays = np.broadcast_arrays(left, right, _known(left_error, left), _known(right_error, right))
@@ -215,9 +199,9 @@ def upper(
     tally = Tally()
     for one in seen:
         tally.add(one, {}, 1, failure)
-    outcome, said = tally.settle(Kind.UPPER, fewest)
+    outcome, said = tally.settle(Kind.UPPER, FEWEST_COMPARED)
     if outcome is Outcome.UNTESTED or tally.worst is None:
-        return untested(claim, source, None, f"{tally.trials} cells; {fewest} are needed")
+        return untested(claim, source, None, f"{tally.trials} cells; {FEWEST_COMPARED} are needed")
     if outcome is Outcome.VIOLATED and failure is None:
         said = (f"violated in {tally.counts[outcome]} of {tally.trials} cells",)
     worst = tally.worst
@@ -228,7 +212,7 @@ def upper(
     return Answer(claim, source, None, ratio, outcome, joined(note, *said))
 
 
-def _known(error: np.ndarray | float, value: np.ndarray) -> np.ndarray:
+def _known(error: Side, value: Side) -> np.ndarray:
     """Errors as they decide: one that is missing beside a value is infinite; an infinite value has none."""
     return np.where(np.isinf(value), 0.0, np.where(np.isnan(error), np.inf, error))
 
@@ -245,18 +229,16 @@ def _ratio(worst: Comparison, method: str) -> Estimate:
     return Estimate(ratio, (left.error + abs(ratio) * right.error) / high if sure else np.inf, method)
 
 
-def equal(
-    claim: str, source: str, difference: np.ndarray, error: np.ndarray | float, scale: float, note: str = ""
-) -> Answer:
+def equal(claim: str, source: str, difference: Side, error: Side, scale: float, note: str = "") -> Answer:
     """An identity: every difference, relative to the scale, encloses 0 with its error; the largest is reported.
 
     Args:
         claim: in words. source: of the theory. difference: of the two sides, a number a cell, NaN where there is none.
         error: of each. scale: what the differences are relative to. note: beside the answer.
     """
-    there = ~np.isnan(difference)
-    found = difference[there]
-    errors = np.broadcast_to(_known(error, difference), difference.shape)[there]
+    values, known = np.broadcast_arrays(difference, _known(error, difference))
+    there = ~np.isnan(values)
+    found, errors = values[there], known[there]
     if not len(found):
         return untested(claim, source, 0.0, f"no cells; {FEWEST_COMPARED} are needed")
     left = Estimate(1 + found / scale, errors / scale, "rounding bound")

@@ -13,13 +13,18 @@ MOST = 6  # series of a panel
 DECADE = 10.0  # from the least to the largest: what spans more is drawn on a log axis
 
 
+def charts_of(study: Study, cells: Cells) -> tuple[Chart, ...]:
+    """The study's own figures, or these."""
+    return default_charts(study, cells) if study.charts is None else tuple(study.charts(cells))
+
+
 def default_charts(study: Study, cells: Cells) -> tuple[Chart, ...]:
     """One figure of the quantities, a panel each, and one of the answers that have a number beside theory's."""
     seeds = f"{cells.sizes[SEED]} seeds; {STUDENT_BARS}" if SEED in cells.sizes else "one run a point"
     panels = tuple(_panel(study, quantity, cells) for quantity in study.quantities)
     shown = ", ".join(quantity.name for quantity in study.quantities)
     charts = [Chart(study.name, f"{study.question} {seeds}.", f"{shown}, each along an axis of the grid.", panels)]
-    found = [answer for answer in study.summarise(cells) if answer.theory is not None and answer.measured is not None]
+    found = [answer for answer in study.answers(cells) if answer.theory is not None and answer.measured is not None]
     if found:
         at = [float(row) for row in range(len(found))]
         measured = measured_numbers("measured", at, [answer.measured for answer in found])

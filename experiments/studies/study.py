@@ -122,11 +122,6 @@ def counted(outcomes: Iterable[Outcome]) -> str:
     return f"{found.total()} answer{'' if found.total() == 1 else 's'}: {said or 'none'}"
 
 
-def no_charts(cells: Cells) -> tuple[Chart, ...]:
-    """None; a study that has these and is found by its name or file gets those of `default_charts` in their place."""
-    return ()
-
-
 @dataclass(frozen=True)
 class Study:
     """A question and how it is answered.
@@ -137,8 +132,8 @@ class Study:
         inner: axes of what a cell measures. quantities: what it measures, by name.
         measure: (point) -> the quantities of that cell; depends on the point alone. An `Estimate` is stored as NAME
             and NAME_error.
-        summarise: all cells (missing ones NaN) -> answers.
-        charts: the same -> its figures; unless given, those of `default_charts` once the study is found.
+        summarise: all cells (missing ones NaN) -> answers, returned or yielded.
+        charts: the same -> its figures; None: those of `default_charts`.
         seconds, megabytes: of one cell, roughly, at a point; what `--dry-run` adds up (a second, and what a process has
             loaded before it measures anything).
 
@@ -153,8 +148,8 @@ class Study:
     axes: tuple[Axis, ...]
     quantities: tuple[Quantity, ...]
     measure: Callable[[Point], Measured]
-    summarise: Callable[[Cells], tuple[Answer, ...]]
-    charts: Callable[[Cells], tuple[Chart, ...]] = no_charts
+    summarise: Callable[[Cells], Iterable[Answer]]
+    charts: Callable[[Cells], Iterable[Chart]] | None = None
     seconds: Callable[[Point], float] = lambda point: 1.0
     megabytes: Callable[[Point], float] = lambda point: 450.0
     inner: tuple[Axis, ...] = ()
@@ -178,6 +173,10 @@ class Study:
                     f"{self.name}'s quantity {quantity.name!r} lies along {', '.join(sorted(missing))}; its inner axes "
                     f"are {', '.join(axis.name for axis in self.inner) or 'none'}"
                 )
+
+    def answers(self, cells: Cells) -> tuple[Answer, ...]:
+        """What is made of all cells."""
+        return tuple(self.summarise(cells))
 
 
 def error_of(name: str) -> str:

@@ -36,7 +36,7 @@ def run_study(
     cells = kept_results(grid, folder)
     if is_empty(cells):
         return cells, ()
-    answers = grid.study.summarise(cells)
+    answers = grid.study.answers(cells)
     folder.write_answers(grid, answers)
     return cells, answers
 

@@ -7,8 +7,9 @@ matching and after activation matching. (On test images models that fit the trai
 averaged whatever stands between them, so that a barrier says less.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from experiments.studies.answers import (
 )
 from experiments.studies.chart import Chart, Label, Panel
 from experiments.studies.series import STUDENT_BARS, mean, points
-from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Numbers, Point, Quantity, Study, seeds
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl.connectivity.alignment import align
 from ntkfl.connectivity.barrier import loss_barrier
 from ntkfl.connectivity.network import TwoLayer
@@ -106,17 +107,18 @@ def measure(point: Point) -> Measured:
     }
 
 
-def summarise(cells: Cells) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> Iterable[Answer]:
     """The powers of the width that the conjecture is about, who has the lower barriers, and what training does."""
     cells = cells.reindex(models=list(KINDS))  # a run of some of them has no cells of the others
-    found: list[Answer] = []
-    matching: list[Answer] = []
-    for data in map(str, cells.data.to_numpy()):
-        for passes in cells.passes.to_numpy():
-            at = cells.sel(data=data, passes=passes, models=INDEPENDENT)
-            where = f"{data}, {passes} passes"
-            found += [_falls(at, name, where) for name in ("by_weights", "by_activations")]
-            matching.append(_weights_first(at, where))
+    independent = {
+        f"{data}, {passes} passes": cells.sel(data=data, passes=passes, models=INDEPENDENT)
+        for data, passes in product(cells.data.to_numpy(), cells.passes.to_numpy())
+    }
+    for where, at in independent.items():
+        yield _falls(at, "by_weights", where)
+        yield _falls(at, "by_activations", where)
+    for where, at in independent.items():
+        yield _weights_first(at, where)
     pairs = (
         ("weight matching lowers it, independent models", GIT, INDEPENDENT, "by_weights", INDEPENDENT, "barrier"),
         ("weight matching lowers it, models from one start", GIT, ONE_START, "by_weights", ONE_START, "barrier"),
@@ -126,15 +128,16 @@ def summarise(cells: Cells) -> tuple[Answer, ...]:
         ("both together beat weight matching", GUCCI, CONNECTED, "by_weights", INDEPENDENT, "by_weights"),
         ("FedGuCci's clients have a lower one than FedAvg's aligned", GUCCI, FEDGUCCI, "barrier", FEDAVG, "by_weights"),
     )
-    lower = (_lower(cells, claim, source, each[:2], each[2:]) for claim, source, *each in pairs)
-    return (*found, *matching, *lower, _longer(cells))
+    for claim, source, kind, name, other, their_name in pairs:
+        yield _difference(claim, source, (cells.sel(models=kind), name), (cells.sel(models=other), their_name))
+    yield _longer(cells)
 
 
 def _falls(cells: Cells, name: str, where: str) -> Answer:
     """Whether the power of the width is below 0, which the conjecture does not give a number for."""
     claim = f"the barrier of independent models falls with the width {AFTER[name]}, {where}: its power is below 0"
     at_each = zip(
-        cells.width.to_numpy(), samples(cells[name], "width"), samples(_errors(cells, name), "width"), strict=True
+        cells.width.to_numpy(), samples(cells[name], "width"), samples(errors(cells, name), "width"), strict=True
     )
     found = [(float(m), each, error) for m, each, error in at_each if len(each)]
     if any(np.isinf(each).any() for _, each, _ in found):
@@ -152,21 +155,11 @@ def _falls(cells: Cells, name: str, where: str) -> Answer:
     return at_most(claim, ENTEZARI, power, 0.0, note)
 
 
-def _errors(cells: Cells, name: str) -> Numbers:
-    return cells[name].copy(data=errors(cells, name))
-
-
 def _weights_first(cells: Cells, where: str) -> Answer:
     """Whether independent models are nearer to connected by weights; which of the two is better depends on the data."""
     claim = f"weight matching beats activation matching, independent models, {where}"
-    sides = ((cells[name].to_numpy(), errors(cells, name)) for name in ("by_weights", "by_activations"))
-    return replace(_difference(claim, GIT, *sides), recorded=Outcome.VIOLATED)
-
-
-def _lower(cells: Cells, claim: str, source: str, one: Sequence[str], other: Sequence[str]) -> Answer:
-    """Whether cells of the one, (models, quantity), are lower than those of the other."""
-    at = [(cells.sel(models=kind), name) for kind, name in (one, other)]
-    return _difference(claim, source, *((each[name].to_numpy(), errors(each, name)) for each, name in at))
+    found = _difference(claim, GIT, (cells, "by_weights"), (cells, "by_activations"))
+    return replace(found, recorded=Outcome.VIOLATED)
 
 
 def _longer(cells: Cells) -> Answer:
@@ -183,19 +176,18 @@ def _longer(cells: Cells) -> Answer:
     )
     rising = [str(width) for width in change.width.to_numpy()[change.to_numpy() > 0]]
     note = f"on average higher at width {', '.join(rising)}" if rising else ""
-    sides = ((each["by_weights"].to_numpy(), errors(each, "by_weights")) for each in (last, first))
-    return _difference(claim, GIT, *sides, note=note)
+    return _difference(claim, GIT, (last, "by_weights"), (first, "by_weights"), note)
 
 
-def _difference(
-    claim: str, source: str, one: Sequence[np.ndarray], other: Sequence[np.ndarray], *, note: str = ""
-) -> Answer:
+def _difference(claim: str, source: str, one: tuple[Cells, str], other: tuple[Cells, str], note: str = "") -> Answer:
     """Whether the mean difference of cells that have both is below 0, by Student's interval.
 
     Args:
-        claim: in words. source: of it. one, other: values and their errors, cell by cell. note: beside the answer.
+        claim: in words. source: of it. one, other: cells, and which of their quantities. note: beside the answer.
     """
-    (left, unsure), (right, less_sure) = one, other
+    (left, unsure), (right, less_sure) = (
+        (cells[name].to_numpy(), errors(cells, name).to_numpy()) for cells, name in (one, other)
+    )
     claim = f"{claim}: mean difference of the barriers, in nats"
     both = ~(np.isnan(left) | np.isnan(right))
     if np.isinf(left[both]).any() or np.isinf(right[both]).any():
@@ -209,7 +201,7 @@ def _difference(
     return at_most(claim, source, measured, 0.0, joined(said, note))
 
 
-def charts(cells: Cells) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> Iterable[Chart]:
     """Barriers against the width after the longest training: alone, and as clients, before and after alignment."""
     longest, there = cells.passes.max(), set(map(str, cells.models.to_numpy()))
 
@@ -233,16 +225,14 @@ def charts(cells: Cells) -> tuple[Chart, ...]:
         )
         if each.series
     ]
-    return (
-        Chart(
-            "alignment",
-            f"Exact barriers of the cross-entropy on {SEEN} training images between two networks trained on {IMAGES} "
-            f"for {int(longest)} passes, before and after the second's units are permuted to fit the first's; "
-            f"connected, and FedGuCci: beta = {BETA:g}; {cells.sizes[SEED]} seeds; {STUDENT_BARS}.",
-            "Loss barrier against width for independent models, those connected to an anchor or of one start, and "
-            "clients; before and after alignment.",
-            tuple(panels),
-        ),
+    yield Chart(
+        "alignment",
+        f"Exact barriers of the cross-entropy on {SEEN} training images between two networks trained on {IMAGES} "
+        f"for {int(longest)} passes, before and after the second's units are permuted to fit the first's; "
+        f"connected, and FedGuCci: beta = {BETA:g}; {cells.sizes[SEED]} seeds; {STUDENT_BARS}.",
+        "Loss barrier against width for independent models, those connected to an anchor or of one start, and "
+        "clients; before and after alignment.",
+        tuple(panels),
     )
 
 

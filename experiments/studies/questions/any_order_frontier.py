@@ -11,6 +11,7 @@ m^(-1/4) and about 1/n. In the cells that we have measured, training that goes o
 a given number of rounds is a network so narrow that its residual falls too slowly.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from bounds.certificates import THEOREMS, a_priori_certificate, expected
 from experiments.studies.answers import along, exponent, upper
 from experiments.studies.chart import Chart, Label, Panel, Role, Series
-from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl import certify_any_order, data, gram
 from ntkfl.any_order.reach import reach
 from ntkfl.any_order.watching import momentum_checkpoints
@@ -86,7 +87,7 @@ def _converges(problem: Problem, setup: Setup, weights: Weights) -> bool:
     return any(theorem(problem, setup, weights).certified for theorem in later_first)
 
 
-def summarise(cells: Cells) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> Iterable[Answer]:
     """The certificate's reach against the chain reaction, and its first round against that of X.11 and X.12."""
     once = {name: 0 for name in ("clients", "partition", "local_steps")}  # what the start does not depend on
     start = (cells.edge / cells.chain).isel(once)
@@ -104,32 +105,15 @@ def summarise(cells: Cells) -> tuple[Answer, ...]:
     )
     if len(left):
         said += f"; where none came |y - f| was {left.min():.2g} or more in the end"
-    return (
-        exponent(
-            f"the largest D that certifies at the start ~ m^(-1/4), beside what the data say, from m = {WIDE} on",
-            SOURCE,
-            -0.25,
-            widths,
-            scaled,
-            note="a chain reaction in D: held neurons make pairs of their own fail, and holding these lengthens D",
-        ),
-        upper(
-            "the largest D that certifies at the start <= twice (2 gamma)^(-1/2)",
-            SOURCE,
-            start.to_numpy(),
-            np.full(start.shape, 2.0),
-        ),
-        upper(
-            "first round certified for any order <= first round that X.11 or X.12 certifies",
-            SOURCE,
-            np.where(there, ours, np.nan),
-            np.where(there, theirs, np.nan),
-            note=said,
-        ),
-    )
+    claim = f"the largest D that certifies at the start ~ m^(-1/4), beside what the data say, from m = {WIDE} on"
+    note = "a chain reaction in D: held neurons make pairs of their own fail, and holding these lengthens D"
+    yield exponent(claim, SOURCE, -0.25, widths, scaled, note=note)
+    yield upper("the largest D that certifies at the start <= twice (2 gamma)^(-1/2)", SOURCE, start, 2.0)
+    claim = "first round certified for any order <= first round that X.11 or X.12 certifies"
+    yield upper(claim, SOURCE, np.where(there, ours, np.nan), theirs, note=said)
 
 
-def charts(cells: Cells) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> Iterable[Chart]:
     """First rounds, the distance and the held pairs against n, a series for each width."""
 
     def panel(title: str, y: Label, name: str, other: str, role: Role, says: str) -> Panel:
@@ -143,20 +127,18 @@ def charts(cells: Cells) -> tuple[Chart, ...]:
         return Panel(title, Label("samples n", log=True), y, tuple(series))
 
     rounds, pairs = Label("first round", log=True), Label("|A|", "pairs")
-    return (
-        Chart(
-            "any-order-frontier",
-            f"Digits, medians over clients, partitions, K and {cells.sizes[SEED]} seeds; tuned momentum at the server, "
-            f"a look after each {EVERY} of at most {ROUNDS} rounds. Left: the first round that is certified; cells "
-            "without one count as later than all others. Middle: the largest distance to W* at which the network of "
-            "the start would certify, and where held pairs make D grow without end, (2 gamma)^(-1/2). Right: the pairs "
-            "held.",
-            "The any-order certificate comes first; its reach falls about as 1/n, with the chain reaction.",
-            (
-                panel("first round certified", rounds, "round", "round_x", "bound", "X.11/X.12"),
-                panel("reach at the start", Label("D", log=True), "edge", "chain", "theory", "chain reaction"),
-                panel("pairs held, first round certified", pairs, "held", "edge_held", "bound", "at the largest D"),
-            ),
+    yield Chart(
+        "any-order-frontier",
+        f"Digits, medians over clients, partitions, K and {cells.sizes[SEED]} seeds; tuned momentum at the server, "
+        f"a look after each {EVERY} of at most {ROUNDS} rounds. Left: the first round that is certified; cells "
+        "without one count as later than all others. Middle: the largest distance to W* at which the network of "
+        "the start would certify, and where held pairs make D grow without end, (2 gamma)^(-1/2). Right: the pairs "
+        "held.",
+        "The any-order certificate comes first; its reach falls about as 1/n, with the chain reaction.",
+        (
+            panel("first round certified", rounds, "round", "round_x", "bound", "X.11/X.12"),
+            panel("reach at the start", Label("D", log=True), "edge", "chain", "theory", "chain reaction"),
+            panel("pairs held, first round certified", pairs, "held", "edge_held", "bound", "at the largest D"),
         ),
     )
 
@@ -180,7 +162,7 @@ STUDY = Study(
         Axis("clients", (10,), "clients", least=1),
         Axis("partition", ("iid", "dirichlet:0.3"), "how samples are split"),
         Axis("local_steps", (1, 5), "local steps K", least=1),
-        Axis(SEED, (0, 1), "of data and network", option="seeds"),
+        seeds(2, "of data and network"),
     ),
     quantities=(
         Quantity("round", "first round certified for any order"),

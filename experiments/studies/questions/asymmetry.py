@@ -5,6 +5,7 @@ is symmetric at k = 0, for K = 1 always, and differs from its transpose by the p
 eta_l k m^(1/2) of them, of either sign, each worth 1/m.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
@@ -44,24 +45,23 @@ def measure(point: Point) -> Measured:
     return {DIFFERENCE: (blocks - blocks.swapaxes(1, 2)).reshape(STEPS, -1).tolist()}
 
 
-def summarise(cells: Cells) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> Iterable[Answer]:
     """Symmetry at k = 0; the powers of the width at the last step, of the step size at the widest networks."""
     last, largest = cells[STEP].to_numpy().max(), cells[ETA].to_numpy().max()
-    first = np.abs(cells[DIFFERENCE].sel({STEP: 0}).to_numpy()).max(axis=-1)
-    found = [equal("H(t,0) = H(t,0)^T", "fl-ntk/Def 3.2", first, 0.0, 1.0, note=CHECK)]
+    first = abs(cells[DIFFERENCE].sel({STEP: 0})).max("pair", skipna=False)
+    yield equal("H(t,0) = H(t,0)^T", "fl-ntk/Def 3.2", first, 0.0, 1.0, note=CHECK)
     for number in cells[ROUND].to_numpy():
         ladder = _ladder(cells.sel({ROUND: number, ETA: largest, STEP: last}))
         at = f"of H(t,k) - H(t,k)^T at t = {number}, k = {last}, eta_l = {largest:g}"
-        found += [
-            _in_width(ladder, f"mean {at} ~ m^(-1/2)", MEAN),
-            _in_width(ladder, f"fluctuation {at} ~ m^(-3/4)", FLUCTUATION),
-        ]
+        yield _in_width(ladder, f"mean {at} ~ m^(-1/2)", MEAN)
+        yield _in_width(ladder, f"fluctuation {at} ~ m^(-3/4)", FLUCTUATION)
     claim = "fluctuation of H(0,1) - H(0,1)^T ~ eta_l^(1/2), in powers of 1/eta_l"
     if 0 not in cells[ROUND].to_numpy():
-        return (*found, untested(claim, "fl-ntk/W-asymmetry", -0.5, "there are no cells of round 0"))
+        yield untested(claim, "fl-ntk/W-asymmetry", -0.5, "there are no cells of round 0")
+        return
     sizes, samples = _by_step_size(cells.sel({ROUND: 0}))
     note = "one local step, all widths times m^(3/4): about eta_l m^(1/2) neurons flip, of either sign"
-    return (*found, exponent(claim, "fl-ntk/W-asymmetry", -0.5, sizes, samples, biased=False, note=note))
+    yield exponent(claim, "fl-ntk/W-asymmetry", -0.5, sizes, samples, biased=False, note=note)
 
 
 def _ladder(cells: Cells) -> StoredLadder:
@@ -88,7 +88,7 @@ def _by_step_size(cells: Cells) -> tuple[np.ndarray, list[np.ndarray]]:
     return 1 / cells[ETA].to_numpy().astype(float), samples
 
 
-def charts(cells: Cells) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> Iterable[Chart]:
     """Against the local step at several step sizes, and against the width."""
     widest, first = int(cells[WIDTH].max()), int(cells[ROUND].min())
     norms = (cells[DIFFERENCE] ** 2).sum("pair", skipna=False) ** 0.5
@@ -101,24 +101,18 @@ def charts(cells: Cells) -> tuple[Chart, ...]:
         points(f"t = {number}", norms.sel({ROUND: number} | largest), WIDTH) for number in cells[ROUND].to_numpy()
     ]
     size = Label("RMS of |H(t,k) - H(t,k)^T|_F", log=True)
+    at_last = f"k = {STEPS - 1}, eta_local = {float(cells[ETA].max()):g}"
     panels = (
         Panel(f"round {first}, width {widest}", Label("local step k"), size, tuple(of_steps)),
-        Panel(
-            f"k = {STEPS - 1}, eta_local = {float(cells[ETA].max()):g}",
-            WIDTHS,
-            size,
-            (*of_widths, *_slopes(of_widths[0])),
-        ),
+        Panel(at_last, WIDTHS, size, (*of_widths, *_slopes(of_widths[0]))),
     )
-    return (
-        Chart(
-            "asymmetry",
-            f"How far the Gram matrix of a local step is from symmetric: 0 at k = 0 (not on the axis), then growing "
-            f"with k and eta_local, falling with the width. n = {N_SAMPLES}, d = {FEATURES}, {CLIENTS} clients; "
-            f"{cells.sizes[SEED]} seeds; {BARS}. Lines: the powers of its two parts, through the first point.",
-            "Asymmetry against the local step, growing, and against the width, falling between two power laws.",
-            panels,
-        ),
+    yield Chart(
+        "asymmetry",
+        f"How far the Gram matrix of a local step is from symmetric: 0 at k = 0 (not on the axis), then growing "
+        f"with k and eta_local, falling with the width. n = {N_SAMPLES}, d = {FEATURES}, {CLIENTS} clients; "
+        f"{cells.sizes[SEED]} seeds; {BARS}. Lines: the powers of its two parts, through the first point.",
+        "Asymmetry against the local step, growing, and against the width, falling between two power laws.",
+        panels,
     )
 
 

@@ -4,6 +4,7 @@ The expectation is over joint draws of the clients' models: networks whose clien
 averaged every round. The factors and the remainder are computed apart from the error that they add up to.
 """
 
+from collections.abc import Iterable
 from dataclasses import fields, replace
 
 import numpy as np
@@ -62,7 +63,7 @@ def covariance(outputs: np.ndarray) -> float:
     return float(pairs[~np.eye(len(pairs), dtype=bool)].sum() / len(pairs) ** 2)
 
 
-def summarise(cells: Cells) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> Iterable[Answer]:
     """The identity, the remainder's bound, the floor of the covariance, and what averaging saves of the variance.
 
     All four are algebra, whatever the networks: what they check is the code of the factors.
@@ -71,48 +72,21 @@ def summarise(cells: Cells) -> tuple[Answer, ...]:
     scale = cells[SCALE].to_numpy()
     rounding = 8 * (N_SAMPLES + DRAWS + CLIENTS) * EPS * scale
     largest = float(np.max(scale, initial=1.0, where=np.isfinite(scale)))
+    claim = "E (y - f_FMA)^2 = biases + their cross term + variance + covariance + remainder"
+    difference = total - cells.averaged_error
+    yield equal(claim, "averaging/I4; IMA, Theorem 1", difference, rounding, largest, note=CHECK)
+    claim = "|remainder| <= 2 sqrt(E (y - f_WENS)^2 E g^2) + E g^2, g = f_FMA - f_WENS"
     most = 2 * np.sqrt(cells.ensemble_error * cells[GAP]) + cells[GAP]
-    return (
-        equal(
-            "E (y - f_FMA)^2 = biases + their cross term + variance + covariance + remainder",
-            "averaging/I4; IMA, Theorem 1",
-            (total - cells.averaged_error).to_numpy(),
-            rounding,
-            largest,
-            note=CHECK,
-        ),
-        upper(
-            "|remainder| <= 2 sqrt(E (y - f_WENS)^2 E g^2) + E g^2, g = f_FMA - f_WENS",
-            "averaging/I4",
-            np.abs(cells.remainder.to_numpy()),
-            most.to_numpy(),
-            rounding,
-            rounding,
-            note=CHECK,
-        ),
-        upper(
-            "-covariance <= variance: the floor of the covariance factor",
-            "averaging/I8",
-            -cells.covariance.to_numpy(),
-            cells.variance.to_numpy(),
-            rounding,
-            rounding,
-            note=f"{CHECK}; clients that share their start have a positive covariance, which averaging does not take "
-            "away",
-        ),
-        upper(
-            "variance + covariance <= K variance: a mean varies no more than its members do on average",
-            "averaging/I2",
-            (cells.variance + cells.covariance).to_numpy(),
-            (CLIENTS * cells.variance).to_numpy(),
-            rounding,
-            rounding,
-            note=f"{CHECK}; K clients of equal shares",
-        ),
-    )
+    yield upper(claim, "averaging/I4", abs(cells.remainder), most, rounding, rounding, note=CHECK)
+    claim = "-covariance <= variance: the floor of the covariance factor"
+    note = f"{CHECK}; clients that share their start have a positive covariance, which averaging does not take away"
+    yield upper(claim, "averaging/I8", -cells.covariance, cells.variance, rounding, rounding, note=note)
+    claim = "variance + covariance <= K variance: a mean varies no more than its members do on average"
+    note, of_mean = f"{CHECK}; K clients of equal shares", cells.variance + cells.covariance
+    yield upper(claim, "averaging/I2", of_mean, CLIENTS * cells.variance, rounding, rounding, note=note)
 
 
-def charts(cells: Cells) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> Iterable[Chart]:
     """The factors over the rounds, a panel a partition, at the largest number of local steps."""
     steps = int(cells.local_steps.max())
     panels = []
@@ -122,15 +96,13 @@ def charts(cells: Cells) -> tuple[Chart, ...]:
         total = line("their sum (dashed)", at.averaged_error, "round", over=mean)
         label = Label("part of the squared error")
         panels.append(Panel(f"partition {partition}, K = {steps}", Label("round"), label, (*parts, total)))
-    return (
-        Chart(
-            "averaging-factors",
-            f"Error of the averaged model on all samples, split into its factors; digits, n = {N_SAMPLES}, d = 64, "
-            f"{CLIENTS} clients, width {WIDTH}, eta_local = {ETA:g}, {DRAWS} joint draws a cell; {cells.sizes[SEED]} "
-            f"seeds; {STUDENT_BARS}.",
-            "Factors of the error over rounds: the heterogeneity bias leads and falls; the remainder stays small.",
-            tuple(panels),
-        ),
+    yield Chart(
+        "averaging-factors",
+        f"Error of the averaged model on all samples, split into its factors; digits, n = {N_SAMPLES}, d = 64, "
+        f"{CLIENTS} clients, width {WIDTH}, eta_local = {ETA:g}, {DRAWS} joint draws a cell; {cells.sizes[SEED]} "
+        f"seeds; {STUDENT_BARS}.",
+        "Factors of the error over rounds: the heterogeneity bias leads and falls; the remainder stays small.",
+        tuple(panels),
     )
 
 

@@ -5,6 +5,7 @@ looks for the smallest width that certifies, as `ntkfl certify --search` does, a
 form: eta_l K = lambda / (5 mu^2), eta_g = 1.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -65,7 +66,7 @@ def measure(point: Point) -> Measured:
     }
 
 
-def summarise(cells: Cells) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> Iterable[Answer]:
     """The certified widths against the closed form, its power law and what Theorem B.3 asks for."""
     width, complexity, stated, proof = (
         cells[name].to_numpy().ravel() for name in ("width", "complexity", "width_stated", "width_proof")
@@ -81,31 +82,17 @@ def summarise(cells: Cells) -> tuple[Answer, ...]:
         left = np.where(never, LARGEST + 1.0, width)
         return upper(claim, source, left, right, np.where(never & (right >= left), np.inf, 0.0), note=note)
 
-    return (
-        at_most(
-            "smallest certified width <= 310 g^2 |X|^2 r_0^2 / lambda^4, r_0^2 = |y|^2 + n/2",
-            SOURCE,
-            CLOSED_FORM * complexity,
-            joined("the closed form", missing),
-        ),
-        exponent(
-            "smallest certified width ~ g^2 |X|^2 r_0^2 / lambda^4, to the power 1",
-            SOURCE,
-            1.0,
-            complexity[below],
-            [np.array([value]) for value in width[below]],
-            note=joined(missing, "those below the least complexity that is not" if never.any() else ""),
-        ),
-        at_most(
-            "smallest certified width <= n^4 log(n/delta) / lambda^4",
-            "fl-ntk/B.3, as printed, O-constant 1",
-            stated,
-        ),
-        at_most("smallest certified width <= 6.4e7 n^3 r_0^2 / lambda^4", "fl-ntk/B.3, its proof", proof),
-    )
+    claim = "smallest certified width <= 310 g^2 |X|^2 r_0^2 / lambda^4, r_0^2 = |y|^2 + n/2"
+    yield at_most(claim, SOURCE, CLOSED_FORM * complexity, joined("the closed form", missing))
+    claim = "smallest certified width ~ g^2 |X|^2 r_0^2 / lambda^4, to the power 1"
+    note = joined(missing, "those below the least complexity that is not" if never.any() else "")
+    yield exponent(claim, SOURCE, 1.0, complexity[below], [np.array([value]) for value in width[below]], note=note)
+    claim = "smallest certified width <= n^4 log(n/delta) / lambda^4"
+    yield at_most(claim, "fl-ntk/B.3, as printed, O-constant 1", stated)
+    yield at_most("smallest certified width <= 6.4e7 n^3 r_0^2 / lambda^4", "fl-ntk/B.3, its proof", proof)
 
 
-def charts(cells: Cells) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> Iterable[Chart]:
     """The width against lambda for each n, with the closed form; and against d."""
     series = tuple(
         Series(f"n = {size}", "measured", *_ascending(at.eigenvalue, at.width))
@@ -117,21 +104,19 @@ def charts(cells: Cells) -> tuple[Chart, ...]:
     stated = Series("Theorem B.3's proof asks (dotted)", "bound", *_ascending(cells.complexity, cells.width_proof))
     width = Label("smallest certified width", "neurons", log=True)
     dims = ", ".join(str(d) for d in cells.d.to_numpy())
-    return (
-        Chart(
-            "certificate-frontier",
-            f"Smallest width whose network is certified before training; d = {dims}, {CLIENTS} clients, K = {STEPS}, "
-            f"{cells.sizes[SEED]} seeds, every cell a point, known to a factor {RATIO:g}. Right: against "
-            "g^2 |X|^2 r_0^2 / lambda^4, in which n, d and lambda fall on one line, and what suffices.",
-            "Certified width falls with the smallest eigenvalue; it lies on one line of slope 1, far below the bounds.",
-            (
-                Panel("against the smallest eigenvalue", Label("lambda_min(H_inf)", log=True), width, series),
-                Panel(
-                    "against n, d and lambda together",
-                    Label("g^2 |X|^2 r_0^2 / lambda^4", log=True),
-                    width,
-                    (collapsed, theory, stated),
-                ),
+    yield Chart(
+        "certificate-frontier",
+        f"Smallest width whose network is certified before training; d = {dims}, {CLIENTS} clients, K = {STEPS}, "
+        f"{cells.sizes[SEED]} seeds, every cell a point, known to a factor {RATIO:g}. Right: against "
+        "g^2 |X|^2 r_0^2 / lambda^4, in which n, d and lambda fall on one line, and what suffices.",
+        "Certified width falls with the smallest eigenvalue; it lies on one line of slope 1, far below the bounds.",
+        (
+            Panel("against the smallest eigenvalue", Label("lambda_min(H_inf)", log=True), width, series),
+            Panel(
+                "against n, d and lambda together",
+                Label("g^2 |X|^2 r_0^2 / lambda^4", log=True),
+                width,
+                (collapsed, theory, stated),
             ),
         ),
     )

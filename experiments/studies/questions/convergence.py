@@ -6,6 +6,7 @@ same question; the bounds are those of Theorem B.3, Theorem 4.1 and X.3b.
 
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -106,47 +107,28 @@ def _residual(problem: Problem, setup: Setup, weights: Weights, most: int) -> np
     return residual
 
 
-def summarise(cells: Cells) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> Iterable[Answer]:
     """The bounds in every cell, and the exponents in N, eta_l K of the rounds, where the steps are small."""
     small = cells.where(cells.small <= SMALL)
     work = small.eta_local * small.local_steps
     unstable = int((np.isfinite(cells.rate) & np.isnan(cells.rounds_limit)).sum())
     left_out = f"left out: {unstable} cells where the kernel regime is not stable" if unstable else ""
-    found = [
-        upper(
-            "|y - y(t)|^2 <= (1 - rho lambda/2)^t |y - y(0)|^2 for every round t of the run",
-            "fl-ntk/B.3, Eq (7)",
-            cells.over_bound.to_numpy(),
-            np.ones(cells.over_bound.shape),
-            SLACK * cells.over_bound.to_numpy(),
-            note=joined("the conclusion, at steps and a width far outside the theorem's premise", left_out),
-        ),
-        upper(
-            "a hundredth of the residual is reached within 2 ln(1/.01) / (rho lambda/2) rounds, up to the logarithm",
-            "fl-ntk/T4.1",
-            cells.rounds_run.to_numpy(),
-            cells.rounds_bound.to_numpy(),
-            note=left_out,
-        ),
-        upper(
-            "spectral radius <= 1 - (eta_g/N)(lambda/q)(1 - (1 - eta_l q)^K)",
-            "fl-ntk/X.3b",
-            cells.rate.to_numpy(),
-            cells.rate_bound.to_numpy(),
-            SLACK,
-            SLACK,
-        ),
-    ]
+    claim = "|y - y(t)|^2 <= (1 - rho lambda/2)^t |y - y(0)|^2 for every round t of the run"
+    note = joined("the conclusion, at steps and a width far outside the theorem's premise", left_out)
+    yield upper(claim, "fl-ntk/B.3, Eq (7)", cells.over_bound, 1.0, SLACK * cells.over_bound, note=note)
+    claim = "a hundredth of the residual is reached within 2 ln(1/.01) / (rho lambda/2) rounds, up to the logarithm"
+    yield upper(claim, "fl-ntk/T4.1", cells.rounds_run, cells.rounds_bound, note=left_out)
+    claim = "spectral radius <= 1 - (eta_g/N)(lambda/q)(1 - (1 - eta_l q)^K)"
+    yield upper(claim, "fl-ntk/X.3b", cells.rate, cells.rate_bound, SLACK, SLACK)
     for name, who in (("rounds_limit", "kernel regime"), ("rounds_run", "network")):
         for server in cells.eta_global.to_numpy():
             power, times = (0.0, "N") if server == AS_MANY else (1.0, server)
             rounds = (small[name] * work).sel(eta_global=server)
             claim = f"rounds of the {who} ~ N^{power:g} at eta_g = {times}"
-            found.append(power_law(claim, "fl-ntk/X.6", power, rounds, "clients"))
+            yield power_law(claim, "fl-ntk/X.6", power, rounds, "clients")
     per_client = small.rounds_run / small.clients.where(small.eta_global != AS_MANY, 1)
     sizes, rounds = _by_work(per_client)
-    found.append(exponent("rounds of the network ~ (eta_l K)^(-1)", "fl-ntk/T4.1", -1.0, sizes, rounds))
-    return tuple(found)
+    yield exponent("rounds of the network ~ (eta_l K)^(-1)", "fl-ntk/T4.1", -1.0, sizes, rounds)
 
 
 def _by_work(values: Numbers) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -159,7 +141,7 @@ def _by_work(values: Numbers) -> tuple[np.ndarray, list[np.ndarray]]:
     return sizes, [found[~np.isnan(found)] for found in chosen]
 
 
-def charts(cells: Cells) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> Iterable[Chart]:
     """Rounds against N at each server step, and the rate against K."""
     middle = {name: cells[name].to_numpy()[(cells.sizes[name] - 1) // 2] for name in ("eta_local", "local_steps")}
     at = cells.sel(middle)
@@ -174,16 +156,14 @@ def charts(cells: Cells) -> tuple[Chart, ...]:
     panel = Panel("", Label("clients N", log=True), Label("rounds to |r| = .01 |r(0)|", log=True), tuple(series))
     chosen = f"eta_local = {middle['eta_local']:g}, K = {middle['local_steps']}"
     common = f"n = {N_SAMPLES}, d = {FEATURES}, width {WIDTH}; {cells.sizes[SEED]} seeds"
-    return (
-        Chart(
-            "rounds-against-clients",
-            f"Rounds against the number of clients, {chosen}; {common}, where the residual got there; "
-            f"{BARS}. With a server step of N the rounds do not grow.",
-            "Rounds against clients: they grow in proportion at server step 1 and stay level at server step N.",
-            (panel,),
-        ),
-        _rate_chart(cells, common),
+    yield Chart(
+        "rounds-against-clients",
+        f"Rounds against the number of clients, {chosen}; {common}, where the residual got there; "
+        f"{BARS}. With a server step of N the rounds do not grow.",
+        "Rounds against clients: they grow in proportion at server step 1 and stay level at server step N.",
+        (panel,),
     )
+    yield _rate_chart(cells, common)
 
 
 def _rate_chart(cells: Cells, common: str) -> Chart:
@@ -195,19 +175,13 @@ def _rate_chart(cells: Cells, common: str) -> Chart:
             Series(name, "measured", steps, own.rate.mean(SEED).to_numpy().tolist()),
             Series("at least, X.3b", "theory", steps, own.rate_bound.mean(SEED).to_numpy().tolist(), of=name),
         ]
+    x, y = Label("local steps K", log=True), Label("1 - spectral radius", log=True)
     return Chart(
         "rate-against-local-steps",
         f"Contraction a round in the kernel regime, 1 - spectral radius, against the local steps; N = {clients}, "
         f"server step {server}; {common}, mean.",
         "Contraction a round against local steps, exact and its lower bound, for several local step sizes.",
-        (
-            Panel(
-                "rate of the kernel regime",
-                Label("local steps K", log=True),
-                Label("1 - spectral radius", log=True),
-                tuple(series),
-            ),
-        ),
+        (Panel("rate of the kernel regime", x, y, tuple(series)),),
     )
 
 

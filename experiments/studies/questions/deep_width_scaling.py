@@ -7,9 +7,10 @@ numbers, so that what is left to vary is the width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -134,18 +135,16 @@ def named(word: str) -> str:
     return found.name
 
 
-def summarise(cells: Cells) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> Iterable[Answer]:
     """The exponent of every quantity for networks of all depths together, and for each; then how depth counts."""
     networks = [str(name) for name in cells.network.to_numpy()]
     families = _families(networks)
-    together = [
-        _of_width(cells, quantity, label, members)
-        for quantity in QUANTITIES
-        for label, members in families.items()
-        if len(members) > 1
-    ]
-    single = [_of_width(cells, quantity, name, [name]) for quantity in QUANTITIES for name in networks]
-    return (*together, *single, *(_of_depth(cells, label, members) for label, members in families.items()))
+    several = {label: members for label, members in families.items() if len(members) > 1}
+    for group in (several, {name: [name] for name in networks}):
+        for quantity, (label, members) in product(QUANTITIES, group.items()):
+            yield _of_width(cells, quantity, label, members)
+    for label, members in families.items():
+        yield _of_depth(cells, label, members)
 
 
 def _of_width(cells: Cells, quantity: str, label: str, networks: Sequence[str]) -> Answer:
@@ -191,10 +190,10 @@ def _families(networks: Sequence[str]) -> dict[str, list[str]]:
     return {label: sorted(members, key=lambda name: _network(name).depth) for label, members in found.items()}
 
 
-def charts(cells: Cells) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> Iterable[Chart]:
     """Every quantity against the width, the exponents, the kernel's distance against the depth, and some runs."""
     families = _families([str(name) for name in cells.network.to_numpy()])
-    return (_of_widths(cells, families), _exponents(cells), _of_depths(cells, families), _runs(cells, families))
+    return _of_widths(cells, families), _exponents(cells), _of_depths(cells, families), _runs(cells, families)
 
 
 def _of_widths(cells: Cells, families: dict[str, list[str]]) -> Chart:

@@ -4,6 +4,7 @@ The kernel regime says it through FedAvg with rescaled steps (X4); a finite netw
 on its loss plus beta times the connectivity loss, which nothing of X4 enters.
 """
 
+from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -73,24 +74,21 @@ def client_move(client: Problem, setup: Setup, weights: Weights, beta: float) ->
     return float(np.linalg.norm(w - start))
 
 
-def summarise(cells: Cells) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> Iterable[Answer]:
     """Both bounds in the kernel regime, the exact ratio of one step, and how networks approach the limit."""
     limit, beta = cells.limit.transpose("beta", ...), cells.beta.to_numpy().astype(float)
     shape = (-1, *[1] * (limit.ndim - 1))
     most, least = (1 + beta / 2).reshape(shape), np.array([1 + overshoot(b) for b in beta]).reshape(shape)
-    values, rounding = limit.to_numpy(), ROUNDING
-    found = [
-        upper("drift in the kernel regime <= 1 + beta/2", SOURCE, values, most, rounding),
-        upper("drift in the kernel regime >= 1 + beta/(6 + 2 beta)", SOURCE, least, values, 0.0, rounding),
-    ]
+    yield upper("drift in the kernel regime <= 1 + beta/2", SOURCE, limit, most, ROUNDING)
+    yield upper("drift in the kernel regime >= 1 + beta/(6 + 2 beta)", SOURCE, least, limit, 0.0, ROUNDING)
     if 1 in cells.local_steps.to_numpy():
         first = cells.network.sel(local_steps=1).transpose("beta", ...).to_numpy()
         exact = (1 + beta / 2).reshape(-1, *[1] * (first.ndim - 1))
         claim = "one local step: drift = 1 + beta/2 in every network"
-        found.append(equal(claim, SOURCE, first - exact, ROUNDING, 1.0, note=CHECK))
+        yield equal(claim, SOURCE, first - exact, ROUNDING, 1.0, note=CHECK)
     claim = "drift of the network, over that of the kernel regime, less 1 ~ m^(-1/2)"
     source = "X4 of our notes, fl-ntk/W-gram"
-    return (*found, power_law(claim, source, -0.5, off_limit(cells), "width", biased=False))
+    yield power_law(claim, source, -0.5, off_limit(cells), "width", biased=False)
 
 
 def off_limit(cells: Cells) -> Numbers:
@@ -107,34 +105,24 @@ def _per_seed(cells: Cells) -> Cells:
     return (cells**2).mean("client") ** 0.5
 
 
-def charts(cells: Cells) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> Iterable[Chart]:
     """The drift against the local steps for each beta, and its approach to the limit against the width."""
     widest, series = int(cells.width.max()), list[Series]()
     for beta in cells.beta.to_numpy():
         at, name = _per_seed(cells.sel(beta=beta, width=widest)), f"network, beta = {beta:g}"
         series += [points(name, at.network, "local_steps"), line("kernel regime", at.limit, "local_steps", of=name)]
     approach = points("networks", off_limit(cells), "width")
-    return (
-        Chart(
-            "drift",
-            f"Left: how much farther clients go with the connectivity loss, width {widest}; right: the relative "
-            f"distance of networks from the kernel regime. n = {N_SAMPLES}, d = {FEATURES}, {CLIENTS} clients, "
-            f"eta_local = {ETA:g}; {cells.sizes[SEED]} seeds; {BARS}.",
-            "Drift falls with the local steps from 1 + beta/2 towards 1 + beta/(6 + 2 beta), as the limit says.",
-            (
-                Panel(
-                    "drift with over without",
-                    Label("local steps K", log=True),
-                    Label("|w_c - w_0|, ratio"),
-                    tuple(series),
-                ),
-                Panel(
-                    "approach to the kernel regime",
-                    WIDTHS,
-                    Label("|drift / limit - 1|, RMS", log=True),
-                    (approach, power_line(-0.5, approach.x, approach.y[-1], name="m^(-1/2)", of="networks")),
-                ),
-            ),
+    theory = power_line(-0.5, approach.x, approach.y[-1], name="m^(-1/2)", of="networks")
+    ratio, off = Label("|w_c - w_0|, ratio"), Label("|drift / limit - 1|, RMS", log=True)
+    yield Chart(
+        "drift",
+        f"Left: how much farther clients go with the connectivity loss, width {widest}; right: the relative "
+        f"distance of networks from the kernel regime. n = {N_SAMPLES}, d = {FEATURES}, {CLIENTS} clients, "
+        f"eta_local = {ETA:g}; {cells.sizes[SEED]} seeds; {BARS}.",
+        "Drift falls with the local steps from 1 + beta/2 towards 1 + beta/(6 + 2 beta), as the limit says.",
+        (
+            Panel("drift with over without", Label("local steps K", log=True), ratio, tuple(series)),
+            Panel("approach to the kernel regime", WIDTHS, off, (approach, theory)),
         ),
     )
 

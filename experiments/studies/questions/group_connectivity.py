@@ -7,12 +7,14 @@ variance between their predictions, whatever K.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from bounds.fedgucci.cases.group_ladder import FREQUENCIES, GroupLadder
 from bounds.fedgucci.x3 import STATEMENTS
+from bounds.ladders.rungs import Rungs
 from bounds.ladders.slopes import NoSlope
 from experiments.studies.answers import samples, upper
 from experiments.studies.chart import Chart, Label, Panel
@@ -48,13 +50,14 @@ def measure(point: Point) -> Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class StoredGroups:
+class StoredGroups(Rungs):
     """The cells of one number of clients, which X3 reads as it reads a `GroupLadder`.
 
-    sizes: the widths with cells. limit: of the barrier. cells: a variable a field of a group.
+    widths, counts: those with cells, and their groups. limit: of the barrier. cells: a variable a field of a group.
     """
 
-    sizes: np.ndarray
+    widths: tuple[int, ...]
+    counts: tuple[int, ...]
     limit: float
     cells: Cells
 
@@ -62,7 +65,8 @@ class StoredGroups:
     def of(cls, cells: Cells) -> StoredGroups:
         """The widths that have cells, ascending."""
         ordered = cells.sortby("width").dropna("width", how="all")
-        return cls(ordered.width.to_numpy().astype(float), float(cells.limit.mean()), ordered)
+        widths, counts = (tuple(each.to_numpy().tolist()) for each in (ordered.width, ordered.barrier.count(SEED)))
+        return cls(widths, counts, float(cells.limit.mean()), ordered)
 
     def samples(self, name: str) -> list[np.ndarray]:
         """One field of every group there is, for each width.
@@ -75,26 +79,20 @@ class StoredGroups:
             raise NoSlope(f"a slope needs finite values; {name} is infinite in a cell")
         return found
 
-    @property
-    def n_runs(self) -> int:
-        """Number of groups."""
-        return int(self.cells.barrier.count())
 
-
-def summarise(cells: Cells) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> Iterable[Answer]:
     """Three exponents of the width for each number of clients; the sign of the barrier in the limit."""
-    found = []
     for clients in cells.clients.to_numpy():
         groups = StoredGroups.of(cells.sel(clients=clients))
-        found += [power_on(groups, power, SOURCE, f", {clients} clients") for power in STATEMENTS[0].quantities]
+        for power in STATEMENTS[0].quantities:
+            yield power_on(groups, power, SOURCE, f", {clients} clients")
     widest = cells.sel(width=cells.width.max())
     claim = "in wide networks averaging helps: barrier <= B_inf / 2 < 0"
     note = "B_inf is negative; what is shown is |B_inf|/2 over |B_m|"
-    helped = upper(claim, SOURCE, -widest.limit.to_numpy() / 2, -widest.barrier.to_numpy(), note=note)
-    return (*found, helped)
+    yield upper(claim, SOURCE, -widest.limit / 2, -widest.barrier, note=note)
 
 
-def charts(cells: Cells) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> Iterable[Chart]:
     """The barrier against K at several widths beside its limit, and its distance from that against the width."""
     widths = cells.width.to_numpy()
     chosen = sorted({int(widths[place]) for place in (0, len(widths) // 2, len(widths) - 1)})
@@ -104,17 +102,15 @@ def charts(cells: Cells) -> tuple[Chart, ...]:
     )
     off = np.abs(cells.barrier - cells.limit)
     of_widths = tuple(points(f"K = {k}", off.sel(clients=k), "width", mean) for k in cells.clients.to_numpy())
-    return (
-        Chart(
-            "group-connectivity",
-            f"Loss of the average of K clients less the mean of their losses, and its distance from the kernel "
-            f"regime's; {POINTS} points on the circle split into arcs, {STEPS} local steps of {ETA:g}; "
-            f"{cells.sizes[SEED]} seeds; {STUDENT_BARS}.",
-            "Group barrier against the number of clients, negative and close to its limit; its distance from that.",
-            (
-                Panel("group barrier", Label("clients K", log=True), Label("L(mean) - mean of L"), of_clients),
-                Panel("distance from the kernel regime", WIDTHS, Label("mean |B_m - B_inf|", log=True), of_widths),
-            ),
+    yield Chart(
+        "group-connectivity",
+        f"Loss of the average of K clients less the mean of their losses, and its distance from the kernel "
+        f"regime's; {POINTS} points on the circle split into arcs, {STEPS} local steps of {ETA:g}; "
+        f"{cells.sizes[SEED]} seeds; {STUDENT_BARS}.",
+        "Group barrier against the number of clients, negative and close to its limit; its distance from that.",
+        (
+            Panel("group barrier", Label("clients K", log=True), Label("L(mean) - mean of L"), of_clients),
+            Panel("distance from the kernel regime", WIDTHS, Label("mean |B_m - B_inf|", log=True), of_widths),
         ),
     )
 

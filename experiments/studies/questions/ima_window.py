@@ -5,10 +5,12 @@ last P from round t_s on. Many runs are simulated; the second moment of v after 
 recursion of mean and covariance, and far from the start in closed form, 1/((P + rho)(1 - rho)).
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from bounds.statement import Outcome
-from experiments.studies.answers import FEWEST_CELLS, exponent, half_width, sampled, samples, untested
+from experiments.studies.answers import FEWEST_CELLS, INFINITE, exponent, half_width, sampled, samples, untested
 from experiments.studies.chart import Chart, Label, Panel, Series
 from experiments.studies.series import BARS, line, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
@@ -66,19 +68,16 @@ def second_moment(rho: float, window: int, start: int, rounds: int) -> float:
     return float(share @ covariance @ share + (share @ mean) ** 2)
 
 
-def summarise(cells: Cells) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> Iterable[Answer]:
     """The runs against the exact moment, and the closed form's power of the window."""
     settled = abs((cells.exact / cells.settled) ** 2 - 1) < SETTLED
     left = cells.left.where(settled) * np.sqrt(1 - cells.rho)
-    found = [_against_exact(cells)]
+    yield _against_exact(cells)
     for rho in cells.rho.to_numpy():
         sizes = cells.window.to_numpy() + float(rho)
         claim = f"what the mean of P models leaves ~ (P + rho)^(-1/2), rho = {rho:g}"
         note = f"cells whose exact moment is within {SETTLED:.0%} of the closed form"
-        found.append(
-            exponent(claim, SOURCE, -0.5, sizes, samples(left.sel(rho=rho), "window"), biased=False, note=note)
-        )
-    return tuple(found)
+        yield exponent(claim, SOURCE, -0.5, sizes, samples(left.sel(rho=rho), "window"), biased=False, note=note)
 
 
 def _against_exact(cells: Cells) -> Answer:
@@ -88,7 +87,7 @@ def _against_exact(cells: Cells) -> Answer:
     if len(ratio) < FEWEST_CELLS:
         return untested(claim, SOURCE, 1.0, f"{len(ratio)} cells; {FEWEST_CELLS} are needed")
     if np.isinf(ratio).any():
-        return Answer(claim, SOURCE, 1.0, None, Outcome.UNRESOLVED, "a cell is infinite")
+        return Answer(claim, SOURCE, 1.0, None, Outcome.UNRESOLVED, INFINITE)
 
     def interval_at(level: float) -> Estimate:
         half = half_width(ratio, level)
@@ -97,7 +96,7 @@ def _against_exact(cells: Cells) -> Answer:
     return sampled(claim, SOURCE, 1.0, interval_at)
 
 
-def charts(cells: Cells) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> Iterable[Chart]:
     """What is left against the window, one series a start and one panel a rho."""
     panels = []
     for rho in cells.rho.to_numpy():
@@ -108,14 +107,12 @@ def charts(cells: Cells) -> tuple[Chart, ...]:
         settled = line("((P + rho)(1 - rho))^(-1/2) (dotted)", cells.settled.sel(rho=rho), "window", "bound")
         what = Label("rms distance of the model sent out", log=True)
         panels.append(Panel(f"rho = {rho:g}", Label("window P", "models", log=True), what, (*series, settled)))
-    return (
-        Chart(
-            "ima-window",
-            f"Noise that the mean of the last P global models leaves on a quadratic after T = {ROUNDS} rounds, from a "
-            f"distance of {DISTANCE:g}; {RUNS} runs a cell, {cells.sizes[SEED]} seeds; {BARS}.",
-            "The distance left falls with the window like a power; averaging from late on has not settled.",
-            tuple(panels),
-        ),
+    yield Chart(
+        "ima-window",
+        f"Noise that the mean of the last P global models leaves on a quadratic after T = {ROUNDS} rounds, from a "
+        f"distance of {DISTANCE:g}; {RUNS} runs a cell, {cells.sizes[SEED]} seeds; {BARS}.",
+        "The distance left falls with the window like a power; averaging from late on has not settled.",
+        tuple(panels),
     )
 
 

@@ -5,6 +5,7 @@ method at infinite width. The labels are y_m(0) + r_0 with one fixed r_0, and no
 is left to vary is the width.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -70,31 +71,22 @@ def measure(point: Point) -> Measured:
     }
 
 
-def summarise(cells: Cells) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> Iterable[Answer]:
     """The exponents of both quantities under every method (`sel` has an argument of its own named method)."""
-    return tuple(
-        power_law(
-            f"{says} ~ m^(-1/2) under {method}",
-            SOURCE,
-            -0.5,
-            cells[name].sel({"method": method}),
-            "width",
-            biased=False,
-            note=NOTE,
-        )
-        for name, says in QUANTITIES.items()
-        for method in cells.method.to_numpy()
-    )
+    for name, says in QUANTITIES.items():
+        for method in cells.method.to_numpy():
+            claim, values = f"{says} ~ m^(-1/2) under {method}", cells[name].sel({"method": method})
+            yield power_law(claim, SOURCE, -0.5, values, "width", biased=False, note=NOTE)
 
 
-def charts(cells: Cells) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> Iterable[Chart]:
     """Both quantities against the width, six methods a panel, and the exponents that were found."""
     methods = [str(method) for method in cells.method.to_numpy()]
     panels: list[Panel] = []
     for name in QUANTITIES:
         y = Label(f"{name}: off the limit", log=True)
         panels += width_panels(name, y, cells[name], "method", methods, {-0.5: "m^(-1/2)"})
-    of_runs = Chart(
+    yield Chart(
         "method-limits",
         f"Networks trained by the engine against the exact limit of their method: {QUANTITIES['outputs']}, and "
         f"{QUANTITIES['prediction']}. n = {sum(SIZES)}, d = {FEATURES}, "
@@ -103,21 +95,20 @@ def charts(cells: Cells) -> tuple[Chart, ...]:
         "Log-log plots: under every method the distance from its limit falls with the width along m^(-1/2).",
         tuple(panels),
     )
-    answers = summarise(cells)
+    slopes = [answer.measured for answer in summarise(cells)]
     at = [float(place) for place in range(len(methods))]
-    series = []
-    for row, name in enumerate(QUANTITIES):
-        found = answers[row * len(methods) : (row + 1) * len(methods)]
-        series.append(measured_numbers(name, at, [answer.measured for answer in found]))
+    series = [
+        measured_numbers(name, at, slopes[row * len(methods) : (row + 1) * len(methods)])
+        for row, name in enumerate(QUANTITIES)
+    ]
     theory = Series("theory", "theory", at, [-0.5] * len(at))
-    exponents = Chart(
+    yield Chart(
         "method-exponents",
         "The power of the width with which networks approach the limit of each method, over "
         f"{cells.sizes['width']} widths; bars: 99% intervals, which hold the bias of the two smallest.",
         "Measured exponents with their intervals beside -1/2, a method a line.",
         (numbers_panel("exponents", methods, (*series, theory)),),
     )
-    return (of_runs, exponents)
 
 
 STUDY = Study(

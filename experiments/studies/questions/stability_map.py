@@ -9,9 +9,8 @@ the limit may settle in a flatter place, which is no longer the kernel regime.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from bounds.statement import Outcome
 from experiments.studies.answers import FEWEST_COMPARED, interval, untested, upper
 from experiments.studies.chart import Chart, Heatmap, Label, Series
 from experiments.studies.series import places
-from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study
+from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
 from ntkfl import data, gram, kernel_regime, networks, simulate_network
 from ntkfl.algorithm1.simulation import simulate
 from ntkfl.estimate import Estimate
@@ -70,7 +69,9 @@ def measure(point: Point) -> Measured:
     }
 
 
-def _network(name: str, x: np.ndarray, setup: Setup) -> _Start:
+def _network(
+    name: str, x: np.ndarray, setup: Setup
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Callable[[Problem], Trajectory]]:
     """A network at the setup's seed: its outputs on x, the limit kernel, its own, and its training on a problem."""
     if name == TWO_LAYER:
         weights = draw(setup.width, FEATURES, setup.seed)
@@ -78,7 +79,7 @@ def _network(name: str, x: np.ndarray, setup: Setup) -> _Start:
         def train(problem: Problem) -> Trajectory:
             return simulate(problem, setup, weights, movements=False)
 
-        return _Start(weights.outputs(x), gram.infinite(x), gram.finite(x, weights.hidden), train)
+        return weights.outputs(x), gram.infinite(x), gram.finite(x, weights.hidden), train
     import torch
 
     wide = networks.wide(name)
@@ -86,14 +87,7 @@ def _network(name: str, x: np.ndarray, setup: Setup) -> _Start:
     params = network.initial(setup.seed)
     outputs = network.outputs(params, torch.tensor(np.array(x))).numpy()
     own = gram.empirical(network, params, x)
-    return _Start(outputs, wide.kernel(x), own, lambda problem: simulate_network(problem, setup, network, params))
-
-
-class _Start(NamedTuple):
-    outputs: np.ndarray
-    infinite: np.ndarray
-    own: np.ndarray
-    train: Callable[[Problem], Trajectory]
+    return outputs, wide.kernel(x), own, lambda problem: simulate_network(problem, setup, network, params)
 
 
 def network_name(word: str) -> str:
@@ -105,14 +99,16 @@ def network_name(word: str) -> str:
     return word if word == TWO_LAYER else networks.wide(word).name
 
 
-def summarise(cells: Cells) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> Iterable[Answer]:
     """Where growth begins against the limit; whether every run does what its own kernel regime says; eta_g <= 1."""
     sizes = cells[SIZE].to_numpy()
     small = cells.sel({SIZE: sizes[sizes == sizes.min(initial=SMALL)]})  # the smallest; none where all are large
-    later = tuple(
-        _not_before(cells.sel({SIZE: size}), float(size)) for size in sizes if size not in small[SIZE].to_numpy()
-    )
-    return (_where_growth_begins(small), _as_predicted(small), *later, _small_server_steps(cells))
+    yield _where_growth_begins(small)
+    yield _as_predicted(small)
+    for size in sizes:
+        if size not in small[SIZE].to_numpy():
+            yield _not_before(cells.sel({SIZE: size}), float(size))
+    yield _small_server_steps(cells)
 
 
 def _where_growth_begins(cells: Cells) -> Answer:
@@ -140,7 +136,7 @@ def _not_before(cells: Cells, size: float) -> Answer:
     first = highs[least < 1]
     slack = float(cells.finite_width.max())
     note = f"allowed for: |H(0) - H_inf| / |H_inf| = {slack:.2g}, which is also how far training moves the kernel"
-    return upper(claim, SOURCE, 1 / first, np.full(len(first), 1 + slack), note=note)
+    return upper(claim, SOURCE, 1 / first, 1 + slack, note=note)
 
 
 def _boundaries(cells: Cells) -> np.ndarray:
@@ -201,9 +197,9 @@ def _share(claim: str, right: np.ndarray, kinds: dict[str, np.ndarray], cells: C
     return interval(claim, SOURCE, 1.0, Estimate.exact(float(right[chosen].mean())), note)
 
 
-def charts(cells: Cells) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> Iterable[Chart]:
     """A chart of each network, with a map for each number of local steps, of the first seed."""
-    return tuple(_map(cells.sel({"network": name}), str(name)) for name in cells.network.to_numpy())
+    return (_map(cells.sel({"network": name}), str(name)) for name in cells.network.to_numpy())
 
 
 def _map(cells: Cells, name: str) -> Chart:
@@ -257,7 +253,7 @@ STUDY = Study(
         Axis(SERVER, spaced(0.25, 16), "step of the server", above=0),
         Axis(STEPS, (2, 3), "local steps K", least=1),
         Axis(SIZE, (0.001, 1.0), "|y_i - y_i(0)| of every sample", above=0),
-        Axis(SEED, (0,), "of data and network", option="seeds"),
+        seeds(1, "of data and network"),
     ),
     quantities=(
         Quantity("last", f"|r(T)| / |r(0)| of the run, at most {MOST:g}"),

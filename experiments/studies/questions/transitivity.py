@@ -4,6 +4,8 @@ Networks are drawn in the cube of a side d around an anchor, as in the theorem; 
 whose rows lie on the sphere are told from U_anc = 0: the barrier goes like d^2 and like d, the theorem like d.
 """
 
+from collections.abc import Iterable
+
 from bounds.cases.cube_networks import CubeDraw
 from bounds.cases.network_pair import NetworkPair
 from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, SURE
@@ -48,25 +50,24 @@ def measure(point: Point) -> Measured:
     }
 
 
-def summarise(cells: Cells) -> tuple[Answer, ...]:
+def summarise(cells: Cells) -> Iterable[Answer]:
     """Every bound in every cell, and the power of the side for each kind of anchor."""
-    left, unsure = cells.gap.to_numpy(), errors(cells, "gap")
+    unsure = errors(cells, "gap")
     claim = "barrier of the absolute loss <= sup over alpha of E_x |z_x(alpha)|"
-    found = [upper(claim, "fedgucci/F9, Eq (36)", cells.barrier.to_numpy(), left, errors(cells, "barrier"), unsure)]
+    yield upper(claim, "fedgucci/F9, Eq (36)", cells.barrier, cells.gap, errors(cells, "barrier"), unsure)
     for name, (says, source) in BOUNDS.items():
-        claim, right = f"sup over alpha of E_x |z_x(alpha)| <= {says}", cells[name].to_numpy()
-        found.append(upper(claim, source, left, right, unsure, failure=FAILURE.get(name)))
+        claim = f"sup over alpha of E_x |z_x(alpha)| <= {says}"
+        yield upper(claim, source, cells.gap, cells[name], unsure, failure=FAILURE.get(name))
     smallest = cells.h.min()
     for anchor in map(str, cells.anchor.to_numpy()):
         at, power = cells.gap.sel(anchor=anchor, h=smallest), POWERS[anchor]
         claim = f"the gap between two networks ~ d^{power:g}, anchor rows: {anchor}, in powers of 1/d"
         note = "the theorem's right side is of first order in d"
         sizes = 1 / cells.side.to_numpy().astype(float)
-        found.append(exponent(claim, "fedgucci/X5", -power, sizes, samples(at, "side"), biased=False, note=note))
-    return tuple(found)
+        yield exponent(claim, "fedgucci/X5", -power, sizes, samples(at, "side"), biased=False, note=note)
 
 
-def charts(cells: Cells) -> tuple[Chart, ...]:
+def charts(cells: Cells) -> Iterable[Chart]:
     """The gap and its bounds against the side, a panel an anchor."""
     units, panels = int(cells.h.min()), []
     for anchor in cells.anchor.to_numpy():
@@ -80,15 +81,13 @@ def charts(cells: Cells) -> tuple[Chart, ...]:
         )
         x, y = Label("side d of the cube", log=True), Label("sup over alpha of E_x |z|", log=True)
         panels.append(Panel(f"anchor rows: {anchor}", x, y, series))
-    return (
-        Chart(
-            "transitivity",
-            f"Gap of the outputs along the segment between two networks of one cube, and its bounds; h = {units}, "
-            f"{FEATURES} features, n = {INPUTS} inputs in the ball, delta = {DELTA}; {cells.sizes[SEED]} seeds; "
-            f"{BARS}.",
-            "Gap against side of the cube: second order for rows on the sphere, first at the origin; bounds above.",
-            tuple(panels),
-        ),
+    yield Chart(
+        "transitivity",
+        f"Gap of the outputs along the segment between two networks of one cube, and its bounds; h = {units}, "
+        f"{FEATURES} features, n = {INPUTS} inputs in the ball, delta = {DELTA}; {cells.sizes[SEED]} seeds; "
+        f"{BARS}.",
+        "Gap against side of the cube: second order for rows on the sphere, first at the origin; bounds above.",
+        tuple(panels),
     )
 
 

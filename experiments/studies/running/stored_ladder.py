@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 
 from bounds.ladders.initial_ladder import Start
+from bounds.ladders.rungs import Rungs
 from bounds.ladders.width_ladder import WidthLadder
 from bounds.ladders.width_rate import Quantity as Power
-from experiments.studies.answers import Ladder, on_ladder
+from experiments.studies.answers import on_ladder
 from experiments.studies.study import SEED, Answer, Cells
 from ntkfl import gram
 from ntkfl.estimate import Estimate
@@ -73,7 +74,7 @@ class StoredLadder(WidthLadder):
         return self.setup.sigma
 
 
-def power_on(ladder: Ladder, power: Power, source: str, among: str = "") -> Answer:
+def power_on(ladder: Rungs, power: Power, source: str, among: str = "") -> Answer:
     """A power of the width that a statement claims, as it is on a ladder.
 
     Args:

@@ -1,6 +1,6 @@
 """The figures of the study of width scaling: quantities against the width with their theory, and all exponents."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ PANELS = {
 
 
 def charts_of(
-    ladder: StoredLadder, powers: Sequence[tuple[Power, str]], answers: Sequence[Answer]
+    ladder: StoredLadder, powers: Sequence[tuple[Power, str]], answers: Iterable[Answer]
 ) -> tuple[Chart, ...]:
     """Two figures, where there is a width with two networks; the second only where an exponent was found.
 

@@ -76,7 +76,7 @@ def cell(at, lower=0.2, power=-0.5, training=-0.2):
 
 
 def test_planted_barriers_are_told_apart():
-    answers = STUDY.summarise(planted(STUDY, cell, seed=range(6)))
+    answers = STUDY.answers(planted(STUDY, cell, seed=range(6)))
     fallen, matching, lower, longer = answers[:8], answers[8:12], answers[12:-1], answers[-1]
     assert {answer.outcome for answer in fallen} == {Outcome.HOLDS}
     assert all(abs(answer.measured.value + 0.5) < 0.1 for answer in fallen)
@@ -85,7 +85,7 @@ def test_planted_barriers_are_told_apart():
     assert {(answer.outcome, answer.surprises) for answer in matching} == {(Outcome.VIOLATED, False)}
     assert longer.outcome is Outcome.HOLDS and "after 20 passes than after 4" in longer.claim
     assert longer.note == "of 60 pairs of cells lower in 60, higher in 0"
-    rising = STUDY.summarise(planted(STUDY, lambda at: cell(at, 1.5, 0.3, 0.2), seed=range(6)))
+    rising = STUDY.answers(planted(STUDY, lambda at: cell(at, 1.5, 0.3, 0.2), seed=range(6)))
     assert {answer.outcome for answer in rising[:8]} == {Outcome.VIOLATED}
     assert {answer.outcome for answer in rising[8:12]} == {Outcome.HOLDS}
     assert [answer.outcome for answer in rising[12:14]] == [Outcome.VIOLATED, Outcome.VIOLATED]
@@ -100,36 +100,36 @@ def test_the_change_with_training_is_that_of_the_same_starts_and_says_at_which_w
         return cell(at, training=0.2 if at["width"] == 16 else -0.2)
 
     cells = planted(STUDY, crossing, seed=range(6), passes=(4, 12, 20))
-    answer = STUDY.summarise(cells)[-1]
+    answer = STUDY.answers(cells)[-1]
     by_weights = cells.by_weights.sel(models=INDEPENDENT)
     change = (by_weights.sel(passes=20) - by_weights.sel(passes=4)).to_numpy().ravel()
     assert float(answer.measured.value) == pytest.approx(change.mean(), rel=1e-12)
     assert answer.note.endswith("on average higher at width 16")
-    one = STUDY.summarise(planted(STUDY, cell, seed=range(6), passes=(20,)))[-1]
+    one = STUDY.answers(planted(STUDY, cell, seed=range(6), passes=(20,)))[-1]
     assert one.outcome is Outcome.UNTESTED and "two lengths of training are needed" in one.note
 
 
 def test_a_run_of_some_kinds_of_models_is_answered_and_drawn():
     cells = planted(STUDY, cell, seed=range(6), models=(INDEPENDENT, CONNECTED))
-    every = STUDY.summarise(planted(STUDY, cell, seed=range(6)))
-    for answer, full in zip(STUDY.summarise(cells), every, strict=True):
+    every = STUDY.answers(planted(STUDY, cell, seed=range(6)))
+    for answer, full in zip(STUDY.answers(cells), every, strict=True):
         known = not any(kind in full.claim for kind in ("one start", "FedGuCci's clients"))
         assert answer.outcome is (full.outcome if known else Outcome.UNTESTED)
     (chart,) = STUDY.charts(cells)
     assert [panel.title for panel in chart.panels] == ["digits: trained alone", "fashion-mnist: trained alone"]
     assert all(len(panel.series) == 6 for panel in chart.panels)
     clients = planted(STUDY, cell, seed=range(6), models=(FEDAVG, FEDGUCCI))
-    assert [answer.outcome for answer in STUDY.summarise(clients)[:-2]] == [Outcome.UNTESTED] * 18
+    assert [answer.outcome for answer in STUDY.answers(clients)[:-2]] == [Outcome.UNTESTED] * 18
 
 
 def test_barriers_that_cannot_be_told_from_zero_have_no_power():
     def none(at):
         return cell(at) | ({"by_weights": Estimate(1e-12, 1e-11)} if at["width"] > 256 else {})
 
-    answers = STUDY.summarise(planted(STUDY, none, seed=range(6)))
+    answers = STUDY.answers(planted(STUDY, none, seed=range(6)))
     assert answers[0].outcome is Outcome.UNTESTED and "no barrier can be told from 0" in answers[0].note
     assert answers[1].outcome is Outcome.HOLDS
-    few = STUDY.summarise(planted(STUDY, cell, seed=range(1), width=(16, 64), data=("digits",)))
+    few = STUDY.answers(planted(STUDY, cell, seed=range(1), width=(16, 64), data=("digits",)))
     assert {answer.outcome for answer in few} == {Outcome.UNTESTED}
 
 
@@ -140,8 +140,8 @@ def test_an_infinite_barrier_leaves_open_what_it_takes_part_in_and_nothing_else(
             return found | {"by_weights": Estimate(np.inf, 0.0)}
         return found
 
-    answers = STUDY.summarise(planted(STUDY, one_diverged, seed=range(6)))
-    every = STUDY.summarise(planted(STUDY, cell, seed=range(6)))
+    answers = STUDY.answers(planted(STUDY, one_diverged, seed=range(6)))
+    every = STUDY.answers(planted(STUDY, cell, seed=range(6)))
     open_ones = [number for number, answer in enumerate(answers) if answer.note == "a cell is infinite"]
     assert {answers[number].outcome for number in open_ones} == {Outcome.UNRESOLVED}
     assert [answers[number].claim.split(":")[0] for number in open_ones] == [

@@ -80,7 +80,7 @@ def cell(point, power=-0.25, factor=1.0, late=2.0):
 
 
 def test_planted_laws_hold():
-    answers = STUDY.summarise(planted(STUDY, cell))
+    answers = STUDY.answers(planted(STUDY, cell))
     assert [answer.outcome for answer in answers] == [Outcome.HOLDS] * 3
     assert answers[2].note.startswith(
         "of 160 cells 160 certify for any order by round 300, 160 by X.11 or X.12, 0 by the"
@@ -88,20 +88,20 @@ def test_planted_laws_hold():
 
 
 def test_another_power_a_longer_reach_and_late_certificates_are_violated():
-    power = STUDY.summarise(planted(STUDY, lambda point: cell(point, power=0.5)))
-    factor = STUDY.summarise(planted(STUDY, lambda point: cell(point, factor=3.0)))
-    late = STUDY.summarise(planted(STUDY, lambda point: cell(point, late=0.5)))
+    power = STUDY.answers(planted(STUDY, lambda point: cell(point, power=0.5)))
+    factor = STUDY.answers(planted(STUDY, lambda point: cell(point, factor=3.0)))
+    late = STUDY.answers(planted(STUDY, lambda point: cell(point, late=0.5)))
     assert [answers[k].outcome for k, answers in enumerate((power, factor, late))] == [Outcome.VIOLATED] * 3
 
 
 def test_rounds_that_never_come():
     """X.12 that never certifies is later than any round; a network that no certificate holds for says nothing."""
     never = {"round_x": np.nan}
-    answer = STUDY.summarise(planted(STUDY, lambda point: cell(point) | never))[2]
+    answer = STUDY.answers(planted(STUDY, lambda point: cell(point) | never))[2]
     assert answer.outcome is Outcome.HOLDS and "0 by X.11 or X.12" in answer.note
-    both = STUDY.summarise(planted(STUDY, lambda point: cell(point) | never | {"round": np.nan}))[2]
+    both = STUDY.answers(planted(STUDY, lambda point: cell(point) | never | {"round": np.nan}))[2]
     assert both.outcome is Outcome.UNTESTED
-    only = STUDY.summarise(planted(STUDY, lambda point: cell(point) | {"round": np.nan}))[2]
+    only = STUDY.answers(planted(STUDY, lambda point: cell(point) | {"round": np.nan}))[2]
     assert only.outcome is Outcome.VIOLATED
     assert "where none came |y - f| was 0.001 or more in the end" in only.note
     (chart,) = STUDY.charts(planted(STUDY, lambda point: cell(point) | never))

@@ -41,7 +41,7 @@ def cell(point, mean=-0.5, spread=-0.75, first=0.0):
 
 
 def test_planted_powers_hold():
-    answers = STUDY.summarise(planted(STUDY, cell))
+    answers = STUDY.answers(planted(STUDY, cell))
     assert [answer.outcome for answer in answers] == [Outcome.HOLDS] * 6
 
 
@@ -50,18 +50,18 @@ def test_planted_powers_hold():
     [({"mean": -1.0}, "mean of"), ({"spread": -0.25}, "fluctuation of H(t,k)"), ({"first": 1e-9}, "H(t,0) =")],
 )
 def test_what_is_planted_wrong_is_violated(wrong, claim):
-    answers = STUDY.summarise(planted(STUDY, lambda point: cell(point, **wrong)))
+    answers = STUDY.answers(planted(STUDY, lambda point: cell(point, **wrong)))
     assert any(answer.outcome is Outcome.VIOLATED and answer.claim.startswith(claim) for answer in answers)
 
 
 def test_missing_cells_are_left_out():
     cells = planted(STUDY, lambda p: None if p["width"] == 256 or p["seed"] == 5 else cell(p))
-    assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
+    assert {answer.outcome for answer in STUDY.answers(cells)} == {Outcome.HOLDS}
     (chart,) = STUDY.charts(cells)
     assert np.isnan(chart.panels[1].series[0].y[1])  # width 256
 
 
 def test_without_the_first_round_nothing_is_said_of_it():
     for rounds, outcome in (((4,), Outcome.UNTESTED), ((4, 0), Outcome.HOLDS)):
-        answers = STUDY.summarise(planted(STUDY, cell, round=rounds))
+        answers = STUDY.answers(planted(STUDY, cell, round=rounds))
         assert "H(0,1)" in answers[-1].claim and answers[-1].outcome is outcome

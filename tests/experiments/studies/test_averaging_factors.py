@@ -51,10 +51,10 @@ def cell(point, off=0.0, remainder=0.01, covariance=0.1):
 
 
 def test_planted_parts_hold_and_wrong_ones_are_violated():
-    assert [answer.outcome for answer in STUDY.summarise(planted(STUDY, cell))] == [Outcome.HOLDS] * 4
+    assert [answer.outcome for answer in STUDY.answers(planted(STUDY, cell))] == [Outcome.HOLDS] * 4
     wrong = ({"off": 1e-9}, {"remainder": 0.1}, {"covariance": -0.11}, {"covariance": 0.4})
     for place, changed in enumerate(wrong):
-        answers = STUDY.summarise(planted(STUDY, lambda point, changed=changed: cell(point, **changed)))
+        answers = STUDY.answers(planted(STUDY, lambda point, changed=changed: cell(point, **changed)))
         assert [answer.outcome is Outcome.VIOLATED for answer in answers] == [each == place for each in range(4)]
 
 
@@ -65,16 +65,16 @@ def test_the_covariance_is_of_pairs_and_an_identity_calls_itself_a_check(monkeyp
     assert averaging_factors.covariance(outputs) == pytest.approx(np.sum(of_pairs) / 2)
     monkeypatch.setattr(averaging_factors, "covariance", lambda outputs: 5.0)
     assert set(measure({"partition": "iid", "local_steps": 1, "seed": 0})["covariance"]) == {5.0}
-    assert all("checks the code" in answer.note for answer in STUDY.summarise(planted(STUDY, cell)))
+    assert all("checks the code" in answer.note for answer in STUDY.answers(planted(STUDY, cell)))
 
 
 def test_cells_that_overflow_are_open():
     cells = planted(STUDY, lambda p: cell(p) | ({SCALE: np.full(ROUNDS, np.inf)} if p["seed"] == 2 else {}))
-    assert STUDY.summarise(cells)[0].outcome is Outcome.UNRESOLVED
+    assert STUDY.answers(cells)[0].outcome is Outcome.UNRESOLVED
 
 
 def test_missing_cells_are_left_out():
     cells = planted(STUDY, lambda p: None if p["seed"] == 2 or p["partition"] == "iid" else cell(p))
-    assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
+    assert {answer.outcome for answer in STUDY.answers(cells)} == {Outcome.HOLDS}
     (chart,) = STUDY.charts(cells)
     assert np.isnan(chart.panels[0].series[0].y).all() and chart.panels[1].series[0].y[0] == pytest.approx(0.1)

@@ -52,13 +52,13 @@ def cell(point, power=1.0, factor=10.0):
 
 
 def test_planted_widths_hold():
-    assert [answer.outcome for answer in STUDY.summarise(planted(STUDY, cell))] == [Outcome.HOLDS] * 4
+    assert [answer.outcome for answer in STUDY.answers(planted(STUDY, cell))] == [Outcome.HOLDS] * 4
 
 
 def test_another_power_and_widths_above_the_bounds_are_violated():
-    answers = STUDY.summarise(planted(STUDY, lambda point: cell(point, power=0.5)))
+    answers = STUDY.answers(planted(STUDY, lambda point: cell(point, power=0.5)))
     assert answers[1].outcome is Outcome.VIOLATED
-    answers = STUDY.summarise(planted(STUDY, lambda point: cell(point, factor=400.0)))
+    answers = STUDY.answers(planted(STUDY, lambda point: cell(point, factor=400.0)))
     assert [answer.outcome for answer in answers][::2] == [Outcome.VIOLATED] * 2
 
 
@@ -75,10 +75,10 @@ def test_cells_that_certify_nowhere_decide_where_the_bound_is_below_the_largest_
         found, out = cell(point), point["n"] == 8 and point["angle"] == 90.0 and point["d"] == 8
         return found | ({"width": np.nan, "complexity": 80.0 + point["seed"]} if out else {})
 
-    closed, _, _, proof = STUDY.summarise(planted(STUDY, low))
+    closed, _, _, proof = STUDY.answers(planted(STUDY, low))
     assert closed.outcome is Outcome.VIOLATED and closed.note.endswith("violated in 3 of 72 cells")
     assert proof.outcome is Outcome.HOLDS  # 3 of 72 are open
-    assert STUDY.summarise(planted(STUDY, lambda point: never(point, 1e5)))[0].outcome is Outcome.UNRESOLVED
+    assert STUDY.answers(planted(STUDY, lambda point: never(point, 1e5)))[0].outcome is Outcome.UNRESOLVED
 
 
 def test_the_power_is_of_the_complexities_below_the_first_that_certifies_nowhere():
@@ -91,18 +91,18 @@ def test_the_power_is_of_the_complexities_below_the_first_that_certifies_nowhere
         )
 
     for law in (lambda point: never(point, 2e5), lucky):
-        answer = STUDY.summarise(planted(STUDY, law))[1]
+        answer = STUDY.answers(planted(STUDY, law))[1]
         assert answer.outcome is Outcome.HOLDS, answer
 
 
 def test_cells_that_were_not_measured_are_not_said_to_certify_nowhere():
-    answers = STUDY.summarise(planted(STUDY, lambda point: None if point["n"] == 8 else cell(point)))
+    answers = STUDY.answers(planted(STUDY, lambda point: None if point["n"] == 8 else cell(point)))
     assert {answer.outcome for answer in answers} == {Outcome.HOLDS}
     assert answers[0].note == "the closed form"
 
 
 def test_a_chart_leaves_out_cells_that_certify_nowhere():
     cells = planted(STUDY, lambda point: cell(point) | ({"width": np.nan} if point["n"] == 8 else {}))
-    assert "certifies 18 of 72 cells" in STUDY.summarise(cells)[0].note
+    assert "certifies 18 of 72 cells" in STUDY.answers(cells)[0].note
     (chart,) = STUDY.charts(cells)
     assert len(chart.panels[0].series[-1].x) == 0

@@ -60,7 +60,7 @@ def cell(point, power=1.0, over=0.9):
 
 
 def test_planted_dependences_hold():
-    answers = STUDY.summarise(planted(STUDY, cell))
+    answers = STUDY.answers(planted(STUDY, cell))
     assert {answer.outcome for answer in answers} == {Outcome.HOLDS}
 
 
@@ -69,7 +69,7 @@ def test_planted_dependences_hold():
     [({"power": 0.5}, "rounds of the network ~ N^1"), ({"over": 1.001}, "|y - y(t)|^2 <="), ({"power": -1.0}, "~ N^1")],
 )
 def test_what_is_planted_wrong_is_violated(wrong, claim):
-    answers = STUDY.summarise(planted(STUDY, partial(cell, **wrong)))
+    answers = STUDY.answers(planted(STUDY, partial(cell, **wrong)))
     violated = [answer.claim for answer in answers if answer.outcome is Outcome.VIOLATED]
     assert any(claim in found for found in violated)
     assert not any("N^0" in found for found in violated)
@@ -105,7 +105,7 @@ def test_a_network_that_overflows_does_not_drop_out(monkeypatch, legs):
 
 def test_networks_that_do_not_get_there_violate_and_leave_the_exponents_open():
     cells = planted(STUDY, lambda p: cell(p) | ({} if p["seed"] else {"rounds_run": np.inf}))
-    answers = {answer.source + answer.claim: answer.outcome for answer in STUDY.summarise(cells)}
+    answers = {answer.source + answer.claim: answer.outcome for answer in STUDY.answers(cells)}
     assert [outcome for name, outcome in answers.items() if "hundredth" in name] == [Outcome.VIOLATED]
     exponents = [outcome for name, outcome in answers.items() if "rounds of the network ~" in name]
     assert exponents == [Outcome.UNRESOLVED] * 3
@@ -114,12 +114,12 @@ def test_networks_that_do_not_get_there_violate_and_leave_the_exponents_open():
 def test_what_is_not_stable_is_counted():
     gone = dict.fromkeys(("rounds_limit", "rounds_run", "rounds_bound", "over_bound"), np.nan)
     cells = planted(STUDY, lambda p: cell(p) | ({} if p["seed"] or p["clients"] > 1 else gone))
-    assert all("left out: 32 cells" in answer.note for answer in STUDY.summarise(cells)[:2])
+    assert all("left out: 32 cells" in answer.note for answer in STUDY.answers(cells)[:2])
 
 
 def test_missing_cells_and_other_values_of_the_axes():
     cells = planted(STUDY, lambda p: None if p["clients"] == 4 and p["seed"] else cell(p), local_steps=(1, 3))
-    answers = STUDY.summarise(cells)
+    answers = STUDY.answers(cells)
     assert {answer.outcome for answer in answers} == {Outcome.HOLDS}
     chart, rates = STUDY.charts(cells)
     assert [series.of for series in chart.panels[0].series].count("network, eta_g = 1") == 2

@@ -165,12 +165,12 @@ def test_a_run_that_overflows_is_infinitely_far_and_leaves_the_power_open(monkey
     found = measure(point)
     assert np.isfinite(found.pop("kernel")) and all(np.isinf(value).all() for value in found.values())
     cells = planted(STUDY, lambda p: cell(p) | found if p["width"] == 64 and p["seed"] == 0 else cell(p))
-    outcomes = {answer.claim: answer.outcome for answer in STUDY.summarise(cells)}
+    outcomes = {answer.claim: answer.outcome for answer in STUDY.answers(cells)}
     assert {outcome for claim, outcome in outcomes.items() if "hidden" in claim or "H_inf|_F / |H" in claim} == {
         Outcome.HOLDS
     }
     assert {outcome for claim, outcome in outcomes.items() if claim.startswith("max")} == {Outcome.UNRESOLVED}
-    STUDY.charts(cells)
+    assert tuple(STUDY.charts(cells))
 
 
 def cell(point, powers=None):
@@ -188,14 +188,14 @@ def cell(point, powers=None):
 
 @cache
 def as_planted():
-    return STUDY.summarise(planted(STUDY, cell))
+    return STUDY.answers(planted(STUDY, cell))
 
 
 def test_planted_powers_hold_and_wrong_ones_are_violated():
     answers = as_planted()
     assert len(answers) == 5 * (2 + len(NETWORKS)) + 2
     assert {answer.outcome for answer in answers} == {Outcome.HOLDS}
-    wrong = STUDY.summarise(planted(STUDY, lambda point: cell(point, {"limit": -0.3, "own": -0.4, "drift": -0.75})))
+    wrong = STUDY.answers(planted(STUDY, lambda point: cell(point, {"limit": -0.3, "own": -0.4, "drift": -0.75})))
     violated = {answer.claim for answer in wrong if answer.outcome is Outcome.VIOLATED}
     claims = [answer.claim for answer in wrong]
     expected = {claim for claim in claims if "y_inf" in claim or "y_own" in claim}
@@ -217,7 +217,7 @@ def test_networks_together_have_the_power_of_each_whatever_their_size():
 
     plain, scaled = (
         {answer.claim: answer.measured for answer in answers if "(hid" not in answer.claim}
-        for answers in (as_planted(), STUDY.summarise(planted(STUDY, far)))
+        for answers in (as_planted(), STUDY.answers(planted(STUDY, far)))
     )
     for claim, measured in plain.items():
         assert scaled[claim].value == pytest.approx(measured.value, abs=1e-9), claim
@@ -227,11 +227,11 @@ def test_missing_cells_and_other_networks():
     gone = {(512, seed) for seed in range(5)} | {(768, seed) for seed in range(20)}
     networks = ("fc:3:gelu", "fc:2:gelu", "conv:3:relu")
     cells = planted(STUDY, lambda p: None if (p["width"], p["seed"]) in gone else cell(p), network=networks)
-    answers = STUDY.summarise(cells)
+    answers = STUDY.answers(cells)
     assert len(answers) == 5 * (1 + 3) + 2
     assert [answer.outcome for answer in answers[:-2]] == [Outcome.HOLDS] * 20
     assert {answer.outcome for answer in answers[-2:]} == {Outcome.UNTESTED}  # two depths, and one
-    few = STUDY.summarise(planted(STUDY, cell, width=(64, 128, 256)))
+    few = STUDY.answers(planted(STUDY, cell, width=(64, 128, 256)))
     assert {answer.outcome for answer in few[:-2]} == {Outcome.UNTESTED}
 
 

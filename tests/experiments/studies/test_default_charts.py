@@ -10,7 +10,7 @@ from planted import planted
 from bounds.statement import Outcome
 from experiments.studies import find
 from experiments.studies.answers import power_law
-from experiments.studies.default_charts import default_charts
+from experiments.studies.default_charts import charts_of, default_charts
 from experiments.studies.drawing import draw
 from experiments.studies.study import Answer, Axis, Quantity, Study, seeds
 from ntkfl.estimate import Estimate
@@ -67,7 +67,9 @@ def test_missing_cells_are_no_points():
 def test_a_study_that_is_found_has_them(tmp_path):
     own = Path(__file__).parents[2] / "extensions" / "own_study.py"
     square = find(str(own))
-    (quantities, answers) = square.charts(planted(square, lambda point: {"area": Estimate(point["side"] ** 2, 1e-12)}))
+    (quantities, answers) = charts_of(
+        square, planted(square, lambda point: {"area": Estimate(point["side"] ** 2, 1e-12)})
+    )
     assert quantities.panels[0].series[0].y == [4.0, 16.0] and answers.panels[0].x.names == ("area ~ side^2",)
 
 

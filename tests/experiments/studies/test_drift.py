@@ -66,14 +66,14 @@ def cell(point, excess=0.0, power=-0.5, one=0.0):
 
 def test_planted_ratios_hold_and_wrong_ones_are_violated():
     fine = {Outcome.HOLDS, Outcome.TOUCHES}
-    assert {answer.outcome for answer in STUDY.summarise(planted(STUDY, cell))} <= fine
+    assert {answer.outcome for answer in STUDY.answers(planted(STUDY, cell))} <= fine
     for place, seeds, wrong in (
         (0, 3, {"excess": 0.3}),
         (1, 3, {"excess": -0.3}),
         (2, 3, {"one": 1e-6}),
         (3, 20, {"power": -1.0}),
     ):
-        answers = STUDY.summarise(planted(STUDY, lambda point, wrong=wrong: cell(point, **wrong), seed=range(seeds)))
+        answers = STUDY.answers(planted(STUDY, lambda point, wrong=wrong: cell(point, **wrong), seed=range(seeds)))
         assert answers[place].outcome is Outcome.VIOLATED
 
 
@@ -89,7 +89,8 @@ def test_what_shares_a_network_is_one_sample():
     cells = planted(STUDY, some)
     distances = 0.1 * np.abs([[shared[width, seed] for seed in range(20)] for width in STUDY.axes[2].values])
     assert off_limit(cells).to_numpy() == pytest.approx(distances)
-    bars = STUDY.charts(cells)[0].panels[1].series[0]
+    (chart,) = STUDY.charts(cells)
+    bars = chart.panels[1].series[0]
     value, low, high = root_mean_square(list(distances))
     assert bars.y == pytest.approx(value)
     assert bars.lower == pytest.approx(low) and bars.upper == pytest.approx(high)
@@ -97,7 +98,7 @@ def test_what_shares_a_network_is_one_sample():
 
 def test_missing_cells_and_other_axes():
     cells = planted(STUDY, lambda p: None if p["width"] == 512 or p["seed"] == 3 else cell(p), local_steps=(4, 8))
-    answers = STUDY.summarise(cells)
+    answers = STUDY.answers(cells)
     assert len(answers) == 3 and {answer.outcome for answer in answers} == {Outcome.HOLDS}
     (chart,) = STUDY.charts(cells)
     assert np.isnan(chart.panels[1].series[0].y[2])

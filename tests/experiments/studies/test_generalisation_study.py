@@ -41,20 +41,20 @@ def cell(point, loss=0.5, wrong=0.5, main=2.0):
 
 def test_planted_numbers_hold_and_wrong_ones_are_violated():
     cells = planted(STUDY, cell)
-    assert {answer.outcome for answer in STUDY.summarise(cells)} <= {Outcome.HOLDS, Outcome.TOUCHES}
+    assert {answer.outcome for answer in STUDY.answers(cells)} <= {Outcome.HOLDS, Outcome.TOUCHES}
     for wrong, claim in (
         ({"loss": 3.2}, "L_D <="),
         ({"wrong": 0.45}, "random labels: half"),
         ({"main": 0.9}, "vacuous"),
     ):
-        answers = STUDY.summarise(planted(STUDY, lambda point, wrong=wrong: cell(point, **wrong)))
+        answers = STUDY.answers(planted(STUDY, lambda point, wrong=wrong: cell(point, **wrong)))
         assert any(answer.outcome is Outcome.VIOLATED and claim in answer.claim for answer in answers)
 
 
 def test_one_failure_does_not_refute_what_holds_with_probability():
     """24 cells, each of which may fail with probability .01: one failure decides nothing."""
     cells = planted(STUDY, lambda p: cell(p, loss=3.2 if p["n"] == 64 and p["seed"] == 1 else 0.5))
-    for answer in STUDY.summarise(cells)[:2]:
+    for answer in STUDY.answers(cells)[:2]:
         assert answer.outcome is Outcome.UNRESOLVED and "1 failures in 24 trials" in answer.note
 
 
@@ -63,12 +63,12 @@ def test_one_failure_does_not_refute_what_holds_with_probability():
 )
 def test_coins_are_refuted_at_one_in_a_million_only(wrong, outcome):
     """16800 held-out labels: a share has a standard error of 0.0039."""
-    *_, coins = STUDY.summarise(planted(STUDY, lambda point: cell(point, wrong=wrong), labels=(RANDOM,)))
+    *_, coins = STUDY.answers(planted(STUDY, lambda point: cell(point, wrong=wrong), labels=(RANDOM,)))
     assert coins.outcome is outcome
 
 
 def test_missing_cells_are_left_out():
     cells = planted(STUDY, lambda p: None if p["n"] == 64 or p["seed"] == 1 else cell(p), labels=(RANDOM,))
-    assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
+    assert {answer.outcome for answer in STUDY.answers(cells)} == {Outcome.HOLDS}
     (chart,) = STUDY.charts(cells)
     assert np.isnan(chart.panels[0].series[0].y[1]) and chart.panels[0].series[0].y[2] == 0.5

@@ -48,29 +48,29 @@ def cell(point, powers=(-0.5, -0.75, -1.0)):
 
 
 def test_planted_exponents_hold_and_wrong_ones_are_violated():
-    answers = STUDY.summarise(planted(STUDY, cell))
+    answers = STUDY.answers(planted(STUDY, cell))
     assert len(answers) == 10 and {answer.outcome for answer in answers} == {Outcome.HOLDS}
-    wrong = STUDY.summarise(planted(STUDY, lambda point: cell(point, (-0.25, -1.0, -0.5))))
+    wrong = STUDY.answers(planted(STUDY, lambda point: cell(point, (-0.25, -1.0, -0.5))))
     assert [answer.outcome for answer in wrong[:9]] == [Outcome.VIOLATED] * 9
-    worse = STUDY.summarise(planted(STUDY, lambda point: cell(point) | {"barrier": -0.05}))
+    worse = STUDY.answers(planted(STUDY, lambda point: cell(point) | {"barrier": -0.05}))
     assert worse[-1].outcome is Outcome.VIOLATED
 
 
 def test_a_barrier_of_any_sign_and_a_cell_that_overflows():
-    few = STUDY.summarise(planted(STUDY, lambda p: {"barrier": 0.0, "limit": 0.0}, seed=range(2), width=(128, 256)))
+    few = STUDY.answers(planted(STUDY, lambda p: {"barrier": 0.0, "limit": 0.0}, seed=range(2), width=(128, 256)))
     assert few[-1].outcome is Outcome.HOLDS  # 0 <= 0, as with one client
 
     def some(point):
         return cell(point) | {"barrier": 0.3 if point["seed"] else -0.2}
 
-    worse = STUDY.summarise(planted(STUDY, some))[-1]
+    worse = STUDY.answers(planted(STUDY, some))[-1]
     assert worse.outcome is Outcome.VIOLATED and worse.measured is not None and worse.measured.value == np.inf
     cells = planted(STUDY, lambda p: cell(p) | ({"gap": np.inf} if p["width"] == 512 and p["seed"] == 1 else {}))
-    assert [answer.outcome for answer in STUDY.summarise(cells)].count(Outcome.UNRESOLVED) == 3
+    assert [answer.outcome for answer in STUDY.answers(cells)].count(Outcome.UNRESOLVED) == 3
 
 
 def test_missing_cells_are_left_out():
     cells = planted(STUDY, lambda p: None if p["width"] == 512 or p["seed"] == 5 else cell(p), clients=(2, 3))
-    assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
+    assert {answer.outcome for answer in STUDY.answers(cells)} == {Outcome.HOLDS}
     (chart,) = STUDY.charts(cells)
     assert np.isnan(chart.panels[1].series[0].y[2])

@@ -41,10 +41,10 @@ def cell(point, power=-0.5, off=1.0):
 
 
 def test_planted_powers_hold_and_wrong_ones_are_violated():
-    assert [answer.outcome for answer in STUDY.summarise(planted(STUDY, cell))] == [Outcome.HOLDS] * 3
-    moments, *powers = STUDY.summarise(planted(STUDY, lambda point: cell(point, power=-1.0)))
+    assert [answer.outcome for answer in STUDY.answers(planted(STUDY, cell))] == [Outcome.HOLDS] * 3
+    moments, *powers = STUDY.answers(planted(STUDY, lambda point: cell(point, power=-1.0)))
     assert moments.outcome is Outcome.HOLDS and {answer.outcome for answer in powers} == {Outcome.VIOLATED}
-    moments, *_ = STUDY.summarise(planted(STUDY, lambda point: cell(point, off=1.05)))
+    moments, *_ = STUDY.answers(planted(STUDY, lambda point: cell(point, off=1.05)))
     assert moments.outcome is Outcome.VIOLATED
 
 
@@ -54,7 +54,7 @@ def test_a_mean_outside_one_interval_and_within_the_sure_one_is_unresolved():
     ratio = ((cells.left / cells.exact) ** 2).to_numpy()
     off = (ratio.mean() - 1) / (ratio.std(ddof=1) / np.sqrt(ratio.size))
     assert 2.7 < off < 4.5
-    moments, *_ = STUDY.summarise(cells)
+    moments, *_ = STUDY.answers(cells)
     assert moments.outcome is Outcome.UNRESOLVED and "within that of 0.999999" in moments.note
 
 
@@ -66,17 +66,17 @@ def test_cells_that_have_not_settled_are_no_part_of_the_power():
         factor = 3 if point["rho"] == 0.9 and point["start"] > 0 and point["window"] > 5 else 1
         return found | {"left": factor * found["left"], "exact": factor * found["exact"]}
 
-    assert [answer.outcome for answer in STUDY.summarise(planted(STUDY, slow))] == [Outcome.HOLDS] * 3
+    assert [answer.outcome for answer in STUDY.answers(planted(STUDY, slow))] == [Outcome.HOLDS] * 3
 
 
 def test_missing_cells_are_left_out():
     cells = planted(STUDY, lambda p: None if p["window"] == 2 or p["seed"] == 1 else cell(p), rho=(0.9,))
-    assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
+    assert {answer.outcome for answer in STUDY.answers(cells)} == {Outcome.HOLDS}
     (chart,) = STUDY.charts(cells)
     assert np.isnan(chart.panels[0].series[0].y[1])
 
 
 def test_an_infinite_cell_does_not_drop_out():
-    answers = STUDY.summarise(planted(STUDY, lambda point: cell(point, off=np.inf if point["seed"] == 1 else 1.0)))
+    answers = STUDY.answers(planted(STUDY, lambda point: cell(point, off=np.inf if point["seed"] == 1 else 1.0)))
     assert [answer.outcome for answer in answers] == [Outcome.UNRESOLVED] * 3
     assert all("infinite" in answer.note for answer in answers)

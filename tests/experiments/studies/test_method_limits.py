@@ -82,9 +82,9 @@ def cell(point, powers=None):
 
 
 def test_planted_powers_hold_and_a_wrong_one_is_violated():
-    answers = STUDY.summarise(planted(STUDY, cell))
+    answers = STUDY.answers(planted(STUDY, cell))
     assert len(answers) == 2 * len(METHODS) and {answer.outcome for answer in answers} == {Outcome.HOLDS}
-    wrong = STUDY.summarise(planted(STUDY, lambda point: cell(point, {"scaffold": 0.0, "feddyn": -0.75})))
+    wrong = STUDY.answers(planted(STUDY, lambda point: cell(point, {"scaffold": 0.0, "feddyn": -0.75})))
     violated = {answer.claim.rsplit(" ", 1)[1] for answer in wrong if answer.outcome is Outcome.VIOLATED}
     assert violated == {"scaffold", "feddyn"}
     flat = [answer.measured.value for answer in wrong if answer.claim.endswith("under scaffold")]
@@ -95,12 +95,12 @@ def test_missing_cells_and_fewer_methods():
     gone = {(512, seed) for seed in range(5)} | {(1024, seed) for seed in range(10)}
     methods = ("fedavg", "feddyn")
     cells = planted(STUDY, lambda p: None if (p["width"], p["seed"]) in gone else cell(p), method=methods)
-    answers = STUDY.summarise(cells)
+    answers = STUDY.answers(cells)
     assert len(answers) == 4 and {answer.outcome for answer in answers} == {Outcome.HOLDS}
     runs, exponents = STUDY.charts(cells)
     assert [one.name for one in runs.panels[0].series] == ["fedavg", "feddyn", "m^(-1/2)"]
     assert exponents.panels[0].x.names == ("fedavg", "feddyn")
-    few = STUDY.summarise(planted(STUDY, cell, width=(64, 128, 256)))
+    few = STUDY.answers(planted(STUDY, cell, width=(64, 128, 256)))
     assert {answer.outcome for answer in few} == {Outcome.UNTESTED}
 
 

@@ -106,7 +106,7 @@ def cell(point, shift=1.0, wild=False):
 
 
 def test_a_planted_boundary_holds():
-    answers = STUDY.summarise(planted(STUDY, cell))
+    answers = STUDY.answers(planted(STUDY, cell))
     assert [answer.outcome for answer in answers] == [Outcome.HOLDS] * 4
     assert answers[0].measured is not None and answers[0].measured.lo <= 1 <= answers[0].measured.hi
 
@@ -122,15 +122,15 @@ def test_growth_too_slow_to_be_seen_does_not_move_the_boundary():
     axes = {"eta_local": (0.5, 0.6, 0.7), "eta_global": (2.0, 4.0, 4.31, 5.02, 6.05, 8.0, 16.0), "residual": (0.001,)}
     cells = planted(STUDY, slow, **axes)
     assert (cells.peak < 3).sel(eta_global=6.05, eta_local=0.5).all(), "beyond the limit of 6, and not grown"
-    begins, *_ = STUDY.summarise(cells)
+    begins, *_ = STUDY.answers(cells)
     assert begins.outcome is Outcome.HOLDS
 
 
 def test_a_boundary_elsewhere_and_growth_everywhere_are_violated():
-    begins, predicted, later, small = STUDY.summarise(planted(STUDY, lambda point: cell(point, shift=0.6)))
+    begins, predicted, later, small = STUDY.answers(planted(STUDY, lambda point: cell(point, shift=0.6)))
     assert [answer.outcome for answer in (begins, predicted, later)] == [Outcome.VIOLATED] * 3
     assert small.outcome is Outcome.HOLDS
-    *_, small = STUDY.summarise(planted(STUDY, lambda point: cell(point, wild=True)))
+    *_, small = STUDY.answers(planted(STUDY, lambda point: cell(point, wild=True)))
     assert small.outcome is Outcome.VIOLATED and small.measured is not None and small.measured.value == 0
 
 
@@ -143,34 +143,34 @@ def one_column_apart(point, shift):
 def test_one_column_that_contradicts_the_others_violates(shift):
     """Whether it grows too early or too late, within the grid or at all of its steps, or at none."""
     axes = {"eta_local": (0.5, 0.6, 0.7), "eta_global": (2.0, 4.0, 5.5, 6.5, 8.0, 16.0), "residual": (0.001,)}
-    begins, *_ = STUDY.summarise(planted(STUDY, lambda point: one_column_apart(point, shift), **axes))
+    begins, *_ = STUDY.answers(planted(STUDY, lambda point: one_column_apart(point, shift), **axes))
     assert begins.outcome is Outcome.VIOLATED
-    begins, *_ = STUDY.summarise(planted(STUDY, cell, **axes))
+    begins, *_ = STUDY.answers(planted(STUDY, cell, **axes))
     assert begins.outcome is Outcome.HOLDS
 
 
 @pytest.mark.parametrize("shift", [0.0, 100.0])
 def test_columns_that_grow_at_every_step_or_at_none_are_judged(shift):
     etas = (0.4, 0.45, 0.5, 0.55, 0.6)
-    begins, _, later, _ = STUDY.summarise(planted(STUDY, lambda point: cell(point, shift=shift), eta_local=etas))
+    begins, _, later, _ = STUDY.answers(planted(STUDY, lambda point: cell(point, shift=shift), eta_local=etas))
     assert begins.outcome is Outcome.VIOLATED
     assert later.outcome is (Outcome.HOLDS if shift else Outcome.VIOLATED)
 
 
 def test_columns_without_a_step_below_the_limit_do_not_speak_for_it():
     steps = (8.0, 16.0)
-    *_, later, _ = STUDY.summarise(planted(STUDY, cell, eta_local=(0.4, 0.45, 0.5, 0.55, 0.6), eta_global=steps))
+    *_, later, _ = STUDY.answers(planted(STUDY, cell, eta_local=(0.4, 0.45, 0.5, 0.55, 0.6), eta_global=steps))
     assert later.outcome is Outcome.UNTESTED
 
 
 def test_a_grid_without_a_limit_within_says_nothing():
-    begins, *_ = STUDY.summarise(planted(STUDY, cell, eta_local=(0.1, 0.2), eta_global=(0.25, 0.5, 1.0)))
+    begins, *_ = STUDY.answers(planted(STUDY, cell, eta_local=(0.1, 0.2), eta_global=(0.25, 0.5, 1.0)))
     assert begins.outcome is Outcome.UNTESTED and begins.measured is None
 
 
 def test_large_residuals_are_not_held_to_the_kernel_regime():
     late = planted(STUDY, lambda point: cell(point, shift=3.0), residual=(1.0,))
-    begins, predicted, later, small = STUDY.summarise(late)
+    begins, predicted, later, small = STUDY.answers(late)
     assert begins.outcome is Outcome.UNTESTED and predicted.outcome is Outcome.UNTESTED
     assert later.outcome is Outcome.HOLDS and small.outcome is Outcome.HOLDS
 
@@ -179,7 +179,7 @@ def test_a_share_takes_some_runs_of_each_kind_and_parity_to_hold():
     few = {"eta_local": (0.5, 0.6, 0.7), "eta_global": (0.5, 1.0, 12.0, 16.0), "residual": (0.001,)}
 
     def outcomes(wild=False, **axes):
-        _, predicted, small = STUDY.summarise(planted(STUDY, lambda point: cell(point, wild=wild), **(few | axes)))
+        _, predicted, small = STUDY.answers(planted(STUDY, lambda point: cell(point, wild=wild), **(few | axes)))
         return predicted.outcome, small.outcome
 
     assert outcomes() == (Outcome.HOLDS, Outcome.HOLDS)
@@ -192,7 +192,7 @@ def test_a_share_takes_some_runs_of_each_kind_and_parity_to_hold():
 
 def test_missing_cells_are_left_out():
     cells = planted(STUDY, lambda p: None if p["eta_local"] < 0.2 else cell(p), local_steps=(2, 3))
-    assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
+    assert {answer.outcome for answer in STUDY.answers(cells)} == {Outcome.HOLDS}
     (chart,) = STUDY.charts(cells)
     _, panel = chart.panels
     assert np.isnan(np.array(panel.values)[:, 0]).all() and np.isfinite(np.array(panel.values)[:, -1]).all()

@@ -42,11 +42,11 @@ def cell(point, powers=POWERS, over=1.0):
 
 
 def test_planted_powers_hold_and_wrong_ones_are_violated():
-    assert [answer.outcome for answer in STUDY.summarise(planted(STUDY, cell))] == [Outcome.HOLDS] * 7
+    assert [answer.outcome for answer in STUDY.answers(planted(STUDY, cell))] == [Outcome.HOLDS] * 7
     swapped = {SPHERE: 1.0, ORIGIN: 2.0}
-    answers = STUDY.summarise(planted(STUDY, lambda point: cell(point, swapped), seed=range(10)))
+    answers = STUDY.answers(planted(STUDY, lambda point: cell(point, swapped), seed=range(10)))
     assert [answer.outcome for answer in answers[-2:]] == [Outcome.VIOLATED] * 2
-    answers = STUDY.summarise(planted(STUDY, lambda point: cell(point, over=0.4), seed=range(10)))
+    answers = STUDY.answers(planted(STUDY, lambda point: cell(point, over=0.4), seed=range(10)))
     assert [answer.outcome is Outcome.VIOLATED for answer in answers] == [
         False,
         True,
@@ -65,7 +65,7 @@ def test_what_holds_with_probability_may_fail_in_its_share_of_the_cells(name, pl
         def some(point, seeds=seeds):
             return cell(point) | ({name: 0.0} if point["seed"] < seeds else {})
 
-        answers = STUDY.summarise(planted(STUDY, some, h=(8,)))
+        answers = STUDY.answers(planted(STUDY, some, h=(8,)))
         assert answers[place].outcome is outcome and "allowed probability 0.1" in answers[place].note
 
 
@@ -74,6 +74,6 @@ def test_missing_cells_are_left_out():
         return None if point["side"] == STUDY.axes[1].values[1] or point["seed"] == 2 else cell(point)
 
     cells = planted(STUDY, some, h=(8,))
-    assert {answer.outcome for answer in STUDY.summarise(cells)} == {Outcome.HOLDS}
+    assert {answer.outcome for answer in STUDY.answers(cells)} == {Outcome.HOLDS}
     (chart,) = STUDY.charts(cells)
     assert np.isnan(chart.panels[0].series[0].y[1])

@@ -76,14 +76,14 @@ def cell(point, powers=TRUE):
 
 
 def test_planted_powers_hold_and_a_wrong_one_is_violated():
-    answers = {answer.claim: answer for answer in STUDY.summarise(planted(STUDY, cell))}
+    answers = {answer.claim: answer for answer in STUDY.answers(planted(STUDY, cell))}
     printed = next(claim for claim in answers if "I - rho H_inf " in claim)
     known = answers.pop(printed)  # planted at m^0, as it is
     assert known.outcome is known.recorded is Outcome.VIOLATED and not known.surprises
     assert {answer.outcome for answer in answers.values()} <= {Outcome.HOLDS, Outcome.UNRESOLVED}
     assert sum(answer.outcome is Outcome.HOLDS for answer in answers.values()) >= 20
     wrong = planted(STUDY, lambda point: cell(point, TRUE | {"flips": -1.0}))
-    (flips,) = (answer for answer in STUDY.summarise(wrong) if answer.claim.startswith("share of patterns"))
+    (flips,) = (answer for answer in STUDY.answers(wrong) if answer.claim.startswith("share of patterns"))
     assert flips.outcome is Outcome.VIOLATED and flips.measured is not None
     assert flips.measured.value == pytest.approx(-1, abs=0.05)
 
@@ -93,7 +93,7 @@ def test_missing_cells_are_left_out_and_unsorted_widths_sorted():
     cells = planted(STUDY, lambda p: None if p["width"] == 512 and p["seed"] else cell(p), width=widths)
     ladder = StoredLadder.of(cells, problem(), SETUP)
     assert ladder.widths == (64, 128, 256, 1024, 2048) and ladder.counts == (8,) * 5  # one network of 512 is too few
-    (movement,) = (answer for answer in STUDY.summarise(cells) if answer.claim.startswith("max_r |u_r(T)"))
+    (movement,) = (answer for answer in STUDY.answers(cells) if answer.claim.startswith("max_r |u_r(T)"))
     assert movement.outcome is Outcome.HOLDS
     first, second = STUDY.charts(cells)
     assert first.panels and second.panels
@@ -118,7 +118,7 @@ def test_fluctuations_and_means_add_up_to_the_mean_square():
 
 
 def test_three_widths_are_untested():
-    answers = STUDY.summarise(planted(STUDY, cell, width=(64, 128, 256)))
+    answers = STUDY.answers(planted(STUDY, cell, width=(64, 128, 256)))
     assert {answer.outcome for answer in answers} == {Outcome.UNTESTED}
     assert "runs of 3 widths" in answers[0].note
 
@@ -126,5 +126,5 @@ def test_three_widths_are_untested():
 def test_an_infinite_cell_does_not_drop_out():
     """One diverged network: the exponent of what diverged is unresolved, though the other cells would suffice."""
     cells = planted(STUDY, lambda p: cell(p) | ({"movement": np.inf} if p["seed"] == 0 and p["width"] == 64 else {}))
-    (moved,) = (a for a in STUDY.summarise(cells) if a.claim.startswith("max_r |u_r(T) - u_r(0)|"))
+    (moved,) = (a for a in STUDY.answers(cells) if a.claim.startswith("max_r |u_r(T) - u_r(0)|"))
     assert moved.outcome is Outcome.UNRESOLVED and "size 64 has inf" in moved.note
