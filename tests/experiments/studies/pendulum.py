@@ -10,9 +10,8 @@ import signal
 import time
 from pathlib import Path
 
-from bounds.statement import Outcome
-from experiments.studies.chart import Chart, Label, Panel, Series
-from experiments.studies.study import Answer, Axis, Quantity, Study
+from experiments.studies.answers import interval
+from experiments.studies.study import Axis, Quantity, Study, seeds
 from ntkfl.estimate import Estimate
 
 SLOWLY = float(os.environ.get("PENDULUM_SECONDS", "0"))
@@ -54,16 +53,7 @@ def summarise(cells):
     """The exponent of the length, by the ends of the axis."""
     mean = cells["period"].mean(["gravity", "seed"])
     slope = float(math.log(mean[-1] / mean[0]) / math.log(cells["length"][-1] / cells["length"][0]))
-    outcome = Outcome.HOLDS if abs(slope - 0.5) < 0.01 else Outcome.VIOLATED
-    return (Answer("period ~ length^(1/2)", "Galilei 1638", 0.5, Estimate(slope, 0.01, "by hand"), outcome),)
-
-
-def charts(cells):
-    """The mean period against the length."""
-    mean = cells["period"].mean(["gravity", "seed"])
-    series = Series("measured", "measured", cells["length"].values.tolist(), mean.values.tolist())
-    panel = Panel("Period", Label("length", "m"), Label("period", "s"), (series,))
-    return (Chart("period", "The period of a pendulum.", "A rising line.", (panel,)),)
+    yield interval("period ~ length^(1/2)", "Galilei 1638", 0.5, Estimate(slope, 0.01, "by hand"))
 
 
 STUDY = Study(
@@ -73,7 +63,7 @@ STUDY = Study(
     axes=(
         Axis("gravity", (9.81, 1.62), "free fall", "m/s^2"),
         Axis("length", (1.0, 2.0, 3.0, 4.0), "of the string", "m", option="lengths"),
-        Axis("seed", (0, 1), "of the disturbance", option="seeds"),
+        seeds(2, "of the disturbance"),
     ),
     inner=(Axis("k", tuple(range(5)), "quarter of a half period"),),
     quantities=(
@@ -82,7 +72,5 @@ STUDY = Study(
     ),
     measure=measure,
     summarise=summarise,
-    charts=charts,
     seconds=lambda point: max(SLOWLY, 0.001),
-    megabytes=lambda point: 60.0,
 )
