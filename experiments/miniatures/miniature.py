@@ -112,26 +112,19 @@ class Miniature:
             raise ValueError(f"{self.name} is not there on the scale {scale!r}{why}; it is on {', '.join(found)}")
         return found[scale]
 
-    def scaled(self, at: str, settings: tuple[Setting, ...], here: Mapping[str, str], **changes: Any) -> Miniature:
-        """The same question on a larger scale, every round of whose runs is kept.
+    def also(
+        self, at: str, settings: tuple[Setting, ...], here: Mapping[str, str] = EMPTY, adds: str = "", **changes: Any
+    ) -> Miniature:
+        """The same with one larger scale more, every round of whose runs is kept.
 
         Args:
             at: the scale's name. settings: in place of these. here: what `scale` says of it; what is left out is as in
                 the paper.
-            changes: other fields.
+            adds: to the caveat. changes: other fields.
         """
         scale = {what: (paper, here.get(what, paper)) for what, (paper, _) in self.scale.items()}
-        of_runs: dict[str, Any] = {"larger": {}, "keeps_rounds": True}
-        return replace(self, at=at, settings=settings, scale=scale, **of_runs | changes)
-
-    def also(
-        self, at: str, settings: tuple[Setting, ...], here: Mapping[str, str] = EMPTY, adds: str = "", **changes: Any
-    ) -> Miniature:
-        """The same with one larger scale more.
-
-        Args:
-            at, settings, here, changes: as of `scaled`. adds: to the caveat.
-        """
         if adds:
             changes["caveat"] = f"{self.caveat} {adds}"
-        return replace(self, larger={**self.larger, at: self.scaled(at, settings, here, **changes)})
+        of_runs: dict[str, Any] = {"larger": {}, "keeps_rounds": True}
+        there = replace(self, at=at, settings=settings, scale=scale, **of_runs | changes)
+        return replace(self, larger={**self.larger, at: there})
