@@ -79,7 +79,8 @@ def _comparison(
         base_paper = printed(base, quantity)
         if paper and base_paper:
             paper_difference = paper.mean - base_paper.mean
-            claim = _claim(paper_difference, math.hypot(*(_known(p.deviation) for p in (paper, base_paper))))
+            deviation = math.hypot(*np.nan_to_num([paper.deviation, base_paper.deviation]))
+            claim = _claim(paper_difference, deviation)
     failed = [str(seed) for seed, cell in own.items() if cell.failure]
     if failed:
         finding = f"diverged with seed {', '.join(failed)}"
@@ -109,10 +110,6 @@ def _claim(difference: float, deviation: float) -> Sign | None:
     if abs(difference) <= deviation or not difference:
         return None
     return "higher" if difference > 0 else "lower"
-
-
-def _known(deviation: float) -> float:
-    return 0.0 if math.isnan(deviation) else deviation
 
 
 def _ordering(finding: str, claim: Sign | None, has_numbers: bool) -> str:
