@@ -162,12 +162,4 @@ def _as_json(answer: Answer) -> dict:
     measured = None
     if found is not None:
         measured = {"value": found.value.tolist(), "error": found.error.tolist(), "method": found.method}
-    return {
-        "claim": answer.claim,
-        "source": answer.source,
-        "theory": answer.theory,
-        "measured": measured,
-        "outcome": answer.outcome,
-        "recorded": answer.recorded,
-        "note": answer.note,
-    }
+    return {**vars(answer), "measured": measured}
