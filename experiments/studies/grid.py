@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from experiments.studies import find
@@ -55,13 +55,10 @@ def chosen_grid(spec: str, replaced: Mapping[str, str] | None = None) -> Grid:
     given = {flag.replace("_", "-"): text for flag, text in (replaced or {}).items()}
     for flag in given:
         if flag not in flags:
-            raise ValueError(f"{study.name} has no option --{flag}.{did_you_mean(flag, flags)} {_offered(flags)}")
+            offered = f"Its options are {', '.join(f'--{one}' for one in flags)}"
+            raise ValueError(f"{study.name} has no option --{flag}.{did_you_mean(flag, flags)} {offered}")
     axes = (replace(axis, values=_parsed(axis, given[flag])) if flag in given else axis for flag, axis in flags.items())
     return Grid(spec, tuple(axes))
-
-
-def _offered(flags: Iterable[str]) -> str:
-    return f"Its options are {', '.join(f'--{flag}' for flag in flags)}"
 
 
 def _parsed(axis: Axis, text: str) -> tuple[Value, ...]:
