@@ -6,8 +6,8 @@ from verification.library.mutant import LibraryMutant
 
 
 def library_mutants(identifiers: Collection[str] | None = None) -> tuple[LibraryMutant, ...]:
-    """All of them, or those that one of these statements should notice first."""
+    """All of them, or those that one of these statements should notice."""
     from verification.library import algorithm1, connectivity, grams, kernel_regime, training  # torch is slow to load
 
     found = [mutant for part in (grams, kernel_regime, algorithm1, connectivity, training) for mutant in part.MUTANTS]
-    return tuple(mutant for mutant in found if identifiers is None or mutant.noticed_by[0] in identifiers)
+    return tuple(mutant for mutant in found if identifiers is None or mutant.noticed_by in identifiers)

@@ -58,7 +58,7 @@ MUTANTS = (
     on_every_way("the server's mean by samples", f"{NEURONS}.end", _by_samples),
     on_every_way("the server's step 1% too large", f"{NEURONS}.end", argument_times(1, 1.01)),
     on_every_way("the clients' step 0.1% too large", f"{NEURONS}.step", argument_times(1, 1.001)),
-    LibraryMutant("the total movement 1% too long", f"{COMPILED}.begin", _seen(total_movement=1.02), ("fl-ntk/X.8",)),
+    LibraryMutant("the total movement 1% too long", f"{COMPILED}.begin", _seen(total_movement=1.02), "fl-ntk/X.8"),
     on_every_way("the server's step 1% too large", f"{COMPILED}.end", argument_times(1, 1.01)),
     on_every_way("the clients' step 0.1% too large", f"{COMPILED}.step", argument_times(1, 1.001)),
     on_every_way(
@@ -77,9 +77,9 @@ MUTANTS = (
         "the clients' step 1% too large", "ntkfl.algorithm1.client_groups:run", setup_times("eta_local", 1.01)
     ),
     on_every_way("the weights kept 1% too long", f"{NEURONS}.weights", times(1.01)),
-    LibraryMutant("patterns are never frozen", "ntkfl.algorithm1.simulation:simulate", _never_frozen, ("fl-ntk/X.1",)),
+    LibraryMutant("patterns are never frozen", "ntkfl.algorithm1.simulation:simulate", _never_frozen, "fl-ntk/X.1"),
     on_every_way(
         "the clients' step 1% too large", "ntkfl.algorithm1.reference:plain_run", setup_times("eta_local", 1.01)
     ),
-    LibraryMutant("all signs +1", "ntkfl.initialisation:draw", _all_signs_plus, ("fl-ntk/B.8-hoeffding",), trials=25),
+    LibraryMutant("all signs +1", "ntkfl.initialisation:draw", _all_signs_plus, "fl-ntk/B.8-hoeffding", trials=25),
 )

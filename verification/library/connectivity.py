@@ -27,19 +27,17 @@ PIECES = "ntkfl.connectivity.paths.piecewise:PiecewisePolynomial"
 LINEAR = "ntkfl.connectivity.linear_rounds"
 
 MUTANTS = (
-    LibraryMutant("the last piece missing", f"{PIECES}.supremum", _last_piece_missing, ("fedgucci/X1",)),
-    LibraryMutant("the last piece missing", f"{PIECES}.integral", _last_piece_missing, ("fedgucci/F12",)),
-    LibraryMutant("1.0001 times too large", f"{BARRIER}:loss_barrier", _scaled_barrier(1.0001), ("fedgucci/F1",)),
-    LibraryMutant("1% too small", f"{BARRIER}:accuracy_barrier", _scaled_barrier(0.99), ("fedgucci/F1b",)),
-    LibraryMutant("1.0001 times too large", f"{BARRIER}:connectivity_loss", times(1.0001), ("fedgucci/F12",)),
-    LibraryMutant("1% too small", f"{BARRIER}:largest_gap", _scaled_barrier(0.99), ("fedgucci/F1",)),
-    LibraryMutant("1% too small", f"{BARRIER}:largest_loss", _scaled_barrier(0.99), ("fedgucci/F1",)),
-    LibraryMutant("the last member missing", f"{BARRIER}:group_barrier", _member_missing, ("fedgucci/F14",)),
-    LibraryMutant("the last member missing", f"{BARRIER}:group_accuracy_barrier", _member_missing, ("fedgucci/F14",)),
-    LibraryMutant(
-        "the last member missing", "ntkfl.connectivity.network:combination", _member_missing, ("fedgucci/F14",)
-    ),
-    LibraryMutant("beta 1% too large", f"{LINEAR}:fedgucci", argument_times(1, 1.01), ("fedgucci/X4",)),
-    LibraryMutant("1% too large", "ntkfl.connectivity.network:TwoLayer.outputs", times(1.01), ("fedgucci/F1",)),
-    LibraryMutant("half the region", "ntkfl.connectivity.low_loss_region:region_size", times(0.5), ("fedgucci/F3",)),
+    LibraryMutant("the last piece missing", f"{PIECES}.supremum", _last_piece_missing, "fedgucci/X1"),
+    LibraryMutant("the last piece missing", f"{PIECES}.integral", _last_piece_missing, "fedgucci/F12"),
+    LibraryMutant("1.0001 times too large", f"{BARRIER}:loss_barrier", _scaled_barrier(1.0001), "fedgucci/F1"),
+    LibraryMutant("1% too small", f"{BARRIER}:accuracy_barrier", _scaled_barrier(0.99), "fedgucci/F1b"),
+    LibraryMutant("1.0001 times too large", f"{BARRIER}:connectivity_loss", times(1.0001), "fedgucci/F12"),
+    LibraryMutant("1% too small", f"{BARRIER}:largest_gap", _scaled_barrier(0.99), "fedgucci/F1"),
+    LibraryMutant("1% too small", f"{BARRIER}:largest_loss", _scaled_barrier(0.99), "fedgucci/F1"),
+    LibraryMutant("the last member missing", f"{BARRIER}:group_barrier", _member_missing, "fedgucci/F14"),
+    LibraryMutant("the last member missing", f"{BARRIER}:group_accuracy_barrier", _member_missing, "fedgucci/F14"),
+    LibraryMutant("the last member missing", "ntkfl.connectivity.network:combination", _member_missing, "fedgucci/F14"),
+    LibraryMutant("beta 1% too large", f"{LINEAR}:fedgucci", argument_times(1, 1.01), "fedgucci/X4"),
+    LibraryMutant("1% too large", "ntkfl.connectivity.network:TwoLayer.outputs", times(1.01), "fedgucci/F1"),
+    LibraryMutant("half the region", "ntkfl.connectivity.low_loss_region:region_size", times(0.5), "fedgucci/F3"),
 )

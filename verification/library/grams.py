@@ -36,29 +36,25 @@ def _half_the_radius(right: Callable[..., Any]) -> Callable[..., Any]:
 GRAM = "ntkfl.gram.finite_width"
 
 MUTANTS = (
-    LibraryMutant("1% too large", "ntkfl.gram.limit:infinite", times(1.01), ("fl-ntk/H-inf",)),
-    LibraryMutant("0.01% too large", "ntkfl.gram.limit:infinite_estimate", times(1.0001), ("fl-ntk/H-inf",)),
-    LibraryMutant("one neuron in a hundred too many", f"{GRAM}:finite", times(1.01), ("fl-ntk/counts",)),
-    LibraryMutant("one neuron in a hundred too few", f"{GRAM}:finite_estimate", times(0.99), ("fl-ntk/counts",)),
-    LibraryMutant("test points in reverse order", f"{GRAM}:finite", changed(lambda h: h[::-1]), ("fl-ntk/X.8",)),
+    LibraryMutant("1% too large", "ntkfl.gram.limit:infinite", times(1.01), "fl-ntk/H-inf"),
+    LibraryMutant("0.01% too large", "ntkfl.gram.limit:infinite_estimate", times(1.0001), "fl-ntk/H-inf"),
+    LibraryMutant("one neuron in a hundred too many", f"{GRAM}:finite", times(1.01), "fl-ntk/counts"),
+    LibraryMutant("one neuron in a hundred too few", f"{GRAM}:finite_estimate", times(0.99), "fl-ntk/counts"),
+    LibraryMutant("test points in reverse order", f"{GRAM}:finite", changed(lambda h: h[::-1]), "fl-ntk/X.8"),
+    LibraryMutant("symmetric: global patterns on both sides", f"{GRAM}:local_gram", _global_patterns, "fl-ntk/counts"),
+    LibraryMutant("transposed", f"{GRAM}:local_gram", changed(np.transpose), "fl-ntk/Eq3-4"),
+    LibraryMutant("of the next client's weights", f"{GRAM}:local_gram", _of_the_next_client, "fl-ntk/counts"),
     LibraryMutant(
-        "symmetric: global patterns on both sides", f"{GRAM}:local_gram", _global_patterns, ("fl-ntk/counts",)
+        "over all neurons, whichever are asked for", f"{GRAM}:local_gram", _over_all_neurons, "fl-ntk/counts"
     ),
-    LibraryMutant("transposed", f"{GRAM}:local_gram", changed(np.transpose), ("fl-ntk/Eq3-4",)),
-    LibraryMutant("of the next client's weights", f"{GRAM}:local_gram", _of_the_next_client, ("fl-ntk/counts",)),
-    LibraryMutant(
-        "over all neurons, whichever are asked for", f"{GRAM}:local_gram", _over_all_neurons, ("fl-ntk/counts",)
-    ),
-    LibraryMutant("0.1% too large", "ntkfl.gram.limit:angles", times(1.001), ("fl-ntk/H-inf",)),
-    LibraryMutant("one neuron in a hundred too few", f"{GRAM}:jacobian_gram", times(0.99), ("fl-ntk/counts",)),
-    LibraryMutant("ties left out", "ntkfl.gram.patterns:activations", _without_ties, ("fl-ntk/counts",)),
-    LibraryMutant(
-        "one neuron too many", "ntkfl.gram.patterns:safe_neurons", changed(_one_too_many), ("fl-ntk/counts",)
-    ),
-    LibraryMutant("half the radius", "ntkfl.gram.patterns:safe_neurons", _half_the_radius, ("fl-ntk/counts",)),
-    LibraryMutant("1% too large", "ntkfl.gram.spectrum:smallest_eigenvalue", times(1.01), ("fl-ntk/H-inf",)),
-    LibraryMutant("1% too small", "ntkfl.gram.spectrum:largest_eigenvalue", times(0.99), ("fl-ntk/H-inf",)),
-    LibraryMutant("0.0001% too large", "ntkfl.gram.deep:deep", times(1.000001), ("deep/kernel",)),
-    LibraryMutant("0.0001% too large", "ntkfl.gram.deep:deep_estimate", times(1.000001), ("deep/kernel",)),
-    LibraryMutant("half the changes", "ntkfl.gram.counts:changes_within", times(0.5), ("fl-ntk/B.11",)),
+    LibraryMutant("0.1% too large", "ntkfl.gram.limit:angles", times(1.001), "fl-ntk/H-inf"),
+    LibraryMutant("one neuron in a hundred too few", f"{GRAM}:jacobian_gram", times(0.99), "fl-ntk/counts"),
+    LibraryMutant("ties left out", "ntkfl.gram.patterns:activations", _without_ties, "fl-ntk/counts"),
+    LibraryMutant("one neuron too many", "ntkfl.gram.patterns:safe_neurons", changed(_one_too_many), "fl-ntk/counts"),
+    LibraryMutant("half the radius", "ntkfl.gram.patterns:safe_neurons", _half_the_radius, "fl-ntk/counts"),
+    LibraryMutant("1% too large", "ntkfl.gram.spectrum:smallest_eigenvalue", times(1.01), "fl-ntk/H-inf"),
+    LibraryMutant("1% too small", "ntkfl.gram.spectrum:largest_eigenvalue", times(0.99), "fl-ntk/H-inf"),
+    LibraryMutant("0.0001% too large", "ntkfl.gram.deep:deep", times(1.000001), "deep/kernel"),
+    LibraryMutant("0.0001% too large", "ntkfl.gram.deep:deep_estimate", times(1.000001), "deep/kernel"),
+    LibraryMutant("half the changes", "ntkfl.gram.counts:changes_within", times(0.5), "fl-ntk/B.11"),
 )

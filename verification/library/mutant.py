@@ -19,14 +19,14 @@ class LibraryMutant:
     Args:
         name: what is wrong. function: where it is defined, "module:name" or "module:Class.name".
         fault: makes the wrong function out of the right one.
-        noticed_by: ids of statements that stand on it, in the order in which they are asked.
+        noticed_by: id of a statement that stands on it.
         trials: cases a family that they are judged on.
     """
 
     name: str
     function: str
     fault: Fault
-    noticed_by: tuple[str, ...]
+    noticed_by: str
     trials: int = 5
 
 
@@ -36,7 +36,7 @@ def on_every_way(name: str, function: str, fault: Fault) -> LibraryMutant:
     Args:
         name, function, fault: as of `LibraryMutant`.
     """
-    return LibraryMutant(name, function, fault, ("fl-ntk/Alg1-update",), trials=1)
+    return LibraryMutant(name, function, fault, "fl-ntk/Alg1-update", trials=1)
 
 
 def around(wrong: Callable[..., Any]) -> Fault:

@@ -1,4 +1,4 @@
-"""Which statement notices a fault in the library: the first whose verdict is no longer the one recorded."""
+"""Whether a statement notices a fault in the library: one of its verdicts is no longer the one recorded."""
 
 import warnings
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ class Noticed:
     """What became of one fault.
 
     Args:
-        name, function: of the mutant. id, form: the first statement that notices it; None where none does.
+        name, function: of the mutant. id, form: the statement, and its first form that notices; None where none does.
         recorded, outcome: of that form, without the fault and with it. how: what it then says.
     """
 
@@ -32,10 +32,10 @@ class Noticed:
 
 
 def noticed(mutants: Iterable[LibraryMutant], seed: int = 0, progress: Progress | None = None) -> list[Noticed]:
-    """Plant each fault in turn and ask the statements that stand on it, until one of them notices.
+    """Plant each fault in turn and ask the statement that stands on it whether it notices.
 
-    They are judged in this process on few cases, and first without a fault: a verdict that differs already, since the
-    cases are so few, notices nothing. Interrupted (Ctrl-C), it returns what was found so far.
+    Its forms are judged in this process on few cases, and first without a fault: a verdict that differs already, since
+    the cases are so few, notices nothing. Interrupted (Ctrl-C), it returns what was found so far.
 
     Args:
         mutants: the faults. seed: of the cases. progress: told the function, and how many of how many faults are done.
@@ -52,16 +52,15 @@ def noticed(mutants: Iterable[LibraryMutant], seed: int = 0, progress: Progress 
 
 
 def _first(mutant: LibraryMutant, seed: int, sound: dict[tuple[str, int], set[Form]]) -> Noticed:
-    for identifier in mutant.noticed_by:
-        asked = identifier, mutant.trials
-        if asked not in sound:
-            sound[asked] = {verdict.form for verdict in _verdicts(*asked, seed) if verdict.as_recorded}
-        with planted(mutant.function, mutant.fault):
-            verdicts = _verdicts(*asked, seed)
-        for verdict in verdicts:
-            if verdict.form in sound[asked] and not verdict.as_recorded:
-                said = verdict.recorded.value, verdict.outcome.value, _how(verdict)
-                return Noticed(mutant.name, mutant.function, identifier, verdict.form, *said)
+    asked = mutant.noticed_by, mutant.trials
+    if asked not in sound:
+        sound[asked] = {verdict.form for verdict in _verdicts(*asked, seed) if verdict.as_recorded}
+    with planted(mutant.function, mutant.fault):
+        verdicts = _verdicts(*asked, seed)
+    for verdict in verdicts:
+        if verdict.form in sound[asked] and not verdict.as_recorded:
+            said = verdict.recorded.value, verdict.outcome.value, _how(verdict)
+            return Noticed(mutant.name, mutant.function, mutant.noticed_by, verdict.form, *said)
     return Noticed(mutant.name, mutant.function)
 
 

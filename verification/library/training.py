@@ -58,7 +58,7 @@ def _without_biases(right: Any, network: Any, params: Any, *data: Any) -> Any:
 
 
 SHARES = "ntkfl.training.engine.federation:Federation._shares"
-LINEAR, DEEP = ("fl-ntk/X.14",), ("deep/linearised",)
+LINEAR, DEEP = "fl-ntk/X.14", "deep/linearised"
 
 MUTANTS = (
     LibraryMutant("the control variates' sign", f"{METHODS}.scaffold:ControlVariates.correct", _other_sign, LINEAR),
