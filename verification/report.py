@@ -15,17 +15,6 @@ from verification.standing import Standing
 from verification.tables import markdown_row, plain_table
 from verification.verdict import NOT_REFUTED, Verdict
 
-__all__ = [
-    "as_json",
-    "as_markdown",
-    "as_text",
-    "markdown_table",
-    "table",
-    "totals",
-    "untested_lines",
-    "worst_first",
-]
-
 ORDER = (Outcome.VIOLATED, Outcome.UNRESOLVED, Outcome.UNTESTED, Outcome.TOUCHES, Outcome.HOLDS)
 STYLE = {Outcome.VIOLATED: "red", Outcome.UNRESOLVED: "yellow", Outcome.UNTESTED: "yellow"}
 COLUMNS = ("outcome", "statement", "form", "trials", "tightness", "mutants", "remark")

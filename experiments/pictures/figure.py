@@ -53,10 +53,10 @@ def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> 
     caption = textwrap.wrap(caption_of(statement, seen, seed), int(width * CAPTION_LETTERS))
     stored = any(STORED in one.families for one in seen.values())
     violated = any(SEVERITY[o] is Outcome.VIOLATED for one in seen.values() for o in one.outcome)
-    handles, names = _legend(statement, styles, stored, violated)
-    small = 6 if len(names) > CROWD else 7
-    legend = max(1, min(len(names), int(width / (LETTER * small / 7 * (max(map(len, names)) + TAB)))))
-    heights = (0.1 + LINE * 1.2 * len(title), HIGH + ABOVE + BELOW, LINE * math.ceil(len(names) / legend) + 0.06)
+    marks = _legend(statement, styles, stored, violated)
+    small = 6 if len(marks) > CROWD else 7
+    legend = max(1, min(len(marks), int(width / (LETTER * small / 7 * (max(map(len, marks)) + TAB)))))
+    heights = (0.1 + LINE * 1.2 * len(title), HIGH + ABOVE + BELOW, LINE * math.ceil(len(marks) / legend) + 0.06)
     height = heights[0] + rows * heights[1] + heights[2] + LINE * len(caption) + 0.08
     with matplotlib.rc_context(STYLE | {"font.size": 7, "axes.titlesize": 7.5, "legend.fontsize": 7}):
         figure = Figure(figsize=(width, height))
@@ -77,8 +77,8 @@ def drawn(statement: Statement, seen: Mapping[Form, Seen], *, seed: int = 0) -> 
             draw(axes)
         figure.text(0.5, 1 - 0.06 / height, "\n".join(title), ha="center", va="top", size=8.5, weight="bold")
         figure.legend(
-            handles,
-            names,
+            list(marks.values()),
+            list(marks),
             loc="lower center",
             bbox_to_anchor=(0.5, (LINE * len(caption) + 0.1) / height),
             ncols=legend,
@@ -112,23 +112,19 @@ def as_bytes(figure: Figure, suffix: str, name: str) -> bytes:
     return file.getvalue()
 
 
-def _legend(statement: Statement, styles: Styles, stored: bool, violated: bool) -> tuple[list[Any], list[str]]:
+def _legend(statement: Statement, styles: Styles, stored: bool, violated: bool) -> dict[str, Any]:
+    """What is drawn beside each name."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles: list[Any] = []
-    names: list[str] = []
+    marks: dict[str, Any] = {}
     for family in styles.families:
         color, marker = styles(family)
-        handles.append(Line2D([], [], ls="", marker=marker, color=color, ms=3.5, mew=0))
-        names.append(family)
+        marks[family] = Line2D([], [], ls="", marker=marker, color=color, ms=3.5, mew=0)
     if stored:
-        handles.append(Line2D([], [], ls="", marker="*", color="black", ms=7, mew=0))
-        names.append("stored case")
+        marks["stored case"] = Line2D([], [], ls="", marker="*", color="black", ms=7, mew=0)
     if violated:
-        handles.append(Line2D([], [], ls="", marker="o", mfc="none", mec=EDGE, ms=6, mew=0.8))
-        names.append("violates it")
+        marks["violates it"] = Line2D([], [], ls="", marker="o", mfc="none", mec=EDGE, ms=6, mew=0.8)
     if statement.kind is not Kind.RATE:
-        handles.append(Patch(color=REFUTES, alpha=0.2, lw=0))
-        names.append("would refute it")
-    return handles, names
+        marks["would refute it"] = Patch(color=REFUTES, alpha=0.2, lw=0)
+    return marks

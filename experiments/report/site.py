@@ -11,12 +11,12 @@ from experiments.report.comparison import Comparison
 from experiments.report.conformance_pages import ConformancePage
 from experiments.report.front_page import counts, headline, outcomes
 from experiments.report.prose import prose
-from experiments.report.statement_pages import HELPERS, statement_pages
+from experiments.report.statement_pages import FORM_TITLES, HELPERS, statement_pages
 from experiments.report.study_pages import StudyPage
 from experiments.report.verdict_file import VerdictFile
 from ntkfl.conformance.page import COLUMNS, FAIR
 from ntkfl.version import VERSION
-from verification.findings.page import by_paper, sentence
+from verification.findings.page import MEANING, by_paper, sentence
 from verification.report import totals
 
 STATIC = ("style.css", "tables.js")
@@ -62,22 +62,20 @@ def built(
     )
     environment.filters.update(prose=prose, sentence=sentence)
     environment.globals.update(
-        HELPERS,
+        {function.__name__: function for function in (*HELPERS, headline, counts, outcomes, totals)},
         menu=menu,
         pages={identifier: page.path for identifier, page in by_id.items()},
         version=VERSION,
         beyond=BEYOND,
         forms=list(Form),
+        form_titles=FORM_TITLES,
+        nature_meaning=MEANING,
         papers=papers,
         studies=studies,
         implementations=implementations,
         method_columns=COLUMNS,
         fair=FAIR,
         statement_page=by_id.__getitem__,
-        headline=headline,
-        counts=counts,
-        outcomes=outcomes,
-        totals=totals,
     )
     templates = resources("experiments.report") / "templates"
     files = {name: (templates / name).read_bytes() for name in STATIC}

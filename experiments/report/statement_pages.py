@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from bounds.listing import catalogue
 from bounds.papers import slug
@@ -10,7 +9,7 @@ from bounds.statement import Claim, Form, Statement
 from experiments.report.mathml import claims, failure, inline, premise
 from experiments.report.outcomes import Shown, shown_verdict
 from experiments.report.verdict_file import VerdictFile
-from verification.findings.page import MEANING, Finding
+from verification.findings.page import Finding
 from verification.page import amount, answer, case_text, counts_lines, run_with, symbols, tightness_lines
 from verification.seen import Seen
 from verification.verdict import Verdict
@@ -97,18 +96,17 @@ def statement_pages(run: VerdictFile, findings: Iterable[Finding]) -> list[State
     ]
 
 
-HELPERS: dict[str, Any] = {
-    "amount": amount,
-    "answer": answer,
-    "case_text": case_text,
-    "claims": claims,
-    "counts_lines": counts_lines,
-    "failure": failure,
-    "form_titles": FORM_TITLES,
-    "inline": inline,
-    "nature_meaning": MEANING,
-    "premise": premise,
-    "run_with": run_with,
-    "symbols": symbols,
-    "tightness_lines": tightness_lines,
-}
+# functions that templates call, by their own names
+HELPERS = (
+    amount,
+    answer,
+    case_text,
+    claims,
+    counts_lines,
+    failure,
+    inline,
+    premise,
+    run_with,
+    symbols,
+    tightness_lines,
+)

@@ -13,17 +13,9 @@ from rich.console import Console
 from bounds.listing import catalogue
 from bounds.statement import Form, Kind, Outcome
 from verification import statement_page
-from verification.page import amount
+from verification.page import amount, as_text
 from verification.plain_text import claim_lines, plain
-from verification.report import (
-    as_json,
-    as_markdown,
-    as_text,
-    escaped,
-    table,
-    totals,
-    worst_first,
-)
+from verification.report import as_json, as_markdown, escaped, table, totals, worst_first
 from verification.verdict import Side, Verdict
 
 REQUIRED_KEYS = (

@@ -230,8 +230,8 @@ def _run(
 
 def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:
     """The pages or the table, what differs from the record with its replay, the totals, and what was not tested."""
-    from verification.page import headline
-    from verification.report import as_text, table, totals, untested_lines, worst_first
+    from verification.page import as_text, headline
+    from verification.report import table, totals, untested_lines, worst_first
 
     if pages:
         width = max(60, min(console().width, PIPED_WIDTH))
