@@ -84,8 +84,12 @@ class Points:
         if kind is Kind.RATE:
             for part, (found, claimed) in enumerate(zip(left, formula.evaluate(constants), strict=True)):
                 self._exponents(family, part, found, claimed)
+                if isinstance(found, Slope):
+                    power = float(np.ravel(claimed.value)[0])
+                    off = abs(float(found.value) - power) / max(float(found.error), 1e-300)
+                    self._keep(family, part, off, slope_curve(family, found, power, part))
         elif kind is Kind.ORDER:
-            self.exponents.append(_exponent(family, 0, seen.left, Estimate.exact(0.0)))
+            self._exponents(family, 0, seen.left, Estimate.exact(0.0))
             for part, (found, bound) in enumerate(zip(left, formula.evaluate(constants), strict=True)):
                 with np.errstate(all="ignore"):
                     ratio, error = found.value / bound.value, found.error / abs(bound.value)
@@ -98,15 +102,9 @@ class Points:
             self._entries(case, family, seen, left, constants)
 
     def _exponents(self, family: str, part: int, found: Estimate, claimed: Estimate) -> None:
-        values = np.broadcast_arrays(found.value, found.error, claimed.value, claimed.error)
-        for value, error, theory, wide in zip(*(np.ravel(one) for one in values), strict=True):
-            said = _exponent(family, part, Estimate(value, error), Estimate(theory, wide))
-            self.exponents.append(said)
-        if isinstance(found, Slope):
-            power = float(np.ravel(claimed.value)[0])
-            line = slope_curve(family, found, power, part)
-            off = abs(float(found.value) - power) / max(float(found.error), 1e-300)
-            self._keep(family, part, off, line)
+        columns = np.broadcast_arrays(found.value, found.error, claimed.value, claimed.error)
+        for numbers in zip(*map(np.ravel, columns), strict=True):
+            self.exponents.append(Exponent(family, part, *(rounded(float(number)) for number in numbers)))
 
     def _entries(self, case: Any, family: str, seen: Comparison, left: Any, constants: Mapping[Any, Any]) -> None:
         if seen.tightness < self.curves.get((family, 0), (-np.inf, None))[0]:
@@ -142,6 +140,7 @@ class Points:
         drawn = Counter(row["family"] == STORED for row in self.rows)
         failed = sum(row["outcome"] == len(SEVERITY) - 1 for row in self.rows if row["family"] != STORED)
         lines = [line for _, line in self.curves.values()]
+        sharpest = sorted(lines, key=lambda line: -max(line.y, default=0.0))
         return Seen(
             cases=drawn[False],
             families=families,
@@ -149,7 +148,7 @@ class Points:
             outcome=tuple(row["outcome"] for row in rows),
             **{name: tuple(rounded(row[name]) for row in rows) for name in ("x", "x_error", "y", "y_error", "ratio")},
             knobs={name: tuple(rounded(row["knobs"].get(name, np.nan)) for row in rows) for name in knobs},
-            curves=tuple(lines if self.exponents else sorted(lines, key=_tail)[:FEW]),
+            curves=tuple(lines if self.exponents else sharpest[:FEW]),
             exponents=tuple(dict.fromkeys(self.exponents)),
             failed=failed if self.failures else None,
             allowed=(rounded(min(self.failures)), rounded(max(self.failures))) if self.failures else None,
@@ -232,15 +231,10 @@ def chosen_knobs(statement: Statement, rows: Sequence[Mapping[str, Any]]) -> tup
         usable = np.isfinite(values) & np.isfinite(ratio)
         if usable.sum() >= max(2 * MANY, len(rows) / 2) and _varies(values[usable]):
             columns[name] = np.where(usable, values, np.nan)
-            scored.append((abs(rank_correlation(values[usable], ratio[usable])), name))
+            scored.append((abs(rank_correlation(values, ratio)), name))
     best: list[str] = []
     for _, name in sorted(scored, key=lambda one: -one[0]):
-        usable = [np.isfinite(columns[name]) & np.isfinite(columns[other]) for other in best]
-        like = [
-            abs(rank_correlation(columns[name][both], columns[other][both]))
-            for other, both in zip(best, usable, strict=True)
-        ]
-        if all(one < RELATED for one in like):
+        if all(abs(rank_correlation(columns[name], columns[other])) < RELATED for other in best):
             best.append(name)
     return tuple(best[:2])
 
@@ -251,10 +245,11 @@ def _varies(values: np.ndarray) -> bool:
 
 
 def rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Spearman's; 0 where either does not vary."""
-    ranks = [np.unique(values, return_inverse=True)[1].astype(float) for values in (one, other)]
+    """Spearman's, over the places where both are finite; 0 where either does not vary."""
+    both = np.isfinite(one) & np.isfinite(other)
+    ranks = [np.unique(values[both], return_inverse=True)[1].astype(float) for values in (one, other)]
     spread = [values.std() if len(values) else 0.0 for values in ranks]
-    if not len(one) or min(spread) == 0:
+    if min(spread) == 0:
         return 0.0
     return float(((ranks[0] - ranks[0].mean()) * (ranks[1] - ranks[1].mean())).mean() / (spread[0] * spread[1]))
 
@@ -283,16 +278,6 @@ def _number(value: Any) -> float | None:
     if values.size == 0 or values.ndim > 2 or not (values.size == 1 or np.ptp(values) == 0):
         return None
     return float(values.ravel()[0])
-
-
-def _exponent(family: str, part: int, found: Estimate, claimed: Estimate) -> Exponent:
-    numbers = (found.value, found.error, claimed.value, claimed.error)
-    return Exponent(family, part, *(rounded(float(number)) for number in numbers))
-
-
-def _tail(line: Curve) -> float:
-    """The sharpest first."""
-    return -max(line.y, default=0.0)
 
 
 def _thinned(rows: list[dict[str, Any]], limit: int | None) -> list[dict[str, Any]]:
