@@ -12,6 +12,7 @@ from bounds.algebra import Nonnegative, OnBox, Step, Vanishes
 from bounds.formula import evaluate
 from ntkfl.balls import NotFinite
 from ntkfl.estimate import Estimate
+from ntkfl.messages import number_of
 
 MOST_BOXES = 1000
 MOST_DERIVATIVES = 4  # a zero of this order at a corner of the box can be dealt with
@@ -46,7 +47,7 @@ def _(step: Vanishes) -> Proof:
     left = [entry for entry in entries if not _is_zero(entry)]
     if left:
         return Proof(step, False, f"{len(left)} of {len(entries)} do not simplify to 0; the first is {left[0]}")
-    return Proof(step, True, f"{_count(len(entries), 'expression')} simplified to 0")
+    return Proof(step, True, f"{number_of(len(entries), 'expression')} simplified to 0")
 
 
 @prove.register
@@ -64,7 +65,7 @@ def _(step: Nonnegative) -> Proof:
                 term = sp.Mul(*(symbol**power for symbol, power in names))
                 return Proof(step, False, f"the coefficient of {term} is {coefficient}, which is not surely at least 0")
             count += 1
-    return Proof(step, True, f"{_count(count, 'coefficient')} at least 0")
+    return Proof(step, True, f"{number_of(count, 'coefficient')} at least 0")
 
 
 @prove.register
@@ -76,7 +77,7 @@ def _(step: OnBox) -> Proof:
         if obstacle:
             return Proof(step, False, obstacle)
         total += boxes
-    return Proof(step, True, f"{_count(total, 'box', 'boxes')} in ball arithmetic")
+    return Proof(step, True, f"{total} {'box' if total == 1 else 'boxes'} in ball arithmetic")
 
 
 def _subdivide(expression: sp.Expr, box: Box) -> tuple[int, str | None]:
@@ -148,7 +149,3 @@ def _is_zero(entry: sp.Expr) -> bool:
 
 def _ends(box: Box) -> str:
     return ", ".join(f"{symbol} in [{float(low):.6g}, {float(high):.6g}]" for symbol, (low, high) in box.items())
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

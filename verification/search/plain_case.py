@@ -7,6 +7,7 @@ import numpy as np
 
 from bounds.case import case_of
 from bounds.federated_run import FederatedRun
+from ntkfl.messages import number_of
 from ntkfl.problem import Problem, Setup, Weights
 from verification.search.ascent import initial_outputs
 
@@ -38,8 +39,8 @@ def _run_in_words(case: FederatedRun) -> list[str]:
 
 def _steps(problem: Problem, setup: Setup) -> list[str]:
     return [
-        f"{_count(problem.n_clients, 'client')}, K = {setup.local_steps}, eta_l = {_number(setup.eta_local)}, "
-        f"eta_g = {_number(setup.eta_global)}, {_count(setup.rounds, 'round')}"
+        f"{number_of(problem.n_clients, 'client')}, K = {setup.local_steps}, eta_l = {_number(setup.eta_local)}, "
+        f"eta_g = {_number(setup.eta_global)}, {number_of(setup.rounds, 'round')}"
     ]
 
 
@@ -53,17 +54,13 @@ def _points(problem: Problem) -> list[str]:
 
 def _neurons(hidden: np.ndarray, signs: np.ndarray) -> str:
     groups, counts = np.unique(np.column_stack([hidden, signs]), axis=0, return_counts=True)
-    total = _count(len(signs), "neuron")
+    total = number_of(len(signs), "neuron")
     if len(groups) > MOST_GROUPS:
         return f"{total}, Gaussian or otherwise all different (the file has them)"
     written = [
         f"{n} x {'-' if row[-1] < 0 else '+'}relu({_vector(row[:-1])}.x)" for row, n in zip(groups, counts, strict=True)
     ]
     return f"{total}: {', '.join(written)}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _vector(values: np.ndarray) -> str:

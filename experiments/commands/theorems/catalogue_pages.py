@@ -24,6 +24,7 @@ def list_statements(
 ) -> None:
     """List the statements: id, kind, title, and each form with its recorded outcome."""
     from bounds.listing import catalogue, find, papers
+    from ntkfl.messages import number_of
 
     with shown_warnings(), bad_input():
         statements = find(*words) if words else tuple(catalogue().values())
@@ -40,7 +41,7 @@ def list_statements(
             " " * (id_width) + ", ".join(f"{form.value} {_recorded(statement, form)}" for form in statement.forms)
         )
     forms = sum(len(statement.forms) for statement in statements)
-    counts = f"{_count(len(statements), 'statement')} in {_count(forms, 'form')}"
+    counts = f"{number_of(len(statements), 'statement')} in {number_of(forms, 'form')}"
     typer.echo(f"{counts}, each with its recorded outcome")
 
 
@@ -93,10 +94,6 @@ def _plot(statements: "tuple[Statement, ...]", path: Path) -> None:
         assert write is not None
         write(as_bytes(drawn(statement, seen), suffix, statement.id))
     typer.echo(f"picture: {path}", err=True)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _conventions(paper: str) -> list[str]:
