@@ -103,23 +103,19 @@ def _is_run_by_batch(statement: Statement, form: Form) -> bool:
 
 def _counted(before: FormRuns, verdict: Verdict, by_batch: bool, different: int) -> FormRuns:
     """A batch's runs added; `different`: differently described cases over all batches, of which each is one run."""
-    replay = (verdict.replay,)
     if by_batch:
-        found = verdict.outcome is Outcome.VIOLATED
-        return replace(
-            before,
-            runs=before.runs + (verdict.outcome is not Outcome.UNTESTED),
-            violated=before.violated + found,
-            unresolved=before.unresolved + (verdict.outcome is Outcome.UNRESOLVED),
-            errors=before.errors + (verdict.error is not None),
-            where=before.where + replay * (found or verdict.error is not None),
-        )
+        runs, uncounted = int(verdict.outcome is not Outcome.UNTESTED), 0
+        violated, unresolved = (int(verdict.outcome is one) for one in (Outcome.VIOLATED, Outcome.UNRESOLVED))
+    else:
+        runs = different - before.runs
+        violated, unresolved, uncounted = verdict.violated, verdict.unresolved, verdict.trials - runs
+    failed = verdict.error is not None
     return replace(
         before,
-        runs=different,
-        violated=before.violated + verdict.violated,
-        unresolved=before.unresolved + verdict.unresolved,
-        uncounted=before.uncounted + verdict.trials - (different - before.runs),
-        errors=before.errors + (verdict.error is not None),
-        where=before.where + replay * (verdict.violated > 0 or verdict.error is not None),
+        runs=before.runs + runs,
+        violated=before.violated + violated,
+        unresolved=before.unresolved + unresolved,
+        uncounted=before.uncounted + uncounted,
+        errors=before.errors + failed,
+        where=before.where + ((verdict.replay,) if violated or failed else ()),
     )

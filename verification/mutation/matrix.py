@@ -85,27 +85,24 @@ def mutation_matrix(
         statements: whose forms recorded to hold are judged. options: data, sizes, steps and seed of the cases.
         progress: told the family, and how many of how many cases are done.
     """
-    variants, keeps, standard = [], [], {}
+    chosen = []
     for statement, form in true_forms(statements):
-        own = statement.mutants if form is statement.mutated_form else ()
-        names = {mutant.name for mutant in own}
+        brought = statement.mutants if form is statement.mutated_form else ()
+        names = {mutant.name for mutant in brought}
         more = tuple(mutant for mutant in standard_mutants(statement, form) if mutant.name not in names)
         keep = _Kept(statement.constants)
-        variants.append(only_form(statement, form, mutants=own + more, constants=keep))
-        keeps.append(keep)
-        standard[statement.id, form] = {mutant.name for mutant in more}
-    verdicts = verify_all(variants, options, progress=progress)
+        chosen.append((only_form(statement, form, mutants=brought + more, constants=keep), form, names, keep))
+    verdicts = verify_all([variant for variant, *_ in chosen], options, progress=progress)
     found = []
     by_form = {(v.id, v.form): v for v in verdicts}
-    for variant, keep in zip(variants, keeps, strict=True):
-        (form,) = variant.forms
+    for variant, form, own_names, keep in chosen:
         verdict = by_form.get((variant.id, form))
         if verdict is None:
             continue  # interrupted before its cases were run
         for mutant in variant.mutants:
             fate, why = _fate(variant, form, mutant, verdict, keep.cases)
-            brought = mutant.name not in standard[variant.id, form]
-            found.append(MutantFound(variant.id, form, mutant.name, mutant.sort, brought, fate, why))
+            own = mutant.name in own_names
+            found.append(MutantFound(variant.id, form, mutant.name, mutant.sort, own, fate, why))
     return found, verdicts
 
 
