@@ -3,7 +3,6 @@
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 from bounds.case import case_of
@@ -97,8 +96,8 @@ def run_cases(
         for (family, seed), case in zip(plan, _ahead(plan, threads, wanted), strict=True):
             margins: dict[int, float] = {}  # statements and forms have hypotheses in common
             for check in by_draw[family]:
-                if isinstance(case, _Unbuilt):
-                    check.fail(case.error)
+                if isinstance(case, Exception):
+                    check.fail(case)
                 else:
                     check.add(case, {"cases": family.name, "case_seed": seed}, margins)
             done[family] += 1
@@ -111,13 +110,6 @@ def chosen_forms(statements: Iterable[Statement], forms: Iterable[Form] | None) 
     """Every form of the statements that is among the wanted ones; None: all are."""
     wanted = set(Form) if forms is None else set(forms)
     return [(statement, form) for statement in statements for form in statement.forms if form in wanted]
-
-
-@dataclass(frozen=True)
-class _Unbuilt:
-    """In place of a case whose construction failed."""
-
-    error: Exception
 
 
 def _ahead(plan: Sequence[tuple[Draw, int]], threads: int, wanted: Wanted) -> Iterator[Any]:
@@ -145,6 +137,7 @@ def _ahead(plan: Sequence[tuple[Draw, int]], threads: int, wanted: Wanted) -> It
 
 
 def _built(family: Draw, seed: int, wanted: Wanted) -> Any:
+    """The case, prepared; in its place the exception where it cannot be constructed."""
     try:
         case = family.case(seed)
         if wanted(family, case):
@@ -152,5 +145,5 @@ def _built(family: Draw, seed: int, wanted: Wanted) -> Any:
     except FloatingPointError:
         raise
     except Exception as error:
-        return _Unbuilt(error)
+        return error
     return case

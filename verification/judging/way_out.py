@@ -34,10 +34,7 @@ def way_out(
     if not all(h.eased_by for h in statement.required(form) if h.name in unmet):
         return None
     asked = [h for h in statement.required(form) if h.free or h.name in unmet]
-
-    def build(chosen: Options) -> Any:
-        return families(statement, form, chosen)[0][family].case(seed)
-
+    build = _case_of(statement, form, family, seed)
     chosen: Options | None = options
     for _ in range(len(asked) + 1):
         assert chosen is not None
@@ -56,10 +53,8 @@ def passes(statement: Statement, form: Form, options: Options, family: int, seed
     Args:
         statement, form: what is asked. options: data, steps, seeds. family, seed: the case, as in `way_out`.
     """
-    return all(
-        _met(h, lambda chosen: families(statement, form, chosen)[0][family].case(seed), options)
-        for h in statement.required(form)
-    )
+    build = _case_of(statement, form, family, seed)
+    return all(_met(h, build, options) for h in statement.required(form))
 
 
 def passing_step(statements: Iterable[Statement], forms: Iterable[Form], options: Options) -> tuple[float, str]:
@@ -79,7 +74,7 @@ def passing_step(statements: Iterable[Statement], forms: Iterable[Form], options
         for form in wanted & set(statement.forms):
             for one in statement.required(form):
                 if "eta_local" in one.eased_by:
-                    limits.setdefault(id(one), (one, _first_case(statement, form, options.seed)))
+                    limits.setdefault(id(one), (one, _case_of(statement, form, 0, options.seed)))
     if not limits:
         raise ValueError("--eta-local auto: no hypothesis of these statements limits the step; leave it out")
     for _, build in limits.values():
@@ -95,8 +90,8 @@ def passing_step(statements: Iterable[Statement], forms: Iterable[Form], options
     return step, name
 
 
-def _first_case(statement: Statement, form: Form, seed: int) -> Build:
-    return lambda chosen: families(statement, form, chosen)[0][0].case(seed)
+def _case_of(statement: Statement, form: Form, family: int, seed: int) -> Build:
+    return lambda chosen: families(statement, form, chosen)[0][family].case(seed)
 
 
 def largest_step(
