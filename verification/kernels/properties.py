@@ -171,8 +171,7 @@ def positive_semidefinite(kernel: Kernel, rounding: float, smallest_angle: float
     """
 
     def judge(x: np.ndarray) -> Judgement:
-        smallest = _spectrum(kernel, x, rounding).smallest
-        allowance = len(x) * rounding
+        smallest, allowance = _spectrum(kernel, x, rounding)[0], len(x) * rounding
         return Judgement(smallest, (-allowance, np.inf), _eigenvalue(smallest, f"at least {-allowance:.2g}"), x)
 
     return Property("positive semi-definite", f"smallest eigenvalue {_DIAGONAL}", _data(smallest_angle), judge)
@@ -210,16 +209,11 @@ def singular_elsewhere(kernel: Kernel, claimed: Predicate, rounding: float) -> P
         claim = claimed(x)
         if claim is None or claim:
             return None
-        smallest, allowance = _spectrum(kernel, x, rounding).smallest, len(x) * rounding
+        smallest, allowance = _spectrum(kernel, x, rounding)[0], len(x) * rounding
         return Judgement(smallest, (-allowance, allowance), _eigenvalue(smallest, f"0 to within {allowance:.2g}"), x)
 
     data = _some_rows(st.one_of(unit_data(), _families()))
     return Property("singular elsewhere", f"smallest eigenvalue {_DIAGONAL}, not claimed positive", data, judge)
-
-
-class _Spectrum(NamedTuple):
-    smallest: float
-    resolved: float  # an eigenvalue below this could be zero
 
 
 _SCALE = "(largest difference over the largest entry of k(x))"
@@ -243,7 +237,7 @@ def _eigenvalue(smallest: float, required: str) -> str:
     return f"the smallest eigenvalue of k(x), brought to unit diagonal, is {smallest:.6g}; required: {required}"
 
 
-def _spectrum(kernel: Kernel, x: np.ndarray, rounding: float) -> _Spectrum:
+def _spectrum(kernel: Kernel, x: np.ndarray, rounding: float) -> tuple[float, float]:
     """Smallest eigenvalue of k(x) at unit diagonal (a congruence: signs stay), and what float rounding leaves of zero.
 
     An eigenvalue of an n x n matrix is computed to within a small multiple of n epsilon times the largest one, and an
@@ -263,7 +257,7 @@ def _spectrum(kernel: Kernel, x: np.ndarray, rounding: float) -> _Spectrum:
     elif k.any():
         k = k / np.abs(k).max()
     values = np.linalg.eigvalsh((k + k.T) / 2)
-    return _Spectrum(float(values[0]), 8 * sum(x.shape) * epsilon * max(float(np.abs(values).max()), 1.0))
+    return float(values[0]), 8 * sum(x.shape) * epsilon * max(float(np.abs(values).max()), 1.0)
 
 
 def _families() -> SearchStrategy[np.ndarray]:

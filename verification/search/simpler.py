@@ -114,15 +114,11 @@ def _problems(problem: Problem) -> Iterator[Problem]:
 
 
 def _setups(setup: Setup) -> Iterator[Setup]:
-    numbers: dict[str, Any]
-    for name in ("rounds", "local_steps"):
-        for smaller in _smaller(getattr(setup, name)):
-            numbers = {name: smaller}
-            yield replace(setup, **numbers)
-    for name in ("eta_local", "eta_global", "sigma"):
-        for rounder in _rounder(getattr(setup, name)):
-            numbers = {name: rounder}
-            yield replace(setup, **numbers)
+    counts, steps = ("rounds", "local_steps"), ("eta_local", "eta_global", "sigma")
+    for name in counts + steps:
+        simplified: Callable[[Any], Iterator[Any]] = _smaller if name in counts else _rounder
+        for value in simplified(getattr(setup, name)):
+            yield replace(setup, **{name: value})
     if setup.seed:
         yield replace(setup, seed=0)
 
