@@ -4,8 +4,7 @@ A kernel is a function kernel(x, z=None) of rows x (n, d), z (n', d) that return
 z = x when it is not given. A property that fails is shown by the smallest data set found.
 """
 
-from verification.kernels.checking import check
-from verification.kernels.predicates import relu_strictly_positive
+from verification.kernels.checking import check, relu_strictly_positive
 from verification.kernels.report import Counterexample, KernelReport, PropertyCheck
 
 __all__ = ["Counterexample", "KernelReport", "PropertyCheck", "check", "relu_strictly_positive"]

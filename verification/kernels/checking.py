@@ -9,10 +9,20 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis.errors import Flaky
 
+from ntkfl.gram import degenerate_pairs
 from verification.kernels import concentration, properties
-from verification.kernels.predicates import relu_strictly_positive
 from verification.kernels.properties import Judgement, Property, Unusable
 from verification.kernels.report import Counterexample, KernelReport, PropertyCheck
+
+
+def relu_strictly_positive(x: np.ndarray) -> bool:
+    """Whether lambda_min(H_inf) > 0 on the rows of x (n, d): no two parallel, and antipodal pairs independent.
+
+    Raises:
+        ValueError: an entry that is not finite, or a zero row.
+    Source: FL-NTK, Section 3.2, which excludes parallel points only; see `ntkfl.gram.degenerate_pairs`.
+    """
+    return not any(degenerate_pairs(x))
 
 
 def check(
