@@ -57,6 +57,7 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
     inputs = (options.data, None if asked.weights is None else str(asked.weights))
     network: TwoLayer | None = None
     with bad_input():
+        asked.check()
         problem, setup = to_certify(options, TESTED if asked.test else None)
         if asked.weights is not None:
             problem, network = _read(problem, asked.weights)

@@ -75,22 +75,19 @@ def certify(
     130 stopped by Ctrl-C (the command that certifies the last round of --watch is printed).
     """
     asked = {"--weights": weights, "--momentum": momentum, "--test": test, "--plot": plot, "--attack": attack}
+    with bad_input():
+        for name, given in asked.items():
+            if given not in (None, False) and not any_order:
+                raise ValueError(f"{name} needs --any-order")
+        _check(options, after, watch, search, search_steps, every)
+        if any_order and (search or search_steps):
+            raise ValueError("--search and --search-steps look at X.11 and X.12, not at --any-order")
     if any_order:
         from experiments.console.any_order import AnyOrder, certify_in_any_order
 
-        with bad_input():
-            _check(options, after, watch, search, search_steps, every)
-            if search or search_steps:
-                raise ValueError("--search and --search-steps look at X.11 and X.12, not at --any-order")
-            request = AnyOrder(after, watch, every, weights, momentum, test, plot, json_file, attack)
-            request.check()
-        certify_in_any_order(options, request)
-        return
+        request = AnyOrder(after, watch, every, weights, momentum, test, plot, json_file, attack)
+        return certify_in_any_order(options, request)
     with bad_input():
-        for name, given in asked.items():
-            if given not in (None, False):
-                raise ValueError(f"{name} needs --any-order")
-        _check(options, after, watch, search, search_steps, every)
         problem, setup = to_certify(options)
         problem = one_output(problem)
     with reserved(json_file, inputs=(options.data,)) as (write,):
