@@ -83,7 +83,9 @@ def _of_statements(word: str) -> Citation:
     statements = find(word)
     said = ", ".join(f"{one.id}: {one.source}" for one in statements)
     own = [one for one in statements if brought_by(one) is None]
-    found = _of(f"{said}; checked by ntkfl {VERSION}", {_paper(i) for one in own for i in (one.id, *one.uses)})
+    found = _of(
+        f"{said}; checked by ntkfl {VERSION}", {i.partition("/")[0] for one in own for i in (one.id, *one.uses)}
+    )
     return Citation(found.what, (*found.entries[:-1], *(entry for one in own for entry in _findings(one)), TOOL))
 
 
@@ -113,10 +115,6 @@ def _tex(text: str) -> str:
     return re.sub(r"[&%$#_{}]", lambda found: "\\" + found[0], text).replace("^", r"\^{}")
 
 
-def _paper(identifier: str) -> str:
-    return identifier.partition("/")[0]
-
-
 def _of_folder(folder: Path) -> Citation:
     from experiments.studies.study_folder import StudyFolder
     from ntkfl.training.run_folder import RunFolder
@@ -126,4 +124,4 @@ def _of_folder(folder: Path) -> Citation:
         names = [config["method"], *(["ima"] if config.get("ima") else [])]
         return _of(f"a run of {' with '.join(names)}, trained by ntkfl", names)
     about = StudyFolder(folder)
-    return _of(f"the study {about.name}, run with ntkfl", {_paper(source) for source in about.sources()})
+    return _of(f"the study {about.name}, run with ntkfl", {source.partition("/")[0] for source in about.sources()})

@@ -58,7 +58,8 @@ def examined() -> tuple[Item, ...]:
 
     Nothing is downloaded or changed. torch is imported by another process, so that one that crashes is a fault found.
     """
-    with _asked(CUDA) as torch:
+    command, pipe = [sys.executable, "-c", CUDA], subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as torch:
         items = [*_needed(), *_optional(), *_here()]
         items += [*_cards(torch), *_data(), *_plugins()]
     return tuple(items)
@@ -80,7 +81,8 @@ def _optional() -> Iterator[Item]:
         wanted = [r for r in _requirements() if _of_extra(r, extra)]
         missing = [r.name for r in wanted if _version(r.name) is None]
         found = None if missing else ", ".join(f"{r.name} {_version(r.name)}" for r in wanted)
-        yield Item("optional", f"extra {extra}", found, adds, f"pip install 'ntkfl[{extra}]'", _absent(missing))
+        fault = f"without {', '.join(missing)}" if missing else ""
+        yield Item("optional", f"extra {extra}", found, adds, f"pip install 'ntkfl[{extra}]'", fault)
     for name, (adds, beside) in SINGLE.items():
         command = " ".join(filter(None, ("pip install --no-deps", name, beside)))
         yield Item("optional", name, _version(name), adds, command)
@@ -174,12 +176,3 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def _asked(code: str) -> subprocess.Popen[str]:
-    pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True)
-
-
-def _absent(names: list[str]) -> str:
-    return f"without {', '.join(names)}" if names else ""

@@ -39,7 +39,7 @@ def bench(
     Every candidate does the same work in a process of its own; times count only if the results agree.
     Exit status: 0 done, 2 bad input, 130 stopped by Ctrl-C (the sizes until then are reported).
     """
-    from experiments.benchmarks.bench_report import as_json, page
+    from experiments.benchmarks.bench_report import as_json, from_json, page
     from experiments.benchmarks.elsewhere import how_to_get, interpreters
     from experiments.benchmarks.runner import measured
     from experiments.benchmarks.workloads import catalogue
@@ -47,7 +47,8 @@ def bench(
 
     with bad_input():
         chosen = named(dict.fromkeys(names or catalogue()), catalogue(), "workload")
-        earlier, peers = _earlier(compare), interpreters(peer_python or [])
+        earlier: list[Timing] = from_json(json.loads(compare.read_text(encoding="utf-8"))) if compare else []
+        peers = interpreters(peer_python or [])
     with reserved(json_file, markdown) as (write_json, write_page):
         wanted = dict.fromkeys(c.peer for workload in chosen for c in workload.candidates if c.peer)
         for peer in (peer for peer in wanted if peer not in peers):
@@ -72,11 +73,3 @@ def bench(
                 for sizes in workload.sizes[:1] if smallest else workload.sizes:
                     timings += measured(workload, sizes, repetitions, count, say, peers)
         reported()
-
-
-def _earlier(path: Path | None) -> "list[Timing]":
-    if path is None:
-        return []
-    from experiments.benchmarks.bench_report import from_json
-
-    return from_json(json.loads(path.read_text(encoding="utf-8")))

@@ -13,13 +13,8 @@ if TYPE_CHECKING:
 
 BROKEN = 1
 MISSING = "-"
-TITLES = {
-    "needed": "needed",
-    "optional": "optional",
-    "devices": "devices",
-    "data": "data",
-    "plugins": "what other packages bring",
-}
+GROUPS = ("needed", "optional", "devices", "data", "plugins")
+TITLES = {"plugins": "what other packages bring"}  # of groups that are called otherwise
 
 
 def doctor(
@@ -47,9 +42,9 @@ def _lines(items: "tuple[Item, ...]") -> list[str]:
     """Each group with its title; a line a thing, and below it how a missing one is had."""
     width = max(len(item.name) for item in items) + 2
     lines: list[str] = []
-    for group in TITLES:
+    for group in GROUPS:
         chosen = [item for item in items if item.group == group]
-        lines += [TITLES[group]] if chosen else []
+        lines += [TITLES.get(group, group)] if chosen else []
         for item in chosen:
             here = MISSING if item.found is None else item.found
             said = "; ".join(filter(None, (here, item.fault, item.adds)))

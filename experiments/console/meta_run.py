@@ -52,7 +52,6 @@ def check_verifier(
     from verification.false_alarms import false_alarms
     from verification.library import library_mutants
     from verification.library import report as library_report
-    from verification.library.report import library_json as faults_json
     from verification.mutation.matrix import mutation_matrix, only_form, true_forms
 
     started = time.monotonic()
@@ -61,9 +60,8 @@ def check_verifier(
         faults, complete = _faults(planted, options)
         if write_markdown:
             write_markdown(library_report.library_markdown(faults))
-        return _finish(
-            started, library_report.unnoticed(faults), complete, options, write_json, {"library": faults_json(faults)}
-        )
+        wrong, content = library_report.unnoticed(faults), {"library": library_report.library_json(faults)}
+        return _finish(started, wrong, complete, options, write_json, content)
     chosen = [s for s in statements if any(form in forms for _, form in true_forms([s]))]
     if len(forms) == 1:
         chosen = [only_form(s, forms[0], mutants=s.mutants if s.mutated_form is forms[0] else ()) for s in chosen]
@@ -81,7 +79,7 @@ def check_verifier(
     typer.echo(report.matrix_totals(found))
     typer.echo(report.alarms_totals(alarms))
     wrong = report.exposed(found, alarms) + library_report.unnoticed(faults) if complete else []
-    content = report.meta_json(found, alarms) | {"library": faults_json(faults)}
+    content = report.meta_json(found, alarms) | {"library": library_report.library_json(faults)}
     _finish(started, wrong, complete, options, write_json, content)
 
 

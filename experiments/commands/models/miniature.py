@@ -50,11 +50,13 @@ def miniature(
     from experiments.miniatures.page.report import as_csv, page
 
     with bad_input():
-        chosen = _on(scale or ["small"], _chosen(names), skip=names in ([ALL], [LIST]))
+        everything, known = names in ([ALL], [LIST]), catalogue()
+        small = list(known.values()) if everything else named(names, known, "miniature", "; alone also all or list")
+        chosen = _on(scale or ["small"], small, skip=everything)
         where = _where(chosen, device, path)
     with reserved(markdown, csv) as (write_page, write_csv):
         if names == [LIST]:
-            for one in catalogue().values():
+            for one in known.values():
                 scales = ", ".join([one.at, *one.larger])
                 typer.echo(f"{one.name:<14}{one.question} {one.source}. Scales: {scales}.")
             return
@@ -76,20 +78,6 @@ def miniature(
             write_page(text)
         else:
             typer.echo(text)
-
-
-def _chosen(names: Sequence[str]) -> "list[Miniature]":
-    """The miniatures of these names.
-
-    Raises:
-        ValueError: an unknown one, with the nearest; or more names beside all or list.
-    """
-    from experiments.miniatures import catalogue
-
-    known = catalogue()
-    if list(names) in ([ALL], [LIST]):
-        return list(known.values())
-    return named(names, known, "miniature", "; alone also all or list")
 
 
 def _shown(cell: "Cell", done: int, planned: int) -> None:

@@ -63,16 +63,8 @@ def applies(
 def _record(one: "Applicability") -> dict:
     from verification.verdict import strict_json
 
-    return strict_json(
-        {
-            "id": one.statement.id,
-            "form": one.form,
-            "applies": one.applies,
-            "sharpness": one.sharpness,
-            "margins": one.margins,
-            "why": one.why,
-        }
-    )
+    found = {name: getattr(one, name) for name in ("form", "applies", "sharpness", "margins", "why")}
+    return strict_json({"id": one.statement.id} | found)
 
 
 def _lines(found: "list[Applicability]", left_out: int) -> list[str]:
