@@ -51,35 +51,25 @@ def _all_signs_plus(right: Any, *args: Any, **named: Any) -> Weights:
     return Weights(hidden, np.abs(signs))
 
 
-NEURONS, COMPILED = "ntkfl.algorithm1.neurons:Neurons", "ntkfl.algorithm1.compiled_neurons:CompiledNeurons"
-PRODUCTS = "ntkfl.algorithm1.client_threads:ClientProducts.train"
+RUNS = "ntkfl.algorithm1"
+NEURONS, COMPILED = f"{RUNS}.neurons:Neurons", f"{RUNS}.compiled_neurons:CompiledNeurons"
+PRODUCTS = f"{RUNS}.client_threads:ClientProducts.train"
+LARGER, LARGER_STEP = argument_times(1, 1.01), setup_times("eta_local", 1.01)
 
 MUTANTS = (
     on_every_way("the server's mean by samples", f"{NEURONS}.end", _by_samples),
-    on_every_way("the server's step 1% too large", f"{NEURONS}.end", argument_times(1, 1.01)),
+    on_every_way("the server's step 1% too large", f"{NEURONS}.end", LARGER),
     on_every_way("the clients' step 0.1% too large", f"{NEURONS}.step", argument_times(1, 1.001)),
     LibraryMutant("the total movement 1% too long", f"{COMPILED}.begin", _seen(total_movement=1.02), "fl-ntk/X.8"),
-    on_every_way("the server's step 1% too large", f"{COMPILED}.end", argument_times(1, 1.01)),
+    on_every_way("the server's step 1% too large", f"{COMPILED}.end", LARGER),
     on_every_way("the clients' step 0.1% too large", f"{COMPILED}.step", argument_times(1, 1.001)),
-    on_every_way(
-        "the server's step 1% too large",
-        "ntkfl.algorithm1.dealt_network:DealtNetwork.move",
-        argument_times(1, 1.01),
-    ),
+    on_every_way("the server's step 1% too large", f"{RUNS}.dealt_network:DealtNetwork.move", LARGER),
     on_every_way("by coefficients, the clients' step 1% too large", PRODUCTS, _where(False)),
     on_every_way("in weight space, the clients' step 1% too large", PRODUCTS, _where(True)),
-    on_every_way(
-        "the clients' step 1% too large",
-        "ntkfl.algorithm1.switch_tracking:SwitchTracking.train",
-        argument_times(1, 1.01),
-    ),
-    on_every_way(
-        "the clients' step 1% too large", "ntkfl.algorithm1.client_groups:run", setup_times("eta_local", 1.01)
-    ),
+    on_every_way("the clients' step 1% too large", f"{RUNS}.switch_tracking:SwitchTracking.train", LARGER),
+    on_every_way("the clients' step 1% too large", f"{RUNS}.client_groups:run", LARGER_STEP),
     on_every_way("the weights kept 1% too long", f"{NEURONS}.weights", times(1.01)),
-    LibraryMutant("patterns are never frozen", "ntkfl.algorithm1.simulation:simulate", _never_frozen, "fl-ntk/X.1"),
-    on_every_way(
-        "the clients' step 1% too large", "ntkfl.algorithm1.reference:plain_run", setup_times("eta_local", 1.01)
-    ),
+    LibraryMutant("patterns are never frozen", f"{RUNS}.simulation:simulate", _never_frozen, "fl-ntk/X.1"),
+    on_every_way("the clients' step 1% too large", f"{RUNS}.reference:plain_run", LARGER_STEP),
     LibraryMutant("all signs +1", "ntkfl.initialisation:draw", _all_signs_plus, "fl-ntk/B.8-hoeffding", trials=25),
 )

@@ -7,8 +7,7 @@ from typing import Any
 from ntkfl.training.method import Finish
 from ntkfl.training.tree import tree_map
 from verification.library.mutant import LibraryMutant, argument_times, around, changed, on_every_way, setup_times
-
-METHODS = "ntkfl.training.methods"
+from verification.library.planting import Fault
 
 
 @around
@@ -57,42 +56,31 @@ def _without_biases(right: Any, network: Any, params: Any, *data: Any) -> Any:
     return right(own, {name: value for name, value in params.items() if name not in fixed}, *data)
 
 
-SHARES = "ntkfl.training.engine.federation:Federation._shares"
+def _weights(kind: str, of: str) -> Fault:
+    """The clients' weights of one kind are those of the other."""
+    return changed(lambda found: found | {kind: found[of]})
+
+
+TRAINING = "ntkfl.training"
+SCAFFOLD = f"{TRAINING}.methods.scaffold:ControlVariates"
+SHARES = f"{TRAINING}.engine.federation:Federation._shares"
 LINEAR, DEEP = "fl-ntk/X.14", "deep/linearised"
+LARGER_STEP = setup_times("eta_local", 1.001)
 
 MUTANTS = (
-    LibraryMutant("the control variates' sign", f"{METHODS}.scaffold:ControlVariates.correct", _other_sign, LINEAR),
+    LibraryMutant("the control variates' sign", f"{SCAFFOLD}.correct", _other_sign, LINEAR),
+    LibraryMutant("control variates over a step too many", f"{SCAFFOLD}.finish", _one_step_more, LINEAR),
+    LibraryMutant("the proximal term halved", f"{TRAINING}.methods.fed_prox:Proximal.correct", _half_the_pull, LINEAR),
+    LibraryMutant("momenta kept from round to round", f"{TRAINING}.optimizers:SGD.initial", _kept, LINEAR),
+    LibraryMutant("equal weights where they go by samples", SHARES, _weights("size", of="uniform"), LINEAR),
+    LibraryMutant("weights by samples where they are equal", SHARES, _weights("uniform", of="size"), LINEAR),
     LibraryMutant(
-        "control variates over a step too many", f"{METHODS}.scaffold:ControlVariates.finish", _one_step_more, LINEAR
+        "the clients' step 0.1% too large", f"{TRAINING}.optimizers:SGD.step", argument_times(4, 1.001), LINEAR
     ),
-    LibraryMutant("the proximal term halved", f"{METHODS}.fed_prox:Proximal.correct", _half_the_pull, LINEAR),
-    LibraryMutant("momenta kept from round to round", "ntkfl.training.optimizers:SGD.initial", _kept, LINEAR),
-    LibraryMutant(
-        "equal weights where they go by samples",
-        SHARES,
-        changed(lambda found: found | {"size": found["uniform"]}),
-        LINEAR,
-    ),
-    LibraryMutant(
-        "weights by samples where they are equal",
-        SHARES,
-        changed(lambda found: found | {"uniform": found["size"]}),
-        LINEAR,
-    ),
-    LibraryMutant(
-        "the clients' step 0.1% too large", "ntkfl.training.optimizers:SGD.step", argument_times(4, 1.001), LINEAR
-    ),
-    on_every_way(
-        "the clients' step 0.1% too large",
-        "ntkfl.training.engine_trajectory:engine_trajectory",
-        setup_times("eta_local", 1.001),
-    ),
-    LibraryMutant("without the network's value", "ntkfl.training.linearised_network:linearised", _without_value, DEEP),
+    on_every_way("the clients' step 0.1% too large", f"{TRAINING}.engine_trajectory:engine_trajectory", LARGER_STEP),
+    LibraryMutant("without the network's value", f"{TRAINING}.linearised_network:linearised", _without_value, DEEP),
     LibraryMutant("without the biases", "ntkfl.gram.empirical_kernel:empirical", _without_biases, DEEP),
     LibraryMutant(
-        "the clients' step 0.1% too large",
-        "ntkfl.training.wide_training:network_federation",
-        setup_times("eta_local", 1.001),
-        DEEP,
+        "the clients' step 0.1% too large", f"{TRAINING}.wide_training:network_federation", LARGER_STEP, DEEP
     ),
 )
