@@ -36,8 +36,8 @@ def grid_numbers(paths: Sequence[Path], n: int | None, unit: bool, loss: str) ->
     pairs = {}
     for i, k in combinations(range(len(models)), 2):
         found = segments(scores, _stacked(models[i]), _stacked(models[k]))
-        numbers = (found.loss_barriers(), found.accuracy_barriers())
-        pairs[f"{paths[i]} - {paths[k]}"] = dict(zip(("loss", "accuracy"), (float(v[0]) for v in numbers), strict=True))
+        numbers = {"loss": float(found.loss_barriers()[0]), "accuracy": float(found.accuracy_barriers()[0])}
+        pairs[f"{paths[i]} - {paths[k]}"] = numbers
     setting = {"data": name, "samples": len(x), "loss": loss, "model": runs[0].model.name, "grid points": POINTS}
     result: dict[str, Any] = setting | {"pairs": pairs}
     if len(models) > 2:
