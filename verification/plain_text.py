@@ -8,7 +8,6 @@ from sympy.printing.precedence import PRECEDENCE, precedence
 from sympy.printing.pretty.pretty_symbology import greek_unicode
 from sympy.printing.str import StrPrinter
 
-from bounds.formula import Formula
 from bounds.statement import Form, Kind, Statement
 
 LONGEST = 600  # characters of a formula that is shown
@@ -45,10 +44,12 @@ class _Plain(StrPrinter):
         return "π"
 
     def _print_Add(self, expr, order=None):
-        return self._sum(expr)
+        text = ""
+        for minus, term in signed_terms(expr):
+            text += (" - " if minus else " + " if text else "") + self.parenthesize(term, PRECEDENCE["Add"])
+        return text
 
-    def _print_MatAdd(self, expr):
-        return self._sum(expr)
+    _print_MatAdd = _print_Add
 
     def _print_MatMul(self, expr):
         factor, matrix = expr.as_coeff_mmul()
@@ -59,17 +60,10 @@ class _Plain(StrPrinter):
     def _print_Transpose(self, expr):
         return self.parenthesize(expr.arg, PRECEDENCE["Pow"]) + "ᵀ"
 
-    def _sum(self, expr):
-        text = ""
-        for minus, term in signed_terms(expr):
-            text += (" - " if minus else " + " if text else "") + self.parenthesize(term, PRECEDENCE["Add"])
-        return text
-
     def _print_Symbol(self, expr):
         return symbol_text(expr)
 
-    def _print_MatrixSymbol(self, expr):
-        return symbol_text(expr)
+    _print_MatrixSymbol = _print_Symbol
 
 
 def signed_terms(total: Any) -> list[tuple[bool, Any]]:
@@ -100,27 +94,18 @@ def left_out(expression: Any) -> str:
 def claim_lines(statement: Statement, form: Form) -> list[str]:
     """What one form claims, one line a part, then its failure probability and its premise where it has them."""
     formula, relation = statement.forms[form], RELATION[statement.kind]
-    parts = formula.parts
+    parts, measured = formula.parts, "exponent" if statement.kind is Kind.RATE else "left"
     lines = []
     for number, part in enumerate(parts, 1):
-        left = _left(statement.kind) + (f" {number}" if len(parts) > 1 else "")
+        left = measured + (f" {number}" if len(parts) > 1 else "")
         below = f"{plain(formula.lower)} ≤ " if formula.lower is not None else ""
         lines.append(f"{below}{left} {relation} {left_out(part) or plain(part)}")
     if formula.failure is not None:
         lines.append(f"except with probability at most {plain(formula.failure)}")
-    return lines + _premise(formula)
+    premise = (formula.premise or {}).items()
+    return lines + [f"asks for {plain(symbol)} of the order {plain(value)}" for symbol, value in premise]
 
 
 def _negative(term: Any) -> bool:
     factor = term.as_coeff_mmul()[0] if isinstance(term, sp.MatrixExpr) else term
     return bool(factor.could_extract_minus_sign())
-
-
-def _left(kind: Kind) -> str:
-    return {Kind.RATE: "exponent"}.get(kind, "left")
-
-
-def _premise(formula: Formula) -> list[str]:
-    return [
-        f"asks for {plain(symbol)} of the order {plain(value)}" for symbol, value in (formula.premise or {}).items()
-    ]
