@@ -196,14 +196,9 @@ def knob_values(statement: Statement, form: Form, case: Any, constants: Mapping[
     Args:
         statement, form: what is claimed. case: of its families. constants: of the formula on it.
     """
-    used: set[Any] = set()
-    for part in statement.forms[form].parts:
-        used |= sp.sympify(part).free_symbols
-    found: dict[str, float] = {}
-    for symbol in sorted(used, key=str):
-        value = _number(constants.get(symbol))
-        if value is not None:
-            found[str(symbol)] = value
+    used = {symbol for part in statement.forms[form].parts for symbol in sp.sympify(part).free_symbols}
+    values = {str(symbol): _number(constants.get(symbol)) for symbol in sorted(used, key=str)}
+    found = {name: value for name, value in values.items() if value is not None}
     same = {value for value in found.values() if value not in (0.0, 1.0)}
     for name, said in case_of(case).describe().items():
         value = _number(said)
@@ -264,16 +259,11 @@ def _root_mean_square(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _number(value: Any) -> float | None:
     if isinstance(value, Estimate):
         value = value.value
-    if isinstance(value, str):
-        try:
-            return float(Fraction(value))
-        except (ValueError, ZeroDivisionError):
-            return None
     if isinstance(value, bool) or value is None:
         return None
     try:
-        values = np.asarray(value, float)
-    except (TypeError, ValueError):
+        values = np.asarray(float(Fraction(value)) if isinstance(value, str) else value, float)
+    except (TypeError, ValueError, ZeroDivisionError):
         return None
     if values.size == 0 or values.ndim > 2 or not (values.size == 1 or np.ptp(values) == 0):
         return None
