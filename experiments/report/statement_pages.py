@@ -25,7 +25,11 @@ class FormPart:
     form: Form
     finding: Finding | None
     verdict: Verdict | None
-    shown: Shown | None
+
+    @property
+    def shown(self) -> Shown | None:
+        """How the outcome is shown."""
+        return None if self.verdict is None else shown_verdict(self.verdict)
 
     @property
     def claim(self) -> Claim:
@@ -76,19 +80,14 @@ def statement_pages(run: VerdictFile, findings: Iterable[Finding]) -> list[State
     """A page for every statement that the run has a verdict of, in the catalogue's order."""
     verdicts = {(v.id, v.form): v for v in run.verdicts}
     differing = {(f.verdict.id, f.verdict.form): f for f in findings}
-
-    def part(statement: Statement, form: Form) -> FormPart:
-        key = statement.id, form
-        verdict = verdicts.get(key)
-        return FormPart(
-            statement, form, differing.get(key), verdict, None if verdict is None else shown_verdict(verdict)
-        )
-
     wanted = dict.fromkeys(v.id for v in run.verdicts)
     return [
         StatementPage(
             statement,
-            {form: part(statement, form) for form in statement.forms},
+            {
+                form: FormPart(statement, form, differing.get((identifier, form)), verdicts.get((identifier, form)))
+                for form in statement.forms
+            },
             [other.id for other in catalogue().values() if identifier in other.uses],
         )
         for identifier, statement in catalogue().items()
