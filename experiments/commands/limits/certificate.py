@@ -127,11 +127,8 @@ def _say_stable_step(best: "Certified", setup: "Setup") -> None:
 
 
 def _check(options: "Options", after: int, watch: bool, search: bool, search_steps: bool, every: int) -> None:
-    chosen = [
-        name
-        for name, given in (("--watch", watch), ("--search", search), ("--search-steps", search_steps))
-        if given
-    ]  # fmt: skip
+    given = {"--watch": watch, "--search": search, "--search-steps": search_steps}
+    chosen = [name for name in given if given[name]]
     if len(chosen) > 1:
         raise ValueError(f"{chosen[0]} and {chosen[1]} are given; choose one")
     if watch and after:
