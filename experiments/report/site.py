@@ -11,7 +11,7 @@ from experiments.report.comparison import Comparison
 from experiments.report.conformance_pages import ConformancePage
 from experiments.report.front_page import counts, headline, outcomes
 from experiments.report.prose import prose
-from experiments.report.statement_pages import FORM_TITLES, HELPERS, statement_pages
+from experiments.report.statement_pages import FORM_TITLES, OF_FORMULAS, OF_VERDICTS, statement_pages
 from experiments.report.study_pages import StudyPage
 from experiments.report.verdict_file import VerdictFile
 from ntkfl.conformance.page import COLUMNS, FAIR
@@ -62,7 +62,7 @@ def built(
     )
     environment.filters.update(prose=prose, sentence=sentence)
     environment.globals.update(
-        {function.__name__: function for function in (*HELPERS, headline, counts, outcomes, totals)},
+        {function.__name__: function for function in (*OF_FORMULAS, *OF_VERDICTS, headline, counts, outcomes, totals)},
         menu=menu,
         pages={identifier: page.path for identifier, page in by_id.items()},
         version=VERSION,

@@ -96,16 +96,5 @@ def statement_pages(run: VerdictFile, findings: Iterable[Finding]) -> list[State
 
 
 # functions that templates call, by their own names
-HELPERS = (
-    amount,
-    answer,
-    case_text,
-    claims,
-    counts_lines,
-    failure,
-    inline,
-    premise,
-    run_with,
-    symbols,
-    tightness_lines,
-)
+OF_FORMULAS = (claims, failure, inline, premise)
+OF_VERDICTS = (amount, answer, case_text, counts_lines, run_with, symbols, tightness_lines)
