@@ -92,7 +92,7 @@ def a_priori_certificate(
             rho=down(terms.rho),
             width=setup.width,
             doubtful=counts.doubtful,
-            width_needed=None if best.certified else _width_needed(terms, trials),
+            width_needed=None if best.certified else _width_needed(terms, best.shortfall),
             trials=trials,
         )
 
@@ -173,30 +173,20 @@ def _trial_radii(terms: _Terms, counts: InitialCounts) -> np.ndarray:
     return np.geomspace(low, top, TRIAL_RADII)
 
 
-def _admissible(trial: Trial) -> bool:
-    stability, contraction, _ = trial.conditions
-    return stability.holds and contraction.holds
-
-
 def _best(trials: tuple[Trial, ...]) -> Trial:
-    """The certified trial of largest beta; without one, the admissible one of least need / R; else the smallest R."""
+    """The certified trial of largest beta; without one, that of least shortfall; where all are infinite, of least R."""
     certified = [trial for trial in trials if trial.certified]
     if certified:
         return max(certified, key=lambda trial: trial.beta or 0.0)
-    return min(filter(_admissible, trials), key=_shortfall, default=trials[0])
+    return min(trials, key=lambda trial: trial.shortfall)
 
 
-def _shortfall(trial: Trial) -> float:
-    return (trial.need or 0.0) / trial.radius
-
-
-def _width_needed(terms: _Terms, trials: tuple[Trial, ...]) -> int | None:
+def _width_needed(terms: _Terms, shortfall: float) -> int | None:
     """An estimate. E(R) hardly depends on the width and need falls as 1/sqrt(m), so m (need / R)^2 neurons would do."""
     nothing = arb(0)
     if not (terms.stability(nothing) >= 0 and terms.gain(nothing) > 0):
         return None
-    ratios = [_shortfall(trial) for trial in trials if _admissible(trial)]
-    if ratios:
-        return int(np.ceil(float(terms.given.width) * min(ratios) ** 2))
+    if np.isfinite(shortfall):
+        return int(np.ceil(float(terms.given.width) * shortfall**2))
     closed_form = 310 * (terms.gram_norm() * terms.given.x_norm * terms.given.residual_norm) ** 2 / terms.lam**4
     return int(np.ceil(float(closed_form)))

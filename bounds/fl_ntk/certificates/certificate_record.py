@@ -48,6 +48,12 @@ class Trial:
         """Whether every condition holds at this radius."""
         return all(condition.holds for condition in self.conditions)
 
+    @property
+    def shortfall(self) -> float:
+        """need / R where the other conditions hold, else infinite: how far this is from certifying."""
+        admissible = all(condition.holds for condition in self.conditions[:2])
+        return self.need / self.radius if admissible and self.need is not None else float("inf")
+
 
 @dataclass(frozen=True)
 class Certificate(Trial):
@@ -103,12 +109,6 @@ class Certificate(Trial):
         if not limits:
             return None
         return float(below(max(limits) * (1 - 1e-9), 3))
-
-    @property
-    def shortfall(self) -> float:
-        """need / R where the other conditions hold, else infinite: how far this is from certifying."""
-        admissible = all(condition.holds for condition in self.conditions[:2])
-        return self.need / self.radius if admissible and self.need is not None else float("inf")
 
     def __str__(self) -> str:
         numbers = {
