@@ -158,16 +158,10 @@ def _elementwise(function: Callable[..., arb], arguments: int = 1) -> Callable[.
 _BALLS = _elementwise(ball, 2)
 _ROOTS = _elementwise(arb.sqrt)
 _HALF = arb(0.5)
+_SAME_NAMES = ("exp", "log", "erf", "cosh", "sinh", "atan", "asin", "acos")  # in sympy and in flint
 _FUNCTIONS: dict[type, Callable[..., Any]] = {
-    sp.exp: _elementwise(arb.exp),
-    sp.log: _elementwise(arb.log),
-    sp.erf: _elementwise(arb.erf),
+    **{getattr(sp, name): _elementwise(getattr(arb, name)) for name in _SAME_NAMES},
     sp.Abs: _elementwise(abs),
-    sp.cosh: _elementwise(arb.cosh),
-    sp.sinh: _elementwise(arb.sinh),
-    sp.atan: _elementwise(arb.atan),
-    sp.asin: _elementwise(arb.asin),
-    sp.acos: _elementwise(arb.acos),
     sp.Max: lambda *balls: reduce(_elementwise(arb.max, 2), balls),
     sp.Min: lambda *balls: reduce(_elementwise(arb.min, 2), balls),
 }

@@ -15,17 +15,13 @@ def scaled(factor: Any) -> Mutant:
 
 def without(symbol: sp.Symbol) -> Mutant:
     """A factor dropped: the symbol replaced by 1."""
-    return Mutant(f"without {symbol}", lambda expression: expression.subs(symbol, 1), Change.FACTOR)
+    return replaced(symbol, 1, f"without {symbol}", Change.FACTOR)
 
 
 def power(symbol: sp.Symbol, exponent: Any) -> Mutant:
     """The power of one parameter changed: the symbol replaced by symbol**exponent."""
     exponent = sp.sympify(exponent)
-
-    def change(expression):
-        return expression.subs(symbol, symbol**exponent)
-
-    return Mutant(f"{symbol} to the power {exponent}", change, Change.POWER)
+    return replaced(symbol, symbol**exponent, f"{symbol} to the power {exponent}", Change.POWER)
 
 
 def replaced(old: Any, new: Any, name: str, sort: Change = Change.OTHER) -> Mutant:
@@ -39,16 +35,12 @@ def replaced(old: Any, new: Any, name: str, sort: Change = Change.OTHER) -> Muta
 
 def index_shifted(symbol: sp.Symbol, amount: int = 1) -> Mutant:
     """A round, a step or a count off by `amount`: t read as t+1, K as K-1."""
-
-    def change(expression):
-        return expression.subs(symbol, symbol + amount)
-
-    return Mutant(f"{symbol} read as {symbol}{amount:+d}", change, Change.INDEX)
+    return replaced(symbol, symbol + amount, f"{symbol} read as {symbol}{amount:+d}", Change.INDEX)
 
 
 def sign_flipped(term: Any, name: str) -> Mutant:
     """One term of a sum, named in words, with the other sign."""
-    return Mutant(f"sign of {name} flipped", lambda expression: expression.subs(term, -term), Change.SIGN)
+    return replaced(term, -term, f"sign of {name} flipped", Change.SIGN)
 
 
 def reversed_comparison() -> Mutant:
