@@ -35,8 +35,7 @@ def _constants(case: DeepRun) -> dict:
 
 def _measure(case: DeepRun) -> tuple[Estimate, ...]:
     """y(T) - y of the trained network, and |theta(T) - theta(0)|^2; the same two by the library's kernel regime."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableSteps)
+    with warnings.catch_warnings(action="ignore", category=UnstableSteps):
         regimes = [kernel_regime(case.problem, case.setup, seen.kernel) for seen in case.orders]
     last, outputs = case.setup.rounds, case.orders[0].first
     known = [-regime.residual(last, outputs) for regime in regimes]

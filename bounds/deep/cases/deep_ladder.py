@@ -175,8 +175,7 @@ def pooled(problem: Problem, setup: Setup) -> tuple[Problem, Setup]:
 
 
 def _regime(problem: Problem, setup: Setup, matrix: np.ndarray) -> KernelRegime:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnstableSteps)
+    with warnings.catch_warnings(action="ignore", category=UnstableSteps):
         return kernel_regime(problem, setup, matrix)
 
 

@@ -78,11 +78,8 @@ class MethodLadder(WidthLadder):
     def limits(self) -> dict[str, np.ndarray]:
         """By method: r_inf(t) at infinite width, (T+1, n), by `kernel_regime`."""
         chosen, steps = variants(self.setup.eta_global, self.problem.n_clients), replace(self.setup, eta_global=1.0)
-        found = {}
-        for name in METHODS:
-            regime = chosen[name].regime(self.problem, steps)
-            found[name] = regime.residual(np.arange(self.setup.rounds + 1))
-        return found
+        rounds = np.arange(self.setup.rounds + 1)
+        return {name: chosen[name].regime(self.problem, steps).residual(rounds) for name in METHODS}
 
     def samples(self, name: str) -> list[np.ndarray]:
         """max_t |y_m(t) - y_inf(t)| / |r_0| of every network under this method, (networks,) for each width."""

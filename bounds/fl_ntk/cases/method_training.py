@@ -84,8 +84,7 @@ class Training:
         """
         from ntkfl.exact_dynamics import MovingWindow, UnstableSteps, kernel_regime
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnstableSteps)
+        with warnings.catch_warnings(action="ignore", category=UnstableSteps):
             return kernel_regime(
                 problem,
                 setup,

@@ -95,8 +95,7 @@ class RandomRound:
         """What `ntkfl.random_rounds` says, with that server step; warns of nothing."""
         setup = Setup(eta_local=self.setup.eta_local, local_steps=self.setup.local_steps)
         drawn: dict[str, Any] = {"participation": self.cohort / len(SIZES), "batch_size": self.batch}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnstableSteps)
+        with warnings.catch_warnings(action="ignore", category=UnstableSteps):
             return random_rounds(self.problem, setup, None, "fl-ntk", {"server_rate": server}, **drawn)
 
     def describe(self) -> dict[str, Any]:
