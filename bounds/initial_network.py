@@ -7,9 +7,10 @@ from functools import cache, cached_property
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn, SearchStrategy
+from hypothesis.strategies import DrawFn
 
 from bounds.case import Case, another_network, described
+from bounds.family import Family
 from bounds.federated_run import FederatedDraw, federated_draws
 from bounds.options import Options
 from bounds.part_strategies import log_uniform, points, sizes
@@ -17,8 +18,8 @@ from bounds.strategies import labels
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.gram.counts import changes_within
-from ntkfl.initialisation import draw, drawing_bytes
 from ntkfl.initialisation import draw as gaussian
+from ntkfl.initialisation import drawing_bytes
 from ntkfl.problem import Problem, Weights
 
 
@@ -97,34 +98,27 @@ class InitialNetwork(Case):
     describe = described("problem", "n", "width", R="radius")
 
 
-@dataclass(frozen=True)
-class InitialNetworkDraw:
-    """Networks on the data of a FederatedDraw, with R log-uniform in .02..0.5 (drawn from another stream than W)."""
+def one_point(length: float = 1.0, sigma: float = 1.0) -> InitialNetwork:
+    """One sample, R = .05: a long row makes every entry of H large, a small sigma lets every pattern flip."""
+    problem = Problem(length * np.eye(2)[:1], np.ones(1), name="one point")
+    return InitialNetwork(problem, gaussian(4096, 2, 0, sigma), sigma, radius=0.05)
 
-    base: FederatedDraw
+
+def _network(base: FederatedDraw, seed: int) -> InitialNetwork:
+    """On the data of a FederatedDraw, with R log-uniform in .02..0.5 (drawn from another stream than W)."""
+    problem, setup = base.problem(seed), base.setup
+    radius = float(np.exp(np.random.default_rng([seed, 1]).uniform(np.log(0.02), np.log(0.5))))
+    weights = gaussian(setup.width, problem.d, seed, setup.sigma)
+    return InitialNetwork(problem, weights, setup.sigma, radius * setup.sigma)
+
+
+class InitialNetworkDraw(Family):
+    """A family of such networks, which knows what a case takes of memory."""
 
     @property
-    def name(self) -> str:
-        """What reports call the family."""
-        return f"{self.base.name}, at initialisation"
-
-    @property
-    def trials(self) -> int:
-        """Seeds."""
-        return self.base.trials
-
-    @property
-    def required(self) -> int:
-        """Cases a verdict needs."""
-        return self.base.required
-
-    def case(self, seed: int) -> InitialNetwork:
-        """The network of one seed."""
-        problem, setup = self.base.problem(seed), self.base.setup
-        radius = float(np.exp(np.random.default_rng([seed, 1]).uniform(np.log(0.02), np.log(0.5))))
-        return InitialNetwork(
-            problem, draw(setup.width, problem.d, seed, setup.sigma), setup.sigma, radius * setup.sigma
-        )
+    def base(self) -> FederatedDraw:
+        """Whose data they are on."""
+        return self.of[0]
 
     def case_bytes(self, problem: Problem, width: int, rounds: int) -> float:
         """What a case of these data takes of memory, whatever the rounds: the network, while it is drawn.
@@ -134,15 +128,14 @@ class InitialNetworkDraw:
         """
         return float(drawing_bytes(width, problem.d))
 
-    def strategy(self) -> SearchStrategy[InitialNetwork]:
-        """Gaussian networks on up to four points, any R and delta."""
-        return initial_networks()
-
 
 def initial_network_draws(options: Options) -> tuple[InitialNetworkDraw, ...]:
     """The default families, or the user's data, looked at before training."""
-    draws = (replace(base, trials=options.trials or 200) for base in federated_draws(options))
-    return tuple(InitialNetworkDraw(base) for base in draws)
+    generic, trials = initial_networks(), options.trials or 200
+    return tuple(
+        InitialNetworkDraw(f"{base.name}, at initialisation", _network, generic, (base,), trials)
+        for base in federated_draws(options)
+    )
 
 
 @cache

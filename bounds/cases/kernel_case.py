@@ -129,6 +129,11 @@ class KernelCase:
     describe = described("problem", "N", "K", "eta_local", "eta_global")
 
 
+def orthogonal_points(setup: Setup) -> KernelCase:
+    """Two orthogonal points with equal labels on one client: a round of the kernel regime is known by hand."""
+    return KernelCase(Problem(np.eye(2), np.ones(2), name="two orthogonal points"), setup)
+
+
 def _kernel_case(base: FederatedDraw, reach: float, user: bool, seed: int) -> KernelCase:
     """1 to 4 clients, 1 to 6 local steps, eta_g up to 1, eta_l q from .01 to `reach`.
 

@@ -3,10 +3,9 @@
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.cases.initial_point import one_point
 from bounds.fl_ntk.premises import DRAWN_AT_UNIT_SIGMA, UNIT_ROWS
 from bounds.hypothesis import Limit
-from bounds.initial_network import initial_network_draws
+from bounds.initial_network import initial_network_draws, one_point
 from bounds.mutants import power
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Nature, Source, Statement
 from bounds.symbols import R, m, n

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import sympy as sp
 
-from bounds.fl_ntk.cases.initial_point import one_point
 from bounds.fl_ntk.premises import UNIT_ROWS
 from bounds.fl_ntk.terms.initial_outputs import initial_outputs, network_constants
-from bounds.initial_network import initial_network_draws
+from bounds.initial_network import initial_network_draws, one_point
 from bounds.mutants import power, replaced
 from bounds.options import Options
 from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
@@ -20,8 +19,7 @@ def _draws(options: Options) -> tuple:
         return initial_network_draws(options)
     small = replace(options, sigma=0.1, trials=options.trials or 60)
     renamed = tuple(
-        replace(draw, base=replace(draw.base, name=f"{draw.base.name} (sigma=.1)"))
-        for draw in initial_network_draws(small)
+        replace(draw, name=f"{draw.base.name} (sigma=.1), at initialisation") for draw in initial_network_draws(small)
     )
     return initial_network_draws(options) + renamed
 

@@ -3,9 +3,8 @@
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase, kernel_draws
+from bounds.cases.kernel_case import KernelCase, kernel_draws, orthogonal_points
 from bounds.cases.run_values import run_values
-from bounds.fl_ntk.cases.orthogonal_points import orthogonal_points
 from bounds.fl_ntk.premises import LOCALLY_STABLE, POSITIVE_LIMIT, SERVER_AT_MOST_1, at_most
 from bounds.mutants import index_shifted, power
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement

@@ -4,9 +4,8 @@ import numpy as np
 import sympy as sp
 from flint import arb, arb_mat
 
-from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws
+from bounds.cases.kernel_case import BITS, KernelCase, kernel_draws, orthogonal_points
 from bounds.cases.run_values import run_values
-from bounds.fl_ntk.cases.orthogonal_points import orthogonal_points
 from bounds.fl_ntk.premises import NO_LOCAL_OVERSHOOT, POSITIVE_LIMIT, SERVER_AT_MOST_1, at_most
 from bounds.fl_ntk.terms.round_map import exact_gram
 from bounds.mutants import index_shifted, power, replaced
