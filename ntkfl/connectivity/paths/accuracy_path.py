@@ -90,8 +90,7 @@ def _strips(part: Segment, labels: np.ndarray, slack: np.ndarray) -> tuple[np.nd
             more.append(roots(edges, moved).reshape(len(edges), -1))
     own = np.sort(np.concatenate([np.where(kept, edges[:, 1:-1], 1.0), *more], axis=1), axis=1)
     own = own[:, : int((own < 1).sum(axis=1).max(initial=0))]
-    flat = np.zeros((len(own), 1)), np.ones((len(own), 1))
-    own = np.concatenate([flat[0], own, flat[1]], axis=1)
+    own = np.pad(own, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
     middle = (own[:, 1:] + own[:, :-1]) / 2
     states = np.full(middle.shape, 2)  # 2 right, 1 undecided, 0 wrong
     for sign, margin in margins:

@@ -66,9 +66,8 @@ def _line(points: np.ndarray, at_zero: float, at_one: float) -> np.ndarray:
 
 def _means(parts: Parts, loss: Loss, points: np.ndarray) -> np.ndarray:
     """Mean loss at points of the segment, (p,)."""
-    total, count = np.zeros(len(points)), 0
+    total = np.zeros(len(points))
     for part, labels in parts:
-        count += len(labels)
         blocks = np.array_split(np.arange(len(points)), 1 + len(points) * len(labels) // BLOCK)
         for block in blocks:
             at = np.broadcast_to(points[block], (len(labels), len(block)))
@@ -76,7 +75,7 @@ def _means(parts: Parts, loss: Loss, points: np.ndarray) -> np.ndarray:
             stacked = np.asarray(np.stack(outputs, axis=-1), float).swapaxes(0, 1)  # (p, n, C)
             losses = loss.value(stacked if part.first.n_outputs > 1 else stacked[..., 0], labels)
             total[block] += np.ascontiguousarray(losses).sum(axis=1)  # pairwise, which strided sums are not
-    return total / count
+    return total / sum(len(labels) for _, labels in parts)
 
 
 def _slope_variation(parts: Parts) -> Callable[[np.ndarray], np.ndarray]:

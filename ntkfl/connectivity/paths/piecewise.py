@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.polynomial.polynomial import polyroots, polyval
 
 from ntkfl.connectivity.paths.long_sums import LONG, running_sum, running_sum_error
 
@@ -95,10 +96,7 @@ def summed(start: np.ndarray, where: np.ndarray, change: np.ndarray) -> Piecewis
 
 
 def _horner(coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
-    total = coefficients[..., -1]
-    for power in range(coefficients.shape[-1] - 2, -1, -1):
-        total = total * points + coefficients[..., power]
-    return total
+    return polyval(points, np.moveaxis(coefficients, -1, 0), tensor=False)
 
 
 def _stationary(coefficients: np.ndarray, low: float, high: float) -> np.ndarray:
@@ -114,7 +112,7 @@ def _stationary(coefficients: np.ndarray, low: float, high: float) -> np.ndarray
     if slope.any():
         seen = np.abs(slope) > 2.0**-70 * np.abs(slope).max()  # less cannot be told from rounding
         scaled = np.asarray(np.where(seen, slope, 0) / np.abs(slope).max(), float)
-        roots = np.polynomial.polynomial.polyroots(np.trim_zeros(scaled, "b"))
+        roots = polyroots(np.trim_zeros(scaled, "b"))
     points = np.real(roots).astype(LONG)
     bend = slope[1:] * np.arange(1, len(slope))
     if bend.any():

@@ -142,17 +142,13 @@ class Segment:
         return np.asarray((c > 0) | ((c == 0) & (a > 0)))
 
     @cached_property
-    def _may_cross(self) -> np.ndarray:
-        """Units that cross, or of whose ends one cannot be told from 0, (n, h)."""
-        a, c = self._sides
-        return np.asarray((np.sign(a) * np.sign(c) < 0) | (np.minimum(np.abs(a), np.abs(c)) < self._product_error))
-
-    @cached_property
     def crossing_error(self) -> np.ndarray:
         """Bound on how far a crossing of each sample may be from its place before it is rounded, (n,)."""
         a, c = self._sides
+        near_zero = np.minimum(np.abs(a), np.abs(c)) < self._product_error  # an end that cannot be told from 0
+        may_cross = (np.sign(a) * np.sign(c) < 0) | near_zero
         with np.errstate(divide="ignore", invalid="ignore"):
-            far = np.where(self._may_cross, 4 * self._product_error / np.abs(a - c), 0)
+            far = np.where(may_cross, 4 * self._product_error / np.abs(a - c), 0)
         return np.asarray(np.minimum(np.nan_to_num(far.max(axis=1), nan=1.0), 1.0), float)
 
     @cached_property
@@ -170,9 +166,7 @@ class Segment:
     @cached_property
     def edges(self) -> np.ndarray:
         """The pieces' edges of each sample, (n, k + 2), from 0 to 1."""
-        points, _ = self.crossings
-        n = len(points)
-        return np.concatenate([np.zeros((n, 1)), points, np.ones((n, 1))], axis=1)
+        return np.pad(self.crossings[0], ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
 
     def outputs_at(self, end: int) -> np.ndarray:
         """The outputs at alpha = 0 or 1, (n, C), long precision: those of the second and of the first network."""
