@@ -43,11 +43,6 @@ class AffineTwoLayer:
             object.__setattr__(self, name, value)
 
     @property
-    def has_bias(self) -> bool:
-        """Whether it needs the constant feature: there is a bias, of hidden units or of the output."""
-        return self.bias is not None or self.shifts
-
-    @property
     def shifts(self) -> bool:
         """Whether the output has a bias that is not 0."""
         return self.output_bias is not None and bool(self.output_bias.any())
@@ -64,8 +59,7 @@ class AffineTwoLayer:
         is that of the networks with biases.
         """
         inner = self.with_feature()
-        outputs = 1 if inner.readout.ndim == 1 else len(inner.readout)
-        shift = np.zeros(outputs) if self.output_bias is None else self.output_bias
+        shift = np.zeros(inner.n_outputs) if self.output_bias is None else self.output_bias
         last = np.zeros(inner.hidden.shape[1])
         last[-1] = 1.0
         readout = np.append(inner.readout, shift if inner.readout.ndim == 1 else shift[:, None], axis=-1)
@@ -78,7 +72,7 @@ def without_biases(networks: Sequence[AffineTwoLayer]) -> tuple[list[TwoLayer], 
     All of them alike, so that what is averaged is the networks' own weights and biases: their segments, planes and
     means are those of the networks with biases.
     """
-    if not any(network.has_bias for network in networks):
+    if not any(network.bias is not None or network.shifts for network in networks):
         return [TwoLayer(network.hidden, network.readout) for network in networks], False, False
     unit = any(network.shifts for network in networks)
     return [network.with_unit() if unit else network.with_feature() for network in networks], True, unit

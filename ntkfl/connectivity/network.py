@@ -18,19 +18,15 @@ class Averageable(Protocol):
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each of its weights, by name."""
-        ...
 
     def vector(self) -> Float[np.ndarray, " S"]:
         """All weights."""
-        ...
 
     def at(self, vector: Float[np.ndarray, " S"]) -> Self:
         """The network of this shape with these weights."""
-        ...
 
     def outputs(self, x: Any) -> Float[np.ndarray, ...]:
         """f(x), samples first."""
-        ...
 
 
 AnyNetwork = TypeVar("AnyNetwork", bound=Averageable)

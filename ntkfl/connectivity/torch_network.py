@@ -29,9 +29,9 @@ class TorchNetwork:
     state: Mapping[str, Tensor]
 
     def __post_init__(self) -> None:
-        own = {name: value.shape for name, value in self.module.state_dict().items()}
-        if {name: value.shape for name, value in self.state.items()} != own:
-            wrong = sorted(name for name in {*own, *self.state} if not self._fits(name, own))
+        own, given = ({name: value.shape for name, value in s.items()} for s in (self.module.state_dict(), self.state))
+        wrong = sorted(name for name in own | given if own.get(name) != given.get(name))
+        if wrong:
             raise ValueError(f"the state does not fit the module: {', '.join(wrong)} differs in name or shape")
         for name, value in self._weights():
             if not bool(torch.isfinite(value).all()):
@@ -94,6 +94,3 @@ class TorchNetwork:
 
     def _weights(self) -> list[tuple[str, Tensor]]:
         return [(name, value) for name, value in self.state.items() if value.is_floating_point()]
-
-    def _fits(self, name: str, own: Mapping[str, torch.Size]) -> bool:
-        return name in own and name in self.state and self.state[name].shape == own[name]
