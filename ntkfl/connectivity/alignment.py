@@ -87,12 +87,10 @@ def align_group(
     Source: Ainsworth et al. (2023), Git Re-Basin, Algorithm 3 (MergeMany), with rows of units in place of weights.
     """
     check_shapes(networks)
-    if reference is not None:
-        if not 0 <= reference < len(networks):
-            raise ValueError(f"the reference is {reference}; there are networks 0..{len(networks) - 1}")
-        return [align(networks[reference], network, by, x) for network in networks]
-    if len(networks) == 1:
-        return [align(networks[0], networks[0], by, x)]
+    if reference is not None and not 0 <= reference < len(networks):
+        raise ValueError(f"the reference is {reference}; there are networks 0..{len(networks) - 1}")
+    if reference is not None or len(networks) == 1:
+        return [align(networks[reference or 0], network, by, x) for network in networks]
     given = [unit_rows(network, by, x) for network in networks]
     orders = [np.arange(len(rows.value)) for rows in given]
     for _ in range(ROUNDS):

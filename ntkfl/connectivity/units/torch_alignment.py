@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -82,25 +81,16 @@ def moved(network: TorchNetwork, units: Units, found: Matching, x: Tensor | np.n
         x: inputs, at which its function is seen to stay.
 
     Raises:
-        ValueError: it does not stay.
+        ValueError: it does not stay, as only where the module computes with more than torch's operations.
     """
     aligned = TorchNetwork(network.module, permuted(network.state, units, found.orders))
-    _check(network, aligned, x)
-    orders = dict(zip(units.names, found.orders, strict=True))
-    return TorchAlignment(orders, aligned, found.cost_before, found.cost_after, found.sweeps, units.held)
-
-
-def _check(given: TorchNetwork, aligned: TorchNetwork, x: Any) -> None:
-    """That the function stayed, which fails only where a module computes with more than torch's operations.
-
-    Raises:
-        ValueError: it did not.
-    """
-    before, after = given.outputs(x), aligned.outputs(x)
-    kind = next(value.dtype for value in given.state.values() if value.is_floating_point())
+    before, after = network.outputs(x), aligned.outputs(x)
+    kind = next(value.dtype for value in network.state.values() if value.is_floating_point())
     off, largest = np.abs(after - before).max(), np.abs(before).max()
     if not off <= torch.finfo(kind).eps ** 0.5 * largest:
         raise ValueError(
             f"the module's outputs changed by {off:.2g}, of {largest:.2g}, when its units were permuted: it computes "
             "with more than torch's operations, which cannot be followed"
         )
+    orders = dict(zip(units.names, found.orders, strict=True))
+    return TorchAlignment(orders, aligned, found.cost_before, found.cost_after, found.sweeps, units.held)
