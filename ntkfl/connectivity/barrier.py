@@ -58,7 +58,7 @@ def loss_barrier(
         excess = path.minus_line(float(path.at(0.0)), float(path.at(1.0)))
         return _barrier(excess.supremum(), 2 * _rounding(segment, chosen, path), len(path.coefficients))
     found, bound = convex_supremum(segment, y, chosen, TOLERANCE)
-    rounding = 2 * _rounding(segment, chosen)
+    rounding = 2 * _deviation(segment, chosen)
     value = Estimate.between(max(found.value - rounding, 0.0), bound + rounding, "taken, and bounded on every piece")
     return Barrier(value, found.at, int((segment.edges[:, 1:-1] < 1).sum()) + 1)
 
@@ -138,7 +138,7 @@ def connectivity_loss(
         path = _polynomial(segment, y, chosen)
         return Estimate(path.integral(), _rounding(segment, chosen, path), "exact pieces, rounding bound")
     value, error = convex_integral(segment, y, chosen)
-    return Estimate(value, error + _rounding(segment, chosen), "Gauss rule on every piece, error bounded")
+    return Estimate(value, error + _deviation(segment, chosen), "Gauss rule on every piece, error bounded")
 
 
 def sampled_connectivity_loss(
@@ -268,15 +268,16 @@ def _losses(spot: Segment, y: np.ndarray, loss: Loss) -> np.ndarray:
     return loss.value(outputs if spot.first.n_outputs > 1 else outputs[:, 0], y)
 
 
-def _rounding(segment: Segment, loss: Loss, path: PiecewisePolynomial | None = None) -> float:
+def _rounding(segment: Segment, loss: Loss, path: PiecewisePolynomial) -> float:
     """Bound on the error of the mean loss at any point of the segment, whose pieces are the path's."""
-    if path is None:
-        return _deviation(segment, loss, 0.0)
     return _deviation(segment, loss, path.upper_bound()) + path.error
 
 
-def _deviation(segment: Segment, loss: Loss, largest: float) -> float:
-    """How far the mean loss, at most `largest`, can be off when each output is off by its rounding."""
+def _deviation(segment: Segment, loss: Loss, largest: float = 0.0) -> float:
+    """How far the mean loss can be off when each output is off by its rounding.
+
+    largest: what the mean loss is at most, on which the bound of a loss that is a polynomial depends.
+    """
     parts = [part for part, _ in segment.chunks(segment.x)]
     errors = np.concatenate([row_norms(part.output_error) for part in parts])
     terms = np.concatenate([row_norms(part.absolute_terms) for part in parts])
