@@ -49,7 +49,8 @@ class ImageDraw:
         mean = images.mean(axis=0) if self.center else np.zeros(images.shape[1])
         order = pool[generator(self.seed, INPUTS).permutation(len(pool))]
         drawn = _distinct(images, mean, order, self.n + self.test)
-        name = self._named(source)
+        options = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
+        name = source + describe(options, always=("n", "seed"))
         if len(drawn) < self.n + self.test:
             raise ValueError(
                 f"{name}: n + test = {self.n + self.test} images are asked for; "
@@ -59,10 +60,6 @@ class ImageDraw:
         owner = assign_owners(self.partition, y[: self.n], self.clients, self.seed)
         held_out = {"x_test": x[self.n :], "y_test": y[self.n :]} if self.test else {}
         return Problem(x[: self.n], y[: self.n], owner, **held_out, name=name).unit()
-
-    def _named(self, source: str) -> str:
-        options = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
-        return source + describe(options, always=("n", "seed"))
 
 
 def describe(options: dict[str, tuple], always: tuple[str, ...] = ()) -> str:
