@@ -25,6 +25,7 @@ MOST_HELD = 2000  # pairs of A: where more would be needed, holding them makes o
 OPEN = "open"
 _COPIES = 10  # of the Gram matrix of C, in float64, that are held at once
 _TRIES = 20  # halvings of the residual
+_UNKNOWN = Estimate.between(0, np.inf, "not found")
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +228,7 @@ def certify_any_order(
         certified=certified,
         why=search.why,
         margin=search.margin,
-        distance=_unknown() if nearest is None else nearest.distance,
+        distance=_UNKNOWN if nearest is None else nearest.distance,
         held=np.stack([neuron, network.sample[row]], axis=1),
         residual=_residual(found),
         smallest_eigenvalue=None if nearest is None else search.rows.smallest,
@@ -241,11 +242,7 @@ def certify_any_order(
 
 def _refused(why: str, problem: Problem, weights: Weights | TwoLayer) -> AnyOrderCertificate:
     none, width = np.zeros((0, 2), int), len(weights.hidden)
-    return AnyOrderCertificate(False, why, float("-inf"), _unknown(), none, _unknown(), None, width, problem, weights)
-
-
-def _unknown() -> Estimate:
-    return Estimate.between(0, np.inf, "not found")
+    return AnyOrderCertificate(False, why, float("-inf"), _UNKNOWN, none, _UNKNOWN, None, width, problem, weights)
 
 
 def _residual(found: Pass) -> Estimate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,16 +80,11 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and np.isfinite(value) else None
 
 
-def _up(value: float) -> str:
-    return _digits(value, ROUND_CEILING)
-
-
-def _down(value: float) -> str:
-    return _digits(value, ROUND_FLOOR)
-
-
 def _digits(value: float, rounding: str) -> str:
     """Six digits, rounded to the side that claims less."""
     if not np.isfinite(value):
         return str(value)
     return f"{float(Context(prec=6, rounding=rounding).create_decimal(Decimal(float(value)))):.6g}"
+
+
+_up, _down = partial(_digits, rounding=ROUND_CEILING), partial(_digits, rounding=ROUND_FLOOR)
