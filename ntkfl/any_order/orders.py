@@ -149,8 +149,7 @@ def run_in_order(
         return max(found, key=lambda after: score[aim](after[0])) if found else (w, LONG(0))
 
     for t in range(steps + 1):
-        distance = np.sqrt(((w - target) ** 2).sum())
-        residual = np.sqrt(((network.y - network.outputs(w, network.x)) ** 2).sum())
+        distance, residual = (np.sqrt(score[name](w)) for name in ("distance", "residual"))
         rows.append((distance, spent, residual, network.outputs(w, probe)))
         if t == steps:
             break

@@ -107,12 +107,12 @@ def _checked(problem: Problem, weights: Weights | TwoLayer) -> tuple[np.ndarray,
     outputs = 1 if problem.y.ndim == 1 else problem.y.shape[1]
     if hidden.ndim != 2 or hidden.shape[1] != problem.d or not len(hidden):
         raise ValueError(f"the hidden weights have shape {hidden.shape}; the data need (width, {problem.d})")
-    wanted = (len(hidden),) if readout.ndim == 1 else (outputs, len(hidden))
-    if readout.shape != wanted or (readout.ndim == 1 and outputs != 1):
+    wanted = (len(hidden),) if outputs == 1 else (outputs, len(hidden))
+    if readout.shape not in (wanted, (outputs, len(hidden))):
         named = "signs" if signs else "readout"
         raise ValueError(
             f"the {named} have shape {readout.shape}; width {len(hidden)} and labels of shape {problem.y.shape} need "
-            f"{(len(hidden),) if outputs == 1 else (outputs, len(hidden))}"
+            f"{wanted}"
         )
     finite_array("hidden", hidden)
     finite_array("signs" if signs else "readout", readout)
