@@ -155,8 +155,8 @@ class ClientProducts:
         """Room for the groups that are trained together."""
         (samples, d), dtype = self.groups[0].rows.shape, self.clients[0].dtype
         change, start = (d, 0) if self.by_weights else (samples, samples)
-        shapes = [(len(self.network.weights), rows, LANES) for rows in (samples, change, start)]
-        return [Room(*map(np.empty, shapes, (bool, dtype, dtype))) for _ in range(self.at_once)]
+        held, chunks = ((samples, np.dtype(bool)), (change, dtype), (start, dtype)), len(self.network.weights)
+        return [Room(*(np.empty((chunks, rows, LANES), kind) for rows, kind in held)) for _ in range(self.at_once)]
 
     @cached_property
     def passes(self) -> Passes:
