@@ -99,7 +99,7 @@ def _two_layers(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, np.nd
         found = ", ".join(f"{name} {arrays[name].shape}" for name in arrays)
         raise ValueError(
             f"{where} is no two-layer network, of which barriers are exact: it has {found}. Others are evaluated on a "
-            "grid: train them with ntkfl train, or see ntkfl.connectivity.TorchNetwork"
+            "grid: train them with ntkfl train, or see ntkfl.connectivity.torch_network.TorchNetwork"
         )
     shapes = [arrays[name].shape for name in weights]
     fits = [shapes[i][0] == shapes[1 - i][1] for i in (0, 1)]
