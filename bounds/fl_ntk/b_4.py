@@ -46,10 +46,6 @@ def _reach(case: FederatedRun) -> float:
     return max(inside.radius, float(moved) * (1 + 1e-9))
 
 
-def _constants(case: FederatedRun) -> dict:
-    return snapshot_constants(case) | run_values(case, lam, kappa) | {R: _reach(case)}
-
-
 @lru_cache(maxsize=2)
 def _measure(case: FederatedRun) -> Estimate:
     return -progress(snapshot(case), snapshot(case).grams())
@@ -105,7 +101,7 @@ STATEMENTS = (
                 note="2 n R of B.11, and Eq (16) by the triangle inequality",
             ),
         },
-        constants=_constants,
+        constants=lambda case: snapshot_constants(case) | run_values(case, lam, kappa) | {R: _reach(case)},
         measure=_measure,
         symbols={r_t: "|y - y(t)|_2 at the middle round", R: "largest distance of a global or local weight from u(0)"},
         says_left="C_1 = -2 (eta_g eta_l/N) sum_k (y - y(t))^T H(t,k) (y - y^{(k)}(t)) from exact pattern counts",

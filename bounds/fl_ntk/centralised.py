@@ -125,10 +125,6 @@ STEP_LADDERS = Family(
 )
 
 
-def _slopes(ladder: StepLadder) -> tuple[Estimate, ...]:
-    return tuple(slope(ladder.sizes, values) for values in ladder.differences())
-
-
 STATEMENTS = (
     Statement(
         id="fl-ntk/centralised",
@@ -181,7 +177,7 @@ STATEMENTS = (
                 "residuals' distance",
             )
         },
-        measure=_slopes,
+        measure=lambda ladder: tuple(slope(ladder.sizes, values) for values in ladder.differences()),
         says_left="log-log slopes over seven steps, by the library's kernel regime",
         draws=(STEP_LADDERS,),
         mutants=(shifted(sp.Rational(1, 2)), shifted(-sp.Rational(1, 2)), shifted(1)),

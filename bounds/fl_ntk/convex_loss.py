@@ -15,7 +15,7 @@ from bounds.symbols import K, N, T, eta_global, eta_local, n
 from ntkfl.estimate import Estimate
 from ntkfl.exact_dynamics import kernel_regime
 
-smooth, largest = sp.symbols("b mu_D", positive=True)
+largest = sp.Symbol("mu_D", positive=True)
 SIZES, LEFT = sp.symbols("S_log S_sq", positive=True), sp.symbols("F_log F_sq", positive=True)
 OUTPUTS = tuple(sp.MatrixSymbol(f"f_{name}", n, T) for name in ("log", "sq"))
 SLOPES = tuple(sp.MatrixSymbol(f"l_{name}", n, T) for name in ("log", "sq"))

@@ -12,7 +12,6 @@ from bounds.options import Options
 from bounds.statement import FL_NTK, Claim, Form, Hypothesis, Kind, Source, Statement
 from bounds.symbols import N, eta_global, eta_local
 from ntkfl.algorithm1.reference import BALL
-from ntkfl.estimate import Estimate
 
 u, gradient = sp.symbols("u g", real=True)
 
@@ -40,10 +39,6 @@ def _constants(case: FederatedRun) -> dict:
     }
 
 
-def _measure(case: FederatedRun) -> Estimate:
-    return BALL.estimate(np.array(global_weights(case)[1:], dtype=object))
-
-
 def _two_local_steps() -> FederatedRun:
     """Six points on the sphere, two local steps: the second one starts where the first ended."""
     return weight_draws(Options(), local_steps=2)[1].case(0)
@@ -63,7 +58,7 @@ STATEMENTS = (
         hypotheses=(ONE_STEP,),
         forms={Form.STATED: Claim(u - eta_global * eta_local / N * gradient)},
         constants=_constants,
-        measure=_measure,
+        measure=lambda case: BALL.estimate(np.array(global_weights(case)[1:], dtype=object)),
         symbols={
             u: "an entry of u(t)",
             gradient: "that entry of the gradient of (1/2)|y - f(u, X)|^2 over all samples, at u(t)",

@@ -44,10 +44,6 @@ LARGE_TOP = Hypothesis(
 )
 
 
-def _constants(case: FederatedRun) -> dict:
-    return round_constants(case) | {r_t: case.observed("residual_norm")[case.snapshot_round]}
-
-
 @lru_cache(maxsize=2)  # two forms look at the same case, one after the other
 def _measure(case: FederatedRun) -> tuple[Estimate, ...]:
     """C_1, ..., C_4 at the middle round, Q_i being taken at R = lambda/(1000 n)."""
@@ -91,7 +87,7 @@ STATEMENTS = (
             ),
         },
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, WITHIN_RADIUS, EVENTS),
-        constants=_constants,
+        constants=lambda case: round_constants(case) | {r_t: case.observed("residual_norm")[case.snapshot_round]},
         measure=_measure,
         symbols={r_t: "|y - y(t)|_2 at the middle round"},
         says_left="C_1, C_2, C_3 and C_4 at the middle round, from exact pattern counts and by direct summation",

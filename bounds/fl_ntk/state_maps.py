@@ -20,10 +20,6 @@ def _trainings(case: FederatedRun) -> tuple[Training, ...]:
     )
 
 
-def _values(case: FederatedRun) -> dict:
-    return {beta: MOMENTUM, mu: PULL} | halves(case.problem.n)
-
-
 STATEMENTS = (
     method_maps(
         "state-maps",
@@ -34,7 +30,7 @@ STATEMENTS = (
         "it) on (r, d), its dual being Phi_c'd_c, both from (r_0, 0). Server momentum takes weights n_c/n",
         after=AFTER,
         trainings=_trainings,
-        values=_values,
+        values=lambda case: {beta: MOMENTUM, mu: PULL} | halves(case.problem.n),
         symbols={
             beta: "momentum of the server",
             mu: "FedDyn's pull",

@@ -23,10 +23,6 @@ def _constants(case: SampleLadder) -> dict:
     return {symbol: Estimate.stacked(one[symbol] for one in each) for symbol in (n, delta, lam, quadratic)}
 
 
-def _measure(case: SampleLadder) -> Estimate:
-    return Estimate.stacked(sample.held_out_loss for sample in case.samples)
-
-
 def constant_loss() -> SampleLadder:
     """A linear target, learnt the better the more samples there are, and the loss that is 1 whatever is answered."""
     return SampleLadder(LINEAR, Loss(slope=0.0, floor=1.0), seed=0)
@@ -61,7 +57,7 @@ STATEMENTS = (
             )
         },
         constants=_constants,
-        measure=_measure,
+        measure=lambda case: Estimate.stacked(sample.held_out_loss for sample in case.samples),
         symbols={quadratic: "y^T H_inf^-1 y", lam: "smallest eigenvalue of H_inf"},
         says_left="the loss of the infinite-width predictor after T rounds on held-out samples, for growing n",
         draws=sample_ladder_draws,

@@ -77,11 +77,6 @@ def _measured(choices: Choices) -> Callable[[KernelCase], tuple[Estimate, ...]]:
     return measure
 
 
-def _constants(case: KernelCase) -> dict:
-    nu = case.nu_by_size
-    return {slow: nu[0], fast: nu[-1]}
-
-
 APART = Hypothesis(
     "told-apart",
     "kappa >= 1.2: the tool's limit, for a rate near 0 is lost in the rounding of a double root",
@@ -90,7 +85,7 @@ APART = Hypothesis(
 SHARED: dict[str, Any] = {
     "hypotheses": (at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE, APART),
     "forms": {Form.REPAIRED: Claim(RATES, note="of averaging, of heavy ball, of Nesterov's momentum at the server")},
-    "constants": _constants,
+    "constants": lambda case: {slow: case.nu_by_size[0], fast: case.nu_by_size[-1]},
     "symbols": {slow: "smallest eigenvalue of H W P, W the weights n_c/n of the clients", fast: "the largest"},
     "draws": few_kernels(reach=1.9, trials=12),
 }

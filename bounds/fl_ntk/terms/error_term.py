@@ -7,8 +7,6 @@ from bounds.fl_ntk.terms.limit_kernel import limit_kernel
 from ntkfl.balls import ball, ball_matrix, enclosure, precision
 from ntkfl.estimate import Estimate, Rigour
 
-EPS = np.finfo(float).eps
-
 
 def printed_powers(case: FederatedRun, vector: np.ndarray) -> Estimate:
     """(I - rho H_inf)^t vector for t = 0..T, (T+1, n), in balls around the floats of H_inf and rho.
