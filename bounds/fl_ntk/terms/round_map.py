@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from bounds.cases.kernel_case import BITS, KernelCase
@@ -21,7 +22,7 @@ MAP_SYMBOLS = {H: "Gram matrix of the frozen patterns, H(0)", D: "the client blo
 ROUND_MAP = IDENTITY - eta_global / N * H * RESPONSE  # M
 
 
-def map_constants(case: Any, h: Estimate) -> dict:
+def map_constants(case: Any, h: Estimate | np.ndarray) -> dict:
     """The symbols of the round map of a Gram matrix H, (n, n): H, its client blocks, steps and counts."""
     owner = case.problem.owner
     return run_values(case, eta_local, eta_global, N, K) | {H: h, D: h * (owner[:, None] == owner)}
