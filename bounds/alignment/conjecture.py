@@ -20,7 +20,6 @@ STATEMENTS = (
             "all orders of the units. No such test settles a limit at infinite width",
         ),
         forms={Form.STATED: Claim(sp.Integer(0), recorded=Outcome.OPEN)},
-        constants=lambda case: {},
         measure=lambda case: slope(case.sizes, case.aligned),
         says_left="log-log slope over the widths of the exact barrier of cross-entropy, on the training images, "
         "between networks trained from two starts, after weight matching; with its interval of 99%",
