@@ -148,14 +148,12 @@ def _loaded(process: _Process, folder: Path, limit: float, peer: Peer) -> None:
         raise AdapterError(f"the adapter cannot be loaded: {why}")
     try:
         found = received.document(folder / START)
-        if fault := _words(found, "fault"):
-            raise AdapterError(f"the adapter cannot be loaded: {fault}")
         for key, kept in (("packages", peer.packages), ("with", peer.runs_with)):
             kept |= {_line(str(name), 60): _line(str(value), 60) for name, value in dict(found.get(key, {})).items()}
-    except (Refused, TypeError, ValueError) as error:
-        if isinstance(error, AdapterError):
-            raise
+    except (TypeError, ValueError) as error:
         raise AdapterError(f"the adapter cannot be loaded: {START} is not what the driver writes") from error
+    if fault := _words(found, "fault"):
+        raise AdapterError(f"the adapter cannot be loaded: {fault}")
 
 
 def _awaited(process: _Process, folder: Path, at: int, case: KitCase, limit: float) -> Answer:

@@ -65,10 +65,8 @@ def _agrees(case: KitCase, values: Trajectory, changed: tuple[Variant, ...]) -> 
 
     A variant may amplify rounding more than the method does: in float32 it is allowed what it loses itself.
     """
-    rounds = 0
-    for kept, most in rounds_allowed(
-        lambda case: variants.followed(case, *changed), case.case, values, _precision(values)
-    ):
+    rounds, precision = 0, _precision(values)
+    for kept, most in rounds_allowed(lambda one: variants.followed(one, *changed), case.case, values, precision):
         if not all(np.abs(values[name][rounds] - kept[name]).max() <= most for name in values):
             return False
         rounds += 1

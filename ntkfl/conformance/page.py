@@ -1,7 +1,8 @@
 """What an implementation was found to be, as text, Markdown and JSON."""
 
 import datetime
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
@@ -75,9 +76,7 @@ def method_lines(one: MethodVerdict, width: int = 0) -> Iterator[str]:
 
 def summary(found: Conformance) -> str:
     """One line: how many methods are what."""
-    counts = [(outcome, sum(one.outcome is outcome for one in found.methods)) for outcome in Outcome]
-    said = ", ".join(f"{count} {_word(outcome, count)}" for outcome, count in counts if count)
-    return f"{number_of(len(found.methods), 'method')}: {said}"
+    return f"{number_of(len(found.methods), 'method')}: {_tally(one.outcome for one in found.methods)}"
 
 
 def as_markdown(found: Conformance) -> str:
@@ -94,8 +93,7 @@ def as_markdown(found: Conformance) -> str:
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
     ]
-    for row in rows:
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     if left_out:
         lines += ["", f"Left out: {', '.join(left_out)}."]
     return "\n".join([*lines, ""])
@@ -150,15 +148,17 @@ def _where(case: CaseVerdict) -> str:
 
 
 def _counted(one: MethodVerdict) -> str:
-    counts = one.counts()
-    shown = [(outcome, count) for outcome, count in counts.items() if count]
-    said = ", ".join(f"{count} {_word(outcome, count)}" for outcome, count in shown)
     precisions = sorted({case.precision for case in one.cases if case.precision} - {"float64"})
+    said = _tally(case.outcome for case in one.cases)
     return said + (f" ({', '.join(precisions)})" if precisions else "")
 
 
-def _word(outcome: Outcome, count: int) -> str:
-    return "differ" if outcome is Outcome.DIFFERS and count > 1 else outcome.value
+def _tally(outcomes: Iterable[Outcome]) -> str:
+    """How many there are of each: "2 equal, 1 differs"."""
+    counts = Counter(outcomes)
+    words = {outcome: outcome.value for outcome in Outcome}
+    words[Outcome.DIFFERS] = "differ" if counts[Outcome.DIFFERS] > 1 else "differs"
+    return ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
 
 
 def _today() -> str:

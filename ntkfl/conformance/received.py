@@ -18,7 +18,6 @@ UNREADABLE = (
     OSError,
     EOFError,
     RuntimeError,
-    NotImplementedError,
     ValueError,
     KeyError,
 )

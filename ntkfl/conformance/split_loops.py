@@ -7,6 +7,7 @@ of this project is imported, and steps have lines of their own, of which `ntkfl.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,7 +166,7 @@ def moon(case: Case, mu: float = 1.0, temperature: float = 0.5, released: bool =
         return end
 
     for w in rounds(case, train):
-        yield {"model": flat(w), "client_previous": clients_rows(case, previous, len(case.start))}
+        yield {"model": flat(w), "client_previous": clients_rows(case, previous)}
 
 
 def fed_rod(case: Case, gamma: float = 1.0) -> States:
@@ -186,20 +187,14 @@ def fed_rod(case: Case, gamma: float = 1.0) -> States:
         return descend(case, w, t, i, lambda x, y, _: [lambda v: nll(logits(v, x) + gamma * shift, y)], after=personal)
 
     for w in rounds(case, train):
-        size = sum(w[name].numel() for name in HEAD)
-        yield {"model": flat(w), "client_heads": clients_rows(case, heads, size)}
+        yield {"model": flat(w), "client_heads": clients_rows(case, heads)}
 
 
-def clients_rows(case: Case, kept: dict[int, W], size: int) -> np.ndarray:
-    """What clients keep, (clients, size); zeros for those that have not taken part.
-
-    Args:
-        case: with the number of clients. kept: by client. size: of a row.
-    """
-    rows = np.zeros((case.population, size), case.start.dtype)
-    for i, value in kept.items():
-        rows[i] = flat(value)
-    return rows
+def clients_rows(case: Case, kept: dict[int, W]) -> np.ndarray:
+    """What clients keep, a row each; zeros for those that have not taken part."""
+    flats = {i: flat(value) for i, value in kept.items()}
+    nothing = np.zeros_like(next(iter(flats.values())))
+    return np.stack([flats.get(i, nothing) for i in range(case.population)])
 
 
 def calibrated_nll(scores: Tensor, y: Any, sizes: list[int], tau: float) -> Tensor:
@@ -371,20 +366,11 @@ def fed_gucci(
         yield {"model": flat(w)}
 
 
-def fed_gucci_plus(case: Case, tau: float = 0.1, rho: float = 0.05, **options: Any) -> States:
-    """FedGuCci on calibrated logits with sharpness-aware steps.
-
-    Args:
-        case: data and plan. tau, rho: as in `fed_gucci`. options: of it.
-    """
-    yield from fed_gucci(case, tau=tau, rho=rho, **options)
-
-
 LOOPS: dict[str, Callable[..., States]] = {
     "fedasam": fed_sam,
     "fedfa": fed_fa,
     "fedgucci": fed_gucci,
-    "fedgucci+": fed_gucci_plus,
+    "fedgucci+": partial(fed_gucci, tau=0.1, rho=0.05),
     "fedlc": fed_lc,
     "fedrod": fed_rod,
     "fedsam": fed_sam,
