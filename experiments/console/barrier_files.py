@@ -126,7 +126,7 @@ def samples_of_run(folder: Path, n: int | None, unit: bool, loss: str) -> tuple[
     Raises:
         ValueError: as `load_run`; a run without test samples, or with fewer than n; `unit`, since they are as they are.
     """
-    from ntkfl.training.runs.kept_run import load_run
+    from ntkfl.training.runs.training_run import load_run
 
     data = load_run(folder).federation.data
     if unit:

@@ -12,7 +12,7 @@ from torch import Tensor
 from experiments.console.barrier_files import samples_of_run
 from experiments.miniatures.grid_barriers import POINTS, Scores, group_barriers, segments
 from ntkfl.connectivity.losses import named_loss
-from ntkfl.training.runs.kept_run import load_run
+from ntkfl.training.runs.training_run import load_run
 from ntkfl.training.tree import Params
 
 

@@ -5,7 +5,6 @@ from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Method
 from ntkfl.training.model import Model
-from ntkfl.training.runs.kept_run import load_run
-from ntkfl.training.runs.training_run import Run, run
+from ntkfl.training.runs.training_run import Run, load_run, run
 
 __all__ = ["FederatedData", "Federation", "LocalWork", "Method", "Model", "Run", "State", "load_run", "run"]

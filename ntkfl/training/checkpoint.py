@@ -44,7 +44,7 @@ class Checkpoint:
         }
         part = path.with_name(f".{path.name}.part")
         try:
-            save_file(tensors, part, about | {"sha256": _digest(tensors, about)})
+            save_file(tensors, part, about | {"sha256": tensors_digest(tensors, about)})
             _flushed(part)
             os.replace(part, path)
         finally:
@@ -67,7 +67,7 @@ def load(path: Path) -> Checkpoint:
     if about.get("kind") != KIND:
         found = about.get("kind", "no such entry")
         raise ValueError(f"{path} is no checkpoint of this package: its metadata say {found!r}, not {KIND!r}")
-    if about.pop("sha256", None) != _digest(tensors, about):
+    if about.pop("sha256", None) != tensors_digest(tensors, about):
         raise ValueError(f"{path} is damaged: its content does not have the digest that was written with it")
     trees = _filled(json.loads(about["tree"]), tensors)
     state = State(int(about["rounds"]), trees["server"], trees["clients"], trees["seen"])
@@ -90,12 +90,8 @@ def restored(state: State, start: State) -> State:
     return replace(state, server=tree_map(lambda tensor: tensor.to(device), state.server))
 
 
-def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 of named tensors: names, dtypes, shapes and bytes."""
-    return _digest(tensors, {})
-
-
-def _digest(tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> str:
+def tensors_digest(tensors: Mapping[str, Tensor], about: Mapping[str, str] = {}) -> str:
+    """SHA-256 of named tensors: names, dtypes, shapes and bytes; and of what is said about them."""
     found = hashlib.sha256(json.dumps(dict(about), sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
         found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

@@ -103,12 +103,9 @@ class RunConfig(BaseModel):
         if not isinstance(given, Mapping):
             return given
         given = {key: value for key, value in given.items() if value is not None}
-        if isinstance(method := given.get("method"), str) and is_file(method):
-            given["method"] = str(Path(method).resolve())
-        if isinstance(data := given.get("data"), str) and is_data_file(data):
-            given["data"] = str(Path(data).resolve())
-        if isinstance(path := given.get("path"), str):
-            given["path"] = str(Path(path).resolve())
+        for key, names_a_file in (("method", is_file), ("data", is_data_file), ("path", lambda spec: True)):
+            if isinstance(spec := given.get(key), str) and names_a_file(spec):
+                given[key] = str(Path(spec).resolve())
         defaults = dict(DEFAULTS_OF.get(str(given.get("method")), {}))
         if any(key in given for key in EXCLUSIVE):
             defaults = {key: value for key, value in defaults.items() if key not in EXCLUSIVE}

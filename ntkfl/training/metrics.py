@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, get_type_hints
 
 import numpy as np
 
@@ -44,27 +44,25 @@ UNITS = {name: hint.__metadata__[0] for name, hint in get_type_hints(Row, includ
 NATS, HALF_SQUARES = "nats", "half squares"
 
 
-class MetricsFile:
-    """A CSV file of rows that is complete up to the last row added, whenever the process ends.
+def write_rows(path: Path, loss: str, rows: Sequence[Row]) -> None:
+    """A CSV file of these rows; what stood there is replaced at once, so that it is whole whenever the process ends.
 
     Args:
-        loss: the unit of the losses. rows: those that it is to begin with; what stood in the file is replaced.
+        path: of the file. loss: the unit of the losses. rows: those that it is to begin with.
     """
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([header(loss), *map(_cells, rows)])
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
-    def __init__(self, path: Path, loss: str, rows: Sequence[Row] = ()) -> None:
-        part = path.with_name(f".{path.name}.part")
-        try:
-            with part.open("w", newline="", encoding="utf-8") as file:
-                csv.writer(file).writerows([header(loss), *map(_cells, rows)])
-            os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
-        self._path = path
 
-    def add(self, row: Row) -> None:
-        """One more row, in the file when this returns."""
-        with self._path.open("a", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerow(_cells(row))
+def append_row(path: Path, row: Row) -> None:
+    """One more row, in the file when this returns."""
+    with path.open("a", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerow(_cells(row))
 
 
 def header(loss: str) -> list[str]:
@@ -103,23 +101,6 @@ def rows_digest(rows: Sequence[Row]) -> str:
     """SHA-256 of rows as they stand in the file, but for the seconds, in which two runs of one seed differ."""
     lines = [",".join(_cells(replace(row, seconds=0.0))) for row in rows]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def require_unaltered(rows: Sequence[Row], run: Mapping[str, Any], path: Path) -> None:
-    """Refuse rows that are not those of the checkpoint (one of an older version has no word of them).
-
-    Args:
-        rows: of rounds 0 to the checkpoint's. run: what the checkpoint says of the run. path: of the rows, for the
-            message.
-
-    Raises:
-        ValueError: so it is.
-    """
-    if run.get(ROWS) not in (None, rows_digest(rows)):
-        raise ValueError(
-            f"{path} was altered: its rows up to round {len(rows) - 1} are not those that were written beside the "
-            "checkpoint; put it back, or begin another run"
-        )
 
 
 def columns(rows: Sequence[Row]) -> Mapping[str, np.ndarray]:

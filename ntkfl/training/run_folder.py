@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +13,12 @@ CONFIG, METRICS, CHECKPOINT, LOCK = "config.toml", "metrics.csv", "checkpoint.sa
 MAY_CHANGE = "rounds"
 
 
-@dataclass(frozen=True)
 class RunFolder:
-    """Where a run is kept."""
+    """Where a run is kept: `metrics`, the table of the rounds; `checkpoint`, the state after the last one kept."""
 
-    path: Path
-    _seen: tuple[int, ...] | None = field(init=False)  # which checkpoint was there
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_seen", self._stamp())
-
-    @property
-    def metrics(self) -> Path:
-        """The table of the rounds."""
-        return self.path / METRICS
-
-    @property
-    def checkpoint(self) -> Path:
-        """The state after the last round that was kept."""
-        return self.path / CHECKPOINT
+    def __init__(self, path: Path) -> None:
+        self.path, self.metrics, self.checkpoint = path, path / METRICS, path / CHECKPOINT
+        self._seen = self._stamp()  # which checkpoint was there
 
     def load(self) -> Checkpoint:
         """The run that is here.
@@ -117,8 +103,6 @@ def as_toml(config: Mapping[str, Any]) -> str:
 
 
 def _lines(table: Mapping[str, Any]) -> list[str]:
-    return [_line(key, value) for key, value in table.items() if value is not None]
-
-
-def _line(key: str, value: Any) -> str:
-    return f"{key} = {json.dumps(value, ensure_ascii=False, allow_nan=False)}"  # of a scalar or a list, this is TOML
+    there = {key: value for key, value in table.items() if value is not None}
+    # of a scalar or a list, JSON is TOML
+    return [f"{key} = {json.dumps(value, ensure_ascii=False, allow_nan=False)}" for key, value in there.items()]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ntkfl.training.checkpoint import Checkpoint
 from ntkfl.training.engine.federation import State
-from ntkfl.training.metrics import ROWS, MetricsFile, Row, rows_digest
+from ntkfl.training.metrics import ROWS, Row, append_row, rows_digest, write_rows
 from ntkfl.training.run_folder import RunFolder
 
 
@@ -45,12 +45,12 @@ class RunRecord:
                 folder.describe(run["config"])
             self.keep()
             folder.describe(run["config"])
-            self._file = MetricsFile(folder.metrics, loss, self.rows)
+            write_rows(folder.metrics, loss, self.rows)
 
     def add(self, row: Row, state: State) -> None:
         """A row and its state. The row is written first: rows ahead of the checkpoint are dropped on resumption."""
         if self._folder:
-            self._file.add(row)
+            append_row(self._folder.metrics, row)
         self.rows.append(row)
         self._state = state
         if state.rounds % self._every == 0:

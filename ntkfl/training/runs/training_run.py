@@ -1,4 +1,4 @@
-"""A training run from its configuration to its results: rounds, measurements, checkpoints, resumption."""
+"""A training run from its configuration to its results: rounds, measurements, checkpoints, resumption, reading back."""
 
 import os
 import time
@@ -25,7 +25,7 @@ from ntkfl.training.engine.round_memory import require_round
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Method
 from ntkfl.training.methods import brought_by
-from ntkfl.training.metrics import Row, columns, read_rows, require_unaltered
+from ntkfl.training.metrics import ROWS, Row, columns, read_rows, rows_digest
 from ntkfl.training.model import Model
 from ntkfl.training.run_folder import CONFIG, RunFolder, as_toml, differing
 from ntkfl.training.runs.run_record import RunRecord
@@ -180,6 +180,35 @@ def prepared(
     return PreparedRun(config, federation, start, record, folder.path if folder else None)
 
 
+def load_run(
+    folder: str | os.PathLike,
+    method: Method | None = None,
+    data: FederatedData | None = None,
+    model: Model | None = None,
+) -> Run:
+    """The run in a folder as it was after the last round that was kept; nothing is trained, nothing is written.
+
+    Args:
+        folder: where the run was kept.
+        method, data, model: those of its parts that were objects of yours, of which a folder keeps the name only.
+
+    Raises:
+        FileNotFoundError: the folder has no run.
+        ValueError: a damaged run, or altered metrics; an object that is not given; data or a method's file that have
+            changed since.
+    """
+    there = RunFolder(Path(folder))
+    stored = there.load()
+    config = checked(stored.run["config"])
+    given = {"method": method, "data": data, "model": model}
+    require_objects(config, {name: thing for name, thing in given.items() if thing is not None})
+    if method is None:
+        method_file(config.method, stored)  # refuses one that has changed
+    federation = assembled(config, method, data, model)
+    state, rows = kept(there, stored, federation)
+    return Run(config, federation, state, tuple(rows), there.path)
+
+
 def kept(folder: RunFolder, stored: Checkpoint, federation: Federation) -> tuple[State, list[Row]]:
     """The state after the last round that a folder keeps, on the federation's device, and the rows until then.
 
@@ -195,7 +224,11 @@ def kept(folder: RunFolder, stored: Checkpoint, federation: Federation) -> tuple
     if not state.rounds:  # it may have been stopped before there was a table
         return state, []
     rows = read_rows(folder.metrics, loss_unit(federation.data), state.rounds)
-    require_unaltered(rows, stored.run, folder.metrics)
+    if stored.run.get(ROWS) not in (None, rows_digest(rows)):  # a checkpoint of an older version has no word of them
+        raise ValueError(
+            f"{folder.metrics} was altered: its rows up to round {len(rows) - 1} are not those that were written "
+            "beside the checkpoint; put it back, or begin another run"
+        )
     return state, rows
 
 
@@ -265,10 +298,9 @@ def method_file(method: str, stored: Checkpoint | None) -> dict[str, str] | None
 
 def data_digest(data: FederatedData) -> str:
     """One word for the samples, labels and owners: a run is resumed on the same data."""
-    tensors = {"x": data.x, "y": data.y, "owner": torch.as_tensor(data.owner)}
-    if data.x_test is not None and data.y_test is not None:
-        tensors |= {"x_test": data.x_test, "y_test": data.y_test}
-    return tensors_digest(tensors)
+    owner = torch.as_tensor(data.owner)
+    tensors = {"x": data.x, "y": data.y, "owner": owner, "x_test": data.x_test, "y_test": data.y_test}
+    return tensors_digest({name: tensor for name, tensor in tensors.items() if tensor is not None})
 
 
 def _provenance(config: RunConfig) -> dict[str, Any]:

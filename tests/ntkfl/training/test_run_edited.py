@@ -6,8 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from ntkfl.training.runs.kept_run import load_run
-from ntkfl.training.runs.training_run import prepared
+from ntkfl.training.runs.training_run import load_run, prepared
 
 
 @pytest.fixture
