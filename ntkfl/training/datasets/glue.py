@@ -50,12 +50,15 @@ def glue(path: Path | None, size: int | None, name: str) -> Samples:
         FileNotFoundError: no path, a file or the vocabulary is missing.
         ValueError: a line with too few columns, or a label that is not of the task; with file and line.
     """
+    from ntkfl.training.models.encoder import packaged_folder  # here because only text needs it
+
     task, longest = TASKS[name], size or LONGEST
     if longest < 8:
         raise ValueError(f"{name} is asked for with {longest} tokens a sample; there must be at least 8")
     advice = f"it must be the folder {task.folder} of GLUE, with train.tsv and dev.tsv"
     folder = folder_of(name, path, task.folder, ("train.tsv", "dev.tsv"), advice)
-    vocabulary = _vocabulary(folder)
+    own = folder / "vocab.txt"
+    vocabulary = read_vocabulary(own if own.is_file() else packaged_folder() / "vocab.txt")
     (texts, y), (texts_test, y_test) = (_read(folder / f"{part}.tsv", task) for part in ("train", "dev"))
     x, x_test = (_tokens(chosen, vocabulary, longest) for chosen in (texts, texts_test))
     return Samples("tokens", x, y, x_test, y_test, classes=len(task.classes) or None)
@@ -70,13 +73,6 @@ def _tokens(texts: Sequence[tuple[str, ...]], vocabulary: WordPiece, longest: in
         return found + [0] * (longest - len(found))
 
     return OnDemand(len(texts), (longest,), int, tokens)
-
-
-def _vocabulary(folder: Path) -> WordPiece:
-    from ntkfl.training.models.encoder import packaged_folder  # here because only text needs it
-
-    own = folder / "vocab.txt"
-    return read_vocabulary(own if own.is_file() else packaged_folder() / "vocab.txt")
 
 
 def _read(file: Path, task: Task) -> tuple[list[tuple[str, ...]], np.ndarray]:

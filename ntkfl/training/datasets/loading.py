@@ -71,10 +71,8 @@ def load(
     found, size, in_domains = read(spec, None if path is None else Path(path), target)
     rows, rows_test = _drawn(spec, found, seed, samples, test)
     x, y = found.x[rows], found.y[rows]
-    if found.x_test is None or found.y_test is None:
-        x_test, y_test = found.x[rows_test], found.y[rows_test]
-    else:
-        x_test, y_test = found.x_test[rows_test], found.y_test[rows_test]
+    x_test = (found.x if found.x_test is None else found.x_test)[rows_test]
+    y_test = (found.y if found.y_test is None else found.y_test)[rows_test]
     inputs = _sized(size, found, [_tensor(found, part, dtype) for part in (x, x_test)])
     domain = None
     if in_domains:
@@ -84,10 +82,10 @@ def load(
         inputs = [2 * part - 1 for part in inputs]
     if unit:
         inputs = [_unit(spec, part) for part in inputs]
-    given, in_file = (None, 0) if found.owner is None else (found.owner[rows], int(found.owner.max()) + 1)
+    given = None if found.owner is None else (found.owner[rows], int(found.owner.max()) + 1)
     # one-hot, because whole numbers of more than a hundred values count as real labels there
     marked = y if found.classes is None else np.eye(found.classes, dtype=np.uint8)[y]
-    owner, count = _owners(partition, marked, domain, given, in_file, clients, seed)
+    owner, count = _owners(partition, marked, domain, given, clients, seed)
     kept = _kept(owner, train_share, seed)
     if found.kind == "rows":
         _warn_of_table(spec, found, target, inputs[0])
@@ -191,22 +189,21 @@ def _owners(
     partition: str | None,
     y: np.ndarray,
     domain: np.ndarray | None,
-    given: np.ndarray | None,
-    in_file: int,
+    given: tuple[np.ndarray, int] | None,
     clients: int | None,
     seed: int,
 ) -> tuple[np.ndarray, int]:
-    """The client of each sample, and how many there are."""
+    """The client of each sample, and how many there are; `given`: the same in the data's file."""
     if given is not None and partition in (None, "given"):
-        count = in_file
-        if missing := sorted(set(range(count)) - set(given.tolist())):
+        owner, count = given
+        if missing := sorted(set(range(count)) - set(owner.tolist())):
             raise ValueError(
-                f"client {missing[0]} owns none of the {len(given)} training samples drawn; draw more, take another "
+                f"client {missing[0]} owns none of the {len(owner)} training samples drawn; draw more, take another "
                 "seed, or a partition"
             )
         if clients not in (None, count):
             raise ValueError(f"the file gives its own owners, {count} clients; clients={clients} needs a partition")
-        return given, count
+        return given
     count = CLIENTS if clients is None else clients
     if domain is not None:
         return domains.owners(partition or "iid", y, domain, count, seed), count

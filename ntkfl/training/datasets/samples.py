@@ -3,17 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
-
-
-class Rows(Protocol):
-    """Inputs that need not all be in memory: an array, or files that are read when their rows are taken."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: Any) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +30,9 @@ class OnDemand:
         for place, number in enumerate(chosen):
             rows[place] = self.one(number)
         return rows
+
+
+Rows = np.ndarray | OnDemand  # inputs need not all be in memory
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,6 @@
 """WordPiece: text as the tokens of an uncased BERT vocabulary (Devlin et al. 2019)."""
 
+import string
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,20 +75,15 @@ def read_vocabulary(file: Path) -> WordPiece:
 
 def _words(text: str) -> list[str]:
     """Words and punctuation marks in lower case, without accents; an ideograph is a word."""
-    kept = (" " if _blank(c) else c for c in text if not _dropped(c))
+    kept = (" " if c.isspace() else c for c in text if not _dropped(c))
     spaced = "".join(f" {c} " if any(low <= ord(c) <= high for low, high in IDEOGRAPHS) else c for c in kept)
     plain = (c for c in unicodedata.normalize("NFD", spaced) if unicodedata.category(c) != "Mn")
     return "".join(f" {c} " if _punctuation(c) else c for c in "".join(plain).lower()).split()
 
 
-def _blank(c: str) -> bool:
-    return c in "\t\n\r" or c.isspace()
-
-
 def _dropped(c: str) -> bool:
-    return c in "\0\ufffd" or (c not in "\t\n\r" and unicodedata.category(c).startswith("C"))
+    return c == "\ufffd" or (c not in "\t\n\r" and unicodedata.category(c).startswith("C"))
 
 
 def _punctuation(c: str) -> bool:
-    ascii_mark = "!" <= c <= "/" or ":" <= c <= "@" or "[" <= c <= "`" or "{" <= c <= "~"
-    return ascii_mark or unicodedata.category(c).startswith("P")
+    return c in string.punctuation or unicodedata.category(c).startswith("P")
