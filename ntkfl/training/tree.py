@@ -29,6 +29,11 @@ def zeros_like(tree: Tree) -> Tree:
     return tree_map(torch.zeros_like, tree)
 
 
+def row_of(tree: Tree, row: int) -> Tree:
+    """One row of every tensor."""
+    return tree_map(lambda rows: rows[row], tree)
+
+
 def one_a_row(values: Tensor, like: Tensor) -> Tensor:
     """One value a row, (rows,), shaped so that it broadcasts over the rows of `like`."""
     return values.reshape(-1, *(1,) * (like.ndim - 1))

@@ -19,7 +19,7 @@ from ntkfl.training.method import Method, Round, Weighting
 from ntkfl.training.model import Model
 from ntkfl.training.optimizers import SGD, Optimizer, squared_norms
 from ntkfl.training.schedules import Schedule
-from ntkfl.training.tree import Params, Tree, flatten, one_a_row, tree_map, unflatten
+from ntkfl.training.tree import Params, Tree, flatten, one_a_row, row_of, tree_map, unflatten
 
 WHOLE = LocalWork(batch_size=None, steps=1)
 
@@ -165,7 +165,7 @@ class Federation:
                 group = turn[first : first + at_once]
                 plan = self._plan(group, self.work.at(number), number)
                 whole = self._plan(group, WHOLE, number) if self.method.local.needs_full_gradient else None
-                counts = torch.as_tensor(self._counts[group]).to(_like(state.model))
+                counts = torch.as_tensor(self._counts[group]).to(next(iter(state.model.values())))
                 kept = self._kept(state, group, broadcast)
                 training = LocalTraining(self.model, self.method, self.optimizer, self.data, at_once > 1, self.watch)
                 result = training.run(plan, whole, counts, broadcast, kept["rule"], kept.get("optimizer"), now)
@@ -218,10 +218,7 @@ class Federation:
         """The model of each of these clients, rows as in `clients`: the broadcast one, or what the method keeps."""
         broadcast = self.method.server.broadcast(state.server, state.rounds)
         kept = self._kept(state, clients, broadcast)["rule"]
-        own = [
-            self.method.local.start(tree_map(lambda rows, row=row: rows[row], kept), broadcast)
-            for row in range(len(clients))
-        ]
+        own = [self.method.local.start(row_of(kept, row), broadcast) for row in range(len(clients))]
         return {name: torch.stack([params[name] for params in own]) for name in broadcast["model"]}
 
     def _plan(self, group: list[int], work: LocalWork, number: int) -> LocalPlan:
@@ -249,10 +246,6 @@ class Federation:
         stored = flatten(state.clients)
         kept = unflatten({path: rows(new, stored.get(path)) for path, new in flatten(fresh).items()})
         return {"rule": {}} | kept
-
-
-def _like(params: Params) -> Tensor:
-    return next(iter(params.values()))
 
 
 def _accumulated(total: Any, upload: Any, shares: np.ndarray) -> Any:

@@ -13,7 +13,7 @@ from ntkfl.training.engine.evaluation import Score, evaluate
 from ntkfl.training.engine.federation import Federation, RoundResult, State
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.metrics import HALF_SQUARES, NATS, Row
-from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.tree import Params, Tree, row_of, tree_map
 
 NOTHING = Score(float("nan"), float("nan"))
 
@@ -72,7 +72,7 @@ def _personal_accuracy(federation: Federation, state: State) -> float:
         return NOTHING.accuracy
     counts, found = torch.as_tensor(data.class_counts()), []
     for client in state.seen.nonzero()[:, 0].tolist():
-        kept = tree_map(lambda rows, client=client: rows[client].to(data.x.device), state.clients["rule"])
+        kept = tree_map(lambda value: value.to(data.x.device), row_of(state.clients["rule"], client))
 
         def own(x: Tensor, kept: Tree = kept) -> Tensor:
             return outputs(federation.model, state.model, kept, x)
@@ -99,4 +99,4 @@ def _one(federation: Federation, params: Params, x: Tensor, y: Tensor | None) ->
 
 def _rows(stacked: Params) -> Iterator[Params]:
     for row in range(len(next(iter(stacked.values())))):
-        yield tree_map(lambda tensor, row=row: tensor[row], stacked)
+        yield row_of(stacked, row)

@@ -1,7 +1,5 @@
 """FedGuCci: local models stay connected, along segments of low loss, to the last global models received."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +11,7 @@ from ntkfl.ranges import require_number
 from ntkfl.training.method import Average, Batch, LocalRule, Method, Objective, Round, Step
 from ntkfl.training.methods.local import Unmoved
 from ntkfl.training.model import Model
-from ntkfl.training.tree import Params, Tree, tree_map
+from ntkfl.training.tree import Params, Tree, row_of, tree_map
 
 NAME = "fedgucci"
 
@@ -64,28 +62,21 @@ def method(
     def terms(count: int) -> tuple[Segment, ...]:
         return tuple(Segment(objective, beta, alpha, place) for place in range(count))
 
+    def joint(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
+        """The objective and the terms of those anchors that there are."""
+        loss = objective(model, params, batch, step)
+        for term in terms(_count(_holder(step)))[:anchors]:
+            loss = loss + term(model, params, batch, step)
+        return loss
+
     return Method(
         NAME,
-        Joint(objective, terms(anchors)) if step == "joint" else objective,
+        joint if step == "joint" else objective,
         local=OwnAnchors(anchors) if own else LocalRule(),
         server=Average() if own else RecentModels(anchors=anchors),
         draws=anchors if alpha == "uniform" else 0,
         further_steps=lambda broadcast: terms(_count(broadcast)) if step == "sequential" else (),
     )
-
-
-@dataclass(frozen=True)
-class Joint:
-    """The objective and the terms of those anchors that there are."""
-
-    objective: Objective
-    terms: tuple[Segment, ...]
-
-    def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
-        loss = self.objective(model, params, batch, step)
-        for term in self.terms[: _count(_holder(step))]:
-            loss = loss + term(model, params, batch, step)
-        return loss
 
 
 @dataclass(frozen=True)
@@ -99,7 +90,7 @@ class Segment:
 
     def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
         holder = _holder(step)
-        anchor = tree_map(lambda rows: rows[self.place], holder["anchors"])
+        anchor = row_of(holder["anchors"], self.place)
 
         def between(alpha: Tensor | float) -> Tensor:
             return self.objective(
