@@ -44,8 +44,7 @@ class DivergenceLadder(Rungs):
         return [np.array([self._run(width, seed) for seed in self.seeds(i)]) for i, width in enumerate(self.widths)]
 
     def _run(self, width: int, seed: int) -> tuple[float, float]:
-        from ntkfl.training.displaced_network import MOVED  # torch is slow to load
-        from ntkfl.training.wide_training import wide_federation
+        from ntkfl.training.wide_training import MOVED, wide_federation  # torch is slow to load
 
         weights = draw(width, self.problem.d, seed)
         problem = replace(self.problem, y=weights.outputs(self.problem.x) + self.problem.y, x_test=None, y_test=None)

@@ -15,7 +15,6 @@ from ntkfl import interruption
 from ntkfl.algorithm1.simulation import checked_weights, keep_rounds
 from ntkfl.limit.algorithm1_limit import warn_if_unstable
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.training.displaced_network import MOVED
 from ntkfl.training.engine.devices import provenance_on, torch_device
 from ntkfl.training.engine.federation import Federation, RoundResult
 from ntkfl.training.linearised_network import linearised as linearised_network
@@ -23,7 +22,7 @@ from ntkfl.training.method import Batch, Method
 from ntkfl.training.model import Model
 from ntkfl.training.optimizers import Optimizer
 from ntkfl.training.tree import Params, Tree, tree_map
-from ntkfl.training.wide_training import network_federation, wide_federation
+from ntkfl.training.wide_training import MOVED, network_federation, wide_federation
 from ntkfl.trajectory import Trajectory
 
 

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import jacrev, vmap
 
-from ntkfl.memory import TooLittleMemory
+from ntkfl.memory import TooLittleMemory, require
 from ntkfl.training.checked_outputs import checked_outputs, said
-from ntkfl.training.parameter_memory import require_parameters
 from ntkfl.training.tree import Params
 
+DRAWN = 2  # copies of the parameters while a model is drawn
 AT_ONCE = 2**22  # numbers of the gradients that are formed together, beside the result that they go into
 
 
@@ -129,6 +129,29 @@ def from_modules(
         applied(head, "head."),
         head_names,
     )
+
+
+def require_parameters(name: str, count: int, dtype: torch.dtype, device: torch.device | str) -> None:
+    """Refuse a model that is too large to be drawn.
+
+    Args:
+        name: of the model. count: of its parameters. dtype, device: of the parameters.
+
+    Raises:
+        TooLittleMemory: with the number of parameters that would fit.
+    """
+    require(
+        f"the model {name}",
+        lambda parameters: DRAWN * dtype.itemsize * parameters,
+        free_on(torch.device(device)),
+        "give it smaller sizes",
+        parameters=count,
+    )
+
+
+def free_on(device: torch.device) -> float | None:
+    """Bytes free on a device that has memory of its own; None: the machine's are to be asked for."""
+    return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
 
 
 def refuse_state(name: str, module: nn.Module) -> None:

@@ -4,20 +4,22 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.problem import Problem, Setup, Weights
-from ntkfl.training.displaced_network import MOVED, displaced_network
 from ntkfl.training.engine.federation import Federation
 from ntkfl.training.engine.local_plan import LocalWork
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import Method
 from ntkfl.training.methods import fl_ntk
 from ntkfl.training.model import Model
+from ntkfl.training.models.two_layer import relu
 from ntkfl.training.optimizers import SGD, Optimizer
 from ntkfl.training.schedules import Exponential
 from ntkfl.training.tree import Params
 
+MOVED = "moved"
 AT_ONCE = 2**28  # numbers in the stacked parameters of the clients that are trained together: 2 GiB
 
 
@@ -79,6 +81,35 @@ def network_federation(
         work=LocalWork(batch_size=None, steps=setup.local_steps),
         participation=participation,
         seed=setup.seed,
+    )
+
+
+def displaced_network(weights: Weights, device: torch.device | str = "cpu", *, linearised: bool = False) -> Model:
+    """f(x) = signs . relu((U + D) x) / sqrt(m) with U and the signs fixed; D, (m, d) float64, is trained from 0.
+
+    The gradient in D is that in the hidden weights, with the indicator of w.x >= 0. But U + D would be rounded to the
+    size of U after every step, and D, of order m^(-1/2), is what statements about movements measure.
+
+    Args:
+        device: of the parameters.
+        weights: hidden U (m, d), signs (m,). linearised: patterns frozen at U: the network linearised in its weights.
+
+    Source: FL-NTK, section 3 (Eq 1) and Algorithm 1.
+    """
+    hidden, signs = weights
+    start = torch.as_tensor(np.array(hidden), dtype=torch.float64, device=device)
+    scale = torch.as_tensor(signs / np.sqrt(len(signs)), dtype=torch.float64, device=device)
+
+    def features(params: Params, x: Tensor) -> Tensor:
+        before = x @ start.T
+        z = before + x @ params[MOVED].T
+        return torch.where(before >= 0, z, 0) if linearised else relu(z)
+
+    return Model(
+        f"ntk:{len(signs)}" + (" linearised" if linearised else ""),
+        lambda seed: {MOVED: torch.zeros_like(start)},
+        features,
+        lambda params, z: z @ scale,
     )
 
 

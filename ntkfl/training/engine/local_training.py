@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from ntkfl.training.engine.batches import Batches
 from ntkfl.training.engine.local_plan import LocalPlan
 from ntkfl.training.federated_data import FederatedData
 from ntkfl.training.method import (
@@ -25,7 +24,7 @@ from ntkfl.training.method import (
 )
 from ntkfl.training.model import Model
 from ntkfl.training.optimizers import Optimizer
-from ntkfl.training.tree import Params, Tree, leaves, one_a_row, tree_map
+from ntkfl.training.tree import Params, Tree, leaves, one_a_row, row_of, tree_map
 
 STEP_AXES = Step(None, 0, 0, 0, 0, None)  # type: ignore[arg-type]  # which parts of a Step have a row a client
 
@@ -45,6 +44,29 @@ class LocalResult(NamedTuple):
     end: Params
     difference: Params
     seen: Tree
+
+
+class Batches:
+    """The batches of some clients in one round, one row a client; which samples they have goes to the device once.
+
+    Args:
+        data: where the samples are. dtype: of what marks the real ones.
+        alone: whether the plan is of one client. It needs no places filled up to the longest batch, which would be
+            computed for nothing.
+    """
+
+    def __init__(self, data: FederatedData, plan: LocalPlan, dtype: torch.dtype, alone: bool) -> None:
+        self.data, device = data, data.x.device
+        self.index = torch.as_tensor(plan.index, device=device)
+        self.real = torch.as_tensor(plan.real, device=device, dtype=dtype)
+        _, steps, longest = plan.real.shape
+        self.places = plan.real[0].sum(axis=1).tolist() if alone else [longest] * steps
+
+    def at(self, step: int) -> Batch:
+        """That of step 0, 1, ..."""
+        places = slice(self.places[step])
+        index = self.index[:, step, places]
+        return Batch(self.data.x[index], self.data.y[index], self.real[:, step, places])
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,12 +181,11 @@ class LocalTraining:
         """Move each client's model, and the parts of its optimizer's state that are like it, in place."""
         alike = [part for part in optimizer_state.values() if isinstance(part, dict) and part.keys() == params.keys()]
         for row in range(len(leaves(params)[0])):
-            end = tree_map(lambda rows, row=row: rows[row], params)
-            relocation = self.method.local.relocation(self.model, self.data.x[:1], end, broadcast, now)
+            relocation = self.method.local.relocation(self.model, self.data.x[:1], row_of(params, row), broadcast, now)
             if relocation is None:
                 continue
             for rows in (params, *alike):
-                for name, value in relocation({name: value[row] for name, value in rows.items()}).items():
+                for name, value in relocation(row_of(rows, row)).items():
                     rows[name][row] = value
 
     def _each(self, function: Callable, axes: tuple[Any, ...], clients: int) -> Callable:

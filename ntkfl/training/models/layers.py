@@ -1,5 +1,6 @@
-"""Parts that several families share: convolutions with their norm, the last layer, the length of flat features."""
+"""Parts that several families share: convolutions with their norm, attention, the last layer, flat features."""
 
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Literal
@@ -69,3 +70,19 @@ def flat_length(make: Callable[[], nn.Module], shape: tuple[int, ...]) -> int:
     """Numbers in what a module makes of one input of this shape; nothing is drawn or computed but shapes."""
     with torch.device("meta"), torch.no_grad():
         return make()(torch.empty(1, *shape)).numel()
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, heads: int, real: Tensor | None = None) -> Tensor:
+    """softmax(q k' / sqrt(width of a head)) v in each head, heads side by side, (b, t, w).
+
+    Args:
+        heads: their number, a divisor of w.
+        query, key, value: (b, t, w). real: which positions may be attended to, (b, t) of booleans; None: all.
+
+    Source: Vaswani et al. 2017, section 3.2.
+    """
+    q, k, v = (part.unflatten(-1, (heads, -1)).transpose(-3, -2) for part in (query, key, value))
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    if real is not None:  # -inf would make a row of padding nan
+        scores = scores.masked_fill(~real[:, None, None, :], torch.finfo(scores.dtype).min)
+    return (scores.softmax(-1) @ v).transpose(-3, -2).flatten(-2)

@@ -8,10 +8,9 @@ from torch.nn import functional
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.initialisation import draw
 from ntkfl.problem import Weights
-from ntkfl.training.model import Model
+from ntkfl.training.model import Model, require_parameters
 from ntkfl.training.models.request import Request
-from ntkfl.training.parameter_memory import require_parameters
-from ntkfl.training.tree import Params
+from ntkfl.training.tree import Params, row_of
 
 LARGEST_NEGATIVE = {
     torch.float32: float(np.nextafter(np.float32(0), np.float32(-1))),
@@ -97,7 +96,7 @@ def to_network(params: Params) -> TwoLayer:
 
 def to_networks(rows: Params) -> list[TwoLayer]:
     """The same for several, one a row: the clients' models as `RoundResult.ends` has them."""
-    return [to_network({name: weights[row] for name, weights in rows.items()}) for row in range(len(rows["hidden"]))]
+    return [to_network(row_of(rows, row)) for row in range(len(rows["hidden"]))]
 
 
 def from_network(network: TwoLayer, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu") -> Params:

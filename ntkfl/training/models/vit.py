@@ -4,8 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ntkfl.training.model import Model, from_modules
-from ntkfl.training.models.attention import attention
-from ntkfl.training.models.layers import readout
+from ntkfl.training.models.layers import attention, readout
 from ntkfl.training.models.request import Request
 
 

@@ -16,9 +16,8 @@ from torch.nn import functional
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.gram.deep import DUALS, checked_activation, checked_depth
-from ntkfl.training.model import Model
+from ntkfl.training.model import Model, require_parameters
 from ntkfl.training.models.request import Request
-from ntkfl.training.parameter_memory import require_parameters
 from ntkfl.training.tree import Params
 
 PHI: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "erf": torch.erf, "gelu": functional.gelu}

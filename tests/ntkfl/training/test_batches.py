@@ -5,8 +5,8 @@ import pytest
 import torch
 from tiny_federations import classes
 
-from ntkfl.training.engine.batches import Batches
 from ntkfl.training.engine.local_plan import LocalWork, local_plan
+from ntkfl.training.engine.local_training import Batches
 
 WORKS = [LocalWork(epochs=2, batch_size=3), LocalWork(batch_size=None, steps=2), LocalWork(batch_size=4, steps=5)]
 
