@@ -18,6 +18,8 @@ from ntkfl.training.tree import Params, Tree, tree_map, zeros_like
 Weighting = Literal["size", "uniform"]
 Loss = Callable[[Params], Tensor]
 Relocation = Callable[[Params], Params]
+#: The direction that the optimizer gets, and the objective's value.
+GradientRule = Callable[[Loss, Params], tuple[Params, Tensor]]
 
 
 class Batch(NamedTuple):
@@ -82,12 +84,6 @@ class Objective(Protocol):
     """What one optimizer step descends: a scalar, the mean (or the sum) over the real samples of the batch."""
 
     def __call__(self, model: Model, params: Params, batch: Batch, step: Step) -> Tensor: ...
-
-
-class GradientRule(Protocol):
-    """The direction that the optimizer gets, and the objective's value."""
-
-    def __call__(self, loss: Loss, params: Params) -> tuple[Params, Tensor]: ...
 
 
 def plain_gradient(loss: Loss, params: Params) -> tuple[Params, Tensor]:
@@ -166,16 +162,18 @@ class ServerRule:
     Its state always has "model", the parameters that are broadcast and evaluated. The server sees only weighted means
     of what the clients sent: sum_i p_i upload_i over the cohort.
 
-    `moments`: names in the state of running means, which may be begun anew; `takes_differences`: whether `step` goes by
-    the mean of the clients' differences (both are for `ima.averaged`).
+    `vectors`: names in the state of what is of the parameters' shapes and 0 at first; `moments`: of running means, the
+    same, which may be begun anew; `takes_differences`: whether `step` goes by the mean of the clients' differences (the
+    last two are for `ima.averaged`).
     """
 
+    vectors: tuple[str, ...] = ()
     moments: tuple[str, ...] = ()
     takes_differences: bool = True
 
     def initial(self, params: Params) -> Tree:
         """The state before the first round."""
-        return {"model": params}
+        return {"model": params} | {name: zeros_like(params) for name in (*self.vectors, *self.moments)}
 
     def prepared(self, state: Tree, model: Model, data: FederatedData) -> Tree:
         """That state with what takes the model's or the data's shape: class anchors in feature space, say.
@@ -227,9 +225,6 @@ class ServerOptimizer(Average):
     _: KW_ONLY
     direction: Direction
     moments: tuple[str, ...] = ()
-
-    def initial(self, params: Params) -> Tree:
-        return {"model": params} | {name: zeros_like(params) for name in self.moments}
 
     def broadcast(self, state: Tree, number: int) -> Tree:
         return {"model": state["model"]}

@@ -19,7 +19,6 @@ class Optimizer(Protocol):
 
     def initial(self, params: Params) -> Tree:
         """The state before a client's first step, rows as in `params`."""
-        ...
 
     def step(self, params: Params, gradient: Params, state: Tree, rate: float, active: Tensor | None) -> None:
         """Change params and state in place; only the rows in `active` (clients,), all of them if it is None.
@@ -29,14 +28,12 @@ class Optimizer(Protocol):
                 size.
             active: whether a client's step is real; rows of others stay as they are.
         """
-        ...
 
     def coefficient(self, steps: Tensor, pull: float = 0.0) -> Tensor:
         """a_i: the displacement after that many steps of a constant unit gradient, over the rate.
 
         `pull`: the rate times the strength of a proximal term, which draws back by this share of the displacement.
         """
-        ...
 
 
 @dataclass(frozen=True)

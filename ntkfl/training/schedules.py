@@ -1,15 +1,12 @@
 """Local learning rates as functions of the round."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from ntkfl.ranges import require_number
 
-
-class Schedule(Protocol):
-    """The local learning rate of round `number`, from 0."""
-
-    def __call__(self, number: int) -> float: ...
+#: The local learning rate of a round, by its number from 0.
+Schedule = Callable[[int], float]
 
 
 @dataclass(frozen=True)
@@ -65,24 +62,12 @@ class Switched:
         return self.before(number) if number < self.start else self.after(number - self.start)
 
 
-@dataclass(frozen=True)
-class MildExploration:
+class MildExploration(Switched):
     """rate * decay^t in the rounds t < start, then rate * decay^start * late^(t - start): what goes with IMA.
 
     Source: IMA, section 6.3 and Table I.
     """
 
-    rate: float
-    start: int
-    decay: float = 0.99
-    late: float = 0.97
-
-    def __post_init__(self) -> None:
-        self._switched()
-
-    def __call__(self, number: int) -> float:
-        return self._switched()(number)
-
-    def _switched(self) -> Switched:
-        before = Exponential(self.rate, self.decay)
-        return Switched(before, Exponential(before(self.start), self.late), self.start)
+    def __init__(self, rate: float, start: int, decay: float = 0.99, late: float = 0.97) -> None:
+        before = Exponential(rate, decay)
+        super().__init__(before, Exponential(before(start), late), start)

@@ -53,9 +53,7 @@ class DualMean(ServerRule):
     """Keeps h, "dual", the mean of g_i over all clients, whether sampled or not."""
 
     alpha: float
-
-    def initial(self, params: Params) -> Tree:
-        return {"model": params, "dual": zeros_like(params)}
+    vectors = ("dual",)
 
     def broadcast(self, state: Tree, number: int) -> Tree:
         return {"model": state["model"]}

@@ -60,8 +60,7 @@ class ControlVariates(LocalRule):
 class Controlled(Average):
     """FedAvg's step; c <- c + |S|/M times the mean change of the c_i."""
 
-    def initial(self, params: Params) -> Tree:
-        return {"model": params, "control": zeros_like(params)}
+    vectors = ("control",)
 
     def step(self, state: Tree, means: Tree, now: Round) -> Tree:
         control = moved(state["control"], means["control"], now.cohort / now.population)
