@@ -41,12 +41,11 @@ def federation(
         raise ValueError(f"clients is {config.clients}, and {data.name} has {data.clients}")
     if model is None:
         model = build_model(config.model, data, dtype=dtype, device=device, seed=config.seed)
-    found = {name: (w.dtype, w.device.type) for name, w in model.initial(config.seed).items()}
-    for name, (its_dtype, its_device) in found.items():
-        if (its_dtype, its_device) != (dtype, device.type):
+    for name, value in model.initial(config.seed).items():
+        if (value.dtype, value.device.type) != (dtype, device.type):
             raise ValueError(
-                f"{name!r} of {model.name} is {its_dtype} on {its_device}; this run is {dtype} on {device.type}: build "
-                "the model so, or change dtype or device"
+                f"{name!r} of {model.name} is {value.dtype} on {value.device.type}; this run is {dtype} on "
+                f"{device.type}: build the model so, or change dtype or device"
             )
     if method is None:
         method = _method(config, data)

@@ -18,17 +18,15 @@ def simple_cnn(request: Request) -> Model:
 
     Source: FedGuCci, appendix A.3, whose "(6444, 64)" is 64 * 4 * 4 = 1024 inputs.
     """
-    request.none()
-    channels, *_ = request.image(18)
 
-    def convolutions() -> nn.Sequential:
+    def convolutions(channels: int) -> nn.Sequential:
         return nn.Sequential(
             *(nn.Conv2d(channels, 32, 3), nn.MaxPool2d(2), nn.ReLU()),
             *(nn.Conv2d(32, 64, 3), nn.MaxPool2d(2), nn.ReLU()),
             *(nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Flatten()),
         )
 
-    return _network(request, convolutions, (64,), last_relu=True)
+    return _network(request, 18, convolutions, (64,), last_relu=True)
 
 
 def ima_cnn(request: Request) -> Model:
@@ -37,17 +35,15 @@ def ima_cnn(request: Request) -> Model:
     Source: IMA, Table IV, whose second block for FMNIST prints 1 input channel; it must be 32. As printed, no ReLU
     stands between the last two layers.
     """
-    request.none()
-    channels, *_ = request.image(16)
-    filters = 32 if channels == 1 else 64
 
-    def convolutions() -> nn.Sequential:
+    def convolutions(channels: int) -> nn.Sequential:
+        filters = 32 if channels == 1 else 64
         return nn.Sequential(
             *(nn.Conv2d(channels, filters, 5), nn.MaxPool2d(2), nn.ReLU()),
             *(nn.Conv2d(filters, filters, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten()),
         )
 
-    return _network(request, convolutions, (384, 128))
+    return _network(request, 16, convolutions, (384, 128))
 
 
 def ima_domain_cnn(request: Request) -> Model:
@@ -56,32 +52,37 @@ def ima_domain_cnn(request: Request) -> Model:
     Source: IMA, Table IV. It prints a third pooling, after which 28 x 28 images would leave 1152 features; its
     FC(6272, 2048) fits 128 x 7 x 7, that is two poolings, which is what this is.
     """
-    request.none()
-    channels, *_ = request.image(4)
 
-    def convolutions() -> nn.Sequential:
+    def convolutions(channels: int) -> nn.Sequential:
         return nn.Sequential(
             *(*_normed(channels, 64), nn.MaxPool2d(2), nn.ReLU()),
             *(*_normed(64, 64), nn.MaxPool2d(2), nn.ReLU()),
             *(*_normed(64, 128), nn.ReLU(), nn.Flatten()),
         )
 
-    return _network(request, convolutions, (2048, 128))
+    return _network(request, 4, convolutions, (2048, 128))
 
 
 def _network(
-    request: Request, convolutions: Callable[[], nn.Module], widths: tuple[int, ...], last_relu: bool = False
+    request: Request,
+    least: int,
+    convolutions: Callable[[int], nn.Module],
+    widths: tuple[int, ...],
+    last_relu: bool = False,
 ) -> Model:
     """Convolutions, linear layers of these widths with ReLU between, and the last layer.
 
     Args:
-        request: of the model. convolutions: draws a module that ends in `nn.Flatten`. widths: of the linear layers.
+        request: of the model. least: pixels that both sides must have. widths: of the linear layers.
+        convolutions: draws a module for images of so many channels, which ends in `nn.Flatten`.
         last_relu: whether ReLU stands before the last layer too.
     """
-    flat = flat_length(convolutions, request.shape)
+    request.none()
+    channels, *_ = request.image(least)
+    flat = flat_length(lambda: convolutions(channels), request.shape)
 
     def make() -> tuple[nn.Module, nn.Module]:
-        drawn, linear = convolutions(), dense(flat, *widths)
+        drawn, linear = convolutions(channels), dense(flat, *widths)
         body = nn.Sequential(*drawn.children(), *(linear if last_relu else linear[:-1]))
         return body, readout(widths[-1], request.outputs)
 
