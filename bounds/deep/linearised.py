@@ -1,18 +1,15 @@
 """A network of any depth, linearised in its parameters, trains exactly as its own kernel's round map says."""
 
-import warnings
-
 import sympy as sp
 
 from bounds.deep.cases.deep_run import DeepRun, between, deep_run_draws
+from bounds.deep.cases.started_network import regime
 from bounds.fl_ntk.premises import POSITIVE_SPECTRUM
 from bounds.fl_ntk.terms.round_map import IDENTITY, MAP_SYMBOLS, ROUND_MAP, D, H
 from bounds.mutants import index_shifted, power, replaced, scaled
 from bounds.statement import BEYOND, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import K, N, T, eta_global, eta_local, n
-from ntkfl import kernel_regime
 from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import UnstableSteps
 
 start = sp.MatrixSymbol("r_0", n, 1)  # y(0) - y
 COEFFICIENTS = H**-1 * (IDENTITY - ROUND_MAP**T) * start
@@ -35,11 +32,10 @@ def _constants(case: DeepRun) -> dict:
 
 def _measure(case: DeepRun) -> tuple[Estimate, ...]:
     """y(T) - y of the trained network, and |theta(T) - theta(0)|^2; the same two by the library's kernel regime."""
-    with warnings.catch_warnings(action="ignore", category=UnstableSteps):
-        regimes = [kernel_regime(case.problem, case.setup, seen.kernel) for seen in case.orders]
+    regimes = [regime(case.problem, case.setup, seen.kernel) for seen in case.orders]
     last, outputs = case.setup.rounds, case.orders[0].first
-    known = [-regime.residual(last, outputs) for regime in regimes]
-    moved = [regime.movement(last, outputs) ** 2 for regime in regimes]
+    known = [-one.residual(last, outputs) for one in regimes]
+    moved = [one.movement(last, outputs) ** 2 for one in regimes]
     return case.residuals[:, -1], case.movement.squared(), between(*known), between(*moved)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,14 +12,13 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds.case import prepared
 from bounds.deep.cases.deep_run import points
-from bounds.deep.cases.started_network import StartedNetwork
+from bounds.deep.cases.started_network import StartedNetwork, regime
 from bounds.family import Family
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import SPACING, Rungs
 from bounds.ladders.slopes import slope
-from ntkfl import kernel_regime
 from ntkfl.estimate import Estimate
-from ntkfl.exact_dynamics import KernelRegime, UnstableSteps
+from ntkfl.exact_dynamics import KernelRegime
 from ntkfl.problem import Problem, Setup
 
 if TYPE_CHECKING:
@@ -104,12 +102,12 @@ class DeepLadder(Rungs):
     @cached_property
     def limit(self) -> KernelRegime:
         """The exact limit, from outputs 0; its labels are r_0."""
-        return _regime(self.problem, self.setup, self.wide.kernel(self.problem.x))
+        return regime(self.problem, self.setup, self.wide.kernel(self.problem.x))
 
     @property
     def limit_pooled(self) -> float:
         """`Seen.pooled` at infinite width."""
-        t, central = np.arange(self.setup.rounds + 1), _regime(*pooled(self.problem, self.setup), self.limit.gram)
+        t, central = np.arange(self.setup.rounds + 1), regime(*pooled(self.problem, self.setup), self.limit.gram)
         apart = np.linalg.norm(self.limit.outputs(t) - central.outputs(t), axis=1)
         return float(apart.max() / np.linalg.norm(self.problem.y))
 
@@ -151,7 +149,7 @@ class DeepLadder(Rungs):
         central, _ = outputs(*pooled(one.problem, self.setup))
         rounds, norm = np.arange(self.setup.rounds + 1), np.linalg.norm(self.limit.gram)
         start, end = one.kernel(one.start), one.kernel(after)
-        own = _regime(one.problem, self.setup, start).outputs(rounds, one.first)
+        own = regime(one.problem, self.setup, start).outputs(rounds, one.first)
         between = float(np.mean([apart(end_of, after) for end_of in ends]))
         return Seen(
             kernel=float(np.linalg.norm(start - self.limit.gram) / norm),
@@ -172,11 +170,6 @@ def pooled(problem: Problem, setup: Setup) -> tuple[Problem, Setup]:
     """Gradient descent on all data: one client, whose step is that on the mean over clients."""
     alone = replace(problem, owner=np.zeros(problem.n, int))
     return alone, replace(setup, eta_local=setup.eta_local / problem.n_clients)
-
-
-def _regime(problem: Problem, setup: Setup, matrix: np.ndarray) -> KernelRegime:
-    with warnings.catch_warnings(action="ignore", category=UnstableSteps):
-        return kernel_regime(problem, setup, matrix)
 
 
 def rungs(network: str) -> dict[int, int]:

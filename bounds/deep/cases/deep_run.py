@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case, described, prepared
+from bounds.deep.cases.started_network import StartedNetwork
 from bounds.family import Family
 from bounds.federated_run import ORDER_SAFETY, federated_draws
 from bounds.options import Options
@@ -19,7 +20,6 @@ from ntkfl.estimate import Estimate
 from ntkfl.problem import Problem, Setup
 
 if TYPE_CHECKING:
-    from ntkfl.training.tree import Params
     from ntkfl.trajectory import Trajectory
 
 ROUNDINGS = 32  # of the largest value: between two orders of few neurons chance may hide some
@@ -49,23 +49,17 @@ class DeepRun(Case):
     @prepared
     def orders(self) -> tuple[Seen, Seen]:
         """The run; then with features and neurons in the other order, which adds up otherwise."""
-        import torch  # slow to load
+        from ntkfl.training.engine_trajectory import network_trajectory  # torch is slow to load
 
-        from ntkfl.training.engine_trajectory import network_trajectory
-        from ntkfl.training.models.wide_networks import WideNetwork
+        one = StartedNetwork.named(self.network, self.problem, None, self.setup.seed)
+        turned = replace(self.problem, x=self.problem.x[:, ::-1])
+        flipped = {name: value.flip(tuple(range(value.ndim))) for name, value in one.start.items()}
 
-        wide, width = WideNetwork.named(self.network)
-        assert width is not None, "networks of cases name their width"
-        network = wide.model((self.problem.d,), width)
-        params, turned = network.initial(self.setup.seed), replace(self.problem, x=self.problem.x[:, ::-1])
+        def seen(of: StartedNetwork) -> Seen:
+            run = network_trajectory(of.residuals, self.setup, of.network, of.start, linearised=True)
+            return Seen(run, of.first, of.kernel(of.start))
 
-        def seen(problem: Problem, start: Params) -> Seen:
-            run = network_trajectory(problem, self.setup, network, start, linearised=True)
-            first = network.outputs(start, torch.tensor(np.array(problem.x))).numpy()
-            return Seen(run, first, gram.empirical(network, start, problem.x))
-
-        flipped = {name: value.flip(tuple(range(value.ndim))) for name, value in params.items()}
-        return seen(self.problem, params), seen(turned, flipped)
+        return seen(one), seen(StartedNetwork(turned, one.network, flipped))
 
     @cached_property
     def residuals(self) -> Estimate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ntkfl import gram
+from ntkfl import gram, kernel_regime
+from ntkfl.exact_dynamics import KernelRegime, UnstableSteps
 from ntkfl.problem import Problem, Setup
 
 if TYPE_CHECKING:
@@ -32,15 +34,19 @@ class StartedNetwork:
     start: Params
 
     @classmethod
-    def named(cls, spec: str, residuals: Problem, width: int, seed: int) -> StartedNetwork:
+    def named(cls, spec: str, residuals: Problem, width: int | None, seed: int) -> StartedNetwork:
         """The one of this name, width and seed.
 
         Args:
-            spec: as `WideNetwork.named` takes it. residuals: as the class. width: of its layers. seed: of its weights.
+            spec: as `WideNetwork.named` takes it. residuals: as the class. width: of its layers; None: the name
+                has it. seed: of its weights.
         """
         from ntkfl.training.models.wide_networks import WideNetwork  # torch is slow to load
 
-        network = WideNetwork.named(spec)[0].model((residuals.d,), width)
+        wide, own = WideNetwork.named(spec)
+        chosen = width or own
+        assert chosen is not None, "networks of cases name their width"
+        network = wide.model((residuals.d,), chosen)
         return cls(residuals, network, network.initial(seed))
 
     @cached_property
@@ -73,3 +79,13 @@ class StartedNetwork:
     def kernel(self, params: Params) -> np.ndarray:
         """J(theta, x) J(theta, x)^T, (n, n)."""
         return gram.empirical(self.network, params, self.residuals.x)
+
+
+def regime(problem: Problem, setup: Setup, matrix: np.ndarray) -> KernelRegime:
+    """The exact run of a kernel, whatever its steps.
+
+    Args:
+        problem, setup: of the run. matrix: the kernel, (n, n).
+    """
+    with warnings.catch_warnings(action="ignore", category=UnstableSteps):
+        return kernel_regime(problem, setup, matrix)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from hypothesis import strategies as st
-from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case, described, prepared
 from bounds.deep.cases.deep_ladder import ERF, RELU, equal_points, pooled
@@ -72,25 +72,20 @@ class StepLadder(Case):
     describe = described("problem", "network", m="width", seed="seed", eta_local="largest")
 
 
-def _ladder(network: str, width: int, seed: int) -> StepLadder:
-    """The ladder whose first network has this seed."""
-    return StepLadder(equal_points(seed), network, width, seed)
+def _ladder(network: str, width: int, seed: int, largest: float = LARGEST) -> StepLadder:
+    """The ladder whose first network has this seed.
 
-
-def _any_ladder(network: str, width: int) -> SearchStrategy[StepLadder]:
-    """The same on other points, from other steps."""
-    return st.builds(
-        lambda seed, eta: StepLadder(equal_points(seed), network, width, seed, eta),
-        st.integers(0, 99),
-        st.floats(0.03, 0.08),
-    )
+    Args:
+        network, width, seed, largest: as of `StepLadder`.
+    """
+    return StepLadder(equal_points(seed), network, width, seed, largest)
 
 
 STEP_LADDERS = tuple(
     Family(
         f"sphere, n=12, d=8, N=2, {network}:{width}, eta_l from {LARGEST} down",
         _ladder,
-        _any_ladder,
+        lambda *of: st.builds(partial(_ladder, *of), st.integers(0, 99), st.floats(0.03, 0.08)),
         (network, width),
         trials=1,
         needs=NETWORKS,  # runs, not ladders
