@@ -25,7 +25,6 @@ from ntkfl.estimate import Estimate
 
 if TYPE_CHECKING:
     from ntkfl.training.engine.federation import Federation
-    from ntkfl.training.federated_data import FederatedData
 
 PAPERS = "Entezari et al. 2022 (The role of permutation invariance); Ainsworth et al. 2023 (Git Re-Basin)"
 EPS = np.finfo(float).eps
@@ -126,14 +125,10 @@ def _kink(half: float, readout: float) -> AlignedPair:
     return AlignedPair(first, second, np.ones((1, 1)), np.array([1e3]), "absolute")
 
 
-def _kink_pair(seed: int) -> AlignedPair:
-    return _kink(*np.exp(np.random.default_rng([seed, 61]).uniform((-7, -1), (-2, 1))))
-
-
 # Two units in two orders, of which one switches half way along the one input: where distances bound sharply.
 KINK_PAIRS = Family(
     "pairs with one kink to be aligned",
-    _kink_pair,
+    lambda seed: _kink(*np.exp(np.random.default_rng([seed, 61]).uniform((-7, -1), (-2, 1)))),
     st.builds(_kink, st.floats(1e-3, 0.2), st.floats(0.3, 3)),
     trials=10,
 )
@@ -194,12 +189,12 @@ class TrainedPairs:
     """Exact barriers of pairs of networks trained from two starts each, before and after weight matching, by width.
 
     Args:
-        sizes: the widths. barriers: of cross-entropy on the training images, a row of pairs a width; `aligned`: after.
+        sizes: the widths. barriers: of cross-entropy on the training images, (widths, pairs); `aligned`: after.
     """
 
     sizes: np.ndarray
-    barriers: list[np.ndarray]
-    aligned: list[np.ndarray]
+    barriers: np.ndarray
+    aligned: np.ndarray
 
     def describe(self) -> dict[str, Any]:
         """What identifies the case in a report."""
@@ -213,11 +208,8 @@ def trained(widths: tuple[int, ...], pairs: int, passes: int, seed: int) -> Trai
     Args:
         widths: of the networks. pairs: of each width. passes: over the data. seed: of all their starts.
     """
-    before, after = [], []
-    for width in widths:
-        rows = [_barriers(width, passes, [seed, width, pair]) for pair in range(pairs)]
-        before.append(np.array([row[0] for row in rows]))
-        after.append(np.array([row[1] for row in rows]))
+    rows = [[_barriers(width, passes, [seed, width, pair]) for pair in range(pairs)] for width in widths]
+    before, after = np.moveaxis(rows, 2, 0)
     return TrainedPairs(np.array(widths, float), before, after)
 
 
@@ -242,7 +234,7 @@ def _barriers(width: int, passes: int, entropy: list[int]) -> tuple[float, float
         "fedavg", "digits", f"two-layer:{width}", samples=200, epochs=passes, seed=seeds[0], **keys
     ).federation
     first, second = (_end(replace(run, seed=seed)) for seed in seeds)
-    x, y = _samples(run.data)
+    x, y = run.data.x.flatten(1).double().numpy(), run.data.y.numpy()
     moved = align(first, second).aligned
     one, two = (float(loss_barrier(first, other, x, y, CROSS_ENTROPY.name).value.value) for other in (second, moved))
     return one, two
@@ -254,7 +246,3 @@ def _end(run: Federation) -> TwoLayer:
 
     ends = run.round(run.start(), keep_ends=True).ends or {}
     return to_network({name: rows[0] for name, rows in ends.items()})
-
-
-def _samples(data: FederatedData) -> tuple[np.ndarray, np.ndarray]:
-    return data.x.flatten(1).double().numpy(), data.y.numpy()

@@ -7,23 +7,21 @@ import sympy as sp
 
 from bounds.alignment.cases import PAPERS, AlignedPair, as_estimate, sharp_draws
 from bounds.cases.loss_constant import LIPSCHITZ_LOSS, assumed_constant
+from bounds.fedgucci.premises.cube_terms import second_moment
 from bounds.mutants import power, replaced
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 
-EPS = np.finfo(float).eps
 D, R, s, L, given = sp.symbols("D R s L D_0", positive=True)
 
 
 def _constants(case: AlignedPair) -> dict:
-    n, features = case.x.shape
-    moment = float(np.linalg.norm(case.x, 2) / math.sqrt(n) * (1 + 8 * (n + features) * EPS))
     readouts = sum(float(np.sum(network.readout**2)) for network in case.networks)
     identity = case.cost(tuple(range(len(case.distances))))
     roots = {D: as_estimate(case.least_cost).sqrt(), given: as_estimate(identity).sqrt()}
     size = Estimate(math.sqrt(readouts), 1e-13 * math.sqrt(readouts), "rounding bound")
-    return roots | {R: size, s: moment, L: assumed_constant(case.aligned)}
+    return roots | {R: size, s: second_moment(case.x), L: assumed_constant(case.aligned)}
 
 
 def steep_loss() -> AlignedPair:

@@ -2,12 +2,12 @@
 
 import numpy as np
 import sympy as sp
-from flint import arb
 
 from bounds.alignment.cases import PAPERS, AlignedPair, pair_draws
+from bounds.cases.ensembles import ball_array, estimated, forward
 from bounds.mutants import replaced, scaled
 from bounds.statement import Change, Claim, Form, Kind, Source, Statement
-from ntkfl.balls import ball, enclosure, precision
+from ntkfl.balls import ball_matrix, precision
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
 
@@ -17,14 +17,9 @@ outputs, hidden_only = sp.symbols("f_2 f_U", real=True)
 
 def _in_balls(network: TwoLayer, x: np.ndarray) -> Estimate:
     """f(x), (n, C), from the definition, in balls."""
-    rows = [[ball(value) for value in unit] for unit in network.hidden.tolist()]
-    readout = [[ball(value) for value in each] for each in np.atleast_2d(network.readout).tolist()]
-    found = []
-    for sample in x.tolist():
-        active = [sum((u * ball(v) for u, v in zip(unit, sample, strict=True)), arb(0)).max(arb(0)) for unit in rows]
-        found.append([enclosure(sum((v * z for v, z in zip(each, active, strict=True)), arb(0))) for each in readout])
-    value, error = (np.array([[getattr(e, part) for e in row] for row in found], float) for part in ("value", "error"))
-    return Estimate(value, error, "ball", max(e.rigour for row in found for e in row))
+    rows, hidden = ball_matrix(x), ball_matrix(network.hidden)
+    readouts = ball_array(np.atleast_2d(network.readout))
+    return estimated(ball_array([forward(rows, hidden, list(readout)) for readout in readouts]).T)
 
 
 def _constants(case: AlignedPair) -> dict:

@@ -91,7 +91,7 @@ def test_the_chosen_pair_is_aligned_by_an_exchange_and_the_reading_fails_with_ma
 @pytest.mark.parametrize("power, outcome", [(-0.5, Outcome.HOLDS), (0.5, Outcome.VIOLATED)])
 def test_the_conjecture_is_judged_by_the_power_of_the_width(power, outcome):
     sizes = 2.0 ** np.arange(5, 10)
-    rows = [np.array([0.99, 1.0, 1.01]) * m**power for m in sizes]
+    rows = sizes[:, None] ** power * np.array([0.99, 1.0, 1.01])
     assert judge(get("alignment/conjecture"), Form.STATED, TrainedPairs(sizes, rows, rows)).outcome is outcome
 
 
@@ -99,7 +99,7 @@ def test_trained_pairs_are_the_same_when_repeated_and_alignment_lowers_their_bar
     found, again = (trained(widths, pairs=1, passes=8, seed=1) for widths in ((12, 24), (12, 24, 30)))
     for one, other in zip((*found.barriers, *found.aligned), (*again.barriers[:2], *again.aligned[:2]), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert sum(map(sum, found.aligned)) < sum(map(sum, found.barriers))
+    assert found.aligned.sum() < found.barriers.sum()
     assert found.describe() == {"widths": [12.0, 24.0], "pairs": 2}
 
 

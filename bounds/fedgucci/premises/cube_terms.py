@@ -28,15 +28,14 @@ def cube_constants(case: CubeNetworks) -> dict:
     """Values of all these symbols."""
     values = {h: case.h, l: case.l, S: case.anchor.size, K: case.count, C: case.outputs}
     values |= {N: math.isqrt(case.h * case.outputs - 1) + 1}
-    lengths = {side: case.side, d_eps: case.low_loss_size, d_anc: case.anchor_norm, b: case.b, s: second_moment(case)}
+    lengths = {side: case.side, d_eps: case.low_loss_size, d_anc: case.anchor_norm, b: case.b, s: second_moment(case.x)}
     return values | lengths | {L: assumed_constant(case), delta: case.delta}
 
 
-@lru_cache(maxsize=64)
-def second_moment(case: CubeNetworks) -> float:
+def second_moment(x: np.ndarray) -> float:
     """The root of the largest eigenvalue of E x x^T, rounded up: |X| / sqrt n."""
-    n, features = case.x.shape
-    return float(np.linalg.norm(case.x, 2) / math.sqrt(n) * (1 + 8 * (n + features) * EPS))
+    n, features = x.shape
+    return float(np.linalg.norm(x, 2) / math.sqrt(n) * (1 + 8 * (n + features) * EPS))
 
 
 @lru_cache(maxsize=64)
