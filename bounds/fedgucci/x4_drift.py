@@ -11,18 +11,14 @@ from bounds.fedgucci.families.linear_draws import linear_draws
 from bounds.fedgucci.families.rescaled import EXTRA
 from bounds.mutants import power, replaced, scaled, sign_flipped
 from bounds.statement import BEYOND, Change, Claim, Form, Hypothesis, Kind, Source, Statement
-from ntkfl.estimate import Estimate
 
 move = sp.Symbol("D", positive=True)
 
 
-def _margin(case: LinearCase) -> Estimate:
-    curvature, stretch = case.largest_curvature, case.run.eta_local * (1 + case.beta / 3)
-    return 1 - stretch * curvature
-
-
 NO_OVERSHOOT = Hypothesis(
-    "no-local-overshoot", "eta_l (1 + beta/3) lambda <= 1, lambda the largest curvature of a client's loss", _margin
+    "no-local-overshoot",
+    "eta_l (1 + beta/3) lambda <= 1, lambda the largest curvature of a client's loss",
+    lambda case: 1 - case.run.eta_local * (1 + case.beta / 3) * case.largest_curvature,
 )
 
 

@@ -27,16 +27,15 @@ def sides(case: CubeNetworks) -> tuple[np.ndarray, np.ndarray]:
     return case.x @ first.hidden.T, case.x @ second.hidden.T
 
 
-def reach(case: CubeNetworks) -> np.ndarray:
-    """sum_i |v_i| |u_i| |x| with the larger of both networks' weights: no output on the segment is larger, (n,)."""
+def rounding(case: CubeNetworks) -> np.ndarray:
+    """Bound on the rounding of any output on the segment, (n,).
+
+    No output is larger than sum_i |v_i| |u_i| |x| with the larger of both networks' weights.
+    """
     first, second = pair(case)
     rows = np.maximum(*(np.linalg.norm(net.hidden, axis=1) for net in (first, second)))
-    return np.linalg.norm(case.x, axis=1) * float(rows @ np.maximum(np.abs(first.readout), np.abs(second.readout)))
-
-
-def rounding(case: CubeNetworks) -> np.ndarray:
-    """Bound on the rounding of any output on the segment, (n,)."""
-    return 4 * (case.l + case.h + 8) * EPS * reach(case)
+    reach = np.linalg.norm(case.x, axis=1) * float(rows @ np.maximum(np.abs(first.readout), np.abs(second.readout)))
+    return 4 * (case.l + case.h + 8) * EPS * reach
 
 
 def mean_loss(case: CubeNetworks, network: TwoLayer, loss: str = "squared") -> Estimate:
