@@ -209,7 +209,7 @@ def trained(widths: tuple[int, ...], pairs: int, passes: int, seed: int) -> Trai
         widths: of the networks. pairs: of each width. passes: over the data. seed: of all their starts.
     """
     rows = [[_barriers(width, passes, [seed, width, pair]) for pair in range(pairs)] for width in widths]
-    before, after = np.moveaxis(rows, 2, 0)
+    before, after = np.moveaxis(np.array(rows), 2, 0)
     return TrainedPairs(np.array(widths, float), before, after)
 
 
