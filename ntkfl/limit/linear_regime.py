@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
 from ntkfl import interruption
@@ -132,23 +131,24 @@ class LinearRegime(Regime):
     @cached_property
     def _searched_limit(self) -> float:
         """0 where no rate down to 2^-40 is stable, inf where all up to 2^40 are."""
-        regime = self.at_server_rate
-        if regime is None or self._size > SEARCHED:
+        if self.at_server_rate is None or self._size > SEARCHED:
             return float("nan")
         if self.unreachable.shape[1]:
             return 0.0
-
-        def growth(server_rate: float) -> float:
+        low, high = 1.0, 1.0
+        while low > 2.0**-40 and self.at_server_rate(low).rate >= 1:
+            low, high = low / 2, low
+        if low <= 2.0**-40:
+            return 0.0
+        while high == low or self.at_server_rate(high).rate < 1:
+            low, high = high, 2 * high
+            if high > 2.0**40:
+                return float("inf")
+        while high - low > CLOSE * low:
             interruption.check()
-            return regime(server_rate).rate - 1
-
-        stable, end = growth(1.0) < 0, 1.0
-        while 2.0**-40 < end <= 2.0**40 and (growth(end) < 0) == stable:
-            end *= 2 if stable else 0.5
-        if not 2.0**-40 < end <= 2.0**40:
-            return float("inf") if stable else 0.0
-        low, high = (end / 2, end) if stable else (end, 2 * end)
-        return float(brentq(growth, low, high, xtol=CLOSE * low))
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.at_server_rate(middle).rate < 1 else (low, middle)
+        return low
 
     @cached_property
     def step_warning(self) -> str | None:
