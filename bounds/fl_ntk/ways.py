@@ -1,7 +1,6 @@
 """The ways in which the library runs Algorithm 1: the weights of every round by each of them."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,10 +32,13 @@ def _by_the_engine(*run: Any, **named: Any) -> Trajectory:
 
 
 WAYS: dict[str, Way] = {
-    "in arrays": partial(simulate, compiled=False),
-    "compiled": partial(simulate, compiled=True),
-    "by the host's threads": partial(simulate, movements=False, grouped=True, compiled=False),
-    "tracking switches": partial(simulate, movements=False, grouped=True, compiled=True),
+    # functions, not partials: a fault planted in `simulate` is to reach them
+    "in arrays": lambda *run, **named: simulate(*run, compiled=False, **named),
+    "compiled": lambda *run, **named: simulate(*run, compiled=True, **named),
+    "by the host's threads": lambda *run, **named: simulate(
+        *run, movements=False, grouped=True, compiled=False, **named
+    ),
+    "tracking switches": lambda *run, **named: simulate(*run, movements=False, grouped=True, compiled=True, **named),
     "on JAX devices": _on_devices,
     "by the training engine": _by_the_engine,
 }
