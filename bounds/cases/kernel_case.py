@@ -151,14 +151,19 @@ def _kernel_case(base: FederatedDraw, reach: float, user: bool, seed: int) -> Ke
     return KernelCase(problem, setup)
 
 
-def kernel_draws(options: Options, reach: float) -> tuple[Family, ...]:
-    """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow."""
+def kernel_draws(options: Options, reach: float, most: int | None = None) -> tuple[Family, ...]:
+    """The default families, or the user's data, at infinite width; 50 seeds each, 10 where balls make them slow.
+
+    Args:
+        options: of the user. reach: up to which eta_l q goes. most: seeds, for statements that take long on each case.
+    """
     user, found = options.data is not None, []
     for base in federated_draws(options):
         known = None if user else base.n  # without loading the digits
         trials = options.trials or (50 if (known or base.problem(options.seed).n) <= 50 else 10)
         name = f"{base.name}, infinite width, eta_l q up to {reach:g}"
-        found.append(Family(name, _kernel_case, kernel_cases(), (base, reach, user), trials))
+        few = trials if most is None else min(most, trials)
+        found.append(Family(name, _kernel_case, kernel_cases(), (base, reach, user), few))
     return tuple(found)
 
 

@@ -1,15 +1,16 @@
 """Claim C.10: what is left of the weights' movement, for which the printed remainder does not suffice."""
 
+from functools import partial
+
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase
+from bounds.cases.kernel_case import KernelCase, kernel_draws
 from bounds.cases.run_values import run_values
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.cases.feature_space import remaining_norm_at_limit
 from bounds.fl_ntk.families.few_points import FEW_POINTS
 from bounds.fl_ntk.families.own import with_own
-from bounds.fl_ntk.few_kernels import few_kernels
 from bounds.fl_ntk.premises import UNIT_ROWS, at_most
 from bounds.fl_ntk.terms.limit_kernel import LIMIT_SYMBOLS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND, limit_kernel, round_rate
 from bounds.fl_ntk.terms.movement_terms import norm, remaining_part
@@ -64,7 +65,7 @@ def _printed_step() -> KernelCase:
 
 
 # The kernel regime on the default data, or the user's, and finite networks in balls.
-DRAWS = with_own(few_kernels(reach=1.0, trials=10), FEW_POINTS)
+DRAWS = with_own(partial(kernel_draws, reach=1.0, most=10), FEW_POINTS)
 
 STATEMENTS = (
     Statement(

@@ -51,8 +51,8 @@ SERVER_STEP_ONE = kernel_cases().map(lambda case: replace(case, setup=replace(ca
 
 def _draws(options: Options) -> tuple[Family, ...]:
     return tuple(
-        Family(f"{base.name}, server step 1", _equal, SERVER_STEP_ONE, (base,), min(TRIALS, base.trials))
-        for base in kernel_draws(options, reach=1.9)
+        Family(f"{base.name}, server step 1", _equal, SERVER_STEP_ONE, (base,), base.trials)
+        for base in kernel_draws(options, reach=1.9, most=TRIALS)
     )
 
 

@@ -1,10 +1,11 @@
 """H_inf in closed form: the share of Gaussian weights that are active on both samples."""
 
+from functools import partial
+
 import numpy as np
 import sympy as sp
 
-from bounds.cases.kernel_case import KernelCase
-from bounds.fl_ntk.few_kernels import few_kernels
+from bounds.cases.kernel_case import KernelCase, kernel_draws
 from bounds.fl_ntk.premises import POSITIVE_LIMIT, at_most
 from bounds.hypothesis import Limit
 from bounds.mutants import power, replaced, scaled, sign_flipped
@@ -82,7 +83,7 @@ STATEMENTS = (
         },
         says_left="from the library's functions: left 1 every entry of H_inf, left 2 every angle, left 3 and 4 the "
         "smallest and largest eigenvalue of H_inf on the first two samples",
-        draws=few_kernels(reach=1.0, trials=5),  # each case has n^2 entries
+        draws=partial(kernel_draws, reach=1.0, most=5),  # each case has n^2 entries
         mutants=(
             scaled(sp.Rational(1_000_001, 1_000_000)),
             power(angle, 2),
