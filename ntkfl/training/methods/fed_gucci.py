@@ -59,13 +59,12 @@ def method(
             "one step on each together: take 'joint', or the history 'server'"
         )
 
-    def terms(count: int) -> tuple[Segment, ...]:
-        return tuple(Segment(objective, beta, alpha, place) for place in range(count))
+    terms = tuple(Segment(objective, beta, alpha, place) for place in range(anchors))
 
     def joint(model: Model, params: Params, batch: Batch, step: Step) -> Tensor:
         """The objective and the terms of those anchors that there are."""
         loss = objective(model, params, batch, step)
-        for term in terms(_count(_holder(step)))[:anchors]:
+        for term in terms[: _count(_holder(step))]:
             loss = loss + term(model, params, batch, step)
         return loss
 
@@ -75,7 +74,7 @@ def method(
         local=OwnAnchors(anchors) if own else LocalRule(),
         server=Average() if own else RecentModels(anchors=anchors),
         draws=anchors if alpha == "uniform" else 0,
-        further_steps=lambda broadcast: terms(_count(broadcast)) if step == "sequential" else (),
+        further_steps=lambda broadcast: terms[: _count(broadcast)] if step == "sequential" else (),
     )
 
 
