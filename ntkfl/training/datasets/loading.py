@@ -71,8 +71,10 @@ def load(
     found, size, in_domains = read(spec, None if path is None else Path(path), target)
     rows, rows_test = _drawn(spec, found, seed, samples, test)
     x, y = found.x[rows], found.y[rows]
-    x_test = (found.x if found.x_test is None else found.x_test)[rows_test]
-    y_test = (found.y if found.y_test is None else found.y_test)[rows_test]
+    if found.x_test is None or found.y_test is None:
+        x_test, y_test = found.x[rows_test], found.y[rows_test]
+    else:
+        x_test, y_test = found.x_test[rows_test], found.y_test[rows_test]
     inputs = _sized(size, found, [_tensor(found, part, dtype) for part in (x, x_test)])
     domain = None
     if in_domains:
