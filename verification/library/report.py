@@ -1,4 +1,4 @@
-"""What `ntkfl verify --meta` says of faults planted in the library: the first statement that notices each, and how."""
+"""What `ntkfl verify --meta` says of faults planted in the library: which statement notices each, and how."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,7 +15,7 @@ COLUMNS = ("function", "fault", "noticed by", "verdict", "how")
 HEAD = """# Faults planted in the library
 
 One public function at a time, or a part of one, is replaced by a faulty version, and the statements that use it are
-checked. Each row names the first statement whose verdict changes. For an equality the last column has the value
+checked. Each row names the statement whose verdict changes. For an equality the last column has the value
 measured with the fault, against the right one. `ntkfl verify --meta --library --markdown FILE` writes this page.
 """
 
