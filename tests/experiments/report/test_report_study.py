@@ -21,6 +21,20 @@ from experiments.studies.running.one_thread import COUNTS
 from experiments.studies.study_folder import StudyFolder
 
 PENDULUM = Path(__file__).parents[1] / "studies" / "pendulum.py"
+OWN_CHARTS = """
+from dataclasses import replace
+from experiments.studies.chart import Chart, Label, Panel, Series
+
+
+def charts(cells):
+    mean = cells["period"].mean(["gravity", "seed"])
+    series = Series("measured", "measured", cells["length"].values.tolist(), mean.values.tolist())
+    panel = Panel("Period", Label("length", "m"), Label("period", "s"), (series,))
+    yield Chart("period", "The period of a pendulum.", "A rising line.", (panel,))
+
+
+STUDY = replace(STUDY, charts=charts)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +75,21 @@ def test_a_study_has_its_answers_figures_data_and_the_command_that_runs_it_again
     assert [float(line[data[0].index("y")]) for line in periods] == pytest.approx(means.tolist())
     said = " ".join(shown.text().split())
     assert "1 answer: 1 holds." in said and "6 of 6" in said and "1, 2, 4 (of the string, m)" in said
+
+
+def test_figures_of_the_study_s_own_are_shown_in_place_of_these(folder, tmp_path):
+    own = tmp_path / "own.py"
+    own.write_text(PENDULUM.read_text() + OWN_CHARTS)
+    results = folder / "results.nc"
+    write(read(results).assign_attrs(spec=str(own)), results)
+    page = study_page(folder)
+    files = built(None, [page])
+    (image,) = tree(files[page.path]).all("img")
+    assert image.attributes["alt"] == "A rising line."
+    assert files["studies/pendulum/period.svg"].lstrip().startswith(b"<?xml")
+    data = list(csv.reader(io.StringIO(files["studies/pendulum/period.csv"].decode())))
+    mean = read(results)["period"].mean(["gravity", "seed"]).to_numpy()
+    assert [float(line[data[0].index("y")]) for line in data[1:]] == pytest.approx(mean.tolist())
 
 
 def test_a_violated_answer_comes_with_what_is_recorded(folder, tmp_path):

@@ -121,6 +121,9 @@ def test_a_dry_run_says_what_there_is_to_do_and_writes_nothing(pendulum, tmp_pat
     assert "about 0.02 s" in found.stdout and "1350 MB for 3 processes" in found.stdout
     invoke("run", pendulum, "--lengths", "1,2", "--out", out)
     assert "8 done, 8 to do" in invoke("run", pendulum, "--dry-run", "--out", out).stdout
+    small = tmp_path / "small.py"
+    small.write_text(f"{Path(pendulum).read_text()}{REPLACED}STUDY = replace(STUDY, megabytes=lambda point: 60.0)\n")
+    assert "180 MB for 3 processes" in invoke("run", small, "--dry-run", "--processes", 3).stdout
 
 
 @pytest.mark.parametrize(
