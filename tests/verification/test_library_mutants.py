@@ -10,11 +10,13 @@ from typer.testing import CliRunner
 
 from bounds.cases.snapshot import snapshot
 from bounds.fl_ntk import counts
+from bounds.fl_ntk.ways import WAYS
 from bounds.listing import catalogue, get
 from experiments.command_line import app
 from ntkfl import gram
 from ntkfl.exact_dynamics import kernel_regime
 from ntkfl.gram import finite_width
+from ntkfl.initialisation import draw
 from ntkfl.limit import infinite_width
 from ntkfl.problem import Problem, Setup
 from verification.library import library_mutants
@@ -49,6 +51,22 @@ def test_a_fault_is_wherever_the_function_was_imported_and_then_nowhere():
         holders = [m for m in list(sys.modules.values()) if getattr(m, "__dict__", {}).get("local_gram") is right]
         assert [m for m in holders if m.__name__.startswith(("ntkfl", "bounds", "verification"))] == []
     assert finite_width.local_gram is right and gram.local_gram is right
+
+
+@pytest.mark.parametrize("name", [name for name in WAYS if name != "by the training engine"])
+def test_a_fault_of_simulate_reaches_every_way_to_run_it(name):
+    seen = []
+
+    def noted(right):
+        def wrong(*args, **named):
+            seen.append(name)
+            return right(*args, **named)
+
+        return wrong
+
+    with planted("ntkfl.algorithm1.simulation:simulate", noted):
+        WAYS[name](PROBLEM, Setup(width=8, rounds=1), draw(8, 2, 0))
+    assert seen == [name]
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
