@@ -1,7 +1,8 @@
 """The adapter's side of an exchange: run by its interpreter as a script, with nothing but numpy beside the adapter.
 
 `python driver.py ADAPTER FOLDER FIRST`: FOLDER holds the cases 0, 1, ...; from FIRST on, each is given to the adapter's
-function `run`, and what comes back is left in N.npz, without pickles, and N.json, which is there last.
+function `run`, and what comes back is left in N.npz, without pickles, and N.json, which is there last. What an adapter
+yields is copied before it goes on.
 """
 
 import importlib.metadata
@@ -56,8 +57,8 @@ def loaded(name: str, path: Path) -> Any:
     return module
 
 
-def answer(run: Any, case: Any, path: Path) -> dict[str, str]:
-    """What the adapter made of the case: {} and a file of arrays, or why there is none.
+def answer(run: Any, case: Any, path: Path) -> dict[str, Any]:
+    """What the adapter made of the case: a file of arrays and which of them are one memory, or why there is no file.
 
     Args:
         run: the adapter's function. case: to be run. path: where its arrays are written.
@@ -68,13 +69,10 @@ def answer(run: Any, case: Any, path: Path) -> dict[str, str]:
         found = run(case)
         if isinstance(found, (dict, str, bytes)) or not hasattr(found, "__iter__"):
             raise TypeError(f"run returned {type(found).__name__}; {WANTED}")
-        rounds = list(itertools.islice(found, case.rounds + 1))  # it may never end
-        for kept in rounds:
-            if not isinstance(kept, dict) or not all(isinstance(name, str) for name in kept):
-                raise TypeError(f"a round is {type(kept).__name__}; {WANTED}")
+        rounds = [copied(kept) for kept in itertools.islice(found, case.rounds + 1)]  # it may never end
         if len({tuple(sorted(kept)) for kept in rounds}) > 1:
             raise ValueError("the rounds do not all have the same names")
-        stacked = {name: numpy.array([numpy.asarray(kept[name]) for kept in rounds]) for name in (rounds or [{}])[0]}
+        stacked = {name: numpy.array([kept[name] for kept in rounds]) for name in (rounds or [{}])[0]}
         with zipfile.ZipFile(path, "w") as file:  # older versions of savez have no allow_pickle
             for name, value in stacked.items():
                 with file.open(f"{name}.npy", "w") as member:
@@ -83,7 +81,26 @@ def answer(run: Any, case: Any, path: Path) -> dict[str, str]:
         return {"left_out": str(error) or "not implemented"}
     except BaseException as error:  # SystemExit too: the other cases go on
         return {"fault": described(error)}
-    return {}
+    return {"one_memory": one_memory(found)} if isinstance(found, (list, tuple)) else {}
+
+
+def copied(kept: Any) -> dict[str, Any]:
+    """A round's arrays as they are now: the adapter may train on in the same memory, or use its dictionary again."""
+    import numpy
+
+    if not isinstance(kept, dict) or not all(isinstance(name, str) for name in kept):
+        raise TypeError(f"a round is {type(kept).__name__}; {WANTED}")
+    return {name: numpy.array(numpy.asarray(value)) for name, value in kept.items()}
+
+
+def one_memory(rounds: Any) -> list[str]:
+    """The names that have the same memory in the first round and in the last."""
+    import numpy
+
+    if len(rounds) < 2:
+        return []
+    first, last = ({name: numpy.asarray(value) for name, value in kept.items()} for kept in (rounds[0], rounds[-1]))
+    return [name for name, value in first.items() if numpy.may_share_memory(value, last[name])]
 
 
 def described(error: BaseException) -> str:

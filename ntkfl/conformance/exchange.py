@@ -32,13 +32,18 @@ class AdapterError(ValueError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for one case: arrays by name; or why none, left out by the adapter or by a fault of its."""
+    """What came back for one case: arrays by name; or why none, left out by the adapter or by a fault of its.
+
+    Args:
+        one_memory: names whose values were returned in the same memory for all rounds.
+    """
 
     values: dict[str, np.ndarray] = field(default_factory=dict)
     left_out: str = ""
     fault: str = ""
     seconds: float = 0.0
     hung: bool = False
+    one_memory: tuple[str, ...] = ()
 
 
 @dataclass
@@ -171,7 +176,10 @@ def _awaited(process: _Process, folder: Path, at: int, case: KitCase, limit: flo
         if fault := _words(found, "fault"):
             return Answer(fault=fault, seconds=seconds)
         shapes = {name: value.shape for name, value in case.expected.items()}  # trains the plain loop
-        return Answer(received.arrays(folder / f"{at}.npz", shapes, case.required), seconds=seconds)
+        values = received.arrays(folder / f"{at}.npz", shapes, case.required)
+        shared = found.get("one_memory")
+        named = tuple(name for name in values if isinstance(shared, list) and name in shared)
+        return Answer(values, seconds=seconds, one_memory=named)
     except Refused as error:
         return Answer(fault=str(error), seconds=seconds)
 

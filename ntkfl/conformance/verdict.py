@@ -110,12 +110,14 @@ def judged(answered: Sequence[tuple[KitCase, Answer]]) -> MethodVerdict:
     explained: tuple[tuple[Variant, ...], ...] = ()
     in_part: tuple[tuple[Variant, int], ...] = ()
     if any(one.outcome is Outcome.DIFFERS for one in verdicts):
-        there = [(case, answer.values) for case, answer in answered if answer.values]
+        told = zip(answered, verdicts, strict=True)
+        there = [(case, answer.values) for (case, answer), verdict in told if verdict.outcome in _TOLD]
         explained = explanations(there)
         in_part = () if explained else tuple(explained_in_part(there).items())
     return MethodVerdict(answered[0][0].case.method, outcome, verdicts, explained, in_part)
 
 
+_TOLD = (Outcome.EQUAL, Outcome.DIFFERS)  # there are values of every round
 _WORST = (Outcome.LEFT_OUT, Outcome.EQUAL, Outcome.FAILED, Outcome.DIFFERS)  # what differs says more than a failure
 
 
@@ -126,5 +128,11 @@ def _case_verdict(case: KitCase, answer: Answer) -> CaseVerdict:
         return CaseVerdict(name, outcome, remark=remark, limit=limit, seconds=seconds)
     precision = next(iter(answer.values.values())).dtype.name
     difference = first_difference(answer.values, case.expected, allowed(case, precision))
+    if difference and difference.name in answer.one_memory:
+        remark = (
+            f"run returned a list in which {difference.name!r} is the same memory in every round, with the values of "
+            "the last; yield the rounds, or copy the arrays of each"
+        )
+        return CaseVerdict(name, Outcome.FAILED, remark=remark, limit=limit, seconds=seconds)
     outcome = Outcome.DIFFERS if difference else Outcome.EQUAL
     return CaseVerdict(name, outcome, precision, difference, limit=limit, seconds=seconds)
