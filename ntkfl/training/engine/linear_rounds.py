@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ntkfl import interruption
 from ntkfl.limit.linear_round import Blocks, LinearRound, Memory, Vectors
 from ntkfl.memory import require
 from ntkfl.training.engine.federation import Federation, State
@@ -56,10 +57,11 @@ def linear_round(name: str, blocks: Blocks, momentum: float, options: Mapping[st
 def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> LinearRound:
     """The linear map of the engine's round, found by running it from every unit vector of its state at once.
 
-    The engine trains a linear model whose Gram matrix is H, with one output for each unit vector of the state and of
-    the labels: server and clients are linear maps of these, so that one round gives all columns. Two more rounds, from
-    random states, tell whether it is linear. Labels matter where H is singular; elsewhere weights of 0 are those that
-    fit them.
+    The engine trains a model whose weights are the coefficients of the samples: its outputs are H w, and the gradient
+    by an output is the unit vector of that sample. One output for each unit vector of the state and of the labels gives
+    all columns in one round. They keep their digits where H is nearly singular: H is neither decomposed nor inverted.
+    Two more rounds, from random states of an ordinary linear model whose Gram matrix is H, tell whether the method is
+    linear and knows the weights by their outputs and gradients alone.
 
     Args:
         method: to be run. blocks: the data and the local steps. momentum: of the clients' steps.
@@ -78,17 +80,30 @@ def differentiated(method: Method, blocks: Blocks, momentum: float = 0.0) -> Lin
         _check(run, columns)
     except FloatingPointError as error:
         raise ValueError(f"{method.name} has no linear limit with these options: {error}") from None
-    inputs = np.concatenate([-run.inverse, np.eye(n) - run.features @ run.inverse])  # weights and labels, of r
-    first = columns[:, np.r_[:n, -n:0]] @ inputs  # of r, without memory
-    into, out, kept = _least(first[n:], columns[:n, n:-n], columns[n:, n:-n])
-    move, felt = run.inverse.T @ (first[:n] + run.inverse), run.inverse.T @ out
+    by_residual, kept = columns[:, -n:], columns[:, :-n].copy()
+    weights = kept[:, :n]  # what they do beyond what their residual does: the labels are r + H w
+    size = np.abs(weights) + np.abs(by_residual) @ np.abs(blocks.gram)
+    weights += by_residual @ blocks.gram
+    weights[:n] -= np.eye(n)
+    weights[np.abs(weights) <= LINEAR * size] = 0
+    first = 0 if weights.any() else n
+    into, out = by_residual[first:], kept[:n, first:].copy()
+    weights[:n] += np.eye(n)
+    into, out, kept = _least(*_in_units(into, out, kept[first:, first:], n))
+    move = by_residual[:n]
 
     def step(residual: Vectors, memory: Memory) -> tuple[Vectors, Memory]:
         if not memory:
             return move @ residual, ()
-        return move @ residual + felt @ memory[0], (into @ residual + kept @ memory[0],)
+        return move @ residual + out @ memory[0], (into @ residual + kept @ memory[0],)
 
     return LinearRound(step, int(len(kept) > 0), len(kept) or None, pull=float("nan"))
+
+
+def _in_units(into: np.ndarray, out: np.ndarray, kept: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same maps, each vector of n numbers in the memory measured in what a residual of size 1 makes of it."""
+    sizes = np.repeat([np.linalg.norm(part) or 1.0 for part in into.reshape(-1, n, n)], n)
+    return into / sizes[:, None], out * sizes, kept / sizes[:, None] * sizes
 
 
 def _least(into: np.ndarray, out: np.ndarray, kept: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -104,15 +119,18 @@ def _least(into: np.ndarray, out: np.ndarray, kept: np.ndarray) -> tuple[np.ndar
 
 
 def _reached(matrix: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """An orthonormal basis of the span of start, matrix start, matrix^2 start, ..."""
-    basis, latest = np.zeros((len(matrix), 0)), start
-    size = max(np.linalg.norm(start), np.linalg.norm(matrix) if matrix.size else 0.0)
-    while latest.shape[1]:
-        latest = latest - basis @ (basis.T @ latest)
-        left, values, _ = np.linalg.svd(latest, full_matrices=False)
-        latest = left[:, values > LINEAR * size]
+    """An orthonormal basis of the span of start, matrix start, matrix^2 start, ..., to a relative size of LINEAR.
+
+    Every pass but the last adds a vector, so that there are at most as many passes as the matrix has rows.
+    """
+    basis, latest, size = np.zeros((len(matrix), 0)), start, np.linalg.norm(start)
+    while latest.shape[1] and (room := len(matrix) - basis.shape[1]):
+        interruption.check()
+        left, values, _ = np.linalg.svd(latest - basis @ (basis.T @ latest), full_matrices=False)
+        latest = left[:, :room][:, values[:room] > LINEAR * size]
+        latest, _ = np.linalg.qr(latest - basis @ (basis.T @ latest))  # small remainders keep some of the basis
         basis = np.concatenate([basis, latest], axis=1)
-        latest = matrix @ latest
+        latest, size = matrix @ latest, np.linalg.norm(matrix)
     return basis
 
 
@@ -121,9 +139,8 @@ class _Run:
 
     It takes (n (parts + 1), C), weights first and labels last, to weights and memory after the round, (n parts, C).
 
-    `features`: Phi (n, n), H = Phi Phi^T. `inverse`: the pseudo-inverse of Phi. `places`: path and leading shape of
-    each leaf of the state that holds vectors of weights, of which there are `parts`. `still`: the other leaves, which
-    are the same after every round.
+    `places`: path and leading shape of each leaf of the state that holds vectors of weights, of which there are
+    `parts`. `still`: the other leaves, which are the same after every round.
 
     Args:
         method, blocks, momentum: as in `differentiated`.
@@ -131,12 +148,8 @@ class _Run:
 
     def __init__(self, method: Method, blocks: Blocks, momentum: float) -> None:
         self.method, self.blocks, self.momentum = method, blocks, momentum
-        values, vectors = np.linalg.eigh(blocks.gram)
-        kept = values > len(values) * np.finfo(float).eps * values[-1]
-        root = np.sqrt(np.where(kept, values, 0))
-        self.features = vectors * root
-        self.inverse = (vectors * np.where(kept, 1 / np.where(kept, root, 1), 0)).T
-        federation = self._federation(np.zeros((len(values), 1)))
+        n = len(blocks.gram)
+        federation = self._federation(np.zeros((n, 1)), None)
         first = federation.round(federation.start()).state
         leaves, later = _leaves(first), _leaves(federation.round(first).state)
         places: dict[str, tuple[int, ...]] = {}
@@ -147,7 +160,7 @@ class _Run:
                     f"{method.name} has no linear limit with these options: what it keeps as {path!r} grows from "
                     f"{tuple(leaf.shape)} to {tuple(later[path].shape)} in the first rounds"
                 )
-            if leaf.is_floating_point() and leaf.shape[-2:] == (len(values), 1):
+            if leaf.is_floating_point() and leaf.shape[-2:] == (n, 1):
                 places[path] = tuple(leaf.shape[:-2])
             elif torch.equal(leaf, later[path]):
                 self.still[path] = leaf
@@ -159,9 +172,10 @@ class _Run:
         self.places = {MODEL: places.pop(MODEL)} | places
         self.parts = sum(map(math.prod, self.places.values()))
 
-    def __call__(self, states: np.ndarray) -> np.ndarray:
-        n, outputs = len(self.features), states.shape[1]
-        federation = self._federation(states[-n:])
+    def __call__(self, states: np.ndarray, features: np.ndarray | None = None) -> np.ndarray:
+        """The weights are coefficients of the samples, or those of a linear model with these features (n, n)."""
+        n, outputs = len(self.blocks.gram), states.shape[1]
+        federation = self._federation(states[-n:], features)
         tree, at = dict(self.still), 0
         for path, shape in self.places.items():
             size = n * math.prod(shape)
@@ -172,20 +186,22 @@ class _Run:
         after = _leaves(federation.round(State(1, nested["server"], nested.get("clients", {}), seen)).state)
         return np.concatenate([after[path].reshape(-1, outputs).numpy() for path in self.places])
 
-    def _federation(self, labels: np.ndarray) -> Federation:
-        owner = np.empty(len(self.features), int)
+    def _federation(self, labels: np.ndarray, features: np.ndarray | None) -> Federation:
+        n = len(labels)
+        owner = np.empty(n, int)
         for client, owned in enumerate(self.blocks.clients.members):
             owner[owned] = client
         clients = len(self.blocks.clients.members)
-        zeros = torch.zeros(len(self.features), labels.shape[1], dtype=torch.float64)
+        zeros = torch.zeros(n, labels.shape[1], dtype=torch.float64)
+        inputs = np.concatenate([self.blocks.gram, np.eye(n)], axis=1) if features is None else features
         return Federation(
             Model(
                 "linear",
                 lambda seed: {WEIGHTS: zeros},
                 lambda params, x: x,
-                lambda params, z: z @ params[WEIGHTS],
+                lambda params, z: _of_coefficients(params[WEIGHTS], z) if features is None else z @ params[WEIGHTS],
             ),
-            FederatedData(torch.tensor(self.features), torch.tensor(labels), owner, clients),
+            FederatedData(torch.tensor(inputs), torch.tensor(labels), owner, clients),
             self.method,
             Exponential(self.blocks.eta_local),
             SGD(self.momentum, factors=self.blocks.factors),
@@ -194,13 +210,26 @@ class _Run:
         )
 
 
+def _of_coefficients(weights: Tensor, z: Tensor) -> Tensor:
+    """H w, whose gradient by an output is the unit vector of its sample; z: rows of H, then of the unit matrix."""
+    row, unit = z.chunk(2, dim=-1)
+    return (row @ weights).detach() + unit @ (weights - weights.detach())
+
+
 def _check(run: _Run, columns: np.ndarray) -> None:
-    """Refuse a round that is no linear map of random states."""
-    rng = np.random.default_rng(0)
+    """Refuse a round that is no linear map of random states, or none of their outputs and gradients."""
+    rng, n, gram = np.random.default_rng(0), len(run.blocks.gram), run.blocks.gram
+    values, vectors = np.linalg.eigh(gram)
+    features = vectors * np.sqrt(np.maximum(values, 0))
+
+    def weights(coefficients: np.ndarray) -> np.ndarray:
+        return np.tensordot(features, coefficients.reshape(-1, n), axes=(0, 1)).T.reshape(-1, 1)
+
     for scale in SCALES:
         state = scale * rng.standard_normal((columns.shape[1], 1))
-        found, linear = run(state), columns @ state
-        size = np.abs(columns) @ np.abs(state)
+        found = run(np.concatenate([weights(state[:-n]), state[-n:]]), features)
+        linear = weights(columns @ state)
+        size = np.abs(features).max() * np.abs(columns) @ np.abs(state)
         if np.abs(found - linear).max() > LINEAR * size.max():
             raise ValueError(
                 f"{run.method.name} has no linear limit with these options: from a random state its round differs by "
