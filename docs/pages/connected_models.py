@@ -107,8 +107,9 @@ plt.show()
 # ## Saved networks, and networks of a run
 #
 # A network is saved as a `.npz` file with the arrays `hidden` (h, l) and `readout` (h,) or (C, h). Save yours in this
-# form. Or give the file in which torch's `state_dict` of a two-layer ReLU network was saved, `.pt` or `.safetensors`,
-# with biases or without: `ntkfl barrier A.pt B.safetensors C.pt --data mine.npz`.
+# form. Or give the file in which torch, safetensors, numpy or Flower saved a two-layer ReLU network, with biases or
+# without: `ntkfl barrier A.pt B.safetensors C.pth.tar --data mine.npz`. [Files of networks](../glossary.md) says
+# what is read.
 
 # %%
 from pathlib import Path

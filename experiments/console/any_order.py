@@ -111,6 +111,9 @@ def _read(problem: Problem, path: Path) -> tuple[Problem, TwoLayer]:
     from ntkfl.connectivity.network_files import load_biased_network
 
     network, biased = load_biased_network(path)
+    features = network.hidden.shape[1] - biased
+    if features != problem.d:
+        raise ValueError(f"the network of {path} takes {features} features; {problem.name} has {problem.d}")
     if biased:
         x_test = None if problem.x_test is None else with_constant(problem.x_test)
         name = f"{problem.name} and a constant feature"

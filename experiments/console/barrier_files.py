@@ -47,6 +47,7 @@ def compared(
         ValueError, OSError: files that cannot be read, or of which some are such networks and some are not.
     """
     from ntkfl.connectivity.affine_network import with_constant, without_biases
+    from ntkfl.connectivity.network import checked_inputs
 
     if n is not None and n < 1:
         raise ValueError(f"n is {n}; it must be a positive integer")
@@ -56,12 +57,13 @@ def compared(
         return None
     if others:
         raise ValueError(f"{others[0]} is no run of a two-layer ReLU network, as the others are: compare alike ones")
-    networks, constant, added = without_biases([network for network in found if network is not None])
+    read = [network for network in found if network is not None]
+    networks, constant, added = without_biases(read)
     if spec is None and paths[0].is_dir():
         x, y, name = samples_of_run(paths[0], n, unit, loss)
     else:
         x, y, name = _samples(networks[0].n_outputs, spec or DEFAULT_DATA, n, unit, seed, loss)
-    x = x.reshape(len(x), -1)
+    x = checked_inputs(read[0], x.reshape(len(x), -1))
     return Compared(networks, with_constant(x) if constant else x, y, name, constant, added)
 
 
@@ -82,7 +84,7 @@ def _network(path: Path) -> AffineTwoLayer | None:
     arrays = {name: tensor.double().cpu().numpy() for name, tensor in stored.state.model.items()}
     layers = [array for name, array in arrays.items() if array.ndim > 1]
     flat = len(layers) == 2 and all(array.ndim == 2 for array in layers)
-    return from_arrays(arrays, str(path)) if model in EXACT_MODELS and (flat or "hidden" in arrays) else None
+    return from_arrays(arrays, str(path), True) if model in EXACT_MODELS and (flat or "hidden" in arrays) else None
 
 
 def _samples(

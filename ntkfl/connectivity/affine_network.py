@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from ntkfl.connectivity.network import TwoLayer
+from ntkfl.connectivity.network import TwoLayer, check_shapes
 from ntkfl.problem import finite_array
 
 
@@ -43,6 +43,11 @@ class AffineTwoLayer:
             object.__setattr__(self, name, value)
 
     @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the two layers' weights, without biases."""
+        return {"hidden": self.hidden.shape, "readout": self.readout.shape}
+
+    @property
     def shifts(self) -> bool:
         """Whether the output has a bias that is not 0."""
         return self.output_bias is not None and bool(self.output_bias.any())
@@ -71,7 +76,11 @@ def without_biases(networks: Sequence[AffineTwoLayer]) -> tuple[list[TwoLayer], 
 
     All of them alike, so that what is averaged is the networks' own weights and biases: their segments, planes and
     means are those of the networks with biases.
+
+    Raises:
+        ValueError: networks of different shapes.
     """
+    check_shapes(networks)
     if not any(network.bias is not None or network.shifts for network in networks):
         return [TwoLayer(network.hidden, network.readout) for network in networks], False, False
     unit = any(network.shifts for network in networks)

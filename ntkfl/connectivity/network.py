@@ -12,12 +12,16 @@ from jaxtyping import Float
 from ntkfl.problem import finite_array
 
 
-class Averageable(Protocol):
-    """A network as a point of its weight space, of which only evaluations are needed: `TwoLayer`, `TorchNetwork`."""
+class Shaped(Protocol):
+    """A network with weights."""
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each of its weights, by name."""
+
+
+class Averageable(Shaped, Protocol):
+    """A network as a point of its weight space, of which only evaluations are needed: `TwoLayer`, `TorchNetwork`."""
 
     def vector(self) -> Float[np.ndarray, " S"]:
         """All weights."""
@@ -123,7 +127,7 @@ def between(first: AnyNetwork, second: AnyNetwork, alpha: float) -> AnyNetwork:
     return combination((first, second), (alpha, 1 - alpha))
 
 
-def check_shapes(networks: Sequence[Averageable]) -> None:
+def check_shapes(networks: Sequence[Shaped]) -> None:
     """Refuse networks that cannot be averaged.
 
     Raises:
@@ -142,13 +146,14 @@ def check_shapes(networks: Sequence[Averageable]) -> None:
             )
 
 
-def checked_inputs(network: TwoLayer, x: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l"]:
-    """The inputs as float64.
+def checked_inputs(network: Shaped, x: Float[np.ndarray, "n l"]) -> Float[np.ndarray, "n l"]:
+    """The inputs of a two-layer network, as float64.
 
     Raises:
         ValueError: no rows, another number of features than the network's, or an entry that is not finite.
     """
     x = finite_array("x", x)
-    if x.ndim != 2 or x.shape[1] != network.hidden.shape[1] or not len(x):
-        raise ValueError(f"the inputs have shape {x.shape}; the network takes (n, {network.hidden.shape[1]}), n >= 1")
+    features = network.shapes["hidden"][1]
+    if x.ndim != 2 or x.shape[1] != features or not len(x):
+        raise ValueError(f"the inputs have shape {x.shape}; the network takes (n, {features}), n >= 1")
     return x

@@ -153,7 +153,7 @@ def test_what_is_no_state_of_two_linear_layers_is_refused_and_nothing_is_unpickl
     torch.save({"state_dict": {"0.weight": Harm()}}, folder / "harm2.pt")
     torch.save(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 1)).state_dict(), folder / "deep.pt")
     square = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
-    torch.save(Named(square).state_dict(), folder / "square.pt")
+    save_file(Named(square).state_dict(), folder / "square.safetensors")
     torch.save({"0.weight": torch.ones(5, 3), "2.weight": torch.ones(1, 4)}, folder / "apart.pt")
     torch.save(torch.ones(3), folder / "tensor.pt")
     for name, said in {
@@ -161,15 +161,52 @@ def test_what_is_no_state_of_two_linear_layers_is_refused_and_nothing_is_unpickl
         "harm": "no file of tensors alone",
         "harm2": "no file of tensors alone",
         "deep": "is no two-layer network, of which barriers are exact",
-        "square": "may come first; name the first layer 0 and the second 2",
+        "square.safetensors": "may come first in answer.bias (3,), answer.weight (3, 3), encode.bias (3,), encode",
         "apart": "do not follow one another",
         "tensor": "it must hold what module.state_dict() gives",
     }.items():
-        result = run(folder / "a.pt", folder / f"{name}.pt", "--data", folder / "data.npz")
+        file = folder / (name if "." in name else f"{name}.pt")
+        result = run(folder / "a.pt", file, "--data", folder / "data.npz")
         assert result.exit_code == 2 and said in result.stderr and result.stderr.count("\n") == 1, (name, result.stderr)
     assert not touched.exists()
     assert run(folder / "a.pt").exit_code == 2
     assert run(folder / "a.pt", folder / "a.pt", folder / "a.pt", "--align", "weights").exit_code == 2
+
+
+def test_shapes_in_messages_are_those_of_the_files(files):
+    """Not those of the networks that the biases are folded into, which have a feature and a unit more."""
+    folder, _ = files
+    torch.save(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1)).state_dict(), folder / "narrow.pt")
+    np.savez(folder / "wide.npz", x=np.eye(4), y=np.ones(4))
+    result = run(folder / "a.pt", folder / "narrow.pt", "--data", folder / "data.npz")
+    assert result.exit_code == 2
+    assert "hidden and readout weights of shapes (4, 3) and (4,), network 0 has (5, 3) and (5,)" in result.stderr
+    result = run(folder / "a.pt", folder / "c.pth", "--data", folder / "wide.npz")
+    assert result.exit_code == 2 and "the inputs have shape (4, 4); the network takes (n, 3)" in result.stderr
+    words = ["certify", "--any-order", "--weights", folder / "narrow.pt", "--data", folder / "wide.npz"]
+    torch.save({"0.weight": torch.ones(4, 3), "0.bias": torch.ones(4), "2.weight": torch.ones(1, 4)}, words[3])
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == 2 and "narrow.pt takes 3 features; wide.npz has 4" in result.stderr, result.output
+
+
+def test_two_runs_on_as_many_classes_as_features_are_compared(tmp_path):
+    """There the shapes alone do not tell which layer comes first."""
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "two.npz", x=rng.normal(size=(30, 2)), y=rng.integers(0, 2, 30))
+    for seed in (0, 1):
+        train("fedavg", data=str(tmp_path / "two.npz"), model="mlp:4", out=tmp_path / f"{seed}", seed=seed, rounds=1)
+    result = run(tmp_path / "0", tmp_path / "1", "--loss", "cross-entropy")
+    assert result.exit_code == 0 and "4 hidden units, 2 features, 2 outputs, biases" in result.stdout, result.output
+
+
+def test_of_several_networks_in_a_file_the_usual_one_is_read_and_named(files):
+    folder, modules = files
+    states = {"model": modules[1].state_dict(), "ema": modules[0].state_dict(), "epoch": 3}
+    torch.save(states, folder / "both.pt")
+    result = run(folder / "a.pt", folder / "both.pt", "--data", folder / "data.npz")
+    assert result.exit_code == 0 and "both.pt has several sets of tensors, model, ema: model is read" in result.stderr
+    other = run(folder / "a.pt", folder / "b.safetensors", "--data", folder / "data.npz")
+    assert result.stdout.splitlines()[1:] == other.stdout.splitlines()[1:]
 
 
 def test_runs_of_an_mlp_are_exact_and_of_other_models_on_a_grid(tmp_path):

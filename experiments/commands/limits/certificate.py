@@ -44,7 +44,7 @@ def certify(
     ] = False,
     weights: Annotated[
         Path | None,
-        typer.Option(help="with --any-order: your own network, .npz or .safetensors with hidden, readout and bias"),
+        typer.Option(help="with --any-order: a file of your own network, as ntkfl barrier reads it"),
     ] = None,
     momentum: Annotated[
         bool, typer.Option("--momentum", help="with --any-order --watch: tuned momentum at the server until then")

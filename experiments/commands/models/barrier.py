@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from experiments.console.bad_input import bad_input
+from experiments.console.bad_input import bad_input, shown_warnings
 from experiments.console.output_files import as_json, reserved
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def barrier_between(
         list[Path],
         typer.Argument(
             metavar="A B [C]...",
-            help="networks of one shape: .npz, .safetensors or torch's .pt with two linear layers, or runs' folders",
+            help="networks of one shape: .npz, .safetensors or torch's files with two linear layers, or runs' folders",
         ),
     ],
     data: Annotated[
@@ -55,33 +55,37 @@ def barrier_between(
     """The loss and accuracy barriers between two networks, exactly, and as a grid of 11 points estimates them.
 
     The segment is alpha A + (1 - alpha) B. The networks are f(x) = readout . relu(hidden x + bias) + bias, with or
-    without biases: .npz and .safetensors files, torch's module.state_dict() of Linear, ReLU, Linear (read as tensors
-    alone, never unpickled), or the folders that `ntkfl train --model two-layer:WIDTH --out` or `--model mlp:WIDTH`
-    leave. For more than two networks: the barrier of their mean, and that of every pair. For runs of other models the
-    barriers are taken on a grid, which gives lower bounds.
+    without biases: files of the two layers' weights as torch, safetensors, numpy or Flower save them (the glossary
+    says how they are read; nothing is unpickled), or the folders that `ntkfl train --model two-layer:WIDTH --out`
+    or `--model mlp:WIDTH` leave. For more than two networks: the barrier of their mean, and that of every pair. For
+    runs of other models the barriers are taken on a grid, which gives lower bounds.
 
-    Networks of runs are compared on the test samples of A's run, scaled as in that run; the same data by name may be
-    scaled differently. With --align the numbers are given twice: for the networks as they are, and with hidden units
-    permuted, which does not change the functions: B's to fit A's best, or each network's of a group to fit the others'.
+    Networks of runs are compared on the test samples of A's run, scaled as in that run; the same data by name may
+    be scaled differently. With --align the numbers are given twice: for the networks as they are, and with hidden
+    units permuted, which does not change the functions: B's to fit A's best, or each network's of a group to fit
+    the others'.
     """
-    with bad_input():
-        if len(files) < 2:
-            raise ValueError(f"one network is given, {files[0]}; a barrier is between two or more")
-        from experiments.console.barrier_files import compared
+    with shown_warnings():
+        with bad_input():
+            if len(files) < 2:
+                raise ValueError(f"one network is given, {files[0]}; a barrier is between two or more")
+            from experiments.console.barrier_files import compared
 
-        found = compared(files, data, n, unit, seed, loss)
-    with reserved(json_file, inputs=(data, *map(str, files))) as (write,), bad_input():
-        if found is None:
-            if data is not None or align is not None:
-                raise ValueError("--data and --align are for two-layer networks; runs of others have their own samples")
-            content, lines = _on_a_grid(files, n, unit, loss)
-        elif len(files) > 2:
-            content, lines = _group(files, found, loss, align)
-        else:
-            content, lines = _pair(files, found, loss, align)
-        if write is not None:
-            write(as_json(content))
-    typer.echo("\n".join(lines))
+            found = compared(files, data, n, unit, seed, loss)
+        with reserved(json_file, inputs=(data, *map(str, files))) as (write,), bad_input():
+            if found is None:
+                if data is not None or align is not None:
+                    raise ValueError(
+                        "--data and --align are for two-layer networks; runs of others have their own samples"
+                    )
+                content, lines = _on_a_grid(files, n, unit, loss)
+            elif len(files) > 2:
+                content, lines = _group(files, found, loss, align)
+            else:
+                content, lines = _pair(files, found, loss, align)
+            if write is not None:
+                write(as_json(content))
+        typer.echo("\n".join(lines))
 
 
 def _setting(found: "Compared", loss: str) -> tuple[dict[str, Any], str]:

@@ -1,0 +1,141 @@
+"""The named arrays in a file of numpy (.npz), of safetensors or of torch; nothing is ever unpickled."""
+
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ntkfl.data.npz_archive import array_of, npz_archive
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+OURS = ("hidden", "readout", "bias", "output_bias")
+USUAL = ("state_dict", "model_state_dict", "model")  # where several networks are in a file, these keys hold the one
+
+
+class Arrays(NamedTuple):
+    """float64 arrays by name, and whether their order is that of the layers: a safetensors file keeps none."""
+
+    named: Mapping[str, np.ndarray]
+    ordered: bool
+
+
+def arrays_of(path: Path) -> Arrays:
+    """The arrays in a file, whose suffix tells .npz and .safetensors; what has another suffix is one of torch.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a damaged file, pickled objects, several networks, or what is no array of real numbers.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: there is no such file")
+    suffix = path.suffix.lower()
+    if suffix == ".safetensors":
+        return Arrays(_of_safetensors(path), False)
+    return Arrays(_of_npz(path) if suffix == ".npz" or _is_npz(path) else _of_torch(path), True)
+
+
+def _is_npz(path: Path) -> bool:
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return all(name.endswith(".npy") for name in archive.namelist())
+
+
+def _of_npz(path: Path) -> dict[str, np.ndarray]:
+    with npz_archive(path, "hidden=..., readout=...") as archive:
+        ours = [name for name in OURS if name in archive.files]  # beside ours may stand anything
+        return {name: array_of(archive, name, path) for name in (ours if set(ours) & set(OURS[:2]) else archive.files)}
+
+
+def _of_safetensors(path: Path) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load  # numpy has no bfloat16
+
+    try:
+        return _as_arrays(dict(sorted(load(path.read_bytes()).items())), path)  # it has no order
+    except (SafetensorError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is damaged, or no safetensors file of real numbers: {error}") from error
+
+
+def _of_torch(path: Path) -> dict[str, np.ndarray]:
+    import pickle
+
+    import torch
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of files that torch did not write, which are refused here
+            kept = torch.load(path, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(
+            f"{path} is no file of tensors alone, and nothing else is read: save module.state_dict() ({reason})"
+        ) from None
+    states = dict(_states(kept))
+    if not states:
+        keys = ", ".join(map(str, kept)) if isinstance(kept, Mapping) else ""
+        holds = f"a {type(kept).__name__}" + (f" of {keys}" if keys else "")
+        raise ValueError(f"{path} holds {holds}; it must hold what module.state_dict() gives, or a dict with that")
+    chosen = next(iter(states)) if len(states) == 1 else _usual(states, path)
+    return _as_arrays(states[chosen], path)
+
+
+def _states(kept: Any, at: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every dict or list within that has a matrix in it, by the keys that lead to it; those of optimizers are not."""
+    import torch
+
+    if isinstance(kept, list | tuple):
+        kept = {str(number): one for number, one in enumerate(kept)}
+    if not isinstance(kept, Mapping):
+        return
+    if any(isinstance(one, torch.Tensor) and one.ndim > 1 for one in kept.values()):
+        yield at, {str(name): one for name, one in kept.items()}
+        return
+    for key, inner in kept.items():
+        if not str(key).startswith("optim"):
+            yield from _states(inner, f"{at}.{key}" if at else str(key))
+
+
+def _usual(states: Mapping[str, Any], path: Path) -> str:
+    """Which of several networks is read: the one that checkpoints usually keep under such a key.
+
+    Raises:
+        ValueError: none has such a key.
+    """
+    names = ", ".join(states)
+    chosen = next((name for name in USUAL if name in states), None)
+    if chosen is None:
+        raise ValueError(
+            f"{path} has several sets of tensors: {names}; save the one that is meant in a file of its own"
+        )
+    warnings.warn(f"{path} has several sets of tensors, {names}: {chosen} is read", stacklevel=2)
+    return chosen
+
+
+def _as_arrays(tensors: Mapping[str, Any], path: Path) -> dict[str, np.ndarray]:
+    """Tensors as float64, in which integers up to 2^53 are exact.
+
+    Raises:
+        ValueError: something else, or tensors that hold no real numbers.
+    """
+    return {name: _as_array(tensor, f"{path}: {name}") for name, tensor in tensors.items()}
+
+
+def _as_array(tensor: "Tensor", name: str) -> np.ndarray:
+    import torch
+
+    if not isinstance(tensor, torch.Tensor) or tensor.is_complex() or tensor.is_nested:
+        kind = "nested" if isinstance(tensor, torch.Tensor) and tensor.is_nested else getattr(tensor, "dtype", None)
+        raise ValueError(f"{name} is {kind or type(tensor).__name__}; a state holds tensors of real numbers alone")
+    if tensor.is_meta:
+        raise ValueError(f"{name} is on the device meta, without numbers; save the state of a module that has weights")
+    if tensor.is_quantized:
+        raise ValueError(f"{name} is quantised ({tensor.dtype}); save its dequantize(), if those weights are meant")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls its sparse formats a beta
+        return tensor.detach().to_dense().double().cpu().numpy()

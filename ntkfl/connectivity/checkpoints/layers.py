@@ -1,0 +1,120 @@
+"""Which arrays of a file are which of two linear layers, told by names, shapes and order; in doubt, by nothing."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ntkfl.problem import finite_array
+
+# "0.weight" and "0.bias", "W1" and "b1", "Dense_0/kernel" and "Dense_0/bias" are alike but for this part
+PART = re.compile(r"(weights?|kernels?|w|biases|bias|b)(?=_?\d*$)", re.IGNORECASE)
+
+
+class _Reading(NamedTuple):
+    """One way to read the arrays that fits their shapes: the names of both weights in order, and the layers."""
+
+    names: tuple[str, ...]
+    transposed: bool
+    layers: tuple[tuple[np.ndarray, np.ndarray | None], ...]
+
+
+def two_layers(arrays: Mapping[str, np.ndarray], where: str, ordered: bool) -> dict[str, np.ndarray]:
+    """hidden, readout and, where there are such, bias and output_bias of these arrays.
+
+    Weights named NAME.weight are (outputs, inputs), as torch has them, those named kernel (inputs, outputs); others
+    are what fits. The layer whose outputs are the other's inputs comes first; if either may, the numbers in their names
+    tell, or the order.
+
+    Args:
+        arrays: two matrices, and vectors that are biases. where: what messages call the file.
+        ordered: whether the order of the arrays is that of the layers.
+
+    Raises:
+        ValueError: other arrays, or arrays that can be read in no or in several ways.
+    """
+    found = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
+    matrices = [name for name, array in arrays.items() if array.ndim == 2]
+    vectors = [name for name, array in arrays.items() if array.ndim == 1]
+    if len(matrices) != 2 or len(vectors) > 2 or len(arrays) != len(matrices) + len(vectors):
+        raise ValueError(
+            f"{where} is no two-layer network, of which barriers are exact: it has {found}. Others are evaluated on a "
+            "grid: train them with ntkfl train, or see ntkfl.connectivity.torch_network.TorchNetwork"
+        )
+    arrays = {name: finite_array(f"{where}: {name}", array) for name, array in arrays.items()}
+    bias_of = _biases(list(arrays), matrices, vectors)
+    if bias_of is None:
+        raise ValueError(
+            f"{where} has {found}: which vector is the bias of which matrix cannot be told; name them NAME.weight and "
+            "NAME.bias, as torch's Sequential(Linear, ReLU, Linear) does"
+        )
+    readings = [
+        reading
+        for names in (matrices, matrices[::-1])
+        for transposed in (False, True)
+        if (reading := _reading(arrays, names, bias_of, transposed)) is not None
+    ]
+    if not readings:
+        raise ValueError(f"{where}: {found} do not follow one another as two linear layers")
+    (hidden, bias), (readout, output_bias) = _the_one(readings, matrices, where, found, ordered).layers
+    named = {"hidden": hidden, "readout": readout[0] if len(readout) == 1 else readout}
+    biases = {"bias": bias, "output_bias": output_bias}
+    return named | {name: value for name, value in biases.items() if value is not None}
+
+
+def _biases(names: Sequence[str], matrices: Sequence[str], vectors: Sequence[str]) -> dict[str, str] | None:
+    """The bias of each matrix that has one: that of its name, in a list the vector behind it; None if that fails."""
+    if any(PART.search(name) for name in names):
+        of = {PART.sub("", name): name for name in matrices}
+        matrix_of = {name: of.get(PART.sub("", name)) for name in vectors}
+    else:
+        before = dict(zip(names[1:], names, strict=False))
+        matrix_of = {name: before.get(name) for name in vectors}
+    found = {matrix: name for name, matrix in matrix_of.items() if matrix is not None and matrix in matrices}
+    return found if len(found) == len(vectors) else None
+
+
+def _reading(
+    arrays: Mapping[str, np.ndarray], names: Sequence[str], bias_of: Mapping[str, str], transposed: bool
+) -> _Reading | None:
+    """The layers in this order, their weights transposed where they are (inputs, outputs); None if that cannot be."""
+    if any(name.endswith("kernel" if not transposed else "weight") for name in names):
+        return None
+    weights = [np.ascontiguousarray(arrays[name].T) if transposed else arrays[name] for name in names]
+    biases = [arrays[bias_of[name]] if name in bias_of else None for name in names]
+    layers = tuple(zip(weights, biases, strict=True))
+    fits = len(weights[0]) == weights[1].shape[1] and all(b is None or len(w) == len(b) for w, b in layers)
+    return _Reading(tuple(names), transposed, layers) if fits else None
+
+
+def _the_one(readings: Sequence[_Reading], given: Sequence[str], where: str, found: str, ordered: bool) -> _Reading:
+    """The reading that is meant.
+
+    Raises:
+        ValueError: that cannot be told.
+    """
+    if len({reading.names for reading in readings}) > 1:
+        orders = {tuple(sorted(given, key=_numbers))} if _differ_by_number(*given) else set()
+        orders |= {tuple(given)} if ordered else set()
+        if len(orders) != 1:
+            why = "their numbers say another order than the file" if orders else "the file has no order of its own"
+            raise ValueError(
+                f"{where}: either of {' and '.join(given)} may come first in {found}, and {why}; name the first "
+                "layer 0 and the second 2, as torch's Sequential(Linear, ReLU, Linear) does"
+            )
+        readings = [reading for reading in readings if reading.names in orders]
+    if len(readings) != 1:
+        raise ValueError(
+            f"{where}: {found} may be (outputs, inputs), as torch has them, or (inputs, outputs); name them "
+            "NAME.weight, if they are as in torch, or NAME.kernel"
+        )
+    return readings[0]
+
+
+def _numbers(name: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", name)]
+
+
+def _differ_by_number(first: str, second: str) -> bool:
+    return re.sub(r"\d+", "#", first) == re.sub(r"\d+", "#", second) and _numbers(first) != _numbers(second)
