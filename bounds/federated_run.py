@@ -303,7 +303,9 @@ class FederatedDraw:
 
 @cache
 def _user_file(path: str, unit: bool, clients: int | None, partition: str | None) -> Problem:
-    return data.named(path, unit=unit, clients=clients, partition=partition)
+    problem = data.named(path, unit=unit, clients=clients, partition=partition)
+    problem.require_no_zero_row()
+    return problem
 
 
 def _user_problem(spec: str, unit, clients, partition, n, seed) -> Problem:

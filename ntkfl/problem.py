@@ -27,7 +27,8 @@ class Problem:
     """Data split over clients.
 
     Args:
-        x: inputs, one row each, shape (n, d), finite, no zero row. Statements that need unit rows say so.
+        x: inputs, one row each, shape (n, d), finite. Kernels of networks without biases refuse a row of zeros, and
+            statements that need unit rows say so.
         y: labels, shape (n,), or (n, C) for several outputs (kernel regime only).
         owner: client of each sample, shape (n,), the integers 0..N-1, every one of them used. Default: one client.
         x_test, y_test: optional test data, shapes (n', d) and (n',) or (n', C).
@@ -45,7 +46,7 @@ class Problem:
     name: str = "data"
 
     def __post_init__(self) -> None:
-        x, y = checked_inputs("x", self.x), finite_array("y", self.y)
+        x, y = checked_rows("x", self.x), finite_array("y", self.y)
         owner = np.zeros(len(x), int) if self.owner is None else np.asarray(self.owner)
         if y.ndim not in (1, 2) or len(y) != len(x):
             raise ValueError(f"y has shape {y.shape}; it must be ({len(x)},) or ({len(x)}, C), one label per row of x")
@@ -65,7 +66,7 @@ class Problem:
         if (self.x_test is None) != (self.y_test is None):
             raise ValueError("x_test and y_test come together: one of them is missing")
         if self.x_test is not None:
-            x_test, y_test = checked_inputs("x_test", self.x_test), finite_array("y_test", self.y_test)
+            x_test, y_test = checked_rows("x_test", self.x_test), finite_array("y_test", self.y_test)
             if x_test.shape[1] != x.shape[1]:
                 raise ValueError(f"x_test has {x_test.shape[1]} features, x has {x.shape[1]}: they must agree")
             if y_test.shape != (len(x_test), *y.shape[1:]):
@@ -96,7 +97,12 @@ class Problem:
         return tuple(np.flatnonzero(self.owner == c) for c in range(self.n_clients))
 
     def unit(self) -> Problem:
-        """The same problem with every row of x (and x_test) divided by its norm."""
+        """The same problem with every row of x (and x_test) divided by its norm.
+
+        Raises:
+            ValueError: a row of zeros.
+        """
+        self.require_no_zero_row()
         x_test = None if self.x_test is None else _normalised(self.x_test)
         return replace(self, x=_normalised(self.x), x_test=x_test)
 
@@ -112,6 +118,12 @@ class Problem:
     def unit_deviation(self) -> float:
         """Largest | |x_i| - 1 | over the rows."""
         return float(np.abs(np.linalg.norm(self.x, axis=1) - 1).max())
+
+    def require_no_zero_row(self) -> None:
+        """Raise a ValueError that names the first row of zeros in x or x_test, if there is one."""
+        checked_inputs("x", self.x)
+        if self.x_test is not None:
+            checked_inputs("x_test", self.x_test)
 
     def require_unit(self) -> None:
         """Raise unless the rows are of unit norm to 1e-12; the message says by how much and names the remedy."""
@@ -178,14 +190,23 @@ def finite_array(name: str, array) -> np.ndarray:
     return array
 
 
-def checked_inputs(name: str, array) -> np.ndarray:
-    """The array as float64 (n, d); ValueError unless it is finite, has n and d at least 1, and no zero row."""
+def checked_rows(name: str, array) -> np.ndarray:
+    """The array as float64 (n, d); ValueError unless it is finite and has n and d at least 1."""
     array = finite_array(name, array)
     if array.ndim != 2 or 0 in array.shape:
         raise ValueError(f"{name} has shape {array.shape}; it must be (n, d) with n and d at least 1")
+    return array
+
+
+def checked_inputs(name: str, array) -> np.ndarray:
+    """The same, of rows that have a direction: also a ValueError where one is zero."""
+    array = checked_rows(name, array)
     zero = np.flatnonzero(~array.any(axis=1))
     if len(zero):
-        raise ValueError(f"row {zero[0]} of {name} is zero: it has no direction, so it has no kernel; remove it")
+        raise ValueError(
+            f"row {zero[0]} of {name} is zero: it has no direction, and there a network without biases is 0 whatever "
+            "its weights; remove it"
+        )
     return array
 
 

@@ -257,6 +257,7 @@ def user_rows(spec: str, n: int, unit: bool) -> tuple[np.ndarray, np.ndarray]:
         spec: a name or a file, as `--data` takes it. n: rows at most. unit: whether every row is divided by its norm.
     """
     problem = data.named(spec, unit=unit)
+    problem.require_no_zero_row()
     y = problem.y.reshape(problem.n, -1)[:n, 0]
     return problem.x[:n], np.where(y > np.median(y), 1.0, -1.0)
 

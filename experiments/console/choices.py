@@ -5,15 +5,18 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
 
 from experiments.console.bad_input import bad_input, shown_warnings
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from bounds.options import Options
     from ntkfl.estimate import Estimate
+    from ntkfl.gram import ParallelRows
     from ntkfl.problem import Problem, Setup
 
 Thing = TypeVar("Thing")
@@ -23,6 +26,15 @@ Eps = Annotated[float, typer.Option(help="residual to reach, as a fraction of th
 KeptRuns = Annotated[Path | None, typer.Option(help="folder that keeps every run; the same command then goes on")]
 Everything = Annotated[Path | None, typer.Option("--json", help="write everything as JSON")]
 
+REFUSE: Final = "refuse"
+KEEP: Final = "keep"
+Duplicates = Annotated[
+    Literal["refuse", "drop", "merge", "keep"],
+    typer.Option(
+        help="equal rows of the data, which make the kernel singular: an error; all but the first left out, if their "
+        "labels agree; or with the mean of their labels; or nothing is asked of the rows"
+    ),
+]
 AUTO = "auto"  # the step that the hypotheses allow
 BUILT_IN_SIZE = 20  # samples drawn from a named data set, unless --n says otherwise
 
@@ -104,7 +116,15 @@ def _checked(chosen: dict[str, Any]) -> "Options":
     return options
 
 
-def chosen_problem(options: "Options", default: str, n: int = BUILT_IN_SIZE, test: int | None = None) -> "Problem":
+def chosen_problem(
+    options: "Options",
+    default: str,
+    n: int = BUILT_IN_SIZE,
+    test: int | None = None,
+    *,
+    condition: "Callable[[np.ndarray], None] | None" = None,
+    duplicates: str | None = None,
+) -> "Problem":
     """The problem that the options name; without --data the default one, and n samples unless --n is given.
 
     With `test` so many test samples of a named data set; a file brings its own.
@@ -112,33 +132,44 @@ def chosen_problem(options: "Options", default: str, n: int = BUILT_IN_SIZE, tes
     Args:
         options: with data, n, unit, owners and seed, as the user gave them. default: data where none are named.
         n: samples of built-in data. test: test samples of a named data set.
+        condition: raises where rows make a kernel singular; default: that of FL-NTK's network.
+        duplicates: what becomes of equal rows, as the option says; None: the command has no such option.
 
     Raises:
-        ValueError, OSError: as `ntkfl.data.named`; rows that make lambda_min(H_inf) zero.
+        ValueError, OSError: as `ntkfl.data.named`; rows that make lambda_min zero, unless duplicates are kept.
     """
     from ntkfl import data, gram
-    from ntkfl.data.user_files import csv_lines
 
     spec = options.data or default
     size = n if options.n is None and spec in data.BUILT_IN else options.n
-    problem = data.named(
-        spec,
-        n=size,
-        seed=options.seed,
-        test=test if spec in data.BUILT_IN else None,
-        clients=options.clients,
-        partition=options.partition,
-        unit=options.unit,
-    )
     try:
-        gram.require_positive(problem.x)
+        problem = data.named(
+            spec,
+            n=size,
+            seed=options.seed,
+            test=test if spec in data.BUILT_IN else None,
+            clients=options.clients,
+            partition=options.partition,
+            unit=options.unit,
+            duplicates=None if duplicates in (None, REFUSE, KEEP) else duplicates,  # type: ignore[arg-type]  # typer's choice
+        )
+        if duplicates != KEEP:
+            (condition or gram.require_positive)(problem.x)
     except gram.ParallelRows as error:
-        if Path(spec).suffix.lower() != ".csv":
-            raise
-        lines = csv_lines(Path(spec))
-        first, second = (lines[row] for row in error.pair)
-        raise ValueError(f"{spec}, lines {first} and {second}: {error}") from None
+        option = "; --duplicates drop, or merge, keeps one of equal rows" if duplicates == REFUSE else ""
+        raise ValueError(f"{_lines_of(spec, error)}{error}{option}") from None
     return problem
+
+
+def _lines_of(spec: str, error: "ParallelRows") -> str:
+    """Where in a .csv file the rows are that an error names."""
+    from ntkfl.data.user_files import csv_lines
+    from ntkfl.gram.degeneracy import said_groups
+
+    if Path(spec).suffix.lower() != ".csv":
+        return ""
+    lines = csv_lines(Path(spec))
+    return f"{spec}, lines {said_groups(tuple(tuple(lines[row] for row in rows) for rows in error.groups))}: "
 
 
 def one_output(problem: "Problem") -> "Problem":

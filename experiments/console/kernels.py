@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -64,18 +65,51 @@ def network_of(
         ValueError: as `kernels`.
     """
     from ntkfl import networks
+
+    wide = wide_of(spec, known)
+    if wide is None:
+        return networks.from_file(spec), None
+    outputs = problem.y.shape[1] if problem.y.ndim > 1 else None
+    return wide.model(problem.x.shape[1:], setup.width, outputs), wide
+
+
+def wide_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> WideNetwork | None:
+    """The network of any depth and width of this name; None for a file.
+
+    Args:
+        spec: fc:..., conv:... or a file. known: what else the command takes.
+
+    Raises:
+        ValueError: none of these.
+    """
+    from ntkfl import networks
     from ntkfl.extensions import is_file
 
     if is_file(spec):
-        return networks.from_file(spec), None
+        return None
     if spec.partition(":")[0] not in ("fc", "conv"):
         raise ValueError(
             f"there is no network {spec!r}; it must be {', '.join(known)}, of a form like fc:3:relu or conv:3:erf, or "
             "the path of a file"
         )
-    wide = networks.wide(spec)
-    outputs = problem.y.shape[1] if problem.y.ndim > 1 else None
-    return wide.model(problem.x.shape[1:], setup.width, outputs), wide
+    return networks.wide(spec)
+
+
+def condition_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> Callable[[np.ndarray], None]:
+    """What raises where rows are known to make this network's kernel singular: FL-NTK's has its own conditions.
+
+    Args:
+        spec: the network. known: what the command takes besides fc:..., conv:... and files, all of FL-NTK's network.
+
+    Raises:
+        ValueError: as `wide_of`.
+    """
+    from ntkfl import gram
+
+    if spec in known:
+        return gram.require_positive
+    wide = wide_of(spec, known)
+    return gram.require_distinct if wide is None else wide.require_positive
 
 
 def own_kernel(model: Model, problem: Problem, setup: Setup) -> Estimate:

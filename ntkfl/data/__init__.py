@@ -13,12 +13,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from ntkfl.data.duplicates import Duplicates, without_duplicates
 from ntkfl.data.idx_format import read_idx
 from ntkfl.data.image_draw import INPUTS, LABELS, ImageDraw, Target, describe
 from ntkfl.data.user_files import SUFFIXES, read_arrays
+from ntkfl.gram.degeneracy import ParallelRows
 from ntkfl.messages import did_you_mean
 from ntkfl.partition import assign_owners, generator
 from ntkfl.problem import Problem, require_size
@@ -133,6 +136,7 @@ def load(
     clients: int | None = None,
     partition: str | None = None,
     seed: int = 0,
+    duplicates: Duplicates = "keep",
 ) -> Problem:
     """A user's own data.
 
@@ -144,27 +148,35 @@ def load(
         clients, partition, seed: how to split the samples, as in `ntkfl.partition.assign_owners`. By default the
             file's owner counts ("given"); where it has none, the samples are split "iid" over 4 clients, or as
             many as there are samples.
+        duplicates: of equal rows, after `unit`: "keep" all, "drop" all but the first, or "merge" them: the first stays,
+            with the mean of their labels. What is left out is said in a warning.
 
     Raises:
         FileNotFoundError: no such file.
         ValueError: another suffix; contents that are not as described (with line and column, or the array); pickled
-            objects, which are never loaded.
+            objects, which are never loaded; rows of zeros with `unit`; equal rows to drop whose labels differ.
     """
     path = Path(path)
     arrays = read_arrays(path)
-    options = {"unit": (unit, False), "clients": (clients, None), "partition": (partition, None), "seed": (seed, 0)}
+    options: dict[str, tuple[Any, Any]] = {"unit": (unit, False), "clients": (clients, None)}
+    options |= {"partition": (partition, None), "seed": (seed, 0), "duplicates": (duplicates, "keep")}
     try:
         problem = Problem(**arrays, name=path.name + describe(options))
+        owned = "owner" in arrays and partition in (None, "given")
+        problem = problem if owned else replace(problem, owner=np.zeros(problem.n, int))
+        problem = without_duplicates(problem.unit() if unit else problem, duplicates)
+    except ParallelRows:
+        raise
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    if "owner" not in arrays or partition not in (None, "given"):
+    if not owned:
         split = min(4, problem.n) if clients is None else clients
         problem = replace(problem, owner=assign_owners(partition or "iid", problem.y, split, seed))
     elif clients not in (None, problem.n_clients):
         raise ValueError(
             f"{path} gives its own owners, {problem.n_clients} clients; clients={clients} needs a partition beside it"
         )
-    return problem.unit() if unit else problem
+    return problem
 
 
 BUILT_IN: dict[str, Callable[..., Problem]] = {"digits": digits, "fashion-mnist": fashion_mnist, "sphere": sphere}
@@ -180,12 +192,13 @@ def named(
     clients: int | None = None,
     partition: str | None = None,
     unit: bool = False,
+    duplicates: Duplicates | None = None,
 ) -> Problem:
     """The data that a name on the command line means: "digits", "fashion-mnist", "sphere", or a .npz or .csv file.
 
     Args:
         spec: the name or the path.
-        n, seed, target, test, clients, partition: passed on; None leaves the default of that data set.
+        n, seed, target, test, clients, partition, duplicates: passed on; None leaves the default of that data set.
         unit: divide every row by its norm; the built-in data have unit rows anyway.
 
     Raises:
@@ -201,6 +214,7 @@ def named(
         )
     loader = BUILT_IN.get(spec) or partial(load, spec, unit=unit)
     options = {"n": n, "target": target, "test": test, "clients": clients, "partition": partition}
+    options |= {"duplicates": duplicates}
     options = {name: value for name, value in options.items() if value is not None}
     refused = sorted(options.keys() - inspect.signature(loader).parameters.keys())
     if refused:

@@ -2,7 +2,15 @@
 
 from ntkfl.gram.convolutional import convolutional
 from ntkfl.gram.deep import ACTIVATIONS, deep, deep_estimate
-from ntkfl.gram.degeneracy import Degeneracy, ParallelRows, degenerate_pairs, require_positive
+from ntkfl.gram.degeneracy import (
+    Degeneracy,
+    ParallelRows,
+    degenerate_pairs,
+    equal_rows,
+    require_distinct,
+    require_positive,
+    require_unparallel,
+)
 from ntkfl.gram.empirical_kernel import empirical
 from ntkfl.gram.finite_width import finite, finite_estimate, initial, jacobian_gram, local_gram
 from ntkfl.gram.limit import angles, infinite, infinite_estimate
@@ -21,6 +29,7 @@ __all__ = [
     "degenerate_pairs",
     "doubtful",
     "empirical",
+    "equal_rows",
     "finite",
     "finite_estimate",
     "infinite",
@@ -29,7 +38,9 @@ __all__ = [
     "jacobian_gram",
     "largest_eigenvalue",
     "local_gram",
+    "require_distinct",
     "require_positive",
+    "require_unparallel",
     "safe_neurons",
     "smallest_eigenvalue",
 ]

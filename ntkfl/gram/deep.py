@@ -46,8 +46,9 @@ def deep(
         bias: factor of the biases, which are trained as well, in every layer but the readout; 0: none.
 
     Raises:
-        ValueError: what `infinite` refuses, a depth below 2, an unknown activation, a bias that is negative or not
-            finite, or with a bias, erf or GELU, norms beyond 2^500 or below 2^-500.
+        ValueError: what `infinite` refuses (rows of zeros only without biases), a depth below 2, an unknown
+            activation, a bias that is negative or not finite, or with a bias, erf or GELU, norms beyond 2^500 or
+            below 2^-500.
     Source: Jacot, Gabriel and Hongler 2018 (Neural tangent kernel), Theorem 1, in the scaling above.
     """
     network, x, z, alone = _arguments(x, z, depth, activation, bias)
@@ -113,7 +114,7 @@ def checked_activation(activation: str) -> str:
 
 
 def _arguments(x, z, depth, activation, bias) -> tuple[_Network, np.ndarray, np.ndarray, bool]:
-    x, z, alone = pair_of_inputs(x, z)
+    x, z, alone = pair_of_inputs(x, z, zeros=not isinstance(bias, int | float | np.number) or bias != 0)
     if isinstance(bias, bool) or not isinstance(bias, int | float | np.number) or not 0 <= bias < math.inf:
         raise ValueError(f"bias is {bias!r}; it must be a finite number of at least 0, the factor of all biases")
     network = _Network(checked_depth(depth), DUALS[checked_activation(activation)], float(bias))
@@ -134,7 +135,7 @@ def _kernel(
     network: _Network, x: np.ndarray, z: np.ndarray, alone: bool, error: np.ndarray | None = None
 ) -> np.ndarray:
     """The kernel; its error is written to `error`. Only one triangle is computed when z is x."""
-    out = angles(scaled_rows(x), None if alone else scaled_rows(z))
+    out = angles(_directed(x), None if alone else _directed(z))
     left, right = (_of_rows(network, scaled_rows(rows) if network.homogeneous else rows) for rows in (x, z))
     step = max(1, _BLOCK // len(z))
     for start in range(0, len(x), step):
@@ -157,6 +158,11 @@ def _kernel(
     if error is not None:
         error += 4 * network.depth * SMALLEST  # what underflowed, layer by layer
     return out
+
+
+def _directed(x: np.ndarray) -> np.ndarray:
+    """The rows scaled; for a row of zeros, whose angles count for nothing beside its norm, any other."""
+    return np.where(x.any(axis=1, keepdims=True), scaled_rows(x), 1.0)
 
 
 def _of_rows(network: _Network, x: np.ndarray) -> list[Rows]:

@@ -5,10 +5,15 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl.gram.error_free import row_norms
 from ntkfl.gram.limit import angles
+from ntkfl.problem import checked_inputs, checked_rows
 
 Pairs = tuple[tuple[int, int], ...]
+Groups = tuple[tuple[int, ...], ...]
 _SAME = 1e-15  # radians; rows parallel but for the rounding of their entries are closer than this
+_SAME_NORM = 8 * np.finfo(float).eps  # relative, of the norms of equal rows
+_NAMED = 100  # sets of rows that a message names
 
 
 class Degeneracy(NamedTuple):
@@ -22,11 +27,11 @@ class Degeneracy(NamedTuple):
 
 
 class ParallelRows(ValueError):
-    """Rows i and j of x are parallel: the message says so, and `pair` is (i, j)."""
+    """Rows of x are parallel, or the same: the message says so, and `groups` has the rows of each such set."""
 
-    def __init__(self, pair: tuple[int, int], message: str) -> None:
+    def __init__(self, groups: Groups, message: str) -> None:
         super().__init__(message)
-        self.pair = pair
+        self.groups = groups
 
 
 def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
@@ -48,24 +53,89 @@ def degenerate_pairs(x: Float[np.ndarray, "n d"]) -> Degeneracy:
     return Degeneracy(parallel, _dependent(np.asarray(x, float), _pairs(antipodal)))
 
 
+def equal_rows(x: Float[np.ndarray, "n d"]) -> Groups:
+    """The sets of two or more rows that are the same but for the rounding of their entries, each in order.
+
+    Raises:
+        ValueError: an entry that is not finite.
+    """
+    x = checked_rows("x", x)
+    norms = row_norms(x)
+    some = np.flatnonzero(norms)
+    zero = tuple(int(i) for i in np.flatnonzero(norms == 0))
+    same = _parallel(x[some]) & (np.abs(norms[some, None] - norms[some]) <= _SAME_NORM * norms[some])
+    found = (*_groups(same, some), *((zero,) if len(zero) > 1 else ()))
+    return tuple(sorted(found))
+
+
+def require_distinct(x: Float[np.ndarray, "n d"]) -> None:
+    """Raise if two rows are the same, which makes the smallest eigenvalue of any kernel zero; the message names all.
+
+    Raises:
+        ParallelRows: so it is. ValueError: as `equal_rows`.
+    """
+    if same := equal_rows(x):
+        raise ParallelRows(same, f"rows {said_groups(same)} of x are the same: lambda_min is 0; {_remove(same)}")
+
+
+def require_unparallel(x: Float[np.ndarray, "n d"], kernel: str = "the kernel") -> None:
+    """Raise if two rows are parallel, which makes every kernel that is homogeneous in its rows singular: those of ReLU
+    networks without biases.
+
+    Args:
+        x: rows. kernel: what the message calls it.
+
+    Raises:
+        ParallelRows: so they are; the message names all of them. ValueError: as `degenerate_pairs`.
+    """
+    x = checked_inputs("x", x)
+    if found := _groups(_parallel(x), np.arange(len(x))):
+        said = f"rows {said_groups(found)} of x are parallel: lambda_min({kernel}) is 0; {_remove(found)}"
+        more = "" if set(found) <= set(equal_rows(x)) else " (a network with biases tells rows of two lengths apart)"
+        raise ParallelRows(found, said + more)
+
+
 def require_positive(x: Float[np.ndarray, "n d"]) -> None:
     """Raise unless H_inf is positive definite on these rows; the message names the rows to blame.
 
     Raises:
         ValueError: parallel rows or linearly dependent antipodal pairs, and as `degenerate_pairs`.
     """
-    parallel, antipodal = degenerate_pairs(x)
-    if parallel:
-        i, j = parallel[0]
-        more = f" ({len(parallel)} such pairs in all)" if len(parallel) > 1 else ""
-        said = f"rows {i} and {j} of x are parallel{more}: lambda_min(H_inf) is 0; remove one of them"
-        raise ParallelRows((i, j), said)
-    if antipodal:
+    require_unparallel(x, "H_inf")
+    if antipodal := degenerate_pairs(x).antipodal:
         names = ", ".join(f"({i}, {j})" for i, j in antipodal)
         raise ValueError(
             f"the antipodal pairs {names} of rows of x have linearly dependent directions: lambda_min(H_inf) is 0; "
             "remove one row of one of these pairs"
         )
+
+
+def said_groups(groups: Groups) -> str:
+    """All sets of rows, as "0 and 3; 1, 2 and 5"; of very many, the first hundred."""
+    said = [f"{', '.join(map(str, group[:-1]))} and {group[-1]}" for group in groups[:_NAMED]]
+    return "; ".join(said) + (f"; and {len(groups) - _NAMED} more sets" if len(groups) > _NAMED else "")
+
+
+def _remove(groups: Groups) -> str:
+    if len(groups) > 1:
+        return "keep one of each set"
+    return "remove one of them" if len(groups[0]) == 2 else "keep one of them"
+
+
+def _parallel(x: np.ndarray) -> np.ndarray:
+    return angles(x) <= _SAME if len(x) else np.zeros((0, 0), bool)
+
+
+def _groups(same: np.ndarray, names: np.ndarray) -> Groups:
+    """The sets of rows that are the same as the first of them, by their names."""
+    np.fill_diagonal(same, True)
+    found, free = [], np.ones(len(same), bool)
+    for row in np.flatnonzero(np.count_nonzero(same, axis=1) > 1):
+        members = same[row] & free
+        free &= ~members
+        if members[row]:
+            found.append(tuple(int(name) for name in names[members]))
+    return tuple(found)
 
 
 def _pairs(mask: np.ndarray) -> Pairs:

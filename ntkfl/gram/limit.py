@@ -21,7 +21,7 @@ from ntkfl.gram.error_free import (
 from ntkfl.gram.limit_tiles import fill
 from ntkfl.gram.mirror import mirrored
 from ntkfl.memory import require
-from ntkfl.problem import checked_inputs
+from ntkfl.problem import checked_inputs, checked_rows
 
 ROUNDOFF = 2.0**-53
 _STEEP = 0.9  # above this |cosine| the slope of arccos magnifies the rounding of a dot product more than 2.3 times
@@ -137,16 +137,20 @@ class _Rows(NamedTuple):
         return cls(value, np.einsum("ij,ij->i", value, value), *halves(value))
 
 
-def pair_of_inputs(x, z) -> tuple[np.ndarray, np.ndarray, bool]:
+def pair_of_inputs(x, z, *, zeros: bool = False) -> tuple[np.ndarray, np.ndarray, bool]:
     """Checked rows, x again where z is None, and whether it is.
+
+    Args:
+        x, z: as `infinite`. zeros: whether rows of zeros are allowed.
 
     Raises:
         ValueError: as `infinite`.
     """
-    x = checked_inputs("x", x)
+    checked = checked_rows if zeros else checked_inputs
+    x = checked("x", x)
     if z is None:
         return x, x, True
-    z = checked_inputs("z", z)
+    z = checked("z", z)
     if x.shape[1] != z.shape[1]:
         raise ValueError(f"z has {z.shape[1]} features, x has {x.shape[1]}: they must agree")
     return x, z, False

@@ -117,3 +117,60 @@ def test_gram_and_fastest_of_a_network(module, tmp_path):
 )
 def test_what_is_no_network_is_refused(arguments, message):
     assert message in " ".join(ran(*arguments, status=2).split())
+
+
+ONE_FEATURE = "a,y\n1,1\n2,-1\n0.5,1\n0,0.3\n"  # all rows parallel, and one of zeros
+OWN = """import torch
+module = torch.nn.Sequential(torch.nn.Linear(1, 40), torch.nn.Tanh(), torch.nn.Linear(40, 1))
+"""
+
+
+def test_conditions_of_the_kernel_without_biases_are_asked_of_no_other(tmp_path):
+    """lambda_min is that of `gram.deep`, and of the network's own gradients; both positive on these rows."""
+    data_file, own = tmp_path / "one.csv", tmp_path / "own.py"
+    data_file.write_text(ONE_FEATURE)
+    own.write_text(OWN)
+    x = data.load(data_file).x
+    for spec, kernel in (
+        ("fc:2:relu:bias=0.5", gram.deep(x, depth=2, bias=0.5)),
+        ("fc:3:erf:bias=2", gram.deep(x, depth=3, activation="erf", bias=2)),
+        (own, gram.empirical(networks.from_file(own), networks.from_file(own).initial(0), x)),
+    ):
+        least = np.linalg.eigvalsh(kernel)[0]
+        assert least > 1e-6
+        said = ran("gram", "--network", spec, "--data", data_file)
+        assert float(re.search(r"lambda_min\s+(\S+)", said)[1]) == pytest.approx(least, rel=1e-6)
+        assert "stable" in ran("rate", "--network", spec, "--data", data_file, "--eta-local", 0.01)
+        assert "off its own kernel" in ran("simulate", "--network", spec, "--data", data_file, "--rounds", 2)
+    for spec in ("two-layer", "fc:2:relu", "fc:3:relu", "fc:3:erf", "fc:3:gelu"):
+        assert "row 3 of x is zero" in ran("gram", "--network", spec, "--data", data_file, status=2)
+    data_file.write_text(ONE_FEATURE.replace("0,0.3\n", ""))
+    for spec in ("two-layer", "fc:2:relu", "fc:3:relu"):
+        said = ran("rate", "--network", spec, "--data", data_file, status=2)
+        assert f"{data_file}, lines 2, 3 and 4: rows 0, 1 and 2 of x are parallel" in said
+        assert "a network with biases tells rows of two lengths apart" in said
+    for spec in ("fc:3:erf", "fc:3:gelu"):
+        assert "lambda_min" in ran("gram", "--network", spec, "--data", data_file)
+
+
+@pytest.mark.parametrize("spec", ["two-layer", "fc:3:erf:bias=0.5"])
+def test_duplicates_are_named_dropped_or_merged(tmp_path, spec):
+    file = tmp_path / "twice.csv"
+    lines = ["a,b,y", "1,0,1", "2,1,-1", "1,0,1", "0.5,3,-1", "2,1,-1", "1,0,1"]
+    file.write_text("\n".join(lines))
+    command = ("rate", "--network", spec, "--data", file, "--clients", 2)
+    said = ran(*command, status=2)
+    assert f"{file}, lines 2, 4 and 7; 3 and 6: rows 0, 2 and 5; 1 and 4 of x are " in said
+    assert said.endswith("keep one of each set; --duplicates drop, or merge, keeps one of equal rows\n")
+    found = CliRunner().invoke(app, [str(word) for word in (*command, "--duplicates", "drop")])
+    assert found.exit_code == 0 and "n = 3" in found.stdout
+    assert "3 of 6 rows of twice.csv" in found.stderr and "the first stays" in found.stderr
+    alone = tmp_path / "once.csv"
+    alone.write_text("\n".join([*lines[:3], lines[4]]))
+    once = ran("rate", "--network", spec, "--data", alone, "--clients", 2)
+    assert found.stdout.splitlines()[2:] == once.splitlines()[2:]
+    assert "some residuals never vanish: lambda_min(H) is 0" in ran(*command, "--duplicates", "keep")
+    file.write_text("\n".join([*lines[:-1], "1,0,0.4"]))
+    said = ran(*command, "--duplicates", "drop", status=2)
+    assert f"{file}, lines 2, 4 and 7: rows 0, 2 and 5 of x are the same and their labels differ" in said
+    assert "n = 3" in ran(*command, "--duplicates", "merge")

@@ -110,7 +110,10 @@ def test_the_bound_covers_rows_of_any_norm(seed, d, depth, activation, bias, exp
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(1, d))
     z = rng.choice([-1, 1]) * x + near * rng.normal(size=(2, d))
-    _, bound = judged(x * 10.0 ** exponents[0], z * 10.0 ** exponents[1], depth, activation, bias, MANY_BITS)
+    x, z = x * 10.0 ** exponents[0], z * 10.0 ** exponents[1]
+    if bias:  # a row of zeros has a kernel too
+        x, z = np.concatenate([x, np.zeros((1, d))]), np.concatenate([z, np.zeros((1, d))])
+    _, bound = judged(x, z, depth, activation, bias, MANY_BITS)
     assert np.isfinite(bound).all()
 
 

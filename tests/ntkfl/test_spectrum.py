@@ -7,11 +7,15 @@ from hypothesis import strategies as st
 
 from ntkfl.estimate import Estimate
 from ntkfl.gram import (
+    ParallelRows,
     degenerate_pairs,
+    equal_rows,
     infinite,
     infinite_estimate,
     largest_eigenvalue,
+    require_distinct,
     require_positive,
+    require_unparallel,
     smallest_eigenvalue,
     spectrum,
 )
@@ -188,9 +192,49 @@ def test_nearly_parallel_rows_are_positive_definite_though_only_just():
     assert abs(lowest.value / exact - 1) < 1e-6
 
 
-def test_many_parallel_rows_are_counted():
-    with pytest.raises(ValueError, match=r"rows 0 and 1 of x are parallel \(3 such pairs in all\)"):
-        require_positive(np.ones((3, 2)))
+@settings(deadline=None, max_examples=30)
+@given(
+    seed=seeds,
+    of=st.lists(st.integers(0, 4), min_size=2, max_size=10),
+    scaled=st.booleans(),
+    zeros=st.booleans(),
+)
+def test_all_rows_that_are_the_same_or_parallel_are_named(seed, of, scaled, zeros):
+    rng = np.random.default_rng(seed)
+    directions = rng.normal(size=(5, 3))
+    directions[0] *= not zeros
+    x = directions[of] * (2.0 ** np.arange(len(of))[:, None] if scaled else 1.0)
+    sets = {k: tuple(i for i, one in enumerate(of) if one == k) for k in of}
+    repeated = tuple(sorted(rows for k, rows in sets.items() if len(rows) > 1))
+    same = tuple(rows for rows in repeated if not scaled or (zeros and of[rows[0]] == 0))
+    assert equal_rows(x) == same
+    if same:
+        with pytest.raises(ParallelRows, match="are the same: lambda_min is 0") as error:
+            require_distinct(x)
+        assert error.value.groups == same
+    else:
+        require_distinct(x)
+    if zeros and 0 in of:
+        with pytest.raises(ValueError, match=f"row {sets[0][0]} of x is zero"):
+            require_unparallel(x)
+    elif repeated:
+        with pytest.raises(ParallelRows) as error:
+            require_unparallel(x)
+        assert error.value.groups == repeated
+        assert ("a network with biases" in str(error.value)) == scaled
+    else:
+        require_unparallel(x)
+
+
+def test_the_message_names_every_set_of_rows():
+    x = np.eye(3)[[0, 1, 0, 2, 1, 0]]
+    with pytest.raises(ValueError, match=r"rows 0, 2 and 5; 1 and 4 of x are parallel.*; keep one of each set$"):
+        require_positive(x)
+    with pytest.raises(ValueError, match=r"rows 0, 1 and 2 of x are the same: lambda_min is 0; keep one of them$"):
+        require_distinct(np.ones((3, 2)))
+    many = np.repeat(np.random.default_rng(0).normal(size=(102, 2)), 2, axis=0)
+    with pytest.raises(ValueError, match="198 and 199; and 2 more sets of x are the same"):
+        require_distinct(many)
 
 
 def test_equal_matrices_give_equal_estimates():

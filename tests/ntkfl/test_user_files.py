@@ -2,6 +2,8 @@
 
 import csv
 import re
+from contextlib import nullcontext
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -17,9 +19,9 @@ entries = st.floats(-1e6, 1e6)
 
 @st.composite
 def contents(draw):
-    """Arrays of a valid file: x without zero rows, y, and perhaps owner."""
+    """Arrays of a valid file: x, y, and perhaps owner."""
     n, d = draw(st.integers(1, 8)), draw(st.integers(1, 4))
-    x = draw(hnp.arrays(float, (n, d), elements=entries).filter(lambda x: x.any(axis=1).all()))
+    x = draw(hnp.arrays(float, (n, d), elements=entries))
     arrays = {"x": x, "y": draw(hnp.arrays(float, n, elements=entries))}
     if draw(st.booleans()):
         clients = draw(st.integers(1, n))
@@ -185,7 +187,6 @@ CSV_FAULTS = [
     ("a,y,owner\n1,2,north\n2,1,1\n", ", line 2, column 'owner': 'north' is not a finite number"),
     ("a,y,owner\n1,2,north\n2,1\n", ", line 3: 2 cells; the header names 3 columns"),
     ("a,y,owner\n1,2,1\n", ": client 0 owns no sample; every client 0..1 must own at least one"),
-    ("a,y\n0,2\n", ": row 0 of x is zero: it has no direction"),
     ('a,y\n"1,2\n', ", line 2: unexpected end of data"),
 ]
 
@@ -220,3 +221,47 @@ def test_given_owners_must_be_there(tmp_path):
     path = write(tmp_path / "mine.csv", "a,y\n1,2\n")
     with pytest.raises(ValueError, match="partition 'given' is for a file with an array or column named owner"):
         data.load(path, partition="given", clients=1)
+
+
+def test_a_row_of_zeros_is_a_sample_and_has_no_unit_norm(tmp_path):
+    path = write(tmp_path / "mine.csv", "a,y\n0,2\n1,3\n")
+    assert data.load(path, clients=1).x.tolist() == [[0.0], [1.0]]
+    with pytest.raises(ValueError, match=re.escape(f"{path}: row 0 of x is zero: it has no direction")):
+        data.load(path, clients=1, unit=True)
+
+
+@settings(deadline=None, max_examples=40)
+@given(of=st.lists(st.integers(0, 3), min_size=1, max_size=9), agree=st.booleans(), unit=st.booleans())
+def test_of_equal_rows_the_first_stays(tmp_path_factory, of, agree, unit):
+    """Rows of four directions: the means of the labels, the owners and the order are computed anew."""
+    rows = np.random.default_rng(0).normal(size=(4, 2)) + 3
+    x, y = rows[of] * (2.0 ** np.arange(len(of))[:, None] if unit else 1), np.arange(len(of), dtype=float)
+    y = np.array(of, float) if agree else y
+    path = tmp_path_factory.mktemp("twice") / "mine.npz"
+    np.savez(path, x=x, y=y, owner=np.zeros(len(of), int), x_test=x, y_test=y)
+    firsts = [of.index(k) for k in dict.fromkeys(of)]
+    repeats = len(firsts) < len(of)
+    whole = data.load(path, unit=unit)
+    if repeats and not agree:
+        with pytest.raises(ValueError, match="are the same and their labels differ; 'merge' in place of 'drop'"):
+            data.load(path, unit=unit, duplicates="drop")
+    for how in ("drop",) * (agree or not repeats) + ("merge",):
+        with pytest.warns(UserWarning, match="rows of mine.npz.* are left out") if repeats else nullcontext():
+            found = data.load(path, unit=unit, duplicates=how)
+        assert np.array_equal(found.x, whole.x[firsts])
+        assert found.y.tolist() == [y[[i for i, one in enumerate(of) if one == of[first]]].mean() for first in firsts]
+        assert np.array_equal(found.x_test, whole.x_test)
+
+
+def test_clients_are_shared_out_after_duplicates_are_dropped(tmp_path):
+    path = write(tmp_path / "mine.csv", "a,y\n" + "1,2\n" * 5 + "2,3\n3,3\n")
+    with pytest.warns(UserWarning, match=re.escape("4 of 7 rows of")) as said:
+        assert data.load(path, duplicates="drop", clients=3).owner.tolist() in [list(p) for p in permutations(range(3))]
+    assert "of the equal rows 0, 1, 2, 3 and 4 the first stays, with its client" in str(said[0].message)
+    path = write(tmp_path / "owned.csv", "a,y,owner\n1,2,0\n2,2,0\n1,2,1\n")
+    with pytest.raises(ValueError, match="client 1 owns no row that is not equal to an earlier one of another client"):
+        data.load(path, duplicates="drop")
+    with pytest.warns(UserWarning, match="1 of 3 rows"):
+        assert data.load(path, duplicates="drop", clients=2, partition="iid").n_clients == 2
+    with pytest.raises(ValueError, match="duplicates is 'first'; it must be 'keep', 'drop' or 'merge'"):
+        data.load(path, duplicates="first")

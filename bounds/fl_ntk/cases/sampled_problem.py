@@ -54,6 +54,7 @@ class UserData:
             assert whole.x_test is not None and whole.y_test is not None
             return replace(whole, owner=np.arange(n) % min(clients, n))
         whole = data.named(self.spec, unit=self.unit, clients=1, partition="iid")
+        whole.require_no_zero_row()
         order = np.random.default_rng([seed, 8]).permutation(whole.n)
         n = max(1, min(n, 2 * whole.n // 3))
         train, rest = order[:n], order[n : n + held_out]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.choices import Eps, amount, chosen_problem, setting, takes_options
-from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, kernels
+from experiments.console.choices import REFUSE, Duplicates, Eps, amount, chosen_problem, setting, takes_options
+from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels
 from experiments.console.method_options import method_options
 
 if TYPE_CHECKING:
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
     AnyRegime = KernelRegime | LinearRegime | RandomRegime
 
+GROWS = 1 + 1e-9  # factor of a residual from which on it grows, and is not only kept by a singular matrix
+
 
 @takes_options
 def rate(
     options: "Options",
     network: Annotated[str, NETWORK] = TWO_LAYER,
+    duplicates: Duplicates = REFUSE,
     eps: Eps = 1e-6,
     method: Annotated[str, typer.Option(help="one of `ntkfl train list` that is linear in the weights")] = ("fl-ntk"),
     option: Annotated[
@@ -54,7 +57,7 @@ def rate(
     With --participation or --batch-size clients or batches are drawn at random: rate, limit and rounds are then those
     of the root mean square over the draws, exactly.
     """
-    from ntkfl import kernel_regime, random_rounds
+    from ntkfl import gram, kernel_regime, random_rounds
     from ntkfl.exact_dynamics import MovingWindow
 
     random = participation != 1 or batch_size is not None
@@ -76,7 +79,7 @@ def rate(
         counts = _numbers("client-steps", client_steps, int)
         factors = _numbers("step-factors", step_factors, float)
         window = None if ima_window is None else MovingWindow(ima_window)
-        problem = chosen_problem(options, "digits")
+        problem = chosen_problem(options, "digits", condition=condition_of(network), duplicates=duplicates)
         setup, chosen = options.setup(seed=options.seed), method_options(option)
         matrices = kernels(network, problem, setup, finite=options.width is not None)
         if any(len(h.value) > problem.n for h in matrices.values()):  # of several outputs
@@ -106,6 +109,8 @@ def rate(
     if first.stable:
         what = "the root mean square residual" if random else "the residual"
         typer.echo(f"stable: a round contracts {what} by the factor {first.rate:.9g}")
+    elif first.rate <= GROWS and gram.smallest_eigenvalue(next(iter(matrices.values()))).lo <= 0:
+        typer.echo("some residuals never vanish: lambda_min(H) is 0, or cannot be told from it")
     else:
         typer.echo("NOT STABLE: some residuals never vanish")
     steps = (*(() if client_steps else ("local_steps",)), "eta_local")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.choices import Eps, Everything, chosen_problem, setting, takes_options
+from experiments.console.choices import REFUSE, Duplicates, Eps, Everything, chosen_problem, setting, takes_options
 from experiments.console.interruptible import if_stopped
-from experiments.console.kernels import NETWORK, TWO_LAYER, kernels
+from experiments.console.kernels import NETWORK, TWO_LAYER, condition_of, kernels
 from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ UNUSED = ("width", "sigma", "rounds", "eta_global", "local_steps")
 def fastest(
     options: "Options",
     network: Annotated[str, NETWORK] = TWO_LAYER,
+    duplicates: Duplicates = REFUSE,
     eps: Eps = 1e-6,
     steps: Annotated[str, typer.Option(help="the numbers of local steps to try")] = "1,2,5,10,20",
     budget: Annotated[
@@ -56,7 +57,7 @@ def fastest(
         counts = _counts(steps)
         if train is not None and network != TWO_LAYER:
             raise ValueError(f"--train is for the two-layer network; leave it out with --network {network}")
-        problem = chosen_problem(options, "digits", SAMPLES)
+        problem = chosen_problem(options, "digits", SAMPLES, condition=condition_of(network), duplicates=duplicates)
         gram = None
         if network != TWO_LAYER:
             first = next(iter(kernels(network, problem, options.setup(seed=options.seed), finite=False).values()))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.choices import amount, chosen_problem, takes_options
-from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, kernels
+from experiments.console.choices import REFUSE, Duplicates, amount, chosen_problem, takes_options
+from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels
 from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ UNUSED = ("eta_local", "eta_global", "local_steps", "rounds", "clients", "partit
 def gram_matrix(
     options: "Options",
     network: Annotated[str, NETWORK] = TWO_LAYER,
+    duplicates: Duplicates = REFUSE,
     out: Annotated[Path | None, typer.Option(help="write it to this .npy file, in the order of the data")] = None,
 ) -> None:
     """The Gram matrix H_inf of the data; with --width H(0), that of a network of this width drawn from the seed.
@@ -43,7 +44,8 @@ def gram_matrix(
     with reserved(out, inputs=(options.data,)) as (write,):
         with bad_input():
             alone = options.n is not None and options.n < DEFAULT_CLIENTS
-            problem = chosen_problem(replace(options, clients=1) if alone else options, "digits")
+            chosen = replace(options, clients=1) if alone else options
+            problem = chosen_problem(chosen, "digits", condition=condition_of(network), duplicates=duplicates)
             setup = options.setup(seed=options.seed)
             *_, (name, matrix) = kernels(network, problem, setup, finite=options.width is not None).items()
         name = "H_inf" if name == LIMIT else name

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.choices import chosen_problem, one_output, setting, takes_options
-from experiments.console.kernels import exact_run, network_of, own_kernel
+from experiments.console.choices import REFUSE, Duplicates, chosen_problem, one_output, setting, takes_options
+from experiments.console.kernels import condition_of, exact_run, network_of, own_kernel
 from experiments.console.output_files import reserved
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def simulation(
             "convolutional with L layers of weights, all trained, and activation PHI (relu, erf, gelu); or a file's",
         ),
     ] = "finite",
+    duplicates: Duplicates = REFUSE,
     out: Annotated[Path | None, typer.Option(help="keep every round in this .npz file, with its provenance")] = None,
 ) -> None:
     """Run Algorithm 1 of FL-NTK and print how the residual falls and how far the neurons move.
@@ -51,7 +52,8 @@ def simulation(
             raise ValueError(f"out is {out}; it must end in .npz")
     with reserved(out, inputs=(options.data,)) as (write,):
         with bad_input():
-            problem = chosen_problem(options, "digits")
+            condition = condition_of(network, FL_NTK)
+            problem = chosen_problem(options, "digits", condition=condition, duplicates=duplicates)
             if network in FL_NTK:
                 problem, setup = one_output(problem), options.setup(seed=options.seed)
             else:

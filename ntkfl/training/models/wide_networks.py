@@ -16,6 +16,7 @@ from torch.nn import functional
 from ntkfl import gram
 from ntkfl.estimate import Estimate
 from ntkfl.gram.deep import DUALS, checked_activation, checked_depth
+from ntkfl.problem import checked_inputs
 from ntkfl.training.model import Model, require_parameters
 from ntkfl.training.models.request import Request
 from ntkfl.training.tree import Params
@@ -110,6 +111,22 @@ class WideNetwork:
             return gram.deep_estimate(x, depth=self.depth, activation=self.activation, bias=self.bias)
         value = self.kernel(x)
         return Estimate(value, CONVOLUTIONAL * np.abs(value).max() * np.ones_like(value), "rounding, generous")
+
+    def require_positive(self, x: Float[np.ndarray, "n d"]) -> None:
+        """Raise if the limit's kernel is known to be singular on these rows; the message names the rows to blame.
+
+        Raises:
+            ValueError: two rows that are the same; without biases a row of zeros; of ReLU without biases parallel rows,
+                and where there are two layers antipodal pairs of linearly dependent directions.
+        """
+        if self.bias:
+            gram.require_distinct(x)
+        elif not DUALS[self.activation].homogeneous:
+            gram.require_distinct(checked_inputs("x", x))
+        elif self.kind == "fc" and self.depth == 2:
+            gram.require_positive(x)
+        else:
+            gram.require_unparallel(x)
 
     def model(
         self,
