@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl import interruption
 from ntkfl.algorithm1.client_groups import in_weight_space
 from ntkfl.algorithm1.dealt_network import DealtNetwork
 from ntkfl.algorithm1.switch_passes import LANES, near_entry, passes
@@ -101,7 +102,8 @@ class SwitchTracking:
         if self.reach is None and not still:
             first = self.network.scale * self._start(nowhere).sums
             self.expect(eta_local, np.broadcast_to(first, outputs.shape))
-        while True:
+        while True:  # the reach at least doubles, until too many neurons are within it
+            interruption.check()
             reach = nowhere if still or self.reach is None else self.reach
             if not self.crowding * reach.mean() <= self.most:  # or not a number
                 return False

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from ntkfl import interruption
 from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
 from ntkfl.any_order.held_pairs import Grown, grown
 from ntkfl.any_order.neuron_pass import NO_PAIRS, Pass, passed
@@ -165,6 +166,7 @@ class AnyOrderCertificate:
             return None
         low, high = 0, _TRIES + 1  # halvings: too few, enough
         while high - low > 1:
+            interruption.check()
             middle = (low + high) // 2
             fine = not grown(self._grown.rows.found, scale=0.5**middle, **self._limits).why
             low, high = (low, middle) if fine else (middle, high)

@@ -1,5 +1,6 @@
 """How far labels may lie from the outputs of a network for it to be certified."""
 
+from ntkfl import interruption
 from ntkfl.any_order.certificate import AnyOrderCertificate
 from ntkfl.any_order.held_pairs import Grown, grown
 
@@ -23,6 +24,7 @@ def reach(found: AnyOrderCertificate) -> Grown | None:
     if best.why:
         return None
     while high - low > 1:
+        interruption.check()
         middle = (low + high) // 2
         now = at(middle)
         if now.why:

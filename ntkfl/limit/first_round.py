@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
+from ntkfl import interruption
 from ntkfl.limit.round_modes import EXACT_INTEGERS, RoundModes, decay, geometric_sum
 
 _CHUNK = 64  # rounds evaluated by one matrix product
@@ -33,6 +34,7 @@ def first_round_within(modes: RoundModes, initial: Float[np.ndarray, "n C"], tar
 
     t = _last_true(still_above)
     while t < EXACT_INTEGERS:
+        interruption.check()
         norms = np.linalg.norm(modes.residual(initial, t + np.arange(_CHUNK)), axis=(1, 2))
         hits = np.flatnonzero(norms <= target)
         if len(hits):

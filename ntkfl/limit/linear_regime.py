@@ -137,10 +137,12 @@ class LinearRegime(Regime):
             return 0.0
         low, high = 1.0, 1.0
         while low > 2.0**-40 and self.at_server_rate(low).rate >= 1:
+            interruption.check()
             low, high = low / 2, low
         if low <= 2.0**-40:
             return 0.0
         while high == low or self.at_server_rate(high).rate < 1:
+            interruption.check()
             low, high = high, 2 * high
             if high > 2.0**40:
                 return float("inf")

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import solve_triangular
+from scipy.linalg import LinAlgError, solve_triangular
 from scipy.optimize import brentq
 
 from ntkfl import interruption, lapack
@@ -87,10 +87,14 @@ class OuterSpectrum:
         if not self.known:
             return None
         turned = clients.turned(gram) / len(clients.members)
-        edge = 1 + MARGIN + self.radius(turned)
-        positive = _last_zero(turned, self.values, edge - 2, 0.0)  # T(0) = H / N: no positive eigenvalue is above 1
-        edge = edge if positive is None else 2 + positive
-        negative = _last_zero(-turned, lambda v: -self.values(-v), edge, edge)
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                edge = 1 + MARGIN + self.radius(turned)
+                positive = _last_zero(turned, self.values, edge - 2, 0.0)  # T(0) = H / N: none is above 1
+                edge = edge if positive is None else 2 + positive
+                negative = _last_zero(-turned, lambda v: -self.values(-v), edge, edge)
+            except (OverflowError, LinAlgError):
+                return None
         if negative is not None:
             return negative - 1
         return self._pair_radius(turned) if positive is None else 1 + positive
@@ -112,7 +116,7 @@ class OuterSpectrum:
 
     def values(self, w: float) -> Float[np.ndarray, " n"]:
         """s w (w + p) / (w + b)."""
-        return self.scale * w * (w + self.zero) / (w + self.pole)
+        return self.scale * w * ((w + self.zero) / (w + self.pole))
 
 
 def _last_zero(
@@ -125,6 +129,9 @@ def _last_zero(
 
     Args:
         matrix: symmetric. values: the diagonal. low: from there on it increases. first: where an upper end is tried.
+
+    Raises:
+        OverflowError: no float64 is an upper end.
     """
     if _factor(matrix, values, low) is not None:
         return None
@@ -132,6 +139,8 @@ def _last_zero(
     vector = np.random.default_rng(0).standard_normal(len(matrix))
     while (factor := _factor(matrix, values, high)) is None:
         low, high, step = high, high + step, 8 * step
+        if not np.isfinite(high):
+            raise OverflowError("there is no Cholesky factor at any float64")
     while high - low > (close := CLOSE * max(1.0, high)):
         if factor is not None:
             vector = _towards_smallest(factor, vector)

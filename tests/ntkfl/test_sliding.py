@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bounds.fl_ntk.cases import sliding_ladder
 from bounds.fl_ntk.cases.sliding_ladder import STARTS, STEP_SIZES, TIME, sliding_case
 from ntkfl import Problem, Setup, Weights, data, gram, simulate
 from ntkfl.finite_width.sliding import sliding
@@ -162,3 +163,9 @@ def test_what_is_no_pair_is_refused():
     twice = Problem(np.vstack([problem.x, problem.x[:1]]), np.append(problem.y, 0.0))
     with pytest.raises(ValueError, match=r"samples \[0, 4\], all held at neuron 3, are linearly dependent"):
         sliding(twice, weights, np.array([[3, 0], [3, 4]])).activations(np.ones(5))
+
+
+def test_more_neurons_held_than_any_draw_has_are_refused(monkeypatch):
+    monkeypatch.setattr(sliding_ladder, "DRAWS", 2)
+    with pytest.raises(ValueError, match="none of 2 networks has 65 neurons that a kink holds"):
+        sliding_case(0, held=65)

@@ -52,3 +52,8 @@ def test_a_range_that_makes_no_sense_is_refused(change, message):
     given_ = {"start": 4.0, "harder": 0.5, "easiest": 100.0, "hardest": 1.0, "ratio": 1.1} | change
     with pytest.raises(ValueError, match=message):
         boundary(lambda v: v, lambda v: True, given_.pop("start"), **given_)
+
+
+def test_a_ratio_finer_than_the_floats_ends():
+    found = boundary(lambda v: v, lambda v: v <= 3.0, 2.0, harder=2.0, easiest=1.0, hardest=8.0, ratio=1 + 2**-52)
+    assert found.value == 3.0 and found.failed == pytest.approx(3.0, rel=1e-15)

@@ -59,6 +59,8 @@ def boundary(
         value = min(max(value * step, low), high)
     while good is not None and bad is not None and max(good[0] / bad, bad / good[0]) > ratio:
         middle = (good[0] * bad) ** 0.5
+        if middle in (good[0], bad):  # two neighbours among the floats
+            break
         answer = ask(middle)
         good, bad = ((middle, answer), bad) if succeeds(answer) else (good, middle)
     return Boundary(None, None, bad) if good is None else Boundary(*good, bad)

@@ -20,6 +20,7 @@ TIME = 0.5
 TIMES = np.linspace(0, TIME, 65)  # at which the hypotheses are looked at
 TRIALS = 12
 SAMPLES, FEATURES, WIDTH, HELD = 4, 6, 64, 6
+DRAWS = 200  # of data and networks, until one has so many neurons held: one in three has six
 CLEAR = 0.3  # distance of all other pairs to their kinks
 BETWEEN = (0.25, 0.75)  # psi of drawn pairs
 CLIENTS, LOCAL_STEPS = 2, 3
@@ -154,7 +155,8 @@ def sliding_case(
         clients, local_steps: of the training.
     """
     rng = np.random.default_rng([seed, 19])
-    while True:
+    for _ in range(DRAWS):
+        check()
         x = rng.standard_normal((SAMPLES, FEATURES))
         x /= np.linalg.norm(x, axis=1, keepdims=True)
         residual = rng.uniform(0.5, 1.5, SAMPLES) * rng.choice([-1.0, 1.0], SAMPLES)
@@ -175,6 +177,8 @@ def sliding_case(
                 pairs.append((neuron, sample))
         if len(pairs) == held:
             break
+    else:
+        raise ValueError(f"none of {DRAWS} networks has {held} neurons that a kink holds; ask for fewer")
     if near:
         free = int(np.setdiff1d(np.arange(WIDTH), [neuron for neuron, _ in pairs])[0])
         hidden[free] *= 1e-3

@@ -59,7 +59,13 @@ def roots_between(constant: int, slope: int, bend: int, low: Fraction, high: Fra
 
 
 def rational_between(low: Root, high: Root) -> Fraction:
-    """A fraction strictly between two different numbers, the first the smaller."""
+    """A fraction strictly between two numbers, the first the smaller; they differ, so some precision tells them apart.
+
+    Raises:
+        ValueError: the first is not the smaller.
+    """
+    if not low < high:
+        raise ValueError(f"there is no number between {low} and {high}; the first must be the smaller")
     if not low.side and not high.side:
         return (low.middle + high.middle) / 2
     bits = 16

@@ -1,0 +1,28 @@
+"""Fractions between roots of quadratics."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ntkfl.connectivity.paths.exact_roots import Root, rational_between
+
+ROOTS = st.builds(
+    Root, st.fractions(-3, 3, max_denominator=9), st.sampled_from([-1, 1]), st.fractions(0, 3, max_denominator=9)
+)
+
+
+@settings(deadline=None)
+@given(one=ROOTS, other=ROOTS)
+def test_a_fraction_lies_between_two_roots_and_none_between_equal_ones(one, other):
+    low, high = sorted((one, other))
+    if low < high:
+        assert low < Root(rational_between(low, high)) < high
+    with pytest.raises(ValueError, match="there is no number between"):
+        rational_between(high, low)
+
+
+def test_roots_that_floats_cannot_tell_apart_have_one_between_them():
+    low, high = Root(Fraction(0), 1, Fraction(2)), Root(Fraction(1, 10**60), 1, Fraction(2))
+    assert low < Root(rational_between(low, high)) < high
