@@ -63,6 +63,9 @@ class Server:
 # - `case.rounds`, and of round `t` the local rate `case.rates[t]`, the clients `case.cohort(t)` and the local steps of
 #   each, `case.batches(t, client)`. `case.sizes` are the numbers of samples.
 # - `case.momentum`, `case.weight_decay`, `case.clip`: the local optimizer.
+#
+# What is yielded is copied before the adapter goes on, so that a `state_dict()` or one array used again will do. In a
+# list every round needs memory of its own.
 
 # %%
 # %%writefile adapter.py
@@ -85,7 +88,7 @@ def run(case):
             batches = [(batch.x, batch.y) for batch in case.batches(t, i)]
             models.append(clients[i].fit(server.weights, batches, gradient, case.rates[t]))
         server.average(models, [case.sizes[i] for i in cohort])
-        yield {name: value.copy() for name, value in server.weights.items()}
+        yield server.weights
 
 
 # %% [markdown]
@@ -138,13 +141,13 @@ print(Path("conform.md").read_text())
 #
 # ## The methods, and variants by name
 #
-# All nineteen methods have cases; without `--method` all are run. This lists the known variants of a method:
+# All methods have cases; without `--method` all are run. This lists the known variants of a method:
 
 # %%
 # !ntkfl conform variants --method scaffold
 
 # %% [markdown]
-# Each is one changed line of the plain loop. Tests make sure that the cases tell any two of them apart, in float64
+# Each changes one line of the plain loop, some two. Tests make sure that the cases tell any two of them apart, in float64
 # and in float32. If none explains the difference, two at once are tried; if that fails too, the report says *no known
 # variant*, and where the difference begins.
 #

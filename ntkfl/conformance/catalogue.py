@@ -65,7 +65,10 @@ SPLIT = {
     "network": Setting(LACKING, 0.2, LocalWork(2, 3), 0.9, 0.9, 1e-2, participation=0.6),
 }
 FURTHER = {
-    "fedavg": {"clipped": replace(SETTINGS["logistic"], clip=0.5, weight_decay=0.2)},
+    "fedavg": {"clipped": replace(SETTINGS["logistic"], clip=0.5, weight_decay=0.2, momentum=0.5)},
+    "fedavg-aligned": {  # hidden units change places
+        "far": replace(SETTINGS["network"], rate=0.4, work=LocalWork(3, 3), momentum=0.8, participation=1.0)
+    },
     "fl-ntk": {"quadratics": replace(SETTINGS["quadratics"], rate=0.02, loss="sum")},
 }
 ADAPTIVE = {"server_rate": 0.05, "first": 0.8, "second": 0.9, "tau": 1e-2}

@@ -69,8 +69,9 @@ def displacement(case: Case, steps: int, pull: float = 0.0) -> float:
     return -position
 
 
-def shares(case: Case, clients: list[int]) -> list[float]:
-    """p_i, of the cohort's samples."""
+def shares(case: Case, t: int) -> list[float]:
+    """p_i, of the samples of the cohort of round t."""
+    clients = case.cohort(t)
     total = sum(case.sizes[i] for i in clients)
     return [case.sizes[i] / total for i in clients]
 
@@ -83,7 +84,7 @@ def mean_move(case: Case, w: np.ndarray, t: int, added: Added = nothing) -> Any:
     """
     clients = case.cohort(t)
     moves = [train(case, w, t, i, added) - w for i in clients]
-    return sum(p * move for p, move in zip(shares(case, clients), moves, strict=True))
+    return sum(p * move for p, move in zip(shares(case, t), moves, strict=True))
 
 
 def fed_avg(case: Case, server_rate: float = 1.0, mu: float = 0.0) -> States:
@@ -107,7 +108,7 @@ def fed_avg_aligned(case: Case, server_rate: float = 1.0) -> States:
         ends = [train(case, w, t, i) for i in clients]
         if len(clients) > 1:
             ends = [nearest(case, end, w) for end in ends]
-        w = w + server_rate * sum(p * (end - w) for p, end in zip(shares(case, clients), ends, strict=True))
+        w = w + server_rate * sum(p * (end - w) for p, end in zip(shares(case, t), ends, strict=True))
         yield {"model": w}
 
 
@@ -218,7 +219,7 @@ def fed_nova(case: Case, mu: float = 0.0) -> States:
     for t in range(case.rounds):
         clients = case.cohort(t)
         steps, direction = 0.0, np.zeros_like(w)
-        for p, i in zip(shares(case, clients), clients, strict=True):
+        for p, i in zip(shares(case, t), clients, strict=True):
             end = train(case, w, t, i, lambda v, w=w: mu * (v - w))
             a = displacement(case, len(case.batches(t, i)), case.rates[t] * mu)
             direction = direction + p * (end - w) / a
@@ -271,7 +272,7 @@ def fed_gma(
         agreement = abs(np.sign(moves).sum(axis=0)) / len(clients)
         below = np.zeros_like(agreement) if mask == "hard" else agreement
         factor = np.where(agreement >= threshold, 1, below).astype(w.dtype)
-        d = sum(p * move for p, move in zip(shares(case, clients), moves, strict=True))
+        d = sum(p * move for p, move in zip(shares(case, t), moves, strict=True))
         w = w + server_rate * factor * d
         yield {"model": w}
 
@@ -285,10 +286,10 @@ def fed_gma_released(case: Case, threshold: float, overwritten: bool = True) -> 
     w: Any = case.start
     for t in range(case.rounds):
         clients = case.cohort(t)
-        ends = [train(case, w, t, i) for i in clients]
+        ends = [train(case, w, t, client) for client in clients]
         counter = sum(np.sign(end - w) for end in ends)
         received: Any = w
-        total = sum(p * end for p, end in zip(shares(case, clients), ends, strict=True))
+        total = sum(p * end for p, end in zip(shares(case, t), ends, strict=True))
         for end in ends:
             move = end - received
             agrees = ((move > 0) == (counter > 0)) & (abs(counter) > threshold * len(clients))

@@ -91,12 +91,12 @@ def _compiled(module: ModuleType, changes: tuple[tuple[str, str], ...]) -> CodeT
 
 @cache
 def _passed(method: str) -> frozenset[str]:
-    """The lines of the method's loop and of all functions that it calls, directly or not."""
+    """The lines of `run`, of the method's loop, and of all functions that these call, directly or not."""
     module = loops_of(method)
     text = inspect.getsource(module)
     functions = {one.name: one for one in ast.parse(text).body if isinstance(one, ast.FunctionDef)}
     loop = module.LOOPS[method]
-    reached, waiting = set(), {getattr(loop, "func", loop).__name__}
+    reached, waiting = set(), {"run", getattr(loop, "func", loop).__name__}
     while waiting:
         reached |= waiting
         named = {node.id for name in waiting for node in ast.walk(functions[name]) if isinstance(node, ast.Name)}

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from ntkfl.conformance import Case, cases, loops, methods, plan, write
+from ntkfl.conformance import Case, cases, limits, loops, methods, plan, write
 from ntkfl.conformance.catalogue import LIMITS, OPTIONS, trajectory
-from ntkfl.conformance.comparing import allowed
+from ntkfl.conformance.comparing import allowed, first_difference
 from ntkfl.conformance.kit import EXPECTED, SCHEMA_FILE
 from ntkfl.conformance.schema import SCHEMA
 from ntkfl.training.methods import catalogue
@@ -76,6 +76,13 @@ def test_models_move_unless_they_must_not_and_stay_moderate(case):
 def test_a_limit_is_what_it_says_computed_without_the_method(case):
     found, limit = LOOPED[case].expected, trajectory(case.case, case.equals)
     assert max(np.abs(found[name] - limit[name]).max() for name in case.case.shapes) < 1e-13
+
+
+@pytest.mark.parametrize("method", [method for method in methods() if method != "fedavg"])
+def test_fed_avg_is_not_taken_for_another_method(method):
+    own = [case for case in KIT if case.case.method == method]
+    assert any(first_difference(trajectory(one.case, limits.fed_avg), one.expected, allowed(one, "float32"))
+               for one in own)  # fmt: skip
 
 
 def test_every_limit_has_methods_that_exist():
