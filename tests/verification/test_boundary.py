@@ -56,4 +56,4 @@ def test_a_range_that_makes_no_sense_is_refused(change, message):
 
 def test_a_ratio_finer_than_the_floats_ends():
     found = boundary(lambda v: v, lambda v: v <= 3.0, 2.0, harder=2.0, easiest=1.0, hardest=8.0, ratio=1 + 2**-52)
-    assert found.value == 3.0 and found.failed == pytest.approx(3.0, rel=1e-15)
+    assert found.value <= 3.0 < found.failed and found.failed - found.value <= 2**-50
