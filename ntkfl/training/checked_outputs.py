@@ -1,7 +1,8 @@
 """Whether a network is what training and kernels take it for: differentiable, and a function of each sample alone."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from torch import Tensor
 from ntkfl.training.tree import Params
 
 ALIKE = 1e-4  # of the largest output: far above what another order of summation changes, in float32 too
+LOOKS_AT_NUMBERS = "data-dependent control flow", ".item()"  # what torch.func says of a network that does
 POINTS = 8  # other parameters at which a network without a derivative is looked at
 
 
@@ -22,18 +24,30 @@ def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], para
         params: its parameters. x: inputs (b, ...), at least one.
 
     Raises:
-        ValueError: it fails on x, has outputs of another shape, differs from call to call, mixes samples, or has no
-            derivative in any parameter.
+        ValueError: it fails on x, has outputs of another shape, differs from call to call, mixes samples, changes its
+            inputs or parameters, or has no derivative in any parameter.
     """
     if not len(x):
         raise ValueError(f"x has shape {tuple(x.shape)}; {name} needs at least one sample")
     trial = x[[0, min(1, len(x) - 1)]]
     own = {key: value.detach().clone().requires_grad_() for key, value in params.items()}
+    given = trial.clone()
     with torch.enable_grad():
-        first = _called(name, outputs, own, trial)
+        first = _called(name, outputs, own, given)
+    if not torch.equal(given, trial):
+        raise ValueError(
+            f"{name} changes its inputs in place, as x -= 0.5 or an in-place ReLU on them does; write x = x - 0.5, or "
+            "begin with x = x.clone()"
+        )
+    changed = [key for key, value in own.items() if not torch.equal(value.nan_to_num(), params[key].nan_to_num())]
+    if changed:
+        raise ValueError(
+            f"{name} changes its parameter {changed[0]!r} while it computes outputs; it must be a function of them: "
+            "compute with a changed copy"
+        )
     if not isinstance(first, Tensor) or first.ndim not in (1, 2) or len(first) != 2 or not first.numel():
-        shape = tuple(first.shape) if isinstance(first, Tensor) else type(first).__name__
-        raise ValueError(f"{name} gives {shape} for 2 samples; its outputs must have shape (2,) or (2, C)")
+        one = "" if isinstance(first, Tensor) else "one tensor "
+        raise ValueError(f"{name} gives {_kind(first)} for 2 samples; its outputs must be {one}of shape (2,) or (2, C)")
     with torch.no_grad():
         again = _called(name, outputs, own, trial)
         if not torch.equal(first.nan_to_num(), again.nan_to_num()):
@@ -87,14 +101,30 @@ def _steps(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Param
     return any(not torch.equal(value.nan_to_num(), values[0].nan_to_num()) for value in values)
 
 
+def _kind(outputs: Any) -> str:
+    """What a network gave in place of outputs."""
+    if isinstance(outputs, Tensor):
+        return str(tuple(outputs.shape))
+    kind = f"a {type(outputs).__name__}"
+    if isinstance(outputs, Mapping):
+        return f"{kind} of {', '.join(map(str, outputs))}"
+    return f"{kind} of {len(outputs)}" if isinstance(outputs, tuple | list) else kind
+
+
 def _called(name: str, outputs: Callable[[Params, Tensor], Tensor], params: Params, x: Tensor) -> Tensor:
     try:
         return outputs(params, x)
     except MemoryError:
         raise
     except Exception as error:  # of whatever kind the user's code has
-        kind = f"{str(x.dtype).removeprefix('torch.')} inputs of shape {tuple(x.shape)}"
-        raise ValueError(f"{name} fails on {kind}: {said(error)}") from error
+        dtype, text = str(x.dtype).removeprefix("torch."), said(error)
+        kind = f"{dtype} inputs of shape {tuple(x.shape)}"
+        more = ""
+        if isinstance(error, TypeError) and "positional argument" in text:
+            more = "; it is called with the inputs alone: give every other argument a default"
+        elif "dtype" in text and "loat" in text:
+            more = f"; it must compute in the type of its inputs, {dtype}: constants of dtype=x.dtype, no .float()"
+        raise ValueError(f"{name} fails on {kind}: {text}{more}") from error
 
 
 def said(error: Exception) -> str:

@@ -18,6 +18,7 @@ from ntkfl.problem import Problem, Setup, Weights
 from ntkfl.training.engine.devices import provenance_on, torch_device
 from ntkfl.training.engine.federation import Federation, RoundResult
 from ntkfl.training.linearised_network import linearised as linearised_network
+from ntkfl.training.linearised_network import require_forward_mode
 from ntkfl.training.method import Batch, Method
 from ntkfl.training.model import Model
 from ntkfl.training.optimizers import Optimizer
@@ -92,17 +93,41 @@ def network_trajectory(
     trained = linearised_network(network, start) if linearised else network
     federation = network_federation(problem, setup, trained, device=place, method=method, optimizer=optimizer)
     first = trained.initial(0) if linearised else start
-    shape = tuple(network.checked_outputs(start, federation.data.x).shape)
-    if shape != problem.y.shape:
-        raise ValueError(
-            f"the network {network.name} has outputs of shape {shape} on these data; the labels have {problem.y.shape}"
-        )
+    outputs = network.checked_outputs(start, federation.data.x)
+    refuse_other_outputs(network.name, tuple(outputs.shape), problem)
+    finite = torch.isfinite(outputs.reshape(problem.n, -1)).all(1)
+    if not finite.all():
+        sample = int((~finite).nonzero()[0])
+        raise ValueError(f"the output of {network.name} for sample {sample} is not finite before any training")
+    if linearised:
+        require_forward_mode(network.name, trained, federation.data.x)
+    if not trained.mappable(first, federation.data.x):
+        federation = replace(federation, at_once=1)
 
     def kept(model: Params) -> dict[str, np.ndarray]:
         whole = tree_map(torch.add, start, model) if linearised else model
         return {name: value.detach().cpu().numpy().copy() for name, value in whole.items()}
 
     return _recorded(federation, _Records(problem, setup, first), start=first, keep=kept_rounds, kept=kept)
+
+
+def refuse_other_outputs(name: str, shape: tuple[int, ...], problem: Problem) -> None:
+    """Refuse labels of another shape than a network's outputs, and say how they would be of the same.
+
+    Args:
+        name: of the network. shape: of its outputs on the inputs. problem: whose labels.
+
+    Raises:
+        ValueError: so it is.
+    """
+    if shape == problem.y.shape:
+        return
+    one = "ends in one output" if problem.y.ndim == 1 else f"ends in {problem.y.shape[1]} outputs"
+    columns = f"labels of {shape[1]} columns, one-hot for classes," if len(shape) > 1 else "one label a sample"
+    raise ValueError(
+        f"the network {name} has outputs of shape {shape} on these data; the labels have {problem.y.shape}: give it "
+        f"{columns} or a network that {one}"
+    )
 
 
 def _recorded(

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.func import jvp
 
+from ntkfl.training.checked_outputs import said
 from ntkfl.training.model import Model
 from ntkfl.training.tree import Params, zeros_like
 
@@ -29,6 +30,21 @@ def linearised(network: Model, params: Params) -> Model:
         outputs,
         lambda moved, z: z,
     )
+
+
+def require_forward_mode(name: str, network: Model, x: Tensor) -> None:
+    """Refuse a network some of whose operations have no forward derivative.
+
+    Args:
+        name: of the network. network: linearised. x: inputs, of which one is tried.
+
+    Raises:
+        ValueError: so it is.
+    """
+    try:
+        network.outputs(network.initial(0), x[:1])
+    except (RuntimeError, NotImplementedError) as error:
+        raise ValueError(f"{name} cannot be linearised by torch.func.jvp: {said(error)}") from error
 
 
 @cache

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import jacrev, vmap
+from torch.func import grad, jacrev, vmap
 
 from ntkfl.memory import TooLittleMemory, require
-from ntkfl.training.checked_outputs import checked_outputs, said
+from ntkfl.training.checked_outputs import LOOKS_AT_NUMBERS, checked_outputs
 from ntkfl.training.tree import Params
 
 DRAWN = 2  # copies of the parameters while a model is drawn
@@ -51,19 +51,67 @@ class Model:
     def gradients(self, params: Params, x: Tensor) -> Params:
         """The gradient of each output of each sample, by parameter, (b, C, *shape); C = 1 for outputs (b,).
 
-        Each sample is taken alone, so a model must treat them alike, whoever else is in the batch.
+        Each sample is taken alone, so a model must treat them alike, whoever else is in the batch. What torch.func
+        cannot map over samples, as an LSTM, is differentiated one by one.
 
         Raises:
-            ValueError: torch.func cannot map the model over samples, as where it looks at a number by `item`.
+            ValueError: the model looks at numbers, as by `if` or `item`.
         """
 
         def of_sample(own: Params, row: Tensor) -> Tensor:
             return self.outputs(own, row[None]).reshape(-1)
 
+        own = {name: value.detach() for name, value in params.items()}
         try:
-            return vmap(jacrev(of_sample), (None, 0))({name: value.detach() for name, value in params.items()}, x)
+            return vmap(jacrev(of_sample), (None, 0))(own, x)
         except RuntimeError as error:
-            raise ValueError(f"{self.name} cannot be mapped over samples by torch.func: {said(error)}") from error
+            self._refuse_numbers(error)
+        found = [self._gradients_alone(own, row[None]) for row in x]
+        return {name: torch.stack([of[name] for of in found]) for name in own}
+
+    def mappable(self, params: Params, x: Tensor) -> bool:
+        """Whether torch.func maps the model over clients that each have their own parameters; tried on two of them.
+
+        Args:
+            params: of one client. x: samples, of which two are looked at.
+
+        Raises:
+            ValueError: as `gradients`.
+        """
+        rows, samples = {name: torch.stack([value.detach()] * 2) for name, value in params.items()}, x[:2]
+
+        def total(own: Params, batch: Tensor) -> Tensor:
+            return self.outputs(own, batch).sum()
+
+        try:
+            with torch.enable_grad():
+                own = {name: value.requires_grad_() for name, value in rows.items()}
+                sums = vmap(total)(own, torch.stack([samples] * 2))
+                torch.autograd.grad(sums.sum(), list(own.values()), allow_unused=True)
+            vmap(grad(total), (0, None))({name: value.detach() for name, value in rows.items()}, samples)
+        except RuntimeError as error:
+            self._refuse_numbers(error)
+            return False
+        return True
+
+    def _refuse_numbers(self, error: RuntimeError) -> None:
+        """Raise where torch.func failed because the model looks at numbers: it may then treat samples by each other."""
+        if any(words in str(error) for words in LOOKS_AT_NUMBERS):
+            raise ValueError(
+                f"{self.name} cannot be mapped over samples by torch.func: it looks at numbers that it computes (if, "
+                "while, item, float); use torch.where in place of if, and tensors in place of numbers"
+            ) from error
+
+    def _gradients_alone(self, params: Params, x: Tensor) -> Params:
+        """The gradient of each output of one sample, (C, *shape)."""
+        with torch.enable_grad():
+            own = {name: value.detach().clone().requires_grad_() for name, value in params.items()}
+            outputs, wanted = self.outputs(own, x).reshape(-1), list(own.values())
+            rows = [
+                torch.autograd.grad(one, wanted, retain_graph=True, allow_unused=True, materialize_grads=True)
+                for one in outputs
+            ]
+        return {name: torch.stack(of) for name, of in zip(own, zip(*rows, strict=True), strict=True)}
 
     def jacobian(self, params: Params, x: Tensor) -> Tensor:
         """The gradient of each output of each sample in all parameters, (b, C, P); C = 1 for outputs (b,).

@@ -1,7 +1,8 @@
 """Users' networks as models that the engine trains: a torch module, or a JAX function with its parameters."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -27,9 +28,13 @@ def from_module(module: nn.Module, name: str) -> Model:
     for key, value in module.named_parameters():
         if nn.parameter.is_lazy(value):
             raise ValueError(f"the parameter {key!r} of {name} has no shape yet; call the module once on some inputs")
+        if value.is_meta:
+            raise ValueError(f"the parameter {key!r} of {name} has no numbers: it is on the device 'meta'; load some")
+        if not value.is_floating_point():
+            raise ValueError(f"the parameter {key!r} of {name} is {value.dtype}; parameters must be real numbers")
     refuse_state(name, module)
-    given = copy.deepcopy(module)
-    own = copy.deepcopy(given).to(torch.float64)
+    given = _copied(module)
+    own = _in_float64(copy.deepcopy(given))
     frozen = {key: value.detach() for key, value in own.named_parameters() if not value.requires_grad}
     if len(frozen) == len(dict(own.named_parameters())):
         raise ValueError(f"{name} has no parameters that can be trained; a network has at least one")
@@ -37,7 +42,7 @@ def from_module(module: nn.Module, name: str) -> Model:
         key or name
         for key, part in given.named_modules()
         if any(value is not None and value.requires_grad for value in part._parameters.values())
-        and not callable(getattr(part, "reset_parameters", None))
+        and (_derived(part) or not callable(getattr(part, "reset_parameters", None)))
     ]
 
     def initial(seed: int) -> Params:
@@ -65,9 +70,44 @@ def from_module(module: nn.Module, name: str) -> Model:
 
     def features(params: Params, x: Tensor) -> Tensor:
         like = next(iter(params.values()))
-        return call(params | {key: value.to(like) for key, value in frozen.items()}, x)
+        with _default_dtype(like.dtype):  # of constants that `forward` makes
+            # A copy, as an in-place ReLU on the inputs, or x -= 1, changes it.
+            return call(params | {key: value.to(like) for key, value in frozen.items()}, x.clone())
 
     return Model(name, initial, features, _outputs)
+
+
+def _copied(module: nn.Module) -> nn.Module:
+    """A copy of a module, also of one that keeps tensors computed from its parameters, as the old weight_norm does."""
+    kept = [value for part in module.modules() for value in vars(part).values() if isinstance(value, Tensor)]
+    return copy.deepcopy(module, {id(value): value.detach().clone() for value in kept if not value.is_leaf})
+
+
+def _in_float64(module: nn.Module) -> nn.Module:
+    """The module converted, with the tensors that are attributes of its parts and neither parameters nor buffers."""
+    module = module.to(torch.float64)
+    for part in module.modules():
+        for key, value in vars(part).items():
+            if isinstance(value, Tensor) and value.is_floating_point():
+                vars(part)[key] = value.to(torch.float64)
+    return module
+
+
+def _derived(part: nn.Module) -> bool:
+    """Whether a weight of this part is computed from others, which `reset_parameters` then does not draw."""
+    ends = ("_g", "_v", "_orig")  # of weight_norm, spectral_norm and pruning
+    names = [key for key, _ in part._parameters.items()]
+    return any(key.endswith(end) and key.removesuffix(end) in vars(part) for key in names for end in ends)
+
+
+@contextmanager
+def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def from_function(apply: Callable[[Any, Any], Any], params: Any, name: str) -> Model:

@@ -1,6 +1,7 @@
 """Networks of the user's: a torch module and a JAX function are the same model, and what is no network is refused."""
 
 import re
+import warnings
 from functools import cache
 from itertools import islice
 
@@ -16,6 +17,7 @@ from torch.nn import functional
 import ntkfl
 from ntkfl import gram, networks
 from ntkfl.extensions import ExtensionError
+from ntkfl.problem import Problem, Setup
 from ntkfl.training import FederatedData, Federation, LocalWork, Model
 from ntkfl.training.jax_function import Call
 from ntkfl.training.methods import fed_avg, scaffold
@@ -282,6 +284,135 @@ class Odd(nn.Module):
         return self.after(self.layer(x))
 
 
+class Sequence(nn.Module):
+    """A recurrent layer over the four numbers of an input, and a readout."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer, self.readout = layer, nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.readout(self.layer(x[..., None])[0][:, -1])
+
+
+class Clamp(torch.autograd.Function):
+    """ReLU in the form that torch.func does not map."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x.clamp(min=0)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * (ctx.saved_tensors[0] > 0)
+
+
+class Then(nn.Module):
+    """Something done to the inputs before a module, and to what it gives."""
+
+    def __init__(self, of, before=lambda x: x, after=lambda z: z):
+        super().__init__()
+        self.of, self.before, self.after = of, before, after
+        self.table = torch.eye(4) + 0.1  # of float32, neither parameter nor buffer
+
+    def forward(self, x):
+        x = self.before(x)
+        return self.after(self.of(x @ self.table))
+
+
+def less_a_half(x):
+    x -= 0.5
+    return x
+
+
+def old_weight_norm(of):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return nn.utils.weight_norm(of)
+
+
+PROBLEM1 = Problem(inputs(), np.sin(np.arange(12.0)), np.arange(12) % 3)
+PROBLEM3 = Problem(inputs(), np.sin(np.arange(36.0)).reshape(12, 3), np.arange(12) % 3)
+UNUSUAL = {
+    "lstm": lambda: Sequence(nn.LSTM(1, 3, batch_first=True)),
+    "gru": lambda: Sequence(nn.GRU(1, 3, batch_first=True)),
+    "rnn": lambda: Sequence(nn.RNN(1, 3, batch_first=True)),
+    "prelu": lambda: nn.Sequential(nn.Linear(4, 5), nn.PReLU(5), nn.Linear(5, 2)),
+    "own derivative": lambda: nn.Sequential(Odd(Clamp.apply), nn.Linear(3, 2)),
+    "inputs changed in place": lambda: Then(module(2), less_a_half),
+    "relu in place first": lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 5), nn.ReLU(inplace=True)),
+    "weight_norm": lambda: nn.Sequential(old_weight_norm(nn.Linear(4, 3)), nn.Tanh(), nn.Linear(3, 1)),
+    "constants of float32": lambda: Then(module(1), after=lambda z: z + z**2 @ torch.ones(1, 1)),
+}
+
+
+def drawn(kind):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return UNUSUAL[kind]()
+
+
+def plain(kind):
+    """The module again, in float64, with its parameters."""
+    found = drawn(kind).double()
+    if isinstance(found, Then):
+        found.table = found.table.double()
+    return found, list(found.parameters())
+
+
+@pytest.fixture
+def float64():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("kind", UNUSUAL)
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
+def test_unusual_modules_have_the_kernel_and_the_steps_that_plain_autograd_gives(kind, request):
+    """Gradients of one output at a time, and a round of two local steps of each client, by a loop."""
+    model = ntkfl.network(drawn(kind))
+    found = gram.empirical(model, model.initial(0), inputs())
+    outputs = model.checked_outputs(model.initial(0), torch.tensor(inputs())).shape[1:]
+    problem = Problem(inputs(), np.sin(np.arange(12.0 * np.prod(outputs))).reshape(12, *outputs), np.arange(12) % 3)
+    run = ntkfl.simulate_network(problem, Setup(rounds=1, local_steps=2, eta_local=0.01), model)
+
+    module, params = plain(kind)
+    request.getfixturevalue("float64")
+    x, y = torch.tensor(inputs()), torch.tensor(problem.y.reshape(12, -1))
+    flat = module(x.clone()).reshape(-1)
+    jacobian = torch.stack([torch.cat([g.flatten() for g in autograd(one, params, retain_graph=True)]) for one in flat])
+    expected = (jacobian @ jacobian.T).numpy()
+    assert np.abs(found - expected).max() <= EXACT * np.abs(expected).max()
+    start, ends = [value.detach().clone() for value in params], []
+    for members in problem.clients():
+        moved(params, start)
+        for _ in range(2):
+            error = module(x[members].clone()).reshape(len(members), -1) - y[members]
+            steps = autograd((error**2).sum() / 2, params)
+            moved(params, [value - 0.01 * step for value, step in zip(params, steps, strict=True)])
+        ends.append([value.detach().clone() for value in params])
+    moved(params, [sum(values) / 3 for values in zip(*ends, strict=True)])
+    assert np.abs(run.outputs[1].reshape(12, -1) - module(x.clone()).detach().numpy()).max() < EXACT
+
+
+def autograd(value, params, **options):
+    return torch.autograd.grad(value, params, materialize_grads=True, allow_unused=True, **options)
+
+
+@torch.no_grad()
+def moved(params, values):
+    for own, value in zip(params, values, strict=True):
+        own.copy_(value)
+
+
+def test_weights_that_are_computed_from_others_are_not_drawn_anew():
+    model = ntkfl.network(drawn("weight_norm"))
+    with pytest.raises(ValueError, match="cannot be drawn for seed 1: '0' has parameters and no reset_parameters"):
+        model.initial(1)
+
+
 class TestRefused:
     def test_no_network(self):
         for odd, said in ((3, "a int"), (nn.Linear, "the class Linear: make an instance"), ("mine", "a str")):
@@ -333,10 +464,14 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("after", "said"),
         [
-            (lambda z: z.sum(), r"Odd gives \(\) for 2 samples; its outputs must have shape \(2,\) or \(2, C\)"),
+            (lambda z: z.sum(), r"Odd gives \(\) for 2 samples; its outputs must be of shape \(2,\) or \(2, C\)"),
             (lambda z: z[:, :, None], r"Odd gives \(2, 3, 1\) for 2 samples"),
             (lambda z: z[:1], r"Odd gives \(1, 3\) for 2 samples"),
-            (lambda z: (z, z), "Odd gives tuple for 2 samples"),
+            (lambda z: (z, z), "Odd gives a tuple of 2 for 2 samples; its outputs must be one tensor of shape"),
+            (lambda z: {"logits": z, "loss": z.sum()}, "Odd gives a dict of logits, loss for 2 samples"),
+            (lambda z: z * z.shape, "Odd fails on float64 inputs of shape"),
+            (lambda z: z.float() @ torch.ones(3, 1), "fails .*; it must compute in the type of its inputs"),
+            (lambda z, mask: z * mask, "argument: 'mask'; it is called with the inputs alone: give every other"),
             (lambda z: z[:, :0], r"Odd gives \(2, 0\) for 2 samples"),
             (functional.dropout, "Odd gives other outputs when it is called again"),
             (lambda z: z + torch.randn_like(z), "Odd gives other outputs when it is called again"),
@@ -368,10 +503,58 @@ class TestRefused:
         with pytest.raises(ValueError, match="mine gives a tuple; its outputs must be one array"):
             gram.empirical(model, model.initial(0), inputs())
 
-    def test_what_cannot_be_mapped(self):
-        model = ntkfl.network(Odd(lambda z: z * (1.0 if z.sum().item() > 0 else 2.0)))
-        with pytest.raises(ValueError, match=r"Odd cannot be mapped over samples by torch.func: .*item"):
+    @pytest.mark.parametrize("number", [lambda z: z.sum().item(), lambda z: z.sum(), lambda z: float(z[0, 0])])
+    def test_what_looks_at_numbers(self, number):
+        model = ntkfl.network(Odd(lambda z: z * (1.0 if number(z) > 1e9 else 2.0)))
+        said = r"Odd cannot be mapped over samples by torch.func: .*use torch.where in place of if"
+        with pytest.raises(ValueError, match=said):
             model.jacobian(model.initial(0), torch.tensor(inputs()))
+        with pytest.raises(ValueError, match=said):
+            ntkfl.simulate_network(PROBLEM3, Setup(rounds=1), model)
+
+    def test_parameters_that_are_no_real_numbers_of_a_module(self):
+        class Complex(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.w = nn.Parameter(torch.randn(4, dtype=torch.complex64))
+
+        with pytest.raises(ValueError, match=r"parameter 'w' of Complex is torch.complex64; parameters must be real"):
+            ntkfl.network(Complex())
+        with pytest.raises(ValueError, match="'weight' of Linear has no numbers: it is on the device 'meta'"):
+            ntkfl.network(nn.Linear(4, 1, device="meta"))
+
+    def test_what_changes_its_parameters_or_inputs(self):
+        class Clamped(Odd):
+            def forward(self, x):
+                self.layer.weight.data.clamp_(-0.01, 0.01)
+                return super().forward(x)
+
+        model = ntkfl.network(Clamped(lambda z: z))
+        with pytest.raises(ValueError, match=r"Clamped changes its parameter 'layer.weight' while it computes outputs"):
+            model.checked_outputs(model.initial(0), torch.tensor(inputs()))
+        moved = Model("moved", lambda seed: {}, lambda p, x: x.sub_(0.5) @ p["a"], lambda _, z: z)
+        with pytest.raises(ValueError, match=r"moved changes its inputs in place, as x -= 0.5 .*x = x - 0.5"):
+            moved.checked_outputs({"a": torch.ones(4, dtype=torch.float64)}, torch.tensor(inputs()))
+
+    def test_outputs_that_are_not_those_of_the_labels(self):
+        with pytest.raises(
+            ValueError, match=r"\(12, 10\).*labels have \(12, 3\): give it labels of 10 columns, one-hot"
+        ):
+            ntkfl.simulate_network(PROBLEM3, Setup(rounds=1), ntkfl.network(module(10)))
+        with pytest.raises(
+            ValueError, match=r"\(12,\).*give it one label a sample or a network that ends in 3 outputs"
+        ):
+            ntkfl.simulate_network(PROBLEM3, Setup(rounds=1), ntkfl.network(module(1)))
+        broken = module(3)
+        with torch.no_grad():
+            broken[0].bias[0] = torch.nan
+        with pytest.raises(ValueError, match="output of Sequential for sample 0 is not finite before any training"):
+            ntkfl.simulate_network(PROBLEM3, Setup(rounds=1), ntkfl.network(broken))
+
+    def test_what_has_no_forward_derivative(self):
+        model = ntkfl.network(Odd(Clamp.apply))
+        with pytest.raises(ValueError, match=r"Odd cannot be linearised by torch.func.jvp: "):
+            ntkfl.simulate_network(PROBLEM3, Setup(rounds=1), model, linearised=True)
 
     def test_no_samples(self):
         model = ntkfl.network(module())

@@ -60,7 +60,7 @@ def simulation(
                 setup = options.setup(seed=options.seed, width=DEEP_WIDTH)
                 model, wide = network_of(network, problem, setup, FL_NTK)
         exact: dict[str, Trajectory] = {}
-        with bad_input(FloatingPointError, OverflowError):
+        with bad_input(ValueError, FloatingPointError, OverflowError):
             if network == "infinite":
                 start = draw(setup.width, problem.d, setup.seed, setup.sigma).outputs(problem.x)
                 run = kernel_regime(problem, setup).trajectory(initial_outputs=start)
