@@ -85,7 +85,9 @@ def kernel_regime(
         problem: data; labels may have several outputs. setup: eta_local, local_steps and rounds are used; eta_global by
             Algorithm 1 (fl-ntk) only, others have a server_rate among their options.
         gram: H, (n, n), such as a finite network's H(0), or a kernel (x, z) -> (n, p), such as `ntkfl.gram.deep`, of
-            which H is taken and predictions at other points too. Default: `ntkfl.gram.infinite`.
+            which H is taken and predictions at other points too. Default: `ntkfl.gram.infinite`. Of several outputs
+            that are not independent H is (n C, n C), sample-major, and the problem `problem.per_output()`; a kernel
+            then takes the samples themselves, and gives that of one output or of all.
         method: its name, or a file of yours. options: of the method, as in training.
         momentum: of the clients' steps, begun anew in each round, as in training.
         client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.

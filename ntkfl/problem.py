@@ -33,6 +33,7 @@ class Problem:
         owner: client of each sample, shape (n,), the integers 0..N-1, every one of them used. Default: one client.
         x_test, y_test: optional test data, shapes (n', d) and (n',) or (n', C).
         name: what reports call these data.
+        outputs: how many rows that follow each other are the same sample, one for each output; as `per_output` has it.
 
     Raises:
         ValueError: with what was wrong, the value found and what would be right.
@@ -44,6 +45,7 @@ class Problem:
     x_test: np.ndarray | None = None
     y_test: np.ndarray | None = None
     name: str = "data"
+    outputs: int = 1
 
     def __post_init__(self) -> None:
         x, y = checked_rows("x", self.x), finite_array("y", self.y)
@@ -62,6 +64,9 @@ class Problem:
         empty = np.flatnonzero(used != np.arange(len(used)))
         if len(empty):
             raise ValueError(f"client {empty[0]} owns no sample; every client 0..{owner.max()} must own at least one")
+        require_size("outputs", self.outputs)
+        if len(x) % self.outputs or (self.outputs > 1 and (x != np.repeat(x[:: self.outputs], self.outputs, 0)).any()):
+            raise ValueError(f"outputs is {self.outputs}; x must have each row so many times, one after the other")
         fields = {"x": x, "y": y, "owner": owner}
         if (self.x_test is None) != (self.y_test is None):
             raise ValueError("x_test and y_test come together: one of them is missing")
@@ -112,7 +117,22 @@ class Problem:
         x_test = None if self.x_test is None else np.repeat(self.x_test, outputs, axis=0)
         y_test = None if self.y_test is None else self.y_test.ravel()
         x, owner = (np.repeat(values, outputs, axis=0) for values in (self.x, self.owner))
-        return replace(self, x=x, y=self.y.ravel(), owner=owner, x_test=x_test, y_test=y_test)
+        together = self.outputs * outputs
+        return replace(self, x=x, y=self.y.ravel(), owner=owner, x_test=x_test, y_test=y_test, outputs=together)
+
+    @property
+    def samples(self) -> Float[np.ndarray, "n d"]:
+        """The rows of x, once each where `per_output` repeats them."""
+        return self.x[:: self.outputs]
+
+    def of_outputs(self, kernel: Float[np.ndarray, "p n"]) -> Float[np.ndarray, "pC nC"]:
+        """A kernel with `samples` as one of all rows: of one output it is that of each, and between two of them 0.
+
+        Args:
+            kernel: (p, n), of one output; or already (p C, n C), sample-major, which comes back as it is.
+        """
+        of_one = self.outputs > 1 and np.ndim(kernel) == 2 and np.shape(kernel)[1] * self.outputs == self.n
+        return np.kron(kernel, np.eye(self.outputs)) if of_one else kernel
 
     @property
     def unit_deviation(self) -> float:

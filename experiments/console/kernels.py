@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -110,6 +110,25 @@ def condition_of(spec: str, known: tuple[str, ...] = (TWO_LAYER,)) -> Callable[[
         return gram.require_positive
     wide = wide_of(spec, known)
     return gram.require_distinct if wide is None else wide.require_positive
+
+
+def of_their_outputs(problem: Problem, matrices: Mapping[str, Estimate]) -> Problem:
+    """The problem that these kernels are of: `per_output` where a network has several outputs.
+
+    Args:
+        problem: the data. matrices: of `kernels`.
+
+    Raises:
+        ValueError: the labels have another number of columns than the network has outputs.
+    """
+    outputs = max(len(h.value) for h in matrices.values()) // problem.n
+    columns = problem.y[0].size
+    if outputs > 1 and columns != outputs:
+        raise ValueError(
+            f"the network has {outputs} outputs, and the labels of {problem.name} have {columns} a sample: give "
+            f"y of {outputs} columns, one-hot for classes, in a .npz file, or a network that ends in {columns}"
+        )
+    return problem.per_output() if outputs > 1 else problem
 
 
 def own_kernel(model: Model, problem: Problem, setup: Setup) -> Estimate:

@@ -157,7 +157,7 @@ def load(
             objects, which are never loaded; rows of zeros with `unit`; equal rows to drop whose labels differ.
     """
     path = Path(path)
-    arrays = read_arrays(path)
+    arrays: dict[str, Any] = read_arrays(path)
     options: dict[str, tuple[Any, Any]] = {"unit": (unit, False), "clients": (clients, None)}
     options |= {"partition": (partition, None), "seed": (seed, 0), "duplicates": (duplicates, "keep")}
     try:

@@ -58,8 +58,8 @@ class ImageDraw:
             )
         x, y = images[drawn] - mean, labels[drawn]
         owner = assign_owners(self.partition, y[: self.n], self.clients, self.seed)
-        held_out = {"x_test": x[self.n :], "y_test": y[self.n :]} if self.test else {}
-        return Problem(x[: self.n], y[: self.n], owner, **held_out, name=name).unit()
+        x_test, y_test = (x[self.n :], y[self.n :]) if self.test else (None, None)
+        return Problem(x[: self.n], y[: self.n], owner, x_test, y_test, name).unit()
 
 
 def describe(options: dict[str, tuple], always: tuple[str, ...] = ()) -> str:

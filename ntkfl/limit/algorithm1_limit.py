@@ -25,14 +25,15 @@ def algorithm1_limit(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | 
 
     Args:
         problem: data. setup: eta_local, eta_global, local_steps and rounds. gram: H, (n, n), or its kernel; default:
-            H_inf.
+            H_inf. Of a problem `per_output` a kernel is called with the samples, and may be of one output or of all.
     """
     require("the kernel regime", lambda n: 8 * MATRICES * n * n, n=problem.n)
     if gram is None:
-        return KernelRegime(problem, setup, infinite(problem.x))
+        return KernelRegime(problem, setup, problem.of_outputs(infinite(problem.samples)))
     if callable(gram):
-        return KernelRegime(problem, setup, _checked_gram(gram(problem.x, None), problem.n), gram)
-    return KernelRegime(problem, setup, _checked_gram(gram, problem.n), kernel=None)
+        h = _checked_gram(problem.of_outputs(gram(problem.samples, None)), problem)
+        return KernelRegime(problem, setup, h, gram)
+    return KernelRegime(problem, setup, _checked_gram(gram, problem), kernel=None)
 
 
 def warn_if_unstable(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | None = None) -> str | None:
@@ -53,10 +54,13 @@ def warn_if_unstable(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | 
     return message
 
 
-def _checked_gram(gram: ArrayLike, n: int) -> Float[np.ndarray, "n n"]:
-    h = finite_array("gram", gram)
+def _checked_gram(gram: ArrayLike, problem: Problem) -> Float[np.ndarray, "n n"]:
+    h, n = finite_array("gram", gram), problem.n
     if h.shape != (n, n):
-        raise ValueError(f"gram has shape {h.shape}; {n} samples need ({n}, {n})")
+        outputs = h.shape[0] // n if h.ndim == 2 and h.shape[0] == h.shape[1] and h.shape[0] % n == 0 else 1
+        labels = f"y of {outputs} columns, one-hot for classes, and then " if problem.y[0].size != outputs else ""
+        more = f", or that of {outputs} outputs: give {labels}problem.per_output()" if outputs > 1 else ""
+        raise ValueError(f"gram has shape {h.shape}; {n} samples need ({n}, {n}){more}")
     asymmetry, largest = np.abs(h - h.T).max(), np.abs(h).max()
     if asymmetry > GRAM_TOLERANCE * largest:
         raise ValueError(

@@ -79,7 +79,8 @@ class Regime(ABC):
         H too.
 
         Args:
-            x: points, (n', d). rounds: as in `outputs`. initial_outputs: y(0), 0 unless given.
+            x: points, (n', d); of a problem `per_output` there are n' C predictions. rounds: as in `outputs`.
+            initial_outputs: y(0), 0 unless given.
             initial_prediction: f(x, 0), (n'[, C]), 0 unless given.
             cross_gram: h, the kernel between x and the training points, (n', n). Default: by the regime's kernel;
                 needed where the Gram matrix was given as a matrix (x is then not used and may be None).
@@ -95,7 +96,7 @@ class Regime(ABC):
                     "cross_gram is missing: with x absent or a Gram matrix of your own, give the kernel's "
                     f"values between the new and the training points, shape (n', {self.problem.n})"
                 )
-            cross_gram = self.kernel(np.asarray(x, float), self.problem.x)
+            cross_gram = self.problem.of_outputs(self.kernel(np.asarray(x, float), self.problem.samples))
         h = np.asarray(cross_gram, float)
         if h.ndim != 2 or h.shape[1] != self.problem.n:
             raise ValueError(f"cross_gram has shape {h.shape}; it must be (n', {self.problem.n})")

@@ -174,3 +174,22 @@ def test_duplicates_are_named_dropped_or_merged(tmp_path, spec):
     said = ran(*command, "--duplicates", "drop", status=2)
     assert f"{file}, lines 2, 4 and 7: rows 0, 2 and 5 of x are the same and their labels differ" in said
     assert "n = 3" in ran(*command, "--duplicates", "merge")
+
+
+def test_labels_and_outputs_that_do_not_go_together_are_said_with_what_would(tmp_path, module):
+    ten = tmp_path / "ten.py"
+    ten.write_text(MODULE.format(10))
+    for command in ("rate", "fastest"):
+        said = ran(command, "--network", ten, "--n", 8, status=2)
+        assert "the network has 10 outputs, and the labels of digits" in said and "give y of 10 columns" in said
+    assert "give it labels of 10 columns, one-hot" in ran("simulate", "--network", ten, "--n", 8, status=2)
+    file = tmp_path / "classes.npz"
+    digits = data.digits(8, target="one-hot")
+    np.savez(file, x=digits.x, y=digits.y, owner=digits.owner)
+    said = " ".join(ran("rate", "--network", ten, "--data", file, "--eta-local", 0.01).split())
+    own = networks.from_file(ten)
+    regime = kernel_regime(digits.per_output(), Setup(eta_local=0.01), gram.empirical(own, own.initial(0), digits.x))
+    assert f"contracts the residual by the factor {regime.rate:.9g}" in said
+    both = ran("rate", "--network", "fc:2:erf", "--data", file, "--width", 32, "--eta-local", 0.01)
+    assert "infinite width" in both and "H(0) at width 32" in both
+    assert "y has shape (8, 10); the network has one output" in ran("exponents", "--data", file, status=2)

@@ -432,3 +432,54 @@ def test_a_gram_matrix_off_by_rounding_is_taken():
 def test_messages(ask, message):
     with pytest.raises(ValueError, match=message):
         ask(kernel_regime(PROBLEM, Setup()))
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10**6), outputs=st.integers(1, 4), clients=st.integers(1, 3), coupled=st.booleans())
+def test_a_kernel_predicts_several_outputs(seed, outputs, clients, coupled):
+    """Each output alone where the kernel is of one; training the weights of a linear model where it couples them."""
+    rng = np.random.default_rng(seed)
+    x, new = rng.normal(size=(6, 3)), rng.normal(size=(4, 3))
+    problem = Problem(
+        x, rng.normal(size=(6, outputs)), np.arange(6) % clients, x_test=new, y_test=np.ones((4, outputs))
+    )
+    setup = Setup(eta_local=0.02, local_steps=2, rounds=5)
+    rows = problem.per_output()
+    assert np.array_equal(rows.samples, x) and rows.per_output().outputs == outputs
+    if not coupled:
+        regime, each = kernel_regime(rows, setup), kernel_regime(problem, setup)
+        assert np.allclose(regime.outputs(5).reshape(6, outputs), each.outputs(5), rtol=0, atol=1e-12)
+        assert np.allclose(regime.predict(new, 5).reshape(4, outputs), each.predict(new, 5), rtol=0, atol=1e-12)
+        own = kernel_regime(rows, setup, ntkfl.gram.infinite)
+        assert np.array_equal(own.predict(new, 5), regime.predict(new, 5))
+        return
+    mix = rng.normal(size=(outputs, outputs, 3)) / 3  # f_c(x) = sum_k (mix_ck . x) w_k: features (n C, C)
+
+    def features(at):
+        return np.einsum("ckd,nd->nck", mix, at).reshape(-1, outputs)
+
+    regime = kernel_regime(rows, setup, lambda a, b: features(a) @ features(a if b is None else b).T)
+    w, labels, owner = np.zeros(outputs), problem.y.ravel(), np.repeat(problem.owner, outputs)
+    for _ in range(5):
+        ends = []
+        for client in range(clients):
+            own, phi = w.copy(), features(x)[owner == client]
+            for _ in range(2):
+                own -= 0.02 * phi.T @ (phi @ own - labels[owner == client])
+            ends.append(own)
+        w = np.mean(ends, axis=0)
+    assert np.allclose(regime.predict(new, 5), features(new) @ w, rtol=0, atol=1e-12)
+
+
+def test_a_kernel_of_several_outputs_says_which_problem_it_is_of():
+    problem = Problem(np.eye(8), np.ones(8))
+    several = Problem(np.eye(8), np.ones((8, 10)))
+    with pytest.raises(
+        ValueError, match=r"shape \(80, 80\); 8 samples need \(8, 8\), or that of 10 outputs: give y of 10"
+    ):
+        kernel_regime(problem, Setup(), np.eye(80))
+    with pytest.raises(ValueError, match=r"or that of 10 outputs: give problem.per_output\(\)$"):
+        kernel_regime(several, Setup(), np.eye(80))
+    assert kernel_regime(several.per_output(), Setup(), np.eye(80)).rate < 1
+    with pytest.raises(ValueError, match="outputs is 2; x must have each row so many times, one after the other"):
+        Problem(np.eye(8), np.ones(8), outputs=2)

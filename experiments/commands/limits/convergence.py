@@ -8,7 +8,7 @@ import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.choices import REFUSE, Duplicates, Eps, amount, chosen_problem, setting, takes_options
-from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels
+from experiments.console.kernels import LIMIT, NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
 from experiments.console.method_options import method_options
 
 if TYPE_CHECKING:
@@ -82,12 +82,11 @@ def rate(
         problem = chosen_problem(options, "digits", condition=condition_of(network), duplicates=duplicates)
         setup, chosen = options.setup(seed=options.seed), method_options(option)
         matrices = kernels(network, problem, setup, finite=options.width is not None)
-        if any(len(h.value) > problem.n for h in matrices.values()):  # of several outputs
-            problem = problem.per_output()
+        problem = of_their_outputs(problem, matrices)
     with bad_input(OverflowError, ValueError):
         regimes: dict[str, AnyRegime] = {}
         for name, h in matrices.items():
-            own = None if (network, name) == (TWO_LAYER, LIMIT) else h.value
+            own = None if (network, name) == (TWO_LAYER, LIMIT) else problem.of_outputs(h.value)
             if random:
                 regimes[name] = random_rounds(
                     problem, setup, own, method, chosen, participation=participation, batch_size=batch_size

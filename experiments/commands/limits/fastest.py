@@ -9,7 +9,7 @@ import typer
 from experiments.console.bad_input import bad_input
 from experiments.console.choices import REFUSE, Duplicates, Eps, Everything, chosen_problem, setting, takes_options
 from experiments.console.interruptible import if_stopped
-from experiments.console.kernels import NETWORK, TWO_LAYER, condition_of, kernels
+from experiments.console.kernels import NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
 from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ def fastest(
         problem = chosen_problem(options, "digits", SAMPLES, condition=condition_of(network), duplicates=duplicates)
         gram = None
         if network != TWO_LAYER:
-            first = next(iter(kernels(network, problem, options.setup(seed=options.seed), finite=False).values()))
-            gram = first.value
-            problem = problem if len(gram) == problem.n else problem.per_output()
+            matrices = kernels(network, problem, options.setup(seed=options.seed), finite=False)
+            problem = of_their_outputs(problem, matrices)
+            gram = next(iter(matrices.values())).value
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
         from ntkfl.fastest_method import fastest as compared
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.choices import takes_options
+from experiments.console.choices import chosen_problem, one_output, takes_options
 from experiments.console.tables import as_lines
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ def exponents(
     from verification.tables import plain_table
 
     with bad_input():
+        if options.data is not None:
+            one_output(chosen_problem(options, options.data))
         wanted = ladders(options, largest, networks)
     table = plain_table(HEADER, numbers=NUMBERS, wrapped=HEADER[:1])
     with bad_input(FloatingPointError):
