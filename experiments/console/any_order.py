@@ -37,6 +37,7 @@ class AnyOrder:
     plot: Path | None
     json_file: Path | None
     attack: int | None = None
+    export: Path | None = None
 
     def check(self) -> None:
         """Raise ValueError where the options do not go together."""
@@ -50,6 +51,10 @@ class AnyOrder:
             raise ValueError("--plot shows the margins of test samples: give --test too")
         if self.plot is not None:
             picture_kind(self.plot)
+        if self.export is not None:
+            from ntkfl.any_order.export import require_new
+
+            require_new(self.export)
 
 
 def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
@@ -83,6 +88,8 @@ def certify_in_any_order(options: Options, asked: AnyOrder) -> None:
                 + (f", accuracy there {tested['accuracy']:.4g}" if tested["final"] else "")
             )
         attacked = _attacked(found, asked.attack, options.seed) if asked.attack else {}
+        if asked.export is not None and found.certified:
+            _export(found, asked.export, problem.x_test if asked.test else None)
         if draw and asked.plot is not None:
             draw(_picture(found, problem, picture_kind(asked.plot)))
         if write:
@@ -103,6 +110,15 @@ def _attacked(found: AnyOrderCertificate, trials: int, seed: int) -> dict[str, A
     if found.certified and attack.broken:
         typer.echo("  this contradicts the certificate: one of the two is wrong; please report it", err=True)
     return attack.to_dict()
+
+
+def _export(found: AnyOrderCertificate, folder: Path, x_test: Any) -> None:
+    """Write the folder, checked, and say how anybody can check it again."""
+    from ntkfl.any_order.export import CHECKER, export_any_order
+
+    with bad_input():
+        proved = export_any_order(found, folder, x_test)
+    typer.echo(f"  checked in exact numbers, D < {proved['distance']:.6g}; again: python {folder / CHECKER} {folder}")
 
 
 def _read(problem: Problem, path: Path) -> tuple[Problem, TwoLayer]:

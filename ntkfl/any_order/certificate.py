@@ -121,6 +121,17 @@ class AnyOrderCertificate:
             return None
         return fitted_point(self._grown.rows, self._grown.nearest)
 
+    @property
+    def proof(self) -> tuple[ConstraintRows, Nearest]:
+        """The rows of C with the pairs of A, and W*, of a certificate that holds.
+
+        Raises:
+            ValueError: it does not hold.
+        """
+        if not self.certified or self._grown is None or self._grown.nearest is None:
+            raise ValueError(f"not certified: {self.why}")
+        return self._grown.rows, self._grown.nearest
+
     def claimed_point(self) -> tuple[np.ndarray, Nearest]:
         """W* in long precision, with D and its slack: the certificate's; where it has failed, that of no held pairs.
 

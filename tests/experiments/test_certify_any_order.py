@@ -52,6 +52,18 @@ def test_an_adversary_is_reported(tmp_path, rounds, status):
     assert ("an adversary found an order of" in result.stdout) == (record["rounds"] > 0) == (status == 1)
 
 
+def test_an_export_is_checked_by_its_script(tmp_path):
+    result = run(*SMALL, "--after", 400, "--export", tmp_path / "proof")
+    assert result.exit_code == 0 and "checked in exact numbers" in result.output, result.output
+    from ntkfl.any_order import ntkfl_check
+
+    assert ntkfl_check.main([str(tmp_path / "proof")]) == 0
+    again = run(*SMALL, "--after", 400, "--export", tmp_path / "proof")
+    assert again.exit_code == 2 and "the export needs a new folder" in again.output
+    refused = run("certify", "--export", tmp_path / "other")
+    assert refused.exit_code == 2 and "--export needs --any-order" in refused.output
+
+
 def test_a_certificate_that_an_adversary_breaks_is_an_error(monkeypatch):
     import ntkfl.any_order.adversary as adversary
 

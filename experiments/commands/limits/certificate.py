@@ -62,6 +62,10 @@ def certify(
             help="with --any-order: an adversary tries this many steps, to find an order that breaks the claim"
         ),
     ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="with --any-order: a folder with the certificate and a script that checks it without ntkfl"),
+    ] = None,
 ) -> None:
     """Certify a network: that Algorithm 1 converges on it, at which rate, and a bound on how far any neuron moves.
 
@@ -75,6 +79,7 @@ def certify(
     130 stopped by Ctrl-C (the command that certifies the last round of --watch is printed).
     """
     asked = {"--weights": weights, "--momentum": momentum, "--test": test, "--plot": plot, "--attack": attack}
+    asked["--export"] = export
     with bad_input():
         for name, given in asked.items():
             if given not in (None, False) and not any_order:
@@ -85,7 +90,7 @@ def certify(
     if any_order:
         from experiments.console.any_order import AnyOrder, certify_in_any_order
 
-        request = AnyOrder(after, watch, every, weights, momentum, test, plot, json_file, attack)
+        request = AnyOrder(after, watch, every, weights, momentum, test, plot, json_file, attack, export)
         return certify_in_any_order(options, request)
     with bad_input():
         problem, setup = to_certify(options)

@@ -1,0 +1,122 @@
+"""Writes an any-order certificate as a folder that `ntkfl_check.py` checks without this package."""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from ntkfl import lapack
+from ntkfl.any_order import ntkfl_check
+from ntkfl.any_order.certificate import AnyOrderCertificate
+from ntkfl.any_order.constraint_rows import ConstraintRows, Nearest
+from ntkfl.connectivity.network import TwoLayer
+
+CHECKER = "ntkfl_check.py"
+_SPARE = 2.0**-30  # by which the claimed distance is longer than what float64 has found
+_BITS = 40  # of each entry of Y: fewer make the integers shorter
+
+
+def export_any_order(found: AnyOrderCertificate, folder: Path, x_test: np.ndarray | None = None) -> dict:
+    """Write a certificate, its network, its data and a witness, and have the folder checked by the script beside them.
+
+    Args:
+        found: a certificate that holds.
+        folder: where to; a new one, or an empty one. It appears when it is complete.
+        x_test: inputs (k, d) whose final classes are claimed too; default none.
+
+    Returns: what the checker has proved: `distance`, `step_limits` by client, `pooled_step_limit`, `final`.
+
+    Raises:
+        ValueError: a certificate that does not hold; the checker cannot confirm it, and what it says.
+        OSError: the folder is not empty, or cannot be written.
+    """
+    content, arrays = _content(found, x_test)
+    require_new(folder)
+    part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    part.mkdir(parents=True)
+    try:
+        for name, values in arrays.items():
+            raw = np.ascontiguousarray(values, "<f8").tobytes()
+            content["sha256"][name] = hashlib.sha256(raw).hexdigest()
+            (part / f"{name}.f64").write_bytes(raw)
+        shutil.copyfile(ntkfl_check.__file__, part / CHECKER)
+        _write(part, content)
+        proved = ntkfl_check.check(part)
+        content["claim"] |= {
+            "step_limits": [limit.hex() for limit in proved["step_limits"]],
+            "pooled_step_limit": proved["pooled_step_limit"].hex(),
+            "final": proved["final"],
+        }
+        _write(part, content)
+        part.replace(folder)
+    except ntkfl_check.Refused as error:
+        raise ValueError(f"the exported certificate is not confirmed in exact numbers: {error}") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return proved
+
+
+def require_new(folder: Path) -> None:
+    """Raise FileExistsError unless the folder is not there, or empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileExistsError(f"{folder} is there and not empty; the export needs a new folder")
+
+
+def _write(folder: Path, content: dict) -> None:
+    (folder / "certificate.json").write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+
+def _content(found: AnyOrderCertificate, x_test: np.ndarray | None) -> tuple[dict, dict[str, np.ndarray]]:
+    """What certificate.json says but for what the checker finds, and the arrays."""
+    rows, nearest = found.proof
+    problem, weights, net = found.problem, found.weights, rows.found.network
+    readout = np.atleast_2d(weights.readout if isinstance(weights, TwoLayer) else weights.signs).astype(float)
+    tests = np.zeros((0, problem.d)) if x_test is None else x_test
+    solution, inverse_root = _witness(rows, nearest)
+    arrays = {
+        "hidden": weights.hidden,
+        "readout": readout,
+        "x": problem.x,
+        "y": problem.y.reshape(problem.n, -1),
+        "x_test": tests,
+        "solution": solution,
+        "inverse_root": inverse_root,
+    }
+    sizes = {
+        "width": found.width,
+        "features": problem.d,
+        "samples": problem.n,
+        "outputs": net.n_outputs,
+        "held": len(found.held),
+        "test": len(tests),
+        "clients": problem.n_clients,
+        "root_of": 1 if isinstance(weights, TwoLayer) else found.width,
+    }
+    distance = (float(nearest.distance.hi) + 4 * nearest.slack) * (1 + _SPARE)
+    content = {
+        "schema": ntkfl_check.SCHEMA,
+        "claim": {"distance": distance.hex()},
+        "sizes": sizes,
+        "owner": problem.owner.tolist(),
+        "same": net.sample[net.row].tolist(),
+        "held": found.held.tolist(),
+        "sha256": {},
+    }
+    return content, arrays
+
+
+def _witness(rows: ConstraintRows, nearest: Nearest) -> tuple[np.ndarray, np.ndarray]:
+    """a and Y of the checker, for rows of C that are not divided by powers of two."""
+    net = rows.found.network
+    exponent = net.exponent[net.sample]
+    scale = np.ldexp(1 / np.sqrt(net.width) if net.signs else 2.0**net.gain, -np.repeat(exponent, net.n_outputs))
+    scale = np.concatenate([scale, np.ldexp(1.0, -exponent[rows.row])])
+    factor = rows.gram[0].T.copy(order="F")
+    lapack.cholesky(factor)  # succeeds: the certificate has shown it to be positive definite
+    inverse = solve_triangular(np.tril(factor), np.eye(rows.size), lower=True) * scale
+    part, power = np.frexp(inverse)
+    return nearest.solution * scale, np.ldexp(np.rint(np.ldexp(part, _BITS)), power - _BITS)

@@ -1,0 +1,248 @@
+"""Exported certificates: confirmed by the script beside them, and refused or still true once they are tampered with."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from exact_certificate import exact, fitted, hostile
+from flint import arb
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ntkfl import Problem, certify_any_order
+from ntkfl.any_order import ntkfl_check
+from ntkfl.any_order.export import CHECKER, export_any_order
+from ntkfl.connectivity.network import TwoLayer
+
+CASES = {
+    "signs, a width that is no square": {"distance": 1e-3, "width": 50, "size": 100.0},
+    "two outputs, rows of any norm": {"distance": 1e-3, "width": 64, "outputs": 2, "unit": False},
+    "a held pair": {"distance": 1e-3, "width": 64, "seed": 22, "outputs": 2, "unit": False},
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def exported(request, tmp_path_factory):
+    """A folder with a certificate, and the certificate."""
+    problem, weights = fitted(**{"seed": 2} | CASES[request.param])
+    found = certify_any_order(problem, weights)
+    folder = tmp_path_factory.mktemp("export") / "folder"
+    inputs = np.random.default_rng(0).standard_normal((9, problem.d))
+    export_any_order(found, folder, inputs)
+    return folder, found, inputs
+
+
+@pytest.fixture
+def folder(exported, tmp_path):
+    return Path(shutil.copytree(exported[0], tmp_path / "copy"))
+
+
+def answer(folder, capsys):
+    """What the script says last, and its exit status."""
+    status = ntkfl_check.main([str(folder)])
+    return capsys.readouterr().out.splitlines()[-1], status
+
+
+def refused(folder, capsys):
+    line, status = answer(folder, capsys)
+    assert line.startswith("refused: ") and status == 1
+    return line
+
+
+def change(folder, name, edit, checksum=True):
+    """Edit an array of the folder, and its checksum unless that is to stay."""
+    values = np.fromfile(folder / f"{name}.f64", "<f8")
+    edit(values)
+    (folder / f"{name}.f64").write_bytes(values.tobytes())
+    if checksum:
+        edit_json(folder, lambda c: c["sha256"].update({name: hashlib.sha256(values.tobytes()).hexdigest()}))
+
+
+def edit_json(folder, edit):
+    content = json.loads((folder / "certificate.json").read_text())
+    edit(content)
+    (folder / "certificate.json").write_text(json.dumps(content))
+
+
+def flip_sign(values):
+    values[0] *= -1
+
+
+def test_the_script_proves_what_the_certificate_says(exported):
+    folder, found, inputs = exported
+    proved = ntkfl_check.check(folder)
+    assert float(found.distance.hi) <= proved["distance"] <= float(found.distance.hi) * (1 + 1e-8)
+    assert proved["final"] == list(found.final(inputs))
+    largest = found.pooled_step_limit
+    assert 0.5 * largest < proved["pooled_step_limit"] < 2 * largest
+
+
+def test_the_script_runs_alone_from_another_folder(exported, tmp_path):
+    folder = exported[0]
+    command = [sys.executable, "-I", "-S", str(folder / CHECKER), str(folder)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "certified" and not done.stderr
+
+
+def test_held_pairs_are_exported(exported):
+    folder, found, _ = exported
+    assert json.loads((folder / "certificate.json").read_text())["held"] == found.held.tolist()
+
+
+@pytest.mark.parametrize("name", ["hidden", "readout", "x", "y", "x_test", "solution", "inverse_root"])
+def test_a_changed_array_is_noticed(name, folder, capsys):
+    change(folder, name, lambda values: values.view("<u8").__ixor__(1), checksum=False)
+    assert f"{name}.f64 was changed" in refused(folder, capsys)
+
+
+@pytest.mark.parametrize("name", ["hidden", "readout", "x", "y", "solution", "inverse_root"])
+def test_a_changed_array_with_its_checksum_is_refused_by_an_inequality(name, folder, capsys):
+    change(folder, name, flip_sign if name != "inverse_root" else lambda values: values.__imul__(0))
+    line = refused(folder, capsys)
+    assert any(part in line for part in ("(1) fails", "(2) fails", "(3) fails", "multiple", "size"))
+
+
+def test_rows_of_data_or_labels_in_another_order_are_refused(folder, exported, capsys):
+    d = exported[1].problem.d
+
+    def swap(values):
+        values[:d], values[d : 2 * d] = values[d : 2 * d].copy(), values[:d].copy()
+
+    change(folder, "x", swap)
+    refused(folder, capsys)
+
+
+EDITS = {
+    "a smaller distance": (
+        lambda c: c["claim"].update(distance=(float.fromhex(c["claim"]["distance"]) / 2).hex()),
+        "(2)",
+    ),
+    "a distance of 0": (lambda c: c["claim"].update(distance="0x0p0"), "not > 0"),
+    "a distance that is not finite": (lambda c: c["claim"].update(distance="nan"), "refused"),
+    "a longer step": (lambda c: c["claim"]["step_limits"].__setitem__(0, "0x1p9"), "(4)"),
+    "another class": (lambda c: c["claim"]["final"].__setitem__(0, 7), "final"),
+    "fewer classes": (lambda c: c["claim"]["final"].pop(), "refused"),
+    "another schema": (lambda c: c.update(schema="x"), "schema"),
+    "no sizes": (lambda c: c.pop("sizes"), "refused"),
+    "a huge width": (lambda c: c["sizes"].update(width=10**30), "sizes"),
+    "a width of true": (lambda c: c["sizes"].update(width=True), "sizes"),
+    "another width": (lambda c: c["sizes"].update(width=32), "refused"),
+    "another root": (lambda c: c["sizes"].update(root_of=4), "root_of"),
+    "a held pair too many": (lambda c: c["held"].append([0, 0]), "held pair"),
+    "an owner too many": (lambda c: c["owner"].append(0), "owner"),
+    "an owner that is none": (lambda c: c["owner"].__setitem__(0, 9), "owner"),
+    "a sample that stands for another": (lambda c: c["same"].__setitem__(1, 0), "refused"),
+    "text for a list": (lambda c: c.update(held="all"), "refused"),
+}
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_an_edited_certificate_is_refused(what, folder, capsys):
+    edit, reason = EDITS[what]
+    edit_json(folder, edit)
+    assert reason in refused(folder, capsys)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff\xfe", b"[" * 100_000, b"{}", b"[]", b'{"schema": ' + b"9" * 10_000 + b"}", b"null"],
+    ids=["empty", "not UTF-8", "nested", "no keys", "a list", "a huge integer", "null"],
+)
+def test_what_is_no_certificate_is_refused_in_a_line(content, folder, capsys):
+    (folder / "certificate.json").write_bytes(content)
+    assert len(refused(folder, capsys)) < 400
+
+
+def test_a_missing_file_is_refused(folder, capsys):
+    (folder / "x.f64").unlink()
+    refused(folder, capsys)
+
+
+def test_what_is_not_certified_is_not_confirmed(tmp_path):
+    """The inequality (3) decides: the folder of a network whose training may still cross kinks is refused by it."""
+    problem, weights = fitted(3, distance=0.5, width=64)
+    found = certify_any_order(problem, weights, most_held=0)
+    assert not found.certified and found.distance.hi < np.inf
+    with pytest.raises(ValueError, match=r"not confirmed in exact numbers: \(3\) fails"):
+        export_any_order(replace(found, certified=True), tmp_path / "folder")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_sample_that_is_there_twice_is_exported(tmp_path):
+    problem, weights = fitted(2, distance=1e-3, width=64, unit=False)
+    x, y = np.concatenate([problem.x, 2 * problem.x[:1]]), np.append(problem.y, 2 * problem.y[0])
+    found = certify_any_order(Problem(x, y), weights)
+    proved = export_any_order(found, tmp_path / "folder")
+    assert proved["step_limits"] == [pytest.approx(found.step_limit, rel=0.2)]
+
+
+def test_a_folder_that_is_not_empty_is_kept(exported, tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="new folder"):
+        export_any_order(exported[1], tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def network_of(folder):
+    """The network and data in a folder, as they stand there."""
+    sizes = json.loads((folder / "certificate.json").read_text())["sizes"]
+    arrays = {name: np.fromfile(folder / f"{name}.f64", "<f8") for name in ("hidden", "readout", "x", "y")}
+    m, n, outputs = sizes["width"], sizes["samples"], sizes["outputs"]
+    readout = arrays["readout"].reshape(outputs, m)
+    if sizes["root_of"] != 1:
+        readout = readout / np.sqrt(m)  # m is a square in the test below
+    return Problem(arrays["x"].reshape(n, -1), arrays["y"].reshape(n, outputs)), TwoLayer(
+        arrays["hidden"].reshape(m, -1), readout
+    )
+
+
+ARRAYS = ("hidden", "readout", "x", "y", "solution", "inverse_root")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    name=st.sampled_from(ARRAYS),
+    bit=st.sampled_from([0, 20, 40, 45, 48, 51, 52, 54, 63]),
+    place=st.integers(0, 10**6),
+    seed=st.integers(0, 3),
+)
+def test_whatever_is_accepted_is_true(name, bit, place, seed, tmp_path_factory):
+    """A bit of any array is flipped, with its checksum: what the script still accepts holds in balls of 300 bits."""
+    folder = tmp_path_factory.mktemp("flipped") / "folder"
+    found = certify_any_order(*fitted(seed, distance=0.01, width=16))
+    if not found.certified:
+        return
+    export_any_order(found, folder)
+
+    def flip(values):
+        values.view("<u8")[place % len(values)] ^= np.uint64(1 << bit)
+
+    change(folder, name, flip)
+    try:
+        proved = ntkfl_check.check(folder)
+    except ntkfl_check.Refused:
+        return
+    again = exact(*network_of(folder), found.held)
+    assert again.distance.lower() <= arb(proved["distance"])
+    assert all(margin > 0 for margin in again.margins.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(300))
+def test_what_float64_certifies_is_confirmed(seed, tmp_path):
+    """The script confirms what float64 has certified, also where numbers are of very different sizes."""
+    problem, weights = hostile(seed)
+    found = certify_any_order(problem, weights)
+    if not found.certified or not float(found.distance.hi) > 0:
+        return
+    nearest = found.proof[1]
+    if nearest.slack > 0.01 * float(found.distance.lo):
+        return  # float64 itself hardly knows where W* is
+    proved = export_any_order(found, tmp_path / "folder")
+    assert proved["distance"] >= float(found.distance.lo)
