@@ -115,8 +115,8 @@ def simulate_network(
     """Train any network by any method, all of its parameters, as `simulate` runs Algorithm 1: full batches, sums.
 
     Args:
-        problem: data; labels (n,) or (n, C) as the network's outputs. setup: steps, rounds, and the seed of the start;
-            eta_global is used by Algorithm 1 (fl-ntk) only.
+        problem: data; labels (n,) or (n, C) as the network's outputs, and (n, 1) as (n,).
+        setup: steps, rounds, and the seed of the start; eta_global is used by Algorithm 1 (fl-ntk) only.
         network: of `ntkfl.network` or `wide`.
         params: tensors or arrays to start from, by name; default: the network's own at `setup.seed`.
         method, options, momentum: as of `kernel_regime`; any method that trains on real labels, linear or not.

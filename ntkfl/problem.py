@@ -111,6 +111,12 @@ class Problem:
         x_test = None if self.x_test is None else _normalised(self.x_test)
         return replace(self, x=_normalised(self.x), x_test=x_test)
 
+    def one_axis(self) -> Problem:
+        """The same problem with labels (n,) where they are (n, 1), which mean the same."""
+        if self.y.shape[1:] != (1,):
+            return self
+        return replace(self, y=self.y[:, 0], y_test=None if self.y_test is None else self.y_test[:, 0])
+
     def per_output(self) -> Problem:
         """A sample for each output of each sample, in that order: what a kernel (n C, n C) of several outputs is of."""
         outputs = self.y[0].size

@@ -141,9 +141,9 @@ def load(
     """A user's own data.
 
     Args:
-        path: a .npz file with arrays x (n, d), y (n,) or (n, C), and optionally owner (n,), x_test, y_test; or a .csv
-            file whose first line names its columns: y, optionally owner (numbers from 0, or names), and all others
-            are features.
+        path: a .npz file with arrays x (n, d), y (n,) or (n, C), of which (n, 1) counts as (n,), and optionally owner
+            (n,), x_test, y_test; or a .csv file whose first line names its columns: y, optionally owner (numbers from
+            0, or names), and all others are features.
         unit: divide every row by its norm.
         clients, partition, seed: how to split the samples, as in `ntkfl.partition.assign_owners`. By default the
             file's owner counts ("given"); where it has none, the samples are split "iid" over 4 clients, or as
@@ -161,7 +161,7 @@ def load(
     options: dict[str, tuple[Any, Any]] = {"unit": (unit, False), "clients": (clients, None)}
     options |= {"partition": (partition, None), "seed": (seed, 0), "duplicates": (duplicates, "keep")}
     try:
-        problem = Problem(**arrays, name=path.name + describe(options))
+        problem = Problem(**arrays, name=path.name + describe(options)).one_axis()
         owned = "owner" in arrays and partition in (None, "given")
         problem = problem if owned else replace(problem, owner=np.zeros(problem.n, int))
         problem = without_duplicates(problem.unit() if unit else problem, duplicates)

@@ -88,7 +88,7 @@ def network_trajectory(
         ValueError: outputs of another shape than the labels, and as `Model.checked_outputs`; as `engine_trajectory`.
         FloatingPointError: the run overflowed; the message names the round.
     """
-    kept_rounds, place = keep_rounds(keep, setup.rounds), torch_device(device)
+    kept_rounds, place, problem = keep_rounds(keep, setup.rounds), torch_device(device), problem.one_axis()
     start = tree_map(lambda value: value.to(place), network.initial(setup.seed) if params is None else params)
     trained = linearised_network(network, start) if linearised else network
     federation = network_federation(problem, setup, trained, device=place, method=method, optimizer=optimizer)

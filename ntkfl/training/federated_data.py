@@ -71,8 +71,9 @@ class FederatedData:
 
         Args:
             problem: samples, labels and owners. dtype: of the inputs, and of labels that stay real.
-            classes: whether y, one-hot (n, C) or ±1 (n,), becomes 0..C-1 or 0, 1.
+            classes: whether y, one-hot (n, C) or ±1 (n,) or (n, 1), becomes 0..C-1 or 0, 1.
         """
+        problem = problem.one_axis() if classes else problem
         labels = [problem.y, problem.y_test]
         count = None
         if classes:

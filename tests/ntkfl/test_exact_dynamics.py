@@ -483,3 +483,12 @@ def test_a_kernel_of_several_outputs_says_which_problem_it_is_of():
     assert kernel_regime(several.per_output(), Setup(), np.eye(80)).rate < 1
     with pytest.raises(ValueError, match="outputs is 2; x must have each row so many times, one after the other"):
         Problem(np.eye(8), np.ones(8), outputs=2)
+
+
+def test_a_column_of_labels_is_one_label_a_sample():
+    column = Problem(np.eye(4), np.array([[1.0], [-1.0], [1.0], [-1.0]]), x_test=np.eye(4), y_test=np.ones((4, 1)))
+    one = column.one_axis()
+    assert one.y.shape == one.y_test.shape == (4,) and one.one_axis() is one
+    assert np.array_equal(kernel_regime(column, Setup()).outputs(3)[:, 0], kernel_regime(one, Setup()).outputs(3))
+    several = Problem(np.eye(4), np.ones((4, 2)))
+    assert several.one_axis() is several

@@ -413,6 +413,13 @@ def test_weights_that_are_computed_from_others_are_not_drawn_anew():
         model.initial(1)
 
 
+def test_a_column_of_labels_fits_a_network_of_one_output():
+    model, y = ntkfl.network(module(1)), PROBLEM1.y
+    column = Problem(inputs(), y[:, None], PROBLEM1.owner)
+    runs = [ntkfl.simulate_network(problem, Setup(rounds=2, eta_local=0.01), model) for problem in (PROBLEM1, column)]
+    assert np.array_equal(*(run.outputs for run in runs)) and runs[1].y.shape == (12,)
+
+
 class TestRefused:
     def test_no_network(self):
         for odd, said in ((3, "a int"), (nn.Linear, "the class Linear: make an instance"), ("mine", "a str")):

@@ -25,7 +25,7 @@ def table(path: Path, target: str | None = None) -> Samples:
     """
     arrays: dict[str, Any] = read_arrays(path)
     try:
-        problem = Problem(**arrays)
+        problem = Problem(**arrays).one_axis()
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     labels = [problem.y] if problem.y_test is None else [problem.y, problem.y_test]

@@ -10,8 +10,10 @@ from sklearn.datasets import load_digits
 from ntkfl.data import FASHION_MNIST_FOLDER
 from ntkfl.data.idx_format import read_idx
 from ntkfl.partition import assign_owners
+from ntkfl.problem import Problem
 from ntkfl.training.datasets import catalogue, load
 from ntkfl.training.datasets.domains import DOMAINS, deal
+from ntkfl.training.federated_data import FederatedData
 
 IMAGES, CLASSES = load_digits(return_X_y=True)
 KNOWN = {image.tobytes() for image in IMAGES / 16}
@@ -181,6 +183,19 @@ def test_the_owners_of_a_table_count(tmp_path):
         load(file, test=0, clients=2)
     with pytest.raises(ValueError, match=r"client \d owns none of the 2 training samples drawn; draw more"):
         load(file, test=0, samples=2)
+
+
+@pytest.mark.parametrize("labels", [np.array([0, 1, 1, 0, 1.0]), np.array([1, -1, -1, 1, 1.0]), np.arange(5.0) / 2])
+def test_a_column_of_labels_is_one_label_a_sample(tmp_path, labels):
+    found = []
+    for name, y in (("row", labels), ("column", labels[:, None])):
+        np.savez(tmp_path / f"{name}.npz", x=np.eye(5), y=y, x_test=np.eye(5), y_test=y)
+        found.append(load(str(tmp_path / f"{name}.npz"), clients=1))
+        problem = Problem(np.eye(5), y, x_test=np.eye(5), y_test=y)
+        assert FederatedData.from_problem(problem, classes=True).y.tolist() == (labels > 0).astype(int).tolist()
+    row, column = found
+    assert row.classes == column.classes == (None if labels.max() > 1 else 2)
+    assert torch.equal(row.y, column.y) and torch.equal(row.y_test, column.y_test) and row.y.ndim == 1
 
 
 def test_one_hot_tables_have_classes(tmp_path):
