@@ -4,8 +4,10 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+
+import numpy as np
 
 from experiments.miniatures.miniature import Keys, Miniature, Setting
 from experiments.studies.running.cell_store import write_json
@@ -20,6 +22,7 @@ class Cell:
 
     Args:
         keys: what was run. numbers: the quantities by name; empty where training failed, and `failure` says how.
+        curves: of those quantities that are measured in every round, one value a round.
         seconds: processor time, of the process that ended it.
     """
 
@@ -30,6 +33,7 @@ class Cell:
     numbers: Mapping[str, float] = field(default_factory=dict)
     failure: str = ""
     seconds: float = 0.0
+    curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
 
 def run(
@@ -95,15 +99,18 @@ def _measured(miniature: Miniature, cell: Cell, out: Path | None) -> Cell:
     if out is not None and miniature.keeps_rounds:
         keys["keep"] = str(out / miniature.label / "runs")
     try:
-        numbers = {name: float(value) for name, value in miniature.measure(keys, cell.seed).items()}
-        wanted = [quantity.name for quantity in miniature.quantities]
-        if sorted(numbers) != sorted(wanted):
-            raise KeyError(f"{miniature.name} measured {sorted(numbers)}; its quantities are {sorted(wanted)}")
-        failure = ""
+        found = dict(miniature.measure(keys, cell.seed))
     except FloatingPointError as error:  # a result as well: this setting diverges
-        numbers, failure = {}, str(error)
-    seconds = time.process_time() - begun
-    return Cell(cell.miniature, cell.setting, cell.seed, cell.keys, numbers, failure, seconds)
+        return replace(cell, failure=str(error), seconds=time.process_time() - begun)
+    wanted = {quantity.name: quantity for quantity in miniature.quantities}
+    if sorted(found) != sorted(wanted):
+        raise KeyError(f"{miniature.name} measured {sorted(found)}; its quantities are {sorted(wanted)}")
+    values = {name: np.asarray(value, float) for name, value in found.items()}
+    curves = {name: value.tolist() for name, value in values.items() if value.ndim}
+    numbers = {
+        name: float(value[-wanted[name].last :].mean() if value.ndim else value) for name, value in values.items()
+    }
+    return replace(cell, numbers=numbers, curves=curves, seconds=time.process_time() - begun)
 
 
 def _kept(out: Path, cell: Cell) -> Cell | None:

@@ -1,8 +1,13 @@
-"""Settings against their baselines, seed by seed: paired differences, and whether the paper's ordering is seen."""
+"""Settings against their baselines and controls, seed by seed, and whether the paper's ordering is seen.
+
+An ordering is seen where the difference from the baseline is beyond its error and, for a setting with a control, the
+difference from the control too: what a step size does as well is no effect of the method.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -10,8 +15,32 @@ from scipy import stats
 from experiments.miniatures.cells import Cell
 from experiments.miniatures.miniature import Miniature, Quantity, Setting, Sign
 from experiments.miniatures.paper_numbers import Printed, printed
+from experiments.miniatures.plateau import LastThird, last_third
 
 BEYOND = 2.0  # standard errors that a difference must exceed to be called one
+SEEN, NOT_SEEN, OPPOSITE, STEP_SIZE = "seen", "not seen", "the opposite is seen", "not beyond the step size"
+NO_CLAIM, OWN_NOISE = "no claim: at chance", "within its own noise"
+BEFORE = {"moves": "before the plateau", "unclear": "no plateau shown"}
+
+
+class Difference(NamedTuple):
+    """The mean over the seeds of what one setting has more than another with the same seed, and its standard error.
+
+    Below the resolution, one test image of the accuracy say, a difference is none, however equal the seeds are.
+    """
+
+    mean: float = math.nan
+    error: float = math.nan
+    resolution: float = 0.0
+
+    @property
+    def finding(self) -> str:
+        """ "higher", "lower" or "within noise", or "too few seeds"."""
+        if math.isnan(self.error):
+            return "too few seeds"
+        if abs(self.mean) > max(BEYOND * self.error, self.resolution):
+            return "higher" if self.mean > 0 else "lower"
+        return "within noise"
 
 
 @dataclass(frozen=True)
@@ -20,9 +49,12 @@ class Comparison:
 
     Args:
         mean, error: over the seeds, and its standard error; NaN: not known.
-        difference, difference_error: the mean over the seeds of what it has more than its baseline with the same seed,
-            and its standard error. finding: "higher", "lower", "within noise"; else why there is none.
-        paper, paper_difference: as printed; None: nothing is. ordering: the paper's, beside the finding.
+        difference, difference_error: from its baseline. beyond, beyond_error: from its control; NaN: it has none.
+        finding: "higher", "lower", "within noise"; else why there is none.
+        paper, paper_difference: as printed; None: nothing is.
+        claim: the paper's ordering; None: it has none. verdict: what is found of it, "" where there is nothing to find.
+        plateau: what the curve does over its last third; None: it is not asked. settled: "" where setting, baseline and
+            control are at their plateaus, else what is missing.
     """
 
     setting: str
@@ -32,10 +64,22 @@ class Comparison:
     error: float
     difference: float
     difference_error: float
+    beyond: float
+    beyond_error: float
     finding: str
     paper: Printed | None
     paper_difference: float | None
-    ordering: str
+    claim: Sign | None
+    verdict: str
+    plateau: LastThird | None
+    settled: str
+
+    @property
+    def ordering(self) -> str:
+        """Claim, verdict and what is missing to a plateau, in words."""
+        if self.claim is None:
+            return self.verdict
+        return f"{self.claim}: {self.verdict}" + (f", {self.settled}" if self.settled else "")
 
 
 def compared(miniature: Miniature, cells: Sequence[Cell]) -> list[Comparison]:
@@ -51,12 +95,12 @@ def compared(miniature: Miniature, cells: Sequence[Cell]) -> list[Comparison]:
     ]
 
 
-def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+def mean_and_error(values: Sequence[float]) -> Difference:
     """The mean and its standard error; NaN where there are too few values."""
     if not values:
-        return math.nan, math.nan
+        return Difference()
     error = float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return float(np.mean(values)), error
+    return Difference(float(np.mean(values)), error)
 
 
 def chance(seeds: int) -> float:
@@ -67,42 +111,67 @@ def chance(seeds: int) -> float:
 def _comparison(
     setting: Setting, settings: Mapping[str, Setting], quantity: Quantity, cells: Mapping[str, Mapping[int, Cell]]
 ) -> Comparison:
-    own = cells[setting.name]
-    values = {seed: cell.numbers[quantity.name] for seed, cell in own.items() if not cell.failure}
-    paper, base = printed(setting, quantity), settings.get(setting.against or "")
-    difference, paper_difference, claim = (math.nan, math.nan), None, setting.claim.get(quantity.name)
-    finding = "baseline"
-    if base is not None:
-        theirs = {s: c.numbers[quantity.name] for s, c in cells[base.name].items() if not c.failure}
-        difference = mean_and_error([values[seed] - theirs[seed] for seed in values if seed in theirs])
-        finding = _finding(*difference)
-        base_paper = printed(base, quantity)
-        if paper and base_paper:
-            paper_difference = paper.mean - base_paper.mean
-            deviation = math.hypot(*np.nan_to_num([paper.deviation, base_paper.deviation]))
-            claim = _claim(paper_difference, deviation)
-    failed = [str(seed) for seed, cell in own.items() if cell.failure]
+    def values(name: str) -> dict[int, float]:
+        return {seed: cell.numbers[quantity.name] for seed, cell in cells[name].items() if not cell.failure}
+
+    def plateau(name: str) -> LastThird | None:
+        curves = [cell.curves[quantity.name] for cell in cells[name].values() if quantity.name in cell.curves]
+        return None if quantity.flat is None else last_third(curves, quantity.flat, BEYOND)
+
+    def less(other: str | None) -> Difference:
+        theirs = {} if other is None else values(other)
+        found = mean_and_error([own[seed] - theirs[seed] for seed in own if seed in theirs])
+        return found._replace(resolution=quantity.resolution(setting.keys))
+
+    own, base = values(setting.name), settings.get(setting.against or "")
+    paper, failed = (
+        printed(setting, quantity),
+        [str(seed) for seed, cell in cells[setting.name].items() if cell.failure],
+    )
+    mean, difference, beyond = mean_and_error(list(own.values())), less(setting.against), less(setting.control)
+    finding = "baseline" if base is None else difference.finding
+    claim, paper_difference, verdict = setting.claim.get(quantity.name), None, ""
+    base_paper = printed(base, quantity) if base else None
+    if paper and base_paper:
+        paper_difference = paper.mean - base_paper.mean
+        claim = _claim(paper_difference, math.hypot(*np.nan_to_num([paper.deviation, base_paper.deviation])))
+        verdict = OWN_NOISE if claim is None else ""
+        if any(_at_chance(Difference(*one), quantity) for one in (paper, base_paper)):
+            claim, verdict = None, f"{NO_CLAIM} in the paper"
     if failed:
         finding = f"diverged with seed {', '.join(failed)}"
+    if claim and base:
+        verdict = _verdict(claim, finding, beyond if setting.control else None)
+        if any(_at_chance(mean_and_error(list(values(name).values())), quantity) for name in (setting.name, base.name)):
+            claim, verdict = None, f"{NO_CLAIM} here"
+    there = [name for name in (setting.name, setting.against, setting.control) if name]
+    states = {one.state for name in there if (one := plateau(name))}
     return Comparison(
         setting.name,
         quantity.name,
         quantity.unit,
-        *mean_and_error(list(values.values())),
-        *difference,
+        mean.mean,
+        mean.error,
+        difference.mean,
+        difference.error,
+        beyond.mean,
+        beyond.error,
         finding,
         paper,
         paper_difference,
-        _ordering(finding, claim, paper_difference is not None),
+        claim,
+        verdict,
+        plateau(setting.name),
+        next((text for state, text in BEFORE.items() if state in states), ""),
     )
 
 
-def _finding(difference: float, error: float) -> str:
-    if math.isnan(error):
-        return "too few seeds"
-    if abs(difference) > BEYOND * error:
-        return "higher" if difference > 0 else "lower"
-    return "within noise"
+def _at_chance(value: Difference, quantity: Quantity) -> bool:
+    """Whether what is known of a mean does not exclude that nothing was learnt, and it is not far from that."""
+    if quantity.chance is None or math.isnan(value.mean):
+        return False
+    error = 0.0 if math.isnan(value.error) else value.error
+    return value.mean - BEYOND * error <= quantity.chance and value.mean < 2 * quantity.chance
 
 
 def _claim(difference: float, deviation: float) -> Sign | None:
@@ -112,10 +181,12 @@ def _claim(difference: float, deviation: float) -> Sign | None:
     return "higher" if difference > 0 else "lower"
 
 
-def _ordering(finding: str, claim: Sign | None, has_numbers: bool) -> str:
-    """The paper's claim beside what was found."""
-    if claim is None:
-        return "within its own noise" if has_numbers else ""
-    if finding in ("higher", "lower"):
-        return f"{claim}: {'seen' if finding == claim else 'the opposite is seen'}"
-    return f"{claim}: {'not seen' if finding == 'within noise' else finding}"
+def _verdict(claim: Sign, finding: str, beyond: Difference | None) -> str:
+    """The paper's claim beside what was found, against the baseline and against the control."""
+    if finding not in ("higher", "lower"):
+        return NOT_SEEN if finding == "within noise" else finding
+    if finding != claim:
+        return OPPOSITE
+    if beyond is None or beyond.finding == claim:
+        return SEEN
+    return beyond.finding if beyond.finding == "too few seeds" else STEP_SIZE

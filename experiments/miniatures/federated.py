@@ -2,17 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 
 from experiments.miniatures.miniature import EMPTY, Keys, Quantity, Setting, Sign
+from experiments.miniatures.step_size import control
 from ntkfl.training import Run, run
 from ntkfl.training.run_folder import MAY_CHANGE, RunFolder
 
 ACCURACY = "test accuracy"
+TEST_IMAGES = {"digits": 360, "fashion-mnist": 10_000, "cifar-10": 10_000}  # where `test` is not among the keys
 LAST = 5  # rounds whose mean FedGuCci reports
 CIFAR = {"data": "cifar-10", "model": "simple-cnn"}  # of FedGuCci's tables but Table 2's first columns
 DIGITS = {"data": "digits", "model": "mlp:64-64"}
@@ -34,9 +35,9 @@ def trained(keys: Keys, seed: int) -> Run:
     return run(**config, out=folder, resume=RunFolder(folder).checkpoint.is_file())
 
 
-def mean_accuracy(keys: Keys, seed: int) -> Mapping[str, float]:
-    """The mean test accuracy of the last rounds, in percent."""
-    return {ACCURACY: fmean(accuracies(trained(keys, seed))[-LAST:])}
+def accuracy_curve(keys: Keys, seed: int) -> Mapping[str, Sequence[float]]:
+    """The test accuracy after each round, in percent."""
+    return {ACCURACY: accuracies(trained(keys, seed)).tolist()}
 
 
 def accuracies(done: Run) -> np.ndarray:
@@ -44,9 +45,19 @@ def accuracies(done: Run) -> np.ndarray:
     return 100 * done.metrics["test_accuracy"][1:]
 
 
-def accuracy(**printed: str) -> Quantity:
-    """That mean as a quantity, printed where these fields say."""
-    return Quantity(ACCURACY, "%, mean of the last 5 rounds", printed or None)
+def accuracy(last: int = LAST, **printed: str) -> Quantity:
+    """The mean over the last rounds as a quantity, printed where these fields say; ten classes.
+
+    Flat is a curve that moves by less than a point, which is what the papers' methods differ by; a difference of less
+    than one test image is none.
+    """
+    unit = f"%, mean of the last {last} rounds"
+    return Quantity(ACCURACY, unit, printed or None, last, flat=1.0, chance=10.0, resolution=one_image)
+
+
+def one_image(keys: Keys) -> float:
+    """What one test image is of the test accuracy, in percent."""
+    return 100 / (keys.get("test") or TEST_IMAGES[keys["data"].partition(":")[0]])
 
 
 def settings(
@@ -59,6 +70,9 @@ def settings(
 ) -> tuple[Setting, ...]:
     """Settings of these names, their own keys beside the common ones, each compared with the baseline.
 
+    Beside a method that has a control (`step_size.control`) stands a setting that is that control, unless one of the
+    names already is; several methods share it where they have the same step size.
+
     Args:
         common: keys of all. variations: own keys, by the setting's name. baseline: the name that the others are
             compared with.
@@ -66,13 +80,23 @@ def settings(
         named: what becomes of the names, "{}, 10% of the clients" say. claim: of all but the baseline.
     """
     printed = printed or {}
-    return tuple(
-        Setting(
+    found: dict[str, Setting] = {}
+    runs = {name: {**common, **own} for name, own in variations.items()}
+    controls = {name: None if name == baseline else control(keys) for name, keys in runs.items()}
+    for name, keys in runs.items():
+        theirs = controls[name]
+        same = next((other for other, run in runs.items() if run == theirs), None)
+        same = same or next((other for other, setting in found.items() if setting.keys == theirs), None)
+        if theirs is not None and same is None:
+            same = f"control of {name}"
+        found[name] = Setting(
             named.format(name),
-            {**common, **own},
+            keys,
             None if name == baseline else named.format(baseline),
             printed.get(name),
             EMPTY if name == baseline else claim,
+            None if same in (None, name, baseline) else named.format(same),
         )
-        for name, own in variations.items()
-    )
+        if theirs is not None and same is not None and same not in runs and same not in found:
+            found[same] = Setting(named.format(same), theirs, named.format(baseline))
+    return tuple(found.values())

@@ -1,11 +1,11 @@
 """How many rounds does IMA save, and from which round on should models be averaged?"""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from statistics import fmean
 
-from experiments.miniatures.federated import accuracies, settings, trained
+from experiments.miniatures.federated import ACCURACY, accuracies, accuracy, settings, trained
 from experiments.miniatures.ima import COMMON, IMA, LAST, PAPER_KEYS
 from experiments.miniatures.ima import MINIATURE as ALONE
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Quantity, Setting
@@ -15,15 +15,16 @@ BASE = "FedAvg"
 STARTS = {"150": 0.375, "200": 0.5, "250": 0.625, "300": 0.75}  # of the paper's 400 rounds; as shares
 
 
-def measure(keys: Keys, seed: int) -> Mapping[str, float]:
+def measure(keys: Keys, seed: int) -> Mapping[str, float | Sequence[float]]:
     """The first round whose accuracy reaches what the run without IMA has on the mean of its last rounds.
 
-    One more than there are rounds, where none does.
+    One more than there are rounds, where none does. Beside it the accuracy after each round.
     """
     plain = {key: value for key, value in keys.items() if not key.startswith("ima")}
     target = fmean(_curve(json.dumps(plain), seed)[-LAST:])
     curve = _curve(json.dumps(dict(keys)), seed)
-    return {ROUNDS: next((k for k, accuracy in enumerate(curve, 1) if accuracy >= target), len(curve) + 1)}
+    first = next((k for k, accuracy in enumerate(curve, 1) if accuracy >= target), len(curve) + 1)
+    return {ROUNDS: first, ACCURACY: curve}
 
 
 @cache
@@ -46,12 +47,13 @@ MINIATURE = Miniature(
     name="ima-start",
     question="How many rounds does IMA save, and from which round on should models be averaged?",
     source="IMA, Table II (CIFAR-10, CNN, Dirichlet 0.1, FedAvg)",
-    scale=dict(ALONE.scale) | {"rounds, averaging from": ("400; 150 to 300", "60; 22 to 45")},
+    scale=dict(ALONE.scale) | {"rounds, averaging from": ("400; 150 to 300", "300; 112 to 225")},
     settings=_settings(COMMON),
     quantities=(
         Quantity(
             ROUNDS, "rounds", {"paper": "IMA", "table": "II", "dataset": "CIFAR-10", "model": "CNN", "method": BASE}
         ),
+        accuracy(LAST),
     ),
     measure=measure,
     seeds=ALONE.seeds,

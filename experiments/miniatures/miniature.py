@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Keys = Mapping[str, Any]  # plain values, such as JSON has
-Measure = Callable[[Keys, int], Mapping[str, float]]
+Measure = Callable[[Keys, int], Mapping[str, float | Sequence[float]]]
 Sign = Literal["higher", "lower"]
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 SMALL, MIDDLE, PAPER = SCALES = ("small", "middle", "paper")
@@ -25,11 +25,19 @@ class Quantity:
 
     Args:
         name, unit: as in the table. printed: what picks its rows in paper_numbers.csv; None: the paper prints none.
+        last: where `Miniature.measure` gives a curve, one value a round, the number is the mean of so many at its end.
+        flat: a curve that moves by less than this over its last third is at its plateau; None: it is not asked.
+        chance: what a model that has learnt nothing has, at which no order means anything; None: there is no such.
+        resolution: (keys of a setting) -> the smallest difference that is one, of one test image say.
     """
 
     name: str
     unit: str
     printed: Keys | None = None
+    last: int = 1
+    flat: float | None = None
+    chance: float | None = None
+    resolution: Callable[[Keys], float] = lambda keys: 0.0
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,7 @@ class Setting:
     Args:
         name: as in the table. keys: what `Miniature.measure` gets.
         against: the setting of which it is a variation; None for such a setting itself.
+        control: the setting that has its step size and nothing else of it; None: it has no such, or it is `against`.
         printed: what picks its rows in paper_numbers.csv, beside what the quantity says; None: the paper has no such.
         claim: by quantity, how the paper says that it compares, where it prints no numbers.
     """
@@ -48,6 +57,7 @@ class Setting:
     against: str | None = None
     printed: Keys | None = None
     claim: Mapping[str, Sign] = field(default_factory=dict)
+    control: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,7 @@ class Miniature:
     Args:
         name: as on the command line. question: what it answers. source: paper, and label of the table or figure.
         scale: what was made smaller, as (the paper's, here), by what it is.
-        measure: (keys of a setting, seed) -> the quantities. seeds: how many by default.
+        measure: (keys of a setting, seed) -> the quantities, each a number or a curve. seeds: how many by default.
         caveat: what its numbers cannot tell. quick: keys that replace a setting's for a trial.
         draw: keys that replace a setting's -> a picture of the first seed. picture: where the repository keeps it.
         at: the scale that this is, one of SCALES. larger: the same question on other scales, by their names.
@@ -87,8 +97,9 @@ class Miniature:
         if len(set(names)) < len(names):
             raise ValueError(f"{self.name} has two settings of one name; its settings are {', '.join(names)}")
         for setting in self.settings:
-            if setting.against is not None and setting.against not in names:
-                raise ValueError(f"{setting.name!r} is compared with {setting.against!r}, which is not in {self.name}")
+            for other in (setting.against, setting.control):
+                if other is not None and other not in names:
+                    raise ValueError(f"{setting.name!r} is compared with {other!r}, which is not in {self.name}")
             unknown = set(setting.claim) - {quantity.name for quantity in self.quantities}
             if unknown:
                 raise ValueError(f"{setting.name!r} has a claim about {min(unknown)!r}, which is not measured")

@@ -1,9 +1,9 @@
 """Few clients a round, classes dealt very unevenly: what remains of the methods' gains?"""
 
-from experiments.miniatures.federated import CIFAR, DIGITS, RECIPE, SCALE, accuracy, mean_accuracy, settings
+from experiments.miniatures.federated import CIFAR, DIGITS, RECIPE, SCALE, accuracy, accuracy_curve, settings
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
 
-COMMON = DIGITS | RECIPE | {"clients": 40, "partition": "dirichlet:0.1", "rounds": 40}
+COMMON = DIGITS | RECIPE | {"clients": 40, "partition": "dirichlet:0.1", "rounds": 400}
 PAPER_KEYS = COMMON | CIFAR | {"clients": 100, "rounds": 150}
 METHODS: dict[str, Keys] = {name: {"method": name.lower()} for name in ("FedAvg", "FedSAM", "FedGuCci", "FedGuCci+")}
 
@@ -27,11 +27,11 @@ MINIATURE = Miniature(
     name="participation",
     question="Do the gains last with few clients a round and very uneven classes?",
     source="FedGuCci, Table 10 (CIFAR-10, Dirichlet 0.1, 5 and 10 % of 100 clients)",
-    scale=SCALE | {"clients a round": ("5 or 10 of 100", "4 or 8 of 40"), "rounds": ("not stated", "40")},
+    scale=SCALE | {"clients a round": ("5 or 10 of 100", "4 or 8 of 40"), "rounds": ("not stated", "400")},
     settings=_settings(COMMON, 0.1, "5%") + _settings(COMMON, 0.2, "10%"),
     quantities=(accuracy(paper="FedGuCci", table="10", dataset="CIFAR-10"),),
-    measure=mean_accuracy,
-    quick={"samples": 400, "rounds": 2},
+    measure=accuracy_curve,
+    quick={"samples": 400, "rounds": 6},
 ).also(
     PAPER,
     _settings(PAPER_KEYS, 0.05, "5%") + _settings(PAPER_KEYS, 0.1, "10%"),

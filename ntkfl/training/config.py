@@ -89,6 +89,7 @@ class RunConfig(BaseModel):
     ima_period: Annotated[int, Field(ge=2)] = 20
     ima_order: Literal["after_server_step", "before_server_step"] = "after_server_step"
     ima_restart: bool = False
+    ima_released: bool = False
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     device: str = "cpu"
     dtype: Literal["float32", "float64"] = "float32"

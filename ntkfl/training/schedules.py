@@ -43,6 +43,20 @@ class Cyclic:
 
 
 @dataclass(frozen=True)
+class ReleasedCycle(Cyclic):
+    """The cycle of IMA's released code: down from high in the first half of a period, up from high in the second.
+
+    In round r of a period of p it is high - 2 r/p (high - low) before the half and low + 2 r/p (high - low) after it,
+    so that it ends near twice the highest rate; the paper's text has `Cyclic`.
+    """
+
+    def __call__(self, number: int) -> float:
+        place = number % self.period
+        slope = 2 * place / self.period * (self.high - self.low)
+        return self.high - slope if 2 * place < self.period else self.low + slope
+
+
+@dataclass(frozen=True)
 class Switched:
     """One schedule in the rounds before `start`; from then on another one, its rounds counted from there.
 

@@ -28,6 +28,9 @@ def miniature(
         list[str] | None,
         typer.Option(help="small, middle (ordering only) or paper, the papers' own sizes; repeat it for more (small)"),
     ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=6, help="rounds of training in place of each miniature's own", show_default=False)
+    ] = None,
     device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:NUMBER (cpu)", show_default=False)] = None,
     path: Annotated[
         str | None, typer.Option(help="folder of data that no package brings, CIFAR-10", show_default=False)
@@ -47,18 +50,19 @@ def miniature(
     """
     from experiments.miniatures import catalogue
     from experiments.miniatures.cells import run
+    from experiments.miniatures.page.curves import drawn, with_curves
     from experiments.miniatures.page.report import as_csv, page
 
     with bad_input():
         everything, known = names in ([ALL], [LIST]), catalogue()
         small = list(known.values()) if everything else named(names, known, "miniature", "; alone also all or list")
         chosen = _on(scale or ["small"], small, skip=everything)
-        where = _where(chosen, device, path)
+        where = _where(chosen, device, path, rounds)
     with reserved(markdown, csv) as (write_page, write_csv):
         if names == [LIST]:
             for one in known.values():
                 scales = ", ".join([one.at, *one.larger])
-                typer.echo(f"{one.name:<14}{one.question} {one.source}. Scales: {scales}.")
+                typer.echo(f"{one.name:<17}{one.question} {one.source}. Scales: {scales}.")
             return
         results = []
         kept = f"what is done is kept in {out}; the same command goes on" if out else "nothing is kept: no --out"
@@ -66,11 +70,22 @@ def miniature(
             for one in chosen:
                 numbers = range(one.seeds if seeds is None else seeds)
                 results.append((one, run(one, numbers, out, quick, _shown, where)))
+                if out is not None and with_curves(one):
+                    picture = out / one.label / "curves.png"
+                    drawn(*results[-1]).savefig(picture, dpi=80)
+                    typer.echo(f"picture: {picture}", err=True)
                 if one.draw and out is not None:
                     picture = out / one.label / f"{one.label}.png"
                     one.draw(one.quick if quick else {}).savefig(picture, dpi=110)
                     typer.echo(f"picture: {picture}", err=True)
-        options = {"scale": scale, "seeds": seeds, "device": device, "path": path and Path(path), "out": out}
+        options = {
+            "scale": scale,
+            "seeds": seeds,
+            "rounds": rounds,
+            "device": device,
+            "path": path and Path(path),
+            "out": out,
+        }
         text = page(results, _command(names, options | {"quick": quick, "markdown": markdown}))
         if write_csv:
             write_csv(as_csv(results))
@@ -110,19 +125,23 @@ def _on(scales: Sequence[str], miniatures: "Sequence[Miniature]", skip: bool) ->
     return found
 
 
-def _where(miniatures: "Sequence[Miniature]", device: str | None, path: str | None) -> dict[str, str]:
-    """The keys of the machine: device and folder of the data, those that are given.
+def _where(
+    miniatures: "Sequence[Miniature]", device: str | None, path: str | None, rounds: int | None
+) -> dict[str, str | int]:
+    """The keys that replace a setting's: device, folder of the data and number of rounds, those that are given.
 
     Raises:
-        ValueError: a device for what is no run of the training engine; one folder for several data sets.
+        ValueError: a device, or rounds, for what is no run of the training engine; one folder for several data sets.
     """
     for one in miniatures:
         if device and not all("method" in setting.keys for setting in one.settings):
             raise ValueError(f"{one.name} is computed on the CPU only; leave --device {device} out")
+        if rounds and not all("rounds" in setting.keys for setting in one.settings):
+            raise ValueError(f"{one.name} is not trained in rounds; leave --rounds {rounds} out")
     data = sorted({str(setting.keys.get("data")) for one in miniatures for setting in one.settings})
     if path and len(data) > 1:
         raise ValueError(f"--path {path} is the folder of one data set; these miniatures have {', '.join(data)}")
-    return {name: value for name, value in (("device", device), ("path", path)) if value}
+    return {name: value for name, value in (("device", device), ("path", path), ("rounds", rounds)) if value}
 
 
 def _command(names: Sequence[str], options: dict[str, Any]) -> str:

@@ -64,6 +64,9 @@ KEYS: dict[str, Any] = {
         Literal["after_server_step", "before_server_step"], "what is averaged (after_server_step, as printed)"
     ),
     "ima_restart": _option(bool, "zero the server's moments when averaging starts (no)", "--ima-restart/--no-restart"),
+    "ima_released": _option(
+        bool, "the rates and the first averaged round of the authors' code (no)", "--ima-released/--ima-printed"
+    ),
     "seed": _option(int, "of data, model, sampled clients and batches (0)"),
     "device": _option(str, "cpu, cuda or cuda:NUMBER (cpu)"),
     "dtype": _option(Literal["float32", "float64"], "of parameters and inputs (float32)"),

@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from experiments.miniatures.cells import Cell
-from experiments.miniatures.comparison import Comparison, compared
+from experiments.miniatures.comparison import NOT_SEEN, OPPOSITE, SEEN, Comparison, compared
 from experiments.miniatures.miniature import Miniature
 
 Result = tuple[Miniature, Sequence[Cell]]
-SEEN, NOT_SEEN, OPPOSITE = "seen", "not seen", "the opposite is seen"
 
 
 def pairs(results: Sequence[Result]) -> Iterator[tuple[Result, Result]]:
@@ -22,7 +21,7 @@ def both(first: Result, other: Result) -> list[tuple[Comparison, Comparison, str
     found = []
     for row in compared(*first):
         there = theirs.get((row.setting, row.quantity))
-        if there is not None and ": " in row.ordering:
+        if there is not None and row.claim is not None:
             found.append((row, there, reading(row, there, first[0].at, other[0].at)))
     return found
 
@@ -33,7 +32,7 @@ def reading(first: Comparison, other: Comparison, at: str, at_other: str) -> str
     Args:
         first, other: of one setting and quantity. at, at_other: the names of their scales.
     """
-    one, two = (row.ordering.partition(": ")[2] for row in (first, other))
+    one, two = first.verdict, other.verdict
     if not {one, two} <= {SEEN, NOT_SEEN, OPPOSITE}:
         return f"{at}: {one}; {at_other}: {two}"
     same = first.difference * other.difference > 0

@@ -6,20 +6,34 @@ import math
 from collections.abc import Iterable, Sequence
 
 from experiments.miniatures.cells import Cell
-from experiments.miniatures.comparison import BEYOND, Comparison, chance, compared
+from experiments.miniatures.comparison import (
+    BEYOND,
+    NOT_SEEN,
+    OPPOSITE,
+    SEEN,
+    STEP_SIZE,
+    Comparison,
+    chance,
+    compared,
+)
 from experiments.miniatures.miniature import PAPER, Miniature
 from experiments.miniatures.page.by_scale import Result, both, pairs
+from experiments.miniatures.page.curves import with_curves
 from experiments.miniatures.page.omitted import OMITTED
+from experiments.miniatures.step_size import NONE_BECAUSE
 from ntkfl.messages import number_of
 
 SCALED_DOWN = (
     "Small data, small networks, few rounds: what is compared is the ordering of settings, never the numbers.",
     "",
 )
-COLUMNS = ("setting", "paper", "paper's difference", "here", "difference here", "finding", "paper's ordering")
+NUMBERS = "paper", "paper's difference", "here", "difference here", "beyond its control", "last third"
+COLUMNS = ("setting", *NUMBERS, "finding", "paper's ordering")
+VERDICTS = SEEN, STEP_SIZE, NOT_SEEN, OPPOSITE
 FIELDS = (
     *("miniature", "quantity", "unit", "setting", "seeds", "mean", "standard error", "difference"),
-    *("its standard error", "finding", "paper mean", "paper deviation", "paper difference", "paper ordering"),
+    *("its standard error", "beyond control", "its error", "last third", "error of the last third", "finding"),
+    *("paper mean", "paper deviation", "paper difference", "paper ordering"),
 )
 
 
@@ -37,18 +51,26 @@ def page(results: Sequence[Result], command: str) -> str:
         *(SCALED_DOWN if all(miniature.at != PAPER for miniature, _ in results) else ()),
         "All settings of a miniature share, seed by seed, data, partition, initial model, cohorts and batches.",
         "*Difference* is the mean over the seeds of the setting minus its baseline, ± one standard error; beyond",
-        f"{BEYOND:g} standard errors it is called higher or lower, else within noise. *Paper's ordering* is what the",
-        "paper's numbers (or curves) say of the same pair, and whether it is seen here; a printed difference smaller",
-        "than the sum of the two printed deviations counts as no claim (*within its own noise*). A difference whose",
-        "true value is 0 is called higher or lower with the probability that stands under each heading.",
+        f"{BEYOND:g} standard errors, and one test image, it is called higher or lower, else within noise. *Paper's",
+        "ordering* is what the paper's numbers (or curves) say of the same pair, and whether it is seen here; a",
+        "printed difference smaller than the two printed deviations together is no claim (*within its own noise*), nor",
+        "is one of a setting at chance. A difference whose true value is 0 is called higher or lower with the",
+        "probability that stands under each heading.",
         "",
-        "| miniature | question | the paper's orderings: seen | not seen | the opposite seen |",
-        "|---|---|--:|--:|--:|",
+        "*Control*: FedAvg at the step size that the method amounts to in its exact limit, computed from X4 for",
+        "FedGuCci; for IMA the same method at IMA's rates without averaging. An ordering is *seen* where the setting",
+        "differs from its baseline and its control, each beyond its error; where only the baseline is left behind,",
+        f"it is *{STEP_SIZE}*. *Last third* is what the curve rises over its last third, ± one standard error: it is",
+        "flat where that and twice its error are below a point. An ordering of curves that still move is one *before",
+        "the plateau*; where the error hides which it is, *no plateau is shown*.",
+        "",
+        f"| miniature | question | the paper's orderings: {' | '.join(VERDICTS)} | of these on a plateau |",
+        "|---|---|--:|--:|--:|--:|--:|",
         *(_summary(*result) for result in results),
         "",
     ]
     scales = [_scales(*pair) for pair in pairs(results)]
-    return "\n".join([*lines, *(section(*result) for result in results), *scales, *_omitted()])
+    return "\n".join([*lines, *(section(*result) for result in results), *scales, *_controls(), *_omitted()])
 
 
 def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
@@ -64,7 +86,7 @@ def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
         f"{miniature.source}. {number_of(seeds, 'seed')}: {by_chance}. {took / 60:.1f} minutes of one processor.",
         *([miniature.caveat] if miniature.caveat else []),
         "",
-        *(_picture(miniature) if miniature.picture else []),
+        *_pictures(miniature),
         "| scaled down | paper | here |",
         "|---|---|---|",
         *(f"| {what} | {paper} | {here} |" for what, (paper, here) in miniature.scale.items()),
@@ -72,20 +94,41 @@ def section(miniature: Miniature, cells: Sequence[Cell]) -> str:
     ]
     rows = compared(miniature, cells)
     for quantity in miniature.quantities:
+        texts = [_texts(row) for row in rows if row.quantity == quantity.name]
+        used = [name for name in COLUMNS if any(text[name] for text in texts)]
         lines += [
             f"**{quantity.name}** [{quantity.unit}]",
             "",
-            "| " + " | ".join(COLUMNS) + " |",
-            "|---|--:|--:|--:|--:|---|---|",
-            *("| " + " | ".join(_texts(row)) + " |" for row in rows if row.quantity == quantity.name),
+            "| " + " | ".join(used) + " |",
+            "|" + "|".join("--:" if name in NUMBERS else "---" for name in used) + "|",
+            *("| " + " | ".join(text[name] for name in used) + " |" for text in texts),
             "",
         ]
     return "\n".join(lines)
 
 
-def _picture(miniature: Miniature) -> list[str]:
-    drawn = f"The first seed's, as `ntkfl miniature {miniature.name} --out DIR` draws it in `DIR/{miniature.name}`:"
-    return [drawn, "", f"![{miniature.question}]({miniature.picture})", ""]
+def _pictures(miniature: Miniature) -> list[str]:
+    """Those that the repository keeps: the miniature's own, and its curves."""
+    kept = [(miniature.picture, "The first seed's", miniature.label)] if miniature.picture else []
+    if with_curves(miniature) and miniature.at != PAPER:
+        kept.append((curves_of(miniature), "Means over the seeds, the last third shaded, controls dashed", "curves"))
+    lines = []
+    for picture, what, name in kept:
+        drawn = (
+            f"{what}, as `ntkfl miniature {miniature.name} --out DIR` draws it in `DIR/{miniature.label}/{name}.png`:"
+        )
+        lines += [drawn, "", f"![{miniature.question}]({picture})", ""]
+    return lines
+
+
+def curves_of(miniature: Miniature) -> str:
+    """Where the repository keeps the picture of its curves."""
+    return f"docs/curves/{miniature.label}.png"
+
+
+def _controls() -> list[str]:
+    """Which methods have no control, and why."""
+    return ["## Methods without a control", "", *(f"- {name}: {why}." for name, why in NONE_BECAUSE.items()), ""]
 
 
 def _omitted() -> list[str]:
@@ -121,7 +164,8 @@ def as_csv(results: Iterable[Result]) -> str:
     for miniature, cells in results:
         for row in compared(miniature, cells):
             seeds = sum(cell.setting == row.setting and not cell.failure for cell in cells)
-            numbers = (row.mean, row.error, row.difference, row.difference_error)
+            end = (row.plateau.change, row.plateau.error) if row.plateau else (math.nan, math.nan)
+            numbers = (row.mean, row.error, row.difference, row.difference_error, row.beyond, row.beyond_error, *end)
             paper = (*(row.paper or (None, None)), row.paper_difference)
             writer.writerow(
                 [miniature.label, row.quantity, row.unit, row.setting, seeds]
@@ -132,15 +176,28 @@ def as_csv(results: Iterable[Result]) -> str:
 
 
 def _summary(miniature: Miniature, cells: Sequence[Cell]) -> str:
-    orderings = [row.ordering.partition(": ")[2] for row in compared(miniature, cells)]
-    counts = [str(orderings.count(what)) for what in ("seen", "not seen", "the opposite is seen")]
-    return f"| [{miniature.label}](#{miniature.label}) | {miniature.question} | {' | '.join(counts)} |"
+    rows = [row for row in compared(miniature, cells) if row.verdict in VERDICTS]
+    counts = [sum(row.verdict == verdict for row in rows) for verdict in VERDICTS]
+    settled = sum(row.plateau is not None and not row.settled for row in rows)
+    numbers = " | ".join(map(str, (*counts, settled if any(row.plateau for row in rows) else "")))
+    return f"| [{miniature.label}](#{miniature.label}) | {miniature.question} | {numbers} |"
 
 
-def _texts(row: Comparison) -> tuple[str, ...]:
-    paper = "" if row.paper is None else _with_error(row.paper.mean, row.paper.deviation)
-    here = "" if math.isnan(row.difference) else _with_error(row.difference, row.difference_error, signed=True)
-    return row.setting, paper, _change(row), _with_error(row.mean, row.error), here, row.finding, row.ordering
+def _texts(row: Comparison) -> dict[str, str]:
+    """What stands in each column."""
+    end = row.plateau and f"{_with_error(row.plateau.change, row.plateau.error, signed=True)}, {row.plateau.state}"
+    texts = (
+        row.setting,
+        "" if row.paper is None else _with_error(row.paper.mean, row.paper.deviation),
+        _change(row),
+        _with_error(row.mean, row.error),
+        _with_error(row.difference, row.difference_error, signed=True),
+        _with_error(row.beyond, row.beyond_error, signed=True),
+        end or "",
+        row.finding,
+        row.ordering,
+    )
+    return dict(zip(COLUMNS, texts, strict=True))
 
 
 def _change(row: Comparison) -> str:

@@ -15,7 +15,7 @@ from ntkfl.training.model import Model
 from ntkfl.training.models import build as build_model
 from ntkfl.training.objectives import CrossEntropy, HalfSquares
 from ntkfl.training.optimizers import SGD, Adam, Optimizer
-from ntkfl.training.schedules import Cyclic, Exponential, MildExploration, Schedule, Switched
+from ntkfl.training.schedules import Cyclic, Exponential, MildExploration, ReleasedCycle, Schedule, Switched
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -50,7 +50,8 @@ def federation(
     if method is None:
         method = _method(config, data)
     if config.ima:
-        method = averaged(method, config.ima_window, config.ima_start, config.ima_order, config.ima_restart)
+        start = config.ima_start + config.ima_released  # that code compares the round's number from 0 with it
+        method = averaged(method, config.ima_window, start, config.ima_order, config.ima_restart)
     return Federation(
         model,
         data,
@@ -76,12 +77,20 @@ def _method(config: RunConfig, data: FederatedData) -> Method:
 
 
 def _schedule(config: RunConfig) -> Schedule:
-    """The local rates; with IMA those of its Table III, whose lowest rate is 1/200 of the first (5e-5 for .01)."""
+    """The local rates; with IMA those of its Table III, whose lowest rate is 1/200 of the first (5e-5 for .01).
+
+    Text and released code differ in two of them. Where passes fall, the code counts rounds from the start of averaging,
+    at which the rate is therefore the first one again. Its cycle begins at the rate that the decay has reached.
+    """
     base, start, lowest = Exponential(config.rate, config.rate_decay), config.ima_start, config.rate / 200
+    if config.ima and config.ima_released and config.ima_exploration == "epochs":
+        return Switched(base, base, start)
     if not config.ima or config.ima_exploration in ("none", "epochs"):
         return base
     if config.ima_exploration == "constant":
         return Switched(base, Exponential(lowest), start)
+    if config.ima_exploration == "cyclic" and config.ima_released:
+        return Switched(base, ReleasedCycle(base(start), lowest, config.ima_period), start)
     if config.ima_exploration == "cyclic":
         return Switched(base, Cyclic(config.rate, lowest, config.ima_period), start)
     return MildExploration(config.rate, start, config.rate_decay, config.ima_decay)

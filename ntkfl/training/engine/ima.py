@@ -23,7 +23,8 @@ def averaged(
 
     Args:
         method: any whose server keeps a model.
-        window: P; from the start on, no more models than there are. start: t_s; .75 of all rounds in the paper.
+        window: P; from the start on, no more models than there are. start: t_s; .75 of all rounds in the paper. The
+            released code averages one round later, after t_s + 1.
         order: average what the server's rule computes, as printed; or, as released for adaptive servers, the means of
             the clients' models, towards which the server's rule then steps.
         restart: set what the server's rule keeps beside the model (an adaptive rule's moments) to zero at the start.

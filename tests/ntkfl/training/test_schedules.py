@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from tiny_federations import SIZES, on_classes
 
+from ntkfl.training.config import checked
+from ntkfl.training.engine.assembly import federation
 from ntkfl.training.engine.local_plan import FewerEpochs, LocalWork
-from ntkfl.training.schedules import Cyclic, Exponential, MildExploration, Switched
+from ntkfl.training.schedules import Cyclic, Exponential, MildExploration, ReleasedCycle, Switched
 
 
 def test_mild_exploration_decays_faster_from_the_start_on():
@@ -26,6 +28,38 @@ def test_a_cycle_meets_both_of_its_ends_on_a_straight_line():
     rates = np.array([cycle(t) for t in range(60)])
     assert rates[0] == 1e-2 and abs(rates[19] - 5e-5) < 1e-17 and np.array_equal(rates[:20], rates[40:])
     assert np.allclose(np.diff(rates[:20]), (5e-5 - 1e-2) / 19)
+
+
+def test_the_released_cycle_goes_from_the_rate_reached_down_and_up_to_near_twice_that():
+    """Of IMA's code at its printed setup: lr_max = .01 .99^300, lr_min = 5e-5, ima_stage = 20; two branches at 10."""
+    high = 0.01 * 0.99**300
+    cycle = ReleasedCycle(high, 5e-5, 20)
+    rates = [cycle(t) for t in range(40)]
+    assert rates[:10] == pytest.approx([high - t * (high - 5e-5) / 10 for t in range(10)])
+    assert rates[10:20] == pytest.approx([5e-5 + t * (high - 5e-5) / 10 for t in range(10, 20)])
+    assert rates[:20] == rates[20:] and rates[10] == pytest.approx(high)
+    assert (min(rates), max(rates)) == (pytest.approx(9.4e-5, rel=0.01), pytest.approx(8.9e-4, rel=0.01))
+
+
+def test_imas_schedules_as_released():
+    """Passes fall at the first rate again, the cycle is the code's, and averaging begins a round later."""
+
+    def of(exploration, released=True):
+        keys = {"ima": True, "ima_exploration": exploration, "ima_released": released, "rounds": 40, "clients": 4}
+        keys |= {"rate": 0.01, "rate_decay": 0.9, "samples": 80, "test": 20, "model": "mlp:4"}
+        return federation(checked(keys))
+
+    decayed = [0.01 * 0.9**t for t in range(40)]
+    assert [of("epochs").schedule(t) for t in range(40)] == pytest.approx(decayed[:30] + decayed[:10])
+    assert [of("epochs", False).schedule(t) for t in range(40)] == pytest.approx(decayed)
+    cycle = ReleasedCycle(decayed[30], 5e-5, 20)
+    assert [of("cyclic").schedule(t) for t in (29, 30, 33, 39)] == pytest.approx(
+        [decayed[29], cycle(0), cycle(3), cycle(9)]
+    )
+    for exploration in ("exponential", "constant", "none"):
+        one, two = of(exploration), of(exploration, False)
+        assert [one.schedule(t) for t in range(40)] == [two.schedule(t) for t in range(40)]
+        assert (one.method.server.start, two.method.server.start) == (31, 30)
 
 
 def test_a_switched_schedule_counts_the_later_rounds_from_the_switch():

@@ -1,0 +1,38 @@
+"""From which round on should models be averaged, and over how many, for the accuracy in the end?"""
+
+from experiments.miniatures.federated import ACCURACY
+from experiments.miniatures.ima import COMMON, IMA, PAPER_KEYS, ROUND_TO_ROUND, measure
+from experiments.miniatures.ima import MINIATURE as ALONE
+from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
+
+BASE = "5 models, from half of the rounds"
+
+
+def _settings(common: Keys) -> tuple[Setting, ...]:
+    def keys(start: float, window: int) -> Keys:
+        return {**common, **IMA, "ima_start": start, "ima_window": window}
+
+    return (
+        Setting(BASE, keys(0.5, 5)),
+        Setting("5 models, from 0.375", keys(0.375, 5), BASE, claim={ACCURACY: "lower"}),
+        Setting("5 models, from 0.75", keys(0.75, 5), BASE, claim={ACCURACY: "higher"}),
+        Setting("3 models, from half", keys(0.5, 3), BASE, claim={ROUND_TO_ROUND: "higher"}),
+        Setting("9 models, from half", keys(0.5, 9), BASE, claim={ACCURACY: "lower", ROUND_TO_ROUND: "lower"}),
+    )
+
+
+MINIATURE = Miniature(
+    name="ima-window",
+    question="From which round on, and over how many models, should IMA average?",
+    source="IMA, Figure 7(a) and (b) (CIFAR-10, Dirichlet 0.1; pictures only, smoothed)",
+    scale=dict(ALONE.scale) | {"rounds, averaging from": ("400; 150 to 300", "300; 112 to 225")},
+    settings=_settings(COMMON),
+    quantities=ALONE.quantities,
+    measure=measure,
+    seeds=ALONE.seeds,
+    caveat=(
+        "The rate decays faster from the start of averaging on: an earlier start is also a smaller rate for longer. "
+        "The claims are those of section 7.3.1 on FedAvg and FedFA."
+    ),
+    quick=ALONE.quick,
+).also(PAPER, _settings(PAPER_KEYS), seeds=3)

@@ -1,0 +1,62 @@
+"""The curves of a miniature, drawn: each setting's mean over the seeds, a panel for each baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.miniatures.cells import Cell
+from experiments.miniatures.miniature import Miniature, Quantity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMNS = 4
+FIRST_COLOURS = 10  # of those that matplotlib names C0, C1, ...
+
+
+def with_curves(miniature: Miniature) -> tuple[Quantity, ...]:
+    """The quantities whose plateau is asked for: those are kept and drawn."""
+    return tuple(quantity for quantity in miniature.quantities if quantity.flat is not None)
+
+
+def drawn(miniature: Miniature, cells: Sequence[Cell]) -> Figure:
+    """The first such quantity against the rounds; the last third is shaded, controls are dashed.
+
+    Args:
+        miniature: one that has curves. cells: of all seeds.
+    """
+    from matplotlib.figure import Figure
+
+    (quantity, *_) = with_curves(miniature)
+    controls = {setting.control for setting in miniature.settings}
+    groups: dict[str, list[str]] = {}
+    for setting in miniature.settings:
+        groups.setdefault(setting.against or setting.name, []).append(setting.name)
+    rows = -(-len(groups) // COLUMNS)
+    columns = min(COLUMNS, len(groups))
+    figure = Figure(figsize=(max(6.0, 3.4 * columns), rows * 4.2), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for panel, (base, names) in zip(panels, groups.items(), strict=False):
+        for number, name in enumerate(names):
+            curves = [cell.curves[quantity.name] for cell in cells if cell.setting == name and cell.curves]
+            if curves:
+                _line(panel, np.array(curves), f"C{number % FIRST_COLOURS}", name, name in controls)
+        panel.set_title(base, fontsize="small")
+        panel.set_xlabel("round")
+        panel.set_ylabel(f"{quantity.name} [%]")
+        panel.legend(fontsize=5, loc="lower right")
+    for panel in panels[len(groups) :]:
+        panel.axis("off")
+    return figure
+
+
+def _line(panel: Axes, curves: np.ndarray, colour: str, name: str, dashed: bool) -> None:
+    rounds = np.arange(1, curves.shape[1] + 1)
+    panel.plot(rounds, curves.mean(0), color=colour, lw=0.8, ls="--" if dashed else "-", label=name)
+    first = len(rounds) - len(rounds) // 3 + 1
+    if not panel.patches:
+        panel.axvspan(first, len(rounds), color="0.93", zorder=0)

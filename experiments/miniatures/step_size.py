@@ -1,0 +1,146 @@
+"""The control of a method: FedAvg at the step size that the method amounts to where outputs are linear in the weights.
+
+A gain that this control shares is a gain of the step size. Every factor is read off the method's exact limit (its
+function `linear`, or X4 for FedGuCci); a network and cross-entropy follow it to the first order in the rate.
+"""
+
+import math
+from typing import Any, Literal
+
+import torch
+
+from experiments.miniatures.miniature import Keys
+from ntkfl.training.config import checked
+from ntkfl.training.methods import options
+from ntkfl.training.optimizers import SGD
+
+TRAINING_IMAGES = {"digits": 1437, "fashion-mnist": 60_000, "cifar-10": 50_000}  # of the data sets without `samples`
+ALPHA_MOMENTS = {"uniform": (1 / 2, 1 / 3), "gauss2": (1 / 2, 1 / 3), "half": (1 / 2, 1 / 4)}  # E alpha, E alpha^2
+CONNECTED = "fedgucci", "fedgucci+"
+NONE_BECAUSE = {
+    "cyclic": "its clients train one after another, and nothing is averaged",
+    "fedadam": "its server divides by roots of squares, coordinate by coordinate",
+    "fedasam": "its gradients are taken at a point that depends on the size of every weight",
+    "fedavg-aligned": "it is FedAvg at the same rate, whose server permutes units before it averages",
+    "fedfa": "it moves features and classifiers, which a step size does not",
+    "fedgma": "its server masks coordinates by the signs of the clients' differences",
+    "fedlc": "its loss is another one: a margin by class that depends on the client",
+    "fedrod": "its loss is another one: a balanced cross-entropy, with a second head",
+    "fedsam": "its radius changes the gradient by a factor that depends on the curvature; at radius 0 it is FedAvg at "
+    "the same rate, so that FedAvg is its control already",
+    "fedyogi": "its server divides by roots of squares, coordinate by coordinate",
+    "local": "its server's model never moves",
+    "moon": "its second loss compares directions of features",
+}
+
+
+def control(keys: Keys) -> Keys | None:
+    """The keys of the control of a training run, or None where the method has none (`NONE_BECAUSE`).
+
+    - FedGuCci and FedGuCci+: the local rate times 1 + beta E alpha^2, the server's times (1 + beta E alpha) /
+      (1 + beta E alpha^2), which for uniform alpha are 1 + beta/3 and 1 + beta/(6 + 2 beta). Adam takes the gradient's
+      size away: only the second factor stays, by which the local rate is divided. Sequential steps, which are steps of
+      the optimizer with its momentum: the local rate times the ratio of the ways of a constant gradient.
+    - FedProx: the server's rate times the ratio of the ways of a constant gradient with and without the pull mu.
+    - FedNova: its mean direction has FedAvg's mean length by construction, so that its control is FedAvg.
+    - SCAFFOLD: its variates cancel in the mean of clients that take equally many steps; what is left is FedAvg with the
+      unweighted mean.
+    - FedDyn, all clients taking part: its duals add up as a server's Nesterov momentum of 1 - alpha s does, s the
+      length of a client's way. No rate of FedAvg does that: the control is FedAvgM with that momentum.
+    - FedAvgM: the server's rate divided by 1 - momentum.
+    - IMA, around any method: the same method with the same rates and passes, and no averaging.
+
+    Source: fedgucci/X4 and the functions `linear` of the methods.
+    """
+    if "method" not in keys:
+        return None
+    if keys.get("ima"):
+        return _without_averaging(keys)
+    method, given = keys["method"], dict(keys.get("options", {}))
+    values = {name: option.default for name, option in options(method).items()} | given
+    plain: dict[str, Any] = {key: value for key, value in keys.items() if key != "options"} | {"method": "fedavg"}
+    config = checked({**keys, "rounds": max(1, keys.get("rounds", 1))})
+    server, steps = float(values.get("server_rate", 1.0)), local_steps(keys)
+    mean_rate = config.rate * _mean_of_powers(config.rate_decay, config.rounds)
+    if method in CONNECTED:
+        local, further = _of_connected(values, method, config.optimizer, config.momentum, steps)
+        return plain | {"rate": config.rate * local} | _server(further)
+    if method == "fednova" and not values["mu"]:
+        return plain
+    if method == "scaffold":
+        return plain | unweighted(config.momentum) | _server(server)
+    if config.optimizer == "adam":
+        return None
+    if method in ("fedprox", "fednova"):
+        pulled = way(steps, config.momentum, mean_rate * values["mu"])
+        return plain | _server(server * (pulled / way(steps, config.momentum) if method == "fedprox" else 1.0))
+    if method == "feddyn" and config.participation == 1:
+        length = mean_rate * way(steps, config.momentum, mean_rate * values["alpha"])
+        momentum = 1 - values["alpha"] * length
+        return plain | {"method": "fedavgm", "options": {"momentum": momentum, "nesterov": True}}
+    if method == "fedavgm":
+        return plain | _server(server / (1 - values["momentum"]))
+    return None
+
+
+def unweighted(momentum: float) -> dict[str, Any]:
+    """The keys of FedAvg whose server takes the unweighted mean of the clients: the method fl-ntk, on classes."""
+    of_classes = {"target": "classes", "unit": False, "reduction": "mean"}
+    return {"method": "fl-ntk", **of_classes, "momentum": momentum}
+
+
+def local_steps(keys: Keys) -> int:
+    """The steps of a client of mean size in a round."""
+    if "local_steps" in keys:
+        return keys["local_steps"]
+    images = keys.get("samples") or TRAINING_IMAGES[keys["data"].partition(":")[0]]
+    return keys["epochs"] * math.ceil(images / keys["clients"] / keys["batch_size"])
+
+
+def way(steps: int, momentum: float, pull: float = 0.0) -> float:
+    """How far steps of a constant unit gradient go at rate 1.
+
+    Args:
+        steps: how many. momentum: of sgd. pull: the share of the way so far by which each step is drawn back.
+    """
+    return float(SGD(momentum).coefficient(torch.tensor([steps], dtype=torch.float64), pull))
+
+
+def _without_averaging(keys: Keys) -> Keys | None:
+    """The method at IMA's rates and passes alone: the mean of one model is that model."""
+    if keys.get("ima_window") == 1:
+        return None
+    late = keys.get("ima_exploration", "exponential")
+    if late == "none":
+        return {key: value for key, value in keys.items() if not key.startswith("ima")}
+    only_there = {"ima_released"} if late in ("exponential", "constant") else set()  # it shifts the averaging alone
+    return {key: value for key, value in keys.items() if key not in only_there} | {"ima_window": 1}
+
+
+def _of_connected(values: dict[str, Any], method: str, optimizer: str, momentum: float, steps: int) -> tuple:
+    """By what the connectivity loss multiplies the local rate and the server's."""
+    released, beta = values["released"], values["beta"]
+    alpha = values["alpha"] or ("half" if released else "uniform")
+    step: Literal["joint", "sequential"] = values["step"] or ("sequential" if released else "joint")
+    mean, square = ALPHA_MOMENTS[alpha]
+    if step == "joint":
+        further = (1 + beta * mean) / (1 + beta * square)
+        return (1 / further if optimizer == "adam" else 1 + beta * square), further
+    if optimizer == "adam":
+        return 2.0, 1.0  # two steps of the same length for one
+    passes = 2 if released and method == "fedgucci+" else 1  # its gradient at w is not cleared before that at w + e
+    velocity = walked = 0.0
+    for _ in range(steps):
+        for gradient in (1.0, passes * beta * mean):
+            velocity = momentum * velocity + gradient
+            walked += velocity
+    return walked / way(steps, momentum), 1.0
+
+
+def _mean_of_powers(decay: float, count: int) -> float:
+    return 1.0 if decay == 1 else (1 - decay**count) / (count * (1 - decay))
+
+
+def _server(rate: float) -> dict[str, Any]:
+    """The option of FedAvg's server; none where its rate is 1."""
+    return {} if rate == 1 else {"options": {"server_rate": rate}}

@@ -1,0 +1,117 @@
+"""Whether training has ended: the rule on planted curves, and what a page says of orderings of curves that move."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_miniatures import toy
+
+from experiments.miniatures.cells import run
+from experiments.miniatures.comparison import BEYOND, NOT_SEEN, OPPOSITE, SEEN, STEP_SIZE, compared
+from experiments.miniatures.miniature import Quantity, Setting
+from experiments.miniatures.page.curves import drawn
+from experiments.miniatures.page.report import as_csv, page
+from experiments.miniatures.plateau import last_third
+
+CURVE = Quantity("score", "%, mean of the last 3 rounds", last=3, flat=1.0, chance=10.0)
+ROUNDS = 30
+
+
+@pytest.mark.parametrize("rise, spread, state", [(0.3, 0.1, "flat"), (3.0, 0.1, "moves"), (0.3, 3.0, "unclear")])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_line_rises_by_what_it_was_given(rise, spread, state, sign):
+    """Before the last third anything may be; there the seeds rise by rise - spread and rise + spread."""
+    slopes = [sign * (rise + off) / (ROUNDS // 3 - 1) for off in (-spread, spread)]
+    before = np.random.default_rng(0).standard_normal((2, ROUNDS - ROUNDS // 3)) * 50
+    curves = [[*old, *(70 + slope * np.arange(ROUNDS // 3))] for old, slope in zip(before, slopes, strict=True)]
+    found = last_third(curves, 1.0, BEYOND)
+    assert (found.change, found.error) == (pytest.approx(sign * rise), pytest.approx(spread)) and found.state == state
+
+
+@given(st.lists(st.lists(st.floats(0, 100), min_size=9, max_size=9), min_size=2, max_size=4), st.floats(-50, 50))
+def test_a_level_changes_nothing_and_a_mirror_the_sign(curves, level):
+    found = last_third(curves, 1.0, BEYOND)
+    moved = last_third([[level - value for value in curve] for curve in curves], 1.0, BEYOND)
+    assert moved.change == pytest.approx(-found.change, abs=1e-9) and moved.error == pytest.approx(
+        found.error, abs=1e-9
+    )
+
+
+def test_one_seed_shows_no_plateau_and_five_rounds_are_too_few():
+    assert last_third([[1.0] * 9], 1.0, BEYOND).state == "unclear"
+    with pytest.raises(ValueError, match="the curve has 5 rounds; a plateau needs 6 or more"):
+        last_third([[1.0] * 5], 1.0, BEYOND)
+
+
+def curves(**effects):
+    """A miniature whose curves are 60 plus the effect and rise by `rise` over the last third, with some noise."""
+    settings = [Setting("base", {"effect": 0.0, "rise": effects.pop("base_rise", 0.0)})]
+    claim = effects.pop("claim", "higher")
+    for name, (effect, rise, control) in effects.items():
+        of_it = {"score": claim} if name == "more" else {}
+        settings.append(Setting(name, {"effect": effect, "rise": rise}, "base", claim=of_it, control=control))
+
+    def measure(keys, seed):
+        ramp = np.clip((np.arange(ROUNDS) - 20) / 9, 0, 1)
+        noise = 0.05 * np.random.default_rng([seed, int(1000 * abs(keys["effect"]))]).standard_normal()
+        return {"score": list(60 + keys["effect"] + noise + keys["rise"] * (ramp - 1))}
+
+    return toy(measure, *settings, quantities=(CURVE,))
+
+
+def ordering(miniature):
+    return next(row for row in compared(miniature, run(miniature, range(4))) if row.setting == "more")
+
+
+@pytest.mark.parametrize(
+    "effect, of_control, verdict",
+    [(2.0, 1.0, SEEN), (2.0, 2.0, STEP_SIZE), (2.0, 3.0, STEP_SIZE), (-2.0, -3.0, OPPOSITE), (0.0, -1.0, NOT_SEEN)],
+)
+def test_an_ordering_is_seen_only_beyond_its_control(effect, of_control, verdict):
+    found = ordering(curves(more=(effect, 0.0, "same"), same=(of_control + 0.001, 0.0, None)))
+    assert found.verdict == verdict and found.ordering == f"higher: {verdict}"
+    assert found.beyond == pytest.approx(effect - of_control, abs=0.2) and found.beyond_error < 0.1
+    alone = ordering(curves(more=(effect, 0.0, None)))
+    assert alone.verdict == {2.0: SEEN, -2.0: OPPOSITE, 0.0: NOT_SEEN}[effect] and math.isnan(alone.beyond)
+
+
+@pytest.mark.parametrize("where", ["base", "more", "same"])
+def test_an_ordering_of_curves_that_move_is_one_before_the_plateau(where):
+    rises = {"base": 0.0, "more": 0.0, "same": 0.0, where: 5.0}
+    more, same = (2.0, rises["more"], "same"), (0.001, rises["same"], None)
+    found = ordering(curves(more=more, same=same, base_rise=rises["base"]))
+    assert found.ordering == f"higher: {SEEN}, before the plateau"
+
+
+def test_at_chance_nothing_is_claimed():
+    here = curves(more=(-50.0, 0.0, None), claim="lower")
+    assert ordering(here).ordering == "no claim: at chance here"
+    assert ordering(curves(more=(-40.0, 0.0, None), claim="lower")).ordering == f"lower: {SEEN}"
+
+
+def test_less_than_one_test_image_is_no_difference():
+    """Seeds that agree to the last digit have no spread, and would make a finding of anything."""
+    settings = Setting("base", {"effect": 0.0}), Setting("more", {"effect": 0.2}, "base", claim={"score": "higher"})
+    for image, finding in ((0.28, "within noise"), (0.1, "higher")):
+        quantity = Quantity("score", "%", resolution=lambda keys, image=image: image)
+        one = toy(lambda keys, seed: {"score": 70 + keys["effect"]}, *settings, quantities=(quantity,))
+        assert ordering(one).finding == finding
+
+
+def test_the_page_and_the_picture_show_control_and_plateau(tmp_path):
+    miniature = curves(more=(2.0, 5.0, "same"), same=(1.001, 0.0, None))
+    cells = run(miniature, range(4), tmp_path)
+    assert run(miniature, range(4), tmp_path) == cells and all(len(cell.curves["score"]) == ROUNDS for cell in cells)
+    assert cells[1].numbers["score"] == pytest.approx(np.mean(cells[1].curves["score"][-3:]))
+    text = page([(miniature, cells)], "")
+    (row,) = (line for line in text.splitlines() if line.startswith("| more"))
+    assert row.endswith(f"moves | higher | higher: {SEEN}, before the plateau |") and row.count("±") == 4
+    assert "| 1 | 0 | 0 | 0 | 0 |" in text and "docs/curves/toy.png" in text
+    assert ",moves" not in as_csv([(miniature, cells)]) and "last third" in as_csv([(miniature, cells)])
+    (panel,) = (axes for axes in drawn(miniature, cells).axes if axes.lines)
+    assert [line.get_label() for line in panel.lines] == ["base", "more", "same"]
+    assert [line.get_linestyle() for line in panel.lines] == ["-", "-", "--"]
+    np.testing.assert_allclose(panel.lines[1].get_ydata(), np.mean([c.curves["score"] for c in cells[1::3]], axis=0))
+    assert panel.get_ylabel() and panel.get_xlabel()
