@@ -29,9 +29,9 @@ def doctor(
     with reserved(json_file) as (write,):
         items = examined()
         broken = [item for item in items if item.blocks]
+        typer.echo("\n".join(_lines(items)))
         if write:
             write(as_json({"works": not broken, "items": [asdict(item) for item in items]}))
-    typer.echo("\n".join(_lines(items)))
     if broken:
         typer.echo(f"\nmissing or broken: {', '.join(item.name for item in broken)}")
         raise typer.Exit(BROKEN)

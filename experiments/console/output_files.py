@@ -7,7 +7,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from experiments.console.bad_input import bad_input
+import typer
+
+from experiments.console.bad_input import STATUS, bad_input
 
 PICTURES = (".png", ".svg")
 
@@ -21,8 +23,11 @@ def reserved(*paths: Path | None, inputs: tuple[str | None, ...] = ()) -> Iterat
     The content goes to a temporary file beside the path, made on entry, and replaces the path when it is written. What
     stood there stays until then; without a call nothing changes.
 
-    A path that cannot be written, the same one twice, or one of the inputs is bad input.
+    A path that cannot be written, the same one twice, or one of the inputs is bad input. Where writing fails later, as
+    on a full disk, that is said, the block goes on, so that what is computed can be printed, and then the program ends
+    as with bad input.
     """
+    failed: list[Path] = []
     with ExitStack() as stack:
         with bad_input():
             given = [_resolved(path) for path in paths if path is not None]
@@ -31,8 +36,10 @@ def reserved(*paths: Path | None, inputs: tuple[str | None, ...] = ()) -> Iterat
             for read in inputs:
                 if read is not None and given and _resolved(Path(read)) in given:
                     raise ValueError(f"{read} is what is read; the output needs a file of its own")
-            writers = tuple(None if path is None else stack.enter_context(_reserved(path)) for path in paths)
+            writers = tuple(None if path is None else stack.enter_context(_reserved(path, failed)) for path in paths)
         yield writers
+    if failed:
+        raise typer.Exit(STATUS)
 
 
 def picture_kind(path: Path) -> str:
@@ -52,14 +59,14 @@ def as_json(content: Any) -> str:
 
 
 @contextmanager
-def _reserved(path: Path) -> Iterator[Write]:
+def _reserved(path: Path, failed: list[Path]) -> Iterator[Write]:
     target = _resolved(path)
     if target.is_dir():
         raise OSError(f"cannot write {path}: it is a folder; name a file")
     if target.exists() and not os.access(target, os.W_OK):
         raise OSError(f"cannot write {path}: no permission")
     if target.exists() and not target.is_file():
-        yield lambda content: _write(target, content)  # a pipe or a device, which must not be replaced
+        yield lambda content: _said(path, failed, lambda: _write(target, content))  # no device may be replaced
         return
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
@@ -72,9 +79,20 @@ def _reserved(path: Path) -> Iterator[Write]:
         os.replace(part, target)
 
     try:
-        yield replace
+        yield lambda content: _said(path, failed, lambda: replace(content))
     finally:
         part.unlink(missing_ok=True)
+
+
+def _said(path: Path, failed: list[Path], write: Callable[[], None]) -> None:
+    """Write, or say why that cannot be done and note it."""
+    try:
+        write()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        typer.echo(f"error: cannot write {path}: {error.strerror or error}; name a file where there is room", err=True)
+        failed.append(path)
 
 
 def _resolved(path: Path) -> Path:

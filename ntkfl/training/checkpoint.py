@@ -44,7 +44,10 @@ class Checkpoint:
         }
         part = path.with_name(f".{path.name}.part")
         try:
-            save_file(tensors, part, about | {"sha256": tensors_digest(tensors, about)})
+            try:
+                save_file(tensors, part, about | {"sha256": tensors_digest(tensors, about)})
+            except SafetensorError as error:  # as on a full disk
+                raise OSError(f"cannot write {path}: {error}") from error
             _flushed(part)
             os.replace(part, path)
         finally:

@@ -61,8 +61,11 @@ def write_rows(path: Path, loss: str, rows: Sequence[Row]) -> None:
 
 def append_row(path: Path, row: Row) -> None:
     """One more row, in the file when this returns."""
-    with path.open("a", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerow(_cells(row))
+    try:
+        with path.open("a", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerow(_cells(row))
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror}") from error
 
 
 def header(loss: str) -> list[str]:

@@ -1,11 +1,15 @@
 """`ntkfl train`: what it prints and keeps, resumption, Ctrl-C, and what it refuses with one line."""
 
+import csv
+import errno
 import re
-from types import UnionType
+from types import SimpleNamespace, UnionType
 from typing import Annotated, Union, get_args, get_origin
 
 import pytest
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from experiments.command_line import app
@@ -222,3 +226,39 @@ def test_local_says_that_it_reports_means():
     result = run("local", *SMALL, "--rounds", 1, "--client-accuracy")
     assert result.exit_code == 0 and "client accuracy" in result.stdout
     assert "each client's own model" in result.stdout and "own model" not in run("fedavg", *SMALL).stdout
+
+
+@pytest.mark.parametrize("what", ["table", "checkpoint"])
+def test_a_full_disk_ends_with_one_line_and_the_run_goes_on_when_there_is_room(tmp_path, monkeypatch, what):
+    common, written = ["fedavg", *SMALL, "--out", tmp_path / "full"], []
+
+    class FullWriter:
+        def __init__(self, file):
+            self.of = csv.writer(file)
+            self.writerows = self.of.writerows
+
+        def writerow(self, row):
+            full()
+            self.of.writerow(row)
+
+    def full():
+        written.append(1)
+        if len(written) > 2:
+            raise (
+                SafetensorError("no room") if what == "checkpoint" else OSError(errno.ENOSPC, "No space left on device")
+            )
+
+    with monkeypatch.context() as patch:
+        if what == "checkpoint":
+            patch.setattr("ntkfl.training.checkpoint.save_file", lambda *given: (full(), save_file(*given)))
+        else:
+            patch.setattr("ntkfl.training.metrics.csv", SimpleNamespace(writer=FullWriter, reader=csv.reader))
+        result = run(*common, "--rounds", 4)
+    assert result.exit_code == 2 and "Traceback" not in result.output
+    file = tmp_path / "full" / ("metrics.csv" if what == "table" else "checkpoint.safetensors")
+    errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and f"cannot write {file}: " in errors[0], result.stderr
+    assert errors[0].endswith("make room, and --resume goes on from the last checkpoint")
+    assert run("--resume", "--out", tmp_path / "full").exit_code == 0
+    assert run(*common[:-1], tmp_path / "whole", "--rounds", 4).exit_code == 0
+    assert table(tmp_path / "full") == table(tmp_path / "whole")

@@ -83,9 +83,9 @@ def barrier_between(
                 content, lines = _group(files, found, loss, align)
             else:
                 content, lines = _pair(files, found, loss, align)
+            typer.echo("\n".join(lines))
             if write is not None:
                 write(as_json(content))
-        typer.echo("\n".join(lines))
 
 
 def _setting(found: "Compared", loss: str) -> tuple[dict[str, Any], str]:

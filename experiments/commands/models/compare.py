@@ -44,9 +44,9 @@ def compare(
                 progress=lambda method, seed: typer.echo(f"{method}, seed {seed}", err=True),
                 **given,
             )
+        typer.echo("\n".join(_lines(found)))
         if write:
             write(as_json(found.to_dict()))
-    typer.echo("\n".join(_lines(found)))
 
 
 def _kept(out: Path | None) -> str:

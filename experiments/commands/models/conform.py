@@ -73,11 +73,11 @@ def run(
     with reserved(json_file, markdown, inputs=(str(adapter),)) as (write_json, write_markdown):
         with if_stopped(lambda: "no file is written"), bad_input(ValueError):
             found = conformance(adapter, method, python, limit, show)
+        typer.echo(f"\n{page.summary(found)}")
         if write_json:
             write_json(as_json(page.as_json(found)))
         if write_markdown:
             write_markdown(page.as_markdown(found))
-    typer.echo(f"\n{page.summary(found)}")
     raise typer.Exit(0 if found.conforms else DIFFERS)
 
 

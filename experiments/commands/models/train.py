@@ -130,8 +130,11 @@ def train(
             for key in ("batch_size", "ima_start"):
                 given |= {key: _number(given[key])} if key in given else {}
             job = prepared(**given, out=out, resume=resume, checkpoint_every=checkpoint_every)
-        with if_stopped(lambda: _kept(job)), bad_input(FloatingPointError), RunProgress() as progress:
-            done = job.train(progress)
+        with if_stopped(lambda: _kept(job)), bad_input(FloatingPointError, OSError), RunProgress() as progress:
+            try:
+                done = job.train(progress)
+            except OSError as error:
+                raise OSError(f"{error}; make room, and --resume goes on from the last checkpoint") from error
     _print(done)
 
 

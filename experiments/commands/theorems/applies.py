@@ -53,9 +53,9 @@ def applies(
     with reserved(json_file, inputs=(options.data,)) as (write,):
         with if_stopped(lambda: "nothing is kept"), CaseProgress() as progress:
             found, left_out = applicable(statements, options, progress)
+        typer.echo("\n".join(_lines(found, left_out)))
         if write:
             write(as_json([_record(one) for one in found]))
-    typer.echo("\n".join(_lines(found, left_out)))
     if not any(one.applies is Applies.YES for one in found):
         raise typer.Exit(1)
 
