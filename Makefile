@@ -2,7 +2,7 @@
 PYTHON ?= python3
 STAMP := .venv/.complete
 
-.PHONY: verify test test-slow docs docs-execute check format clean
+.PHONY: verify test test-slow docs docs-execute check proofs format clean
 
 verify: $(STAMP)
 	@.venv/bin/ntkfl verify
@@ -29,6 +29,10 @@ check: $(STAMP)
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+
+# The proofs that Coq checks; without the project's environment. It says what to install where Coq is missing.
+proofs:
+	@$(PYTHON) proofs/check.py
 
 format: $(STAMP)
 	.venv/bin/ruff format .

@@ -1,0 +1,113 @@
+"""Compiles every proof of this folder and checks that none of them assumes anything: what `make proofs` runs.
+
+Standard library and Coq only. Compiled files go into a temporary folder, so that nothing old can be believed.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+PACKAGES = "coq libcoq-mathcomp-algebra libcoq-mathcomp-algebra-tactics"
+CLOSED = "Closed under the global context"
+FORBIDDEN = re.compile(
+    r"\b(Admitted|admit|give_up|Axioms?|Parameters?|Conjecture|Abort|bypass_check|Unset\s+Guard\s+Checking"
+    r"|Unset\s+Positivity\s+Checking|Unset\s+Universe\s+Checking)\b"
+)
+
+
+def without_comments(source: str) -> str:
+    """The source with its comments, which may be nested, replaced by blanks; lines keep their numbers."""
+    depth, kept, at = 0, [], 0
+    while at < len(source):
+        pair = source[at : at + 2]
+        if pair == "(*" or (pair == "*)" and depth):
+            depth += 1 if pair == "(*" else -1
+            kept.append("  ")
+            at += 2
+        else:
+            kept.append(source[at] if not depth or source[at] == "\n" else " ")
+            at += 1
+    return "".join(kept)
+
+
+def theorems(source: str) -> dict[str, int]:
+    """The names of the theorems, each with its line."""
+    text = without_comments(source)
+    found = re.finditer(r"^\s*Theorem\s+(\w+)", text, re.MULTILINE)
+    return {match[1]: text.count("\n", 0, match.start(1)) + 1 for match in found}
+
+
+def faults(name: str, source: str) -> list[str]:
+    """What a file says that a proof must not say, and theorems whose assumptions it does not print."""
+    text = without_comments(source)
+    found = [
+        f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]} leaves something unproved"
+        for match in FORBIDDEN.finditer(text)
+    ]
+    printed = re.findall(r"^Print Assumptions (\w+)\.", text, re.MULTILINE)
+    for theorem, line in theorems(source).items():
+        if theorem not in printed:
+            found.append(f"{name}:{line}: there is no 'Print Assumptions {theorem}.' at the end of the file")
+    return found
+
+
+def judged(name: str, source: str, output: str) -> list[str]:
+    """Why what Coq has printed does not show that every theorem of the file is closed; empty if it does."""
+    asked = re.findall(r"^Print Assumptions (\w+)\.", without_comments(source), re.MULTILINE)
+    said = output.strip().splitlines()
+    if said == [CLOSED] * len(asked):
+        return []
+    return [f"{name}: {len(asked)} theorems have to be '{CLOSED}', and Coq says: {output.strip() or 'nothing'}"]
+
+
+def compiled_in_order(folder: Path) -> list[str]:
+    """The names of the files, each after those that it requires."""
+    listed = subprocess.run(
+        ["coqdep", "-sort", "-Q", ".", "", *sorted(p.name for p in folder.glob("*.v"))],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [Path(name).name for name in listed.stdout.split()]
+
+
+def main() -> int:
+    """0 if all is proved; 1 if not, or if Coq or its libraries are not there, with one line for each reason."""
+    if not shutil.which("coqc"):
+        print(f"make proofs needs Coq 8.16 with mathcomp and algebra-tactics: apt-get install {PACKAGES}")
+        return 1
+    count, started = 0, time.monotonic()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for file in FOLDER.glob("*.v"):
+            shutil.copy(file, folder)
+        probe = "From mathcomp Require Import all_ssreflect all_algebra ring.\n"
+        (folder / "probe_of_libraries.v").write_text(probe)
+        if subprocess.run(["coqc", "-w", "none", "probe_of_libraries.v"], cwd=folder, capture_output=True).returncode:
+            print(f"coqc is there, and mathcomp or algebra-tactics are not: apt-get install {PACKAGES}")
+            return 1
+        (folder / "probe_of_libraries.v").unlink()
+        for name in compiled_in_order(folder):
+            source, begun = (folder / name).read_text(encoding="utf-8"), time.monotonic()
+            found = faults(name, source)
+            if not found:
+                run = subprocess.run(["coqc", "-w", "none", name], cwd=folder, capture_output=True, text=True)
+                found = judged(name, source, run.stdout) if run.returncode == 0 else [f"{name}: {run.stderr.strip()}"]
+            if found:
+                print("\n".join(found))
+                return 1
+            count += len(theorems(source))
+            names = ", ".join(theorems(source)) or "lemmas for the others"
+            print(f"{time.monotonic() - begun:6.1f} s  {name}: {names}", flush=True)
+    print(f"{count} theorems are proved, each of them '{CLOSED}', in {time.monotonic() - started:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
