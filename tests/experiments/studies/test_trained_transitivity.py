@@ -1,0 +1,108 @@
+"""Trained transitivity: a cell against the definitions on a grid, training against autograd, planted correlations."""
+
+import numpy as np
+import pytest
+import torch
+from planted import planted
+
+from bounds.statement import Outcome
+from experiments.studies.questions.trained_transitivity import GROUPS, N_SAMPLES, RATE, STUDY, drawn, measure, trained
+from experiments.studies.random_seed import own_seed
+from experiments.studies.running.measuring import as_arrays
+from ntkfl import data
+from ntkfl.estimate import Estimate
+
+POINT = {"width": 8, "beta": 1.0, "steps": 60, "seed": 3}
+
+
+def networks():
+    problem = data.digits(n=N_SAMPLES, seed=3)
+    starts = [drawn(8, problem.d, own_seed(3, 8, number, bits=32)) for number in range(3)]
+    anchor = trained(problem, starts[0], 60)
+    return problem, anchor, [trained(problem, start, 60, 1.0, anchor) for start in starts[1:]]
+
+
+def losses(problem, first, second, points=401):
+    found = []
+    for alpha in np.linspace(0, 1, points):
+        weights = alpha * first.vector() + (1 - alpha) * second.vector()
+        found.append(np.abs(first.at(weights).outputs(problem.x) - problem.y).mean())
+    return np.linspace(0, 1, points), np.array(found)
+
+
+def test_a_cell_is_the_definition_on_a_grid():
+    found = as_arrays(STUDY, measure(POINT))
+    problem, anchor, (first, second) = networks()
+    way = max(losses(problem, each, anchor)[1].max() for each in (first, second))
+    assert way * (1 - 1e-9) <= found["epsilon"] <= way * 1.001
+    alpha, between = losses(problem, first, second)
+    wall = (between - alpha * between[-1] - (1 - alpha) * between[0]).max()
+    assert wall - 1e-12 <= found["barrier"] <= wall + 1e-3 * found["gap"]
+    assert found["loss"] == pytest.approx(max(between[0], between[-1]), abs=1e-12)
+    assert found["barrier"] <= found["gap"] * (1 + 1e-9) <= found["data_bound"] <= found["theorem"]
+
+
+@pytest.mark.parametrize("beta", [0.0, 2.0])
+def test_a_step_of_training_is_the_gradient_that_autograd_finds(beta):
+    """Half the mean square plus beta times its integral on the way to the anchor, by Gauss's rule of three points."""
+    problem = data.digits(n=N_SAMPLES, seed=1)
+    start, anchor = drawn(6, problem.d, 4), drawn(6, problem.d, 5)
+    u, v = (torch.tensor(part, requires_grad=True) for part in (start.hidden, start.readout))
+    x, y = torch.tensor(problem.x), torch.tensor(problem.y)
+
+    def loss(hidden, readout):
+        return ((torch.relu(x @ hidden.T) @ readout - y) ** 2).mean() / 2
+
+    total, (nodes, weights) = loss(u, v), np.polynomial.legendre.leggauss(3)
+    for node, weight in zip((nodes + 1) / 2, weights / 2, strict=True):
+        way = [
+            float(node) * own + float(1 - node) * torch.tensor(other)
+            for own, other in ((u, anchor.hidden), (v, anchor.readout))
+        ]
+        total = total + beta * float(weight) * loss(*way)
+    total.backward()
+    after = trained(problem, start, 1, beta, anchor)
+    np.testing.assert_allclose(after.hidden, start.hidden - RATE * u.grad.numpy(), atol=1e-14)
+    np.testing.assert_allclose(after.readout, start.readout - RATE * v.grad.numpy(), atol=1e-14)
+
+
+def cell(point, of_epsilon=1.0, noise=0.0):
+    rng = np.random.default_rng([point["width"], int(10 * point["beta"]), point["steps"], point["seed"]])
+    epsilon = rng.uniform(0.1, 1)
+    wall = 0.5 + 0.3 * of_epsilon * epsilon + noise * rng.standard_normal()
+    return {"epsilon": epsilon, "barrier": wall, "gap": 2.0, "loss": 0.1, "data_bound": 3.0, "theorem": 100.0}
+
+
+def outcomes(**planting):
+    return [answer.outcome for answer in STUDY.answers(planted(STUDY, lambda point: cell(point, **planting)))][
+        : len(GROUPS)
+    ]
+
+
+def test_planted_correlations_are_found_and_their_opposite_is_violated():
+    assert outcomes() == [Outcome.HOLDS] * 4
+    assert outcomes(of_epsilon=-1.0) == [Outcome.VIOLATED] * 4
+    assert Outcome.HOLDS not in outcomes(of_epsilon=0.0, noise=1.0)
+    answers = STUDY.answers(planted(STUDY, lambda point: cell(point, noise=0.05)))
+    assert all(0.5 < answer.measured.value < 1 for answer in answers[:4]) and answers[0].outcome is Outcome.HOLDS
+
+
+def test_an_effect_of_beta_alone_is_not_one_of_epsilon_at_equal_beta():
+    """Where beta moves both and nothing else does, only the groups in which beta varies show it."""
+
+    def of_beta(point):
+        rng = np.random.default_rng([point["width"], int(10 * point["beta"]), point["steps"], point["seed"]])
+        first, second = 0.01 * rng.standard_normal(2)
+        return cell(point) | {"epsilon": 1 / (1 + point["beta"]) + first, "barrier": 1 / (1 + point["beta"]) + second}
+
+    found = dict(zip(GROUPS, [a.outcome for a in STUDY.answers(planted(STUDY, of_beta))][:4], strict=True))
+    assert found["over beta, all else equal"] is Outcome.HOLDS is found["all pairs of one seed"]
+    assert found["over seeds, all else equal"] is not Outcome.HOLDS
+    assert found["over the length of training, all else equal"] is not Outcome.HOLDS
+
+
+def test_bounds_are_held_against_the_gap():
+    answers = STUDY.answers(
+        planted(STUDY, lambda point: cell(point) | {"gap": Estimate(3.5, 1e-12), "barrier": Estimate(4.0, 1e-12)})
+    )
+    assert [answer.outcome for answer in answers[4:]] == [Outcome.VIOLATED, Outcome.VIOLATED, Outcome.HOLDS]
