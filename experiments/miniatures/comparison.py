@@ -50,7 +50,7 @@ class Comparison:
     Args:
         mean, error: over the seeds, and its standard error; NaN: not known.
         difference, difference_error: from its baseline. beyond, beyond_error: from its control; NaN: it has none.
-        finding: "higher", "lower", "within noise"; else why there is none.
+        finding: "higher", "lower", "within noise"; else why there is none. beyond_finding: the same of the control.
         paper, paper_difference: as printed; None: nothing is.
         claim: the paper's ordering; None: it has none. verdict: what is found of it, "" where there is nothing to find.
         plateau: what the curve does over its last third; None: it is not asked. settled: "" where setting, baseline and
@@ -67,6 +67,7 @@ class Comparison:
     beyond: float
     beyond_error: float
     finding: str
+    beyond_finding: str
     paper: Printed | None
     paper_difference: float | None
     claim: Sign | None
@@ -157,6 +158,7 @@ def _comparison(
         beyond.mean,
         beyond.error,
         finding,
+        beyond.finding if setting.control else "",
         paper,
         paper_difference,
         claim,

@@ -1,6 +1,7 @@
 """Are models that are each connected to one anchor connected to each other, two of them and many?"""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from experiments.miniatures.federated import DIGITS, SCALE, settings
 from experiments.miniatures.grid_barriers import POINTS, group_barriers, segments
@@ -52,13 +53,16 @@ def measure(keys: Keys, seed: int) -> Mapping[str, float]:
 MINIATURE = Miniature(
     name="transitivity",
     question="Are models that are each connected to one anchor connected to each other, two of them and many?",
-    source="FedGuCci, Tables 1 and 7 (CIFAR-10, CNN), Figure 4 (a picture only)",
+    source="FedGuCci, Tables 1 and 7 (CIFAR-10, CNN), Figures 2 and 4 (pictures only)",
     scale={
         **SCALE,
         "epochs, rate, beta": ("not stated", f"{EPOCHS}; .05, momentum .9; as named"),
         "pairs": ("not stated", "16, of 16 models"),
     },
-    settings=settings(COMMON, VARIATIONS, "cross-entropy", PRINTED),
+    settings=tuple(
+        replace(one, claim={"barrier to the anchor": "lower"}) if "trained anchor" in one.name else one
+        for one in settings(COMMON, VARIATIONS, "cross-entropy", PRINTED)
+    ),
     quantities=(
         Quantity("accuracy", "%, of one model", {"metric": "individual accuracy %"}),
         Quantity("accuracy midway", "%, of the mean of two", {"metric": "fused (midpoint) accuracy %"}),
@@ -69,7 +73,9 @@ MINIATURE = Miniature(
     ),
     measure=measure,
     caveat=(
-        "Barriers are taken on a grid, hence lower bounds; `ntkfl barrier` has exact ones, of two-layer networks. For "
+        "Barriers are taken on a grid, hence lower bounds; `ntkfl barrier` has exact ones, of two-layer networks, and "
+        "`ntkfl study run trained-transitivity` asks with these whether a low loss on the way to the anchor predicts a "
+        "low barrier. For "
         "cross-entropy alone 'the anchor' is the trained one, which training does not use. The paper does not state "
         "its beta; with a random anchor it was probably below 3, as models lose far more accuracy here than they do "
         "in the paper."

@@ -13,5 +13,11 @@ OMITTED = {
         "participation has classes as uneven as Table 9's"
     ),
     "IMA, the columns CIFAR-100, Digit Five and PACS of Table I": "these images come with no Python package",
-    "IMA, Figures 2 to 10": "not made; Figure 1 is in the miniature plane",
+    "IMA, Figures 2 to 4 (biases, locality and covariance over the rounds)": (
+        "the study averaging-factors has the exact decomposition of which Figures 2 and 4 show parts, on networks of "
+        "two layers: `ntkfl study run averaging-factors`; the distances of Figure 3 are not drawn"
+    ),
+    "IMA, Figures 5, 7(c) and 8 to 10 (landscapes, and curves of other data)": (
+        "not made; Figure 1 is in the miniature plane, Figure 6 in ima-federations, Figure 7(a) and (b) in ima-window"
+    ),
 }

@@ -8,9 +8,6 @@ from collections.abc import Iterable, Sequence
 from experiments.miniatures.cells import Cell
 from experiments.miniatures.comparison import (
     BEYOND,
-    NOT_SEEN,
-    OPPOSITE,
-    SEEN,
     STEP_SIZE,
     Comparison,
     chance,
@@ -19,6 +16,7 @@ from experiments.miniatures.comparison import (
 from experiments.miniatures.miniature import PAPER, Miniature
 from experiments.miniatures.page.by_scale import Result, both, pairs
 from experiments.miniatures.page.curves import with_curves
+from experiments.miniatures.page.learnt import VERDICTS, sentences
 from experiments.miniatures.page.omitted import OMITTED
 from experiments.miniatures.step_size import NONE_BECAUSE
 from ntkfl.messages import number_of
@@ -29,7 +27,6 @@ SCALED_DOWN = (
 )
 NUMBERS = "paper", "paper's difference", "here", "difference here", "beyond its control", "last third"
 COLUMNS = ("setting", *NUMBERS, "finding", "paper's ordering")
-VERDICTS = SEEN, STEP_SIZE, NOT_SEEN, OPPOSITE
 FIELDS = (
     *("miniature", "quantity", "unit", "setting", "seeds", "mean", "standard error", "difference"),
     *("its standard error", "beyond control", "its error", "last third", "error of the last third", "finding"),
@@ -48,6 +45,7 @@ def page(results: Sequence[Result], command: str) -> str:
         "",
         f"Written by `{command}`.",
         "",
+        *_learnt(results),
         *(SCALED_DOWN if all(miniature.at != PAPER for miniature, _ in results) else ()),
         "All settings of a miniature share, seed by seed, data, partition, initial model, cohorts and batches.",
         "*Difference* is the mean over the seeds of the setting minus its baseline, ± one standard error; beyond",
@@ -71,6 +69,12 @@ def page(results: Sequence[Result], command: str) -> str:
     ]
     scales = [_scales(*pair) for pair in pairs(results)]
     return "\n".join([*lines, *(section(*result) for result in results), *scales, *_controls(), *_omitted()])
+
+
+def _learnt(results: Sequence[Result]) -> list[str]:
+    """What a reader learns, before everything else."""
+    said = sentences(results)
+    return ["## What they say", "", *(f"{number}. {text}" for number, text in enumerate(said, 1)), ""] if said else []
 
 
 def section(miniature: Miniature, cells: Sequence[Cell]) -> str:

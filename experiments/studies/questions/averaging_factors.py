@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from experiments.studies.answers import equal, upper
+from experiments.studies.answers import equal, untested, upper
 from experiments.studies.chart import Chart, Label, Panel
 from experiments.studies.series import STUDENT_BARS, line, mean, points
 from experiments.studies.study import SEED, Answer, Axis, Cells, Measured, Point, Quantity, Study, seeds
@@ -23,6 +23,7 @@ N_SAMPLES, CLIENTS, WIDTH, ETA, ROUNDS, DRAWS = 40, 4, 256, 0.1, 12, 16
 EPS = float(np.finfo(float).eps)
 FACTORS = tuple(field.name for field in fields(ErrorFactors))
 PARTS = ("train_bias", "heterogeneity_bias", "cross", "variance", "covariance", "remainder")
+DOMINATES = "IMA, section 5.3.1, Figure 2"
 CHECK = "checks the code: it is so by algebra, whatever the networks"
 GAP, SCALE = "squared_gap", "scale"
 
@@ -66,7 +67,7 @@ def covariance(outputs: np.ndarray) -> float:
 def summarise(cells: Cells) -> Iterable[Answer]:
     """The identity, the remainder's bound, the floor of the covariance, and what averaging saves of the variance.
 
-    All four are algebra, whatever the networks: what they check is the code of the factors.
+    These four are algebra, whatever the networks: what they check is the code of the factors. The fifth is IMA's claim.
     """
     total = sum(cells[name] for name in PARTS)
     scale = cells[SCALE].to_numpy()
@@ -84,6 +85,22 @@ def summarise(cells: Cells) -> Iterable[Answer]:
     claim = "variance + covariance <= K variance: a mean varies no more than its members do on average"
     note, of_mean = f"{CHECK}; K clients of equal shares", cells.variance + cells.covariance
     yield upper(claim, "averaging/I2", of_mean, CLIENTS * cells.variance, rounding, rounding, note=note)
+    yield dominates(cells)
+
+
+def dominates(cells: Cells) -> Answer:
+    """What IMA says of Theorem 1: with unlike clients the heterogeneity bias is the largest part after early training.
+
+    Held against the exact parts in the last round, clients having classes of their own, at the most local steps.
+    """
+    claim = "late in training, clients unlike, the heterogeneity bias is the largest part of the error"
+    late = cells.isel(round=-1).sel(partition="shards:1") if "shards:1" in cells.partition else None
+    if late is None:
+        return untested(claim, DOMINATES, None, "needs the partition shards:1")
+    late = late.sel(local_steps=late.local_steps.max())
+    others = np.max([np.abs(late[name]) for name in PARTS if name != "heterogeneity_bias"], axis=0)
+    note = "parts that are differences or cross terms by their size; digits, two layers, squared loss"
+    return upper(claim, DOMINATES, others, late.heterogeneity_bias.to_numpy(), note=note)
 
 
 def charts(cells: Cells) -> Iterable[Chart]:

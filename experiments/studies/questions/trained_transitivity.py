@@ -64,7 +64,11 @@ def measure(point: Point) -> Measured:
 
 
 def drawn(width: int, features: int, seed: int) -> TwoLayer:
-    """A network drawn as is usual: normal weights of variance 2/features in the first layer, 1/width in the second."""
+    """A network drawn as is usual: normal weights of variance 2/features in the first layer, 1/width in the second.
+
+    Args:
+        width: hidden units. features: of an input. seed: of the draw.
+    """
     rng = np.random.default_rng(seed)
     hidden = rng.standard_normal((width, features)) * np.sqrt(2 / features)
     return TwoLayer(hidden, rng.standard_normal(width) / np.sqrt(width))

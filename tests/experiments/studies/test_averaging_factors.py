@@ -41,21 +41,21 @@ def test_a_cell_is_what_its_networks_do(monkeypatch):
     assert np.sum([found[name] for name in PARTS], axis=0) == pytest.approx(found["averaged_error"], abs=1e-13)
 
 
-def cell(point, off=0.0, remainder=0.01, covariance=0.1):
+def cell(point, off=0.0, remainder=0.01, covariance=0.1, heterogeneity=0.5):
     ones = np.full(ROUNDS, 1.0)
-    found = {name: 0.1 * ones for name in FACTORS}
+    found = {name: 0.1 * ones for name in FACTORS} | {"heterogeneity_bias": heterogeneity * ones}
     found |= {"remainder": remainder * ones, "covariance": covariance * ones, GAP: 1e-4 * ones, SCALE: 4 * ones}
-    found["ensemble_error"] = (0.4 + covariance) * ones
+    found["ensemble_error"] = (0.3 + heterogeneity + covariance) * ones
     found["averaged_error"] = found["ensemble_error"] + found["remainder"] + off
     return found
 
 
 def test_planted_parts_hold_and_wrong_ones_are_violated():
-    assert [answer.outcome for answer in STUDY.answers(planted(STUDY, cell))] == [Outcome.HOLDS] * 4
-    wrong = ({"off": 1e-9}, {"remainder": 0.1}, {"covariance": -0.11}, {"covariance": 0.4})
+    assert [answer.outcome for answer in STUDY.answers(planted(STUDY, cell))] == [Outcome.HOLDS] * 5
+    wrong = ({"off": 1e-9}, {"remainder": 0.1}, {"covariance": -0.11}, {"covariance": 0.4}, {"heterogeneity": 0.05})
     for place, changed in enumerate(wrong):
         answers = STUDY.answers(planted(STUDY, lambda point, changed=changed: cell(point, **changed)))
-        assert [answer.outcome is Outcome.VIOLATED for answer in answers] == [each == place for each in range(4)]
+        assert [answer.outcome is Outcome.VIOLATED for answer in answers] == [each == place for each in range(5)]
 
 
 def test_the_covariance_is_of_pairs_and_an_identity_calls_itself_a_check(monkeypatch):
@@ -65,7 +65,7 @@ def test_the_covariance_is_of_pairs_and_an_identity_calls_itself_a_check(monkeyp
     assert averaging_factors.covariance(outputs) == pytest.approx(np.sum(of_pairs) / 2)
     monkeypatch.setattr(averaging_factors, "covariance", lambda outputs: 5.0)
     assert set(measure({"partition": "iid", "local_steps": 1, "seed": 0})["covariance"]) == {5.0}
-    assert all("checks the code" in answer.note for answer in STUDY.answers(planted(STUDY, cell)))
+    assert all("checks the code" in answer.note for answer in STUDY.answers(planted(STUDY, cell))[:4])
 
 
 def test_cells_that_overflow_are_open():
@@ -75,6 +75,6 @@ def test_cells_that_overflow_are_open():
 
 def test_missing_cells_are_left_out():
     cells = planted(STUDY, lambda p: None if p["seed"] == 2 or p["partition"] == "iid" else cell(p))
-    assert {answer.outcome for answer in STUDY.answers(cells)} == {Outcome.HOLDS}
+    assert [answer.outcome for answer in STUDY.answers(cells)] == [Outcome.HOLDS] * 4 + [Outcome.UNTESTED]
     (chart,) = STUDY.charts(cells)
     assert np.isnan(chart.panels[0].series[0].y).all() and chart.panels[1].series[0].y[0] == pytest.approx(0.1)

@@ -1,0 +1,193 @@
+"""What a reader learns from the miniatures, in sentences whose numbers and words are taken from the results."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from experiments.miniatures.comparison import NOT_SEEN, OPPOSITE, SEEN, STEP_SIZE, Comparison, compared
+from experiments.miniatures.miniature import Miniature
+from experiments.miniatures.page.by_scale import Result
+from ntkfl.messages import number_of
+
+VERDICTS = SEEN, STEP_SIZE, NOT_SEEN, OPPOSITE
+
+
+class Found:
+    """The comparisons of all results, and the keys that each setting was run with."""
+
+    def __init__(self, results: Sequence[Result]) -> None:
+        self.rows = {miniature.label: compared(miniature, cells) for miniature, cells in results}
+        self.miniatures: Mapping[str, Miniature] = {miniature.label: miniature for miniature, _ in results}
+
+    def every(self, wanted: Callable[[Mapping], bool] = lambda keys: True) -> Iterator[tuple[str, Comparison]]:
+        """The comparisons with a baseline whose setting's keys are wanted, each with the label of its miniature."""
+        for label, rows in self.rows.items():
+            keys = {setting.name: setting.keys for setting in self.miniatures[label].settings}
+            yield from ((label, row) for row in rows if not math.isnan(row.difference) and wanted(keys[row.setting]))
+
+    def one(self, label: str, setting: str, quantity: str = "test accuracy") -> Comparison | None:
+        """A single comparison; None where it is not among the results.
+
+        Args:
+            label: of the miniature. setting, quantity: their names.
+        """
+        return next((r for r in self.rows.get(label, ()) if (r.setting, r.quantity) == (setting, quantity)), None)
+
+
+def sentences(results: Sequence[Result]) -> list[str]:
+    """Those about miniatures that are among the results."""
+    found = Found(results)
+    said = [
+        *(_counts, _fedgucci, _largest, _sharpness, _feddyn, _scaffold, _ima, _connected),
+        *(_undertrained, _scale),
+    ]
+    return [sentence for make in said if (sentence := make(found))]
+
+
+def _counts(found: Found) -> str:
+    judged = [row for _, row in found.every() if row.verdict in VERDICTS]
+    if not judged:
+        return ""
+    seen, step, noise, other = (sum(row.verdict == verdict for row in judged) for verdict in VERDICTS)
+    return (
+        f"Of {number_of(len(judged), 'ordering')} of the papers that are looked at here, {seen} are seen beyond the "
+        f"step size, {step} are there but not beyond it, {noise} are within noise, and of {other} the opposite is seen."
+    )
+
+
+def _connecting(keys: Mapping) -> bool:
+    """FedGuCci as in the paper, without the additions of FedGuCci+."""
+    return keys.get("method") == "fedgucci" and not keys.get("options", {}).get("released")
+
+
+def _fedgucci(found: Found) -> str:
+    rows = [row for _, row in found.every(_connecting)]
+    if not rows:
+        return ""
+    above, beyond = (
+        sum(row.finding == "higher" for row in rows),
+        sum(row.finding == "higher" and row.beyond_finding == "higher" for row in rows),
+    )
+    rest = f"; the other {above - beyond} are a larger step" if above > beyond else ""
+    return (
+        f"FedGuCci is above FedAvg in {above} of {number_of(len(rows), 'comparison')}, and above FedAvg at the rates "
+        f"that X4 computes for it in {beyond} of these{rest}."
+    )
+
+
+def _largest(found: Found) -> str:
+    rows = [(label, row) for label, row in found.every(_connecting) if not math.isnan(row.beyond_error)]
+    if not rows:
+        return ""
+    label, row = max(rows, key=lambda each: each[1].difference)
+    said = (
+        f"Its largest gain, {_signed(row.difference, row.difference_error)} points ({row.setting}, in {label}), is "
+        f"{_signed(row.beyond, row.beyond_error)} beyond that control"
+    )
+    released = found.one("ablation", "FedGuCci, as released")
+    if released is not None:
+        said += (
+            f"; as released, with two steps of the optimizer for one, it gains "
+            f"{_signed(released.difference, released.difference_error)} points in ablation, and FedAvg at that step "
+            f"size {_signed(released.difference - released.beyond)}"
+        )
+    return f"{said}."
+
+
+def _sharpness(found: Found) -> str:
+    rows = [row for _, row in found.every(lambda keys: keys.get("method") in ("fedsam", "fedgucci+"))]
+    settled = [row for row in rows if not row.settled]
+    if not rows:
+        return ""
+    above, below = (sum(row.finding == finding for row in rows) for finding in ("higher", "lower"))
+    lower = sum(row.finding == "lower" for row in settled)
+    return (
+        f"Of the sharpness-aware methods (FedSAM, FedGuCci+) {above} of {number_of(len(rows), 'setting')} are above "
+        f"FedAvg and {below} below it; of the {len(settled)} that are on a plateau {lower} are below it."
+    )
+
+
+def _feddyn(found: Found) -> str:
+    row = found.one("ordering", "FedDyn")
+    if row is None:
+        return ""
+    return (
+        f"FedDyn differs from FedAvg by {_signed(row.difference, row.difference_error)} points, and FedAvg with the "
+        f"server's Nesterov momentum to which its duals add up by {_signed(row.difference - row.beyond)}; the paper "
+        f"has {row.paper_difference:+.2f}."
+    )
+
+
+def _scaffold(found: Found) -> str:
+    row, released = found.one("ordering", "SCAFFOLD"), found.one("ordering", "SCAFFOLD, as released")
+    if row is None or released is None:
+        return ""
+    return (
+        f"SCAFFOLD is {_signed(row.difference, row.difference_error)} points from FedAvg and "
+        f"{_signed(row.beyond, row.beyond_error)} from FedAvg with the unweighted mean, which is what the released "
+        f"code runs under its name ({_signed(released.difference, released.difference_error)} from FedAvg here; the "
+        f"paper has {row.paper_difference:+.2f})."
+    )
+
+
+def _ima(found: Found) -> str:
+    rows = [
+        row
+        for label, row in found.every(lambda keys: bool(keys.get("ima")) and keys.get("ima_window") != 1)
+        if row.quantity == "test accuracy" and not math.isnan(row.beyond)
+    ]
+    if not rows:
+        return ""
+    above = sum(row.finding == "higher" for row in rows)
+    beyond = sum(row.beyond_finding == "higher" for row in rows)
+    return (
+        f"IMA is above the method that it is added to in {above} of {number_of(len(rows), 'comparison')}, and above "
+        f"the same rates and passes without averaging, which the papers' baselines never get, in {beyond}."
+    )
+
+
+def _connected(found: Found) -> str:
+    row = found.one("transitivity", "beta 3, trained anchor", "accuracy barrier")
+    base = found.one("transitivity", "cross-entropy", "accuracy barrier")
+    if row is None or base is None:
+        return ""
+    return (
+        f"Models trained from starts of their own and connected to one trained anchor have an accuracy barrier of "
+        f"{row.mean:.2g} between them, where models trained alone have {base.mean:.2g}: here the anchor is not where "
+        f"they start, so that no step size does it, and the paper's ordering is {row.verdict}."
+    )
+
+
+def _undertrained(found: Found) -> str:
+    moving: dict[str, int] = {}
+    for label, row in found.every():
+        if row.claim and row.settled:
+            moving[label] = moving.get(label, 0) + 1
+    if not moving:
+        return ""
+    which = ", ".join(f"{label} ({count})" for label, count in moving.items())
+    return (
+        f"Curves still move, or their error hides whether they do, in {number_of(sum(moving.values()), 'ordering')} of "
+        f"{which}: what these say is who is faster, not who is better."
+    )
+
+
+def _scale(found: Found) -> str:
+    rows = [row for _, row in found.every() if row.verdict == NOT_SEEN and row.paper_difference is not None]
+    settings = [row for _, row in found.every() if row.paper_difference is not None]
+    if not rows:
+        return ""
+    largest = max(row.difference_error for row in rows)
+    return (
+        f"Scale is needed for {len(rows)} of the {len(settings)} printed differences: here they are within noise "
+        f"(standard errors up to {largest:.1f} points), on data that are learnt to {_best(found):.0f} % and leave "
+        "little to gain; `--scale paper` runs them as printed."
+    )
+
+
+def _best(found: Found) -> float:
+    """The largest mean test accuracy anywhere."""
+    return max(row.mean for _, row in found.every() if row.quantity == "test accuracy")
+
+
+def _signed(value: float, error: float = math.nan) -> str:
+    return f"{value:+.2f}" + ("" if math.isnan(error) else f" ± {error:.2f}")

@@ -1,0 +1,78 @@
+"""What the page says first: its numbers and its words come from the results, and change with them."""
+
+import re
+
+import numpy as np
+import pytest
+from test_miniatures import toy
+
+from experiments.miniatures import catalogue
+from experiments.miniatures.cells import Cell
+from experiments.miniatures.page.learnt import sentences
+from experiments.miniatures.page.report import page
+
+
+def planted(name, values, rise=0.0):
+    """The miniature with invented curves: its settings' values, 70 where there is none, and tiny noise."""
+    miniature, cells = catalogue()[name], []
+    for setting in miniature.settings:
+        for seed in range(4):
+            noise = 0.02 * np.random.default_rng([seed, len(setting.name)]).standard_normal()
+            level = values.get(setting.name, 70.0) + noise
+            curve = level + rise * np.clip(np.arange(-20, 10) / 9, 0, 1) - rise
+            found = {
+                q.name: level if q.flat is None else float(np.mean(curve[-q.last :])) for q in miniature.quantities
+            }
+            curves = {q.name: curve.tolist() for q in miniature.quantities if q.flat is not None}
+            cells.append(Cell(miniature.label, setting.name, seed, setting.keys, found, curves=curves))
+    return miniature, cells
+
+
+def of(about, results):
+    return next((sentence for sentence in sentences(results) if re.search(about, sentence)), "")
+
+
+@pytest.mark.parametrize(
+    "control, says",
+    [
+        (72.0, "in 3 of 3 comparisons, and above FedAvg at the rates that X4 computes for it in 0 of these"),
+        (71.0, "in 3 of 3 comparisons, and above FedAvg at the rates that X4 computes for it in 3 of these"),
+    ],
+)
+def test_what_remains_of_fedgucci_is_counted_against_its_controls(control, says):
+    values = {f"FedGuCci, {passes} passes": 72.0 for passes in (1, 3, 10)}
+    values |= {f"control of FedGuCci, {passes} passes": control for passes in (1, 3, 10)}
+    results = [planted("local-epochs", values)]
+    assert says in of("^FedGuCci is above", results)
+    assert ("the other 3 are a larger step" in of("^FedGuCci is above", results)) == (control == 72.0)
+    assert f"{72 - control:+.1f}" in of("beyond that control", results)
+    word = "3 are there but not beyond it" if control == 72.0 else "3 are seen beyond the step size"
+    assert word in of("^Of 3 orderings", results)
+
+
+def test_orderings_before_a_plateau_are_named():
+    values = {f"FedGuCci, {passes} passes": 72.0 for passes in (1, 3, 10)}
+    assert "local-epochs (3)" in of("^Curves still move", [planted("local-epochs", values, rise=5.0)])
+    assert not of("^Curves still move", [planted("local-epochs", values)])
+
+
+def test_every_miniature_that_a_sentence_names_has_those_settings():
+    """All small ones with invented numbers: every sentence is there, once, and the page opens with them."""
+    results = [planted(name, {}) for name in catalogue()]
+    said = sentences(results)
+    for about in (
+        "^FedDyn",
+        "^SCAFFOLD",
+        "^IMA is",
+        "^Models trained",
+        "as released, with two steps",
+        "sharpness-aware",
+    ):
+        assert sum(bool(re.search(about, sentence)) for sentence in said) == 1, about
+    text = page(results, "")
+    assert text.index("1. " + said[0]) < text.index("| miniature |") and len(said) <= 10
+    assert all(sentence.endswith(".") and "nan" not in sentence for sentence in said)
+
+
+def test_results_without_orderings_say_nothing():
+    assert not sentences([]) and not sentences([(toy(lambda keys, seed: {"score": 1.0}), [])])
