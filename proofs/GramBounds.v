@@ -1,0 +1,116 @@
+(* What a positive definite Gram matrix K >= lambda I gives: every linear system K a = t has a solution, and a guess h of
+   it with the error e = t - K h bounds the energy t'K^-1 t by h't + h'e + |e|^2/lambda.
+
+   No statement of the project is proved here; Certificate.v uses it for W*, D and kappa. *)
+From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import ring.
+Require Import Euclid.
+Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
+Import GRing.Theory Num.Theory Order.Theory.
+Local Open Scope ring_scope.
+
+Section Gram.
+Variables (R : realFieldType) (m d : nat) (P : finType).
+Local Notation weights := 'M[R]_(m, d).
+Variables (C : P -> weights) (lam : R).
+Implicit Types (a b h t : P -> R).
+
+Definition comb a : weights := \sum_p a p *: C p.
+Definition gram (p q : P) : R := dot (C p) (C q).
+
+Lemma dot_comb a V : dot (comb a) V = \sum_p a p * dot (C p) V.
+Proof. by rewrite dot_suml; apply: eq_bigr => p _; rewrite dotZl. Qed.
+Lemma norm2_comb a : norm2 (comb a) = \sum_p \sum_q a p * a q * gram p q.
+Proof.
+rewrite /norm2 dot_comb; apply: eq_bigr => p _; rewrite dotC dot_comb mulr_sumr.
+by apply: eq_bigr => q _; rewrite mulrA (dotC (C q)).
+Qed.
+Lemma combD a b : comb (fun p => a p + b p) = comb a + comb b.
+Proof. by rewrite /comb -big_split; apply: eq_bigr => p _; rewrite scalerDl. Qed.
+
+Hypothesis lam_gt0 : 0 < lam.
+Hypothesis positive : forall a, lam * (\sum_p a p ^+ 2) <= norm2 (comb a).
+
+Let sum_enum (F : P -> R) : \sum_p F p = \sum_(i < #|P|) F (enum_val i).
+Proof. by rewrite -big_enum_val; apply: eq_bigl. Qed.
+
+Let M : 'M[R]_#|P| := \matrix_(i, j) gram (enum_val i) (enum_val j).
+
+Lemma gram_unit : M \in unitmx.
+Proof.
+rewrite -row_free_unit -kermx_eq0; apply/eqP/row_matrixP => i; rewrite row0.
+set v := row i (kermx M).
+have vM : v *m M = 0 by apply/sub_kermxP; exact: row_sub.
+pose a p := v 0 (enum_rank p).
+have zero : norm2 (comb a) = 0.
+  rewrite /norm2 dot_comb; apply: big1 => p _; rewrite dotC dot_comb.
+  have := congr1 (fun u : 'rV_#|P| => u 0 (enum_rank p)) vM; rewrite !mxE => column.
+  suff -> : \sum_q a q * dot (C q) (C p) = 0 by rewrite mulr0.
+  rewrite sum_enum -[RHS]column.
+  by apply: eq_bigr => j _; rewrite [M _ _]mxE /a enum_valK enum_rankK.
+have := positive a; rewrite zero pmulr_rle0 // => squares.
+have a0 p : a p = 0.
+  apply: (sum_sqr_eq0 (u := a)); under eq_bigr do rewrite -expr2.
+  by apply/eqP; rewrite eq_le squares; apply: sumr_ge0 => q _; rewrite sqr_ge0.
+by apply/rowP => j; rewrite [RHS]mxE -(enum_valK j); exact: a0.
+Qed.
+
+Definition solution t p : R := ((\row_i t (enum_val i)) *m invmx M) 0 (enum_rank p).
+
+Lemma solves t p : dot (C p) (comb (solution t)) = t p.
+Proof.
+rewrite dotC dot_comb.
+have := congr1 (fun u : 'rV_#|P| => u 0 (enum_rank p)) (mulmxKV gram_unit (\row_i t (enum_val i))).
+rewrite /= [X in _ = X]mxE enum_rankK => <-; rewrite mxE.
+rewrite sum_enum.
+by apply: eq_bigr => j _; rewrite /solution enum_valK [M _ _]mxE enum_rankK.
+Qed.
+
+(* |V|^2 <= |e|^2/lambda for the combination V whose products with the rows are e *)
+Lemma energy_le b e : (forall p, dot (C p) (comb b) = e p) -> norm2 (comb b) <= (\sum_p e p ^+ 2) / lam.
+Proof.
+move=> products; set N := norm2 (comb b).
+have N_is : N = \sum_p b p * e p by rewrite /N /norm2 dot_comb; apply: eq_bigr => p _; rewrite products.
+have [->|N0] := eqVneq N 0.
+  by apply: divr_ge0; [apply: sumr_ge0 => p _; exact: sqr_ge0 | exact: ltW].
+have {}N0 : 0 < N by rewrite lt_def N0 norm2_ge0.
+rewrite ler_pdivl_mulr // -(ler_pmul2l N0).
+have := cauchy b e; rewrite -N_is.
+under eq_bigr do rewrite -expr2; under [X in _ <= _ * X]eq_bigr do rewrite -expr2.
+move=> le; rewrite mulrA -expr2.
+apply: (le_trans (ler_wpmul2r (ltW lam_gt0) le)).
+rewrite mulrAC; apply: ler_wpmul2r; first by apply: sumr_ge0 => p _; exact: sqr_ge0.
+by rewrite mulrC; exact: positive.
+Qed.
+
+Definition energy h t : R :=
+  let e p := t p - dot (C p) (comb h) in \sum_p h p * t p + \sum_p h p * e p + (\sum_p e p ^+ 2) / lam.
+
+Theorem energy_bound h t : norm2 (comb (solution t)) <= energy h t.
+Proof.
+pose e p := t p - dot (C p) (comb h); pose b p := solution t p - h p.
+have split_up : comb (solution t) = comb h + comb b.
+  by rewrite -combD; apply: eq_bigr => p _; rewrite addrCA subrr addr0.
+have products p : dot (C p) (comb b) = e p.
+  by rewrite /e -(solves t) split_up dotDr addrAC subrr add0r.
+rewrite {1}split_up norm2D /energy -/e; apply: ler_add; last exact: energy_le.
+have -> : dot (comb h) (comb b) = \sum_p h p * e p by rewrite dot_comb; apply: eq_bigr => p _; rewrite products.
+have -> : norm2 (comb h) = \sum_p h p * t p - \sum_p h p * e p.
+  by rewrite /norm2 dot_comb -sumrB; apply: eq_bigr => p _; rewrite /e mulrBr opprB addrCA subrr addr0.
+by rewrite mulr2n addrA subrK.
+Qed.
+
+(* what a combination V of the rows has in common with any Q: at most the projection of Q on the rows *)
+Theorem projection_bound h (Q : weights) b :
+  dot Q (comb b) ^+ 2 <= energy h (fun p => dot (C p) Q) * norm2 (comb b).
+Proof.
+set t := fun p => dot (C p) Q.
+have -> : dot Q (comb b) = dot (comb (solution t)) (comb b).
+  rewrite dotC [RHS]dotC !dot_comb; apply: eq_bigr => p _; by rewrite solves.
+apply: (le_trans (cauchy_dot _ _)); rewrite ler_wpmul2r ?norm2_ge0 //; exact: energy_bound.
+Qed.
+
+End Gram.
+
+Print Assumptions energy_bound.
+Print Assumptions projection_bound.
