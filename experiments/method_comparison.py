@@ -39,11 +39,13 @@ class MethodComparison:
     Args:
         methods: as given, the first one the baseline. seeds: as run. values: by measure, (methods, seeds): the mean of
             the last rounds, as `ntkfl.training.runs.summary` has it.
+        shortfalls: of the runs that have learned nothing: the method, the seed, and the sentence that says how.
     """
 
     methods: tuple[str, ...]
     seeds: tuple[int, ...]
     values: Mapping[str, np.ndarray]
+    shortfalls: tuple[tuple[str, int, str], ...] = ()
 
     def mean(self, measure: str, method: int) -> Interval:
         """The mean over the seeds with its 95% interval by the t distribution."""
@@ -79,7 +81,8 @@ class MethodComparison:
                     row |= {"finding": self.finding(measure, k)}
                 rows.append(row)
             found[measure] = rows
-        return {"seeds": list(self.seeds), "baseline": self.methods[0], "measures": found}
+        said = [{"method": method, "seed": seed, "why": why} for method, seed, why in self.shortfalls]
+        return {"seeds": list(self.seeds), "baseline": self.methods[0], "measures": found, "nothing_learned": said}
 
 
 def compare_methods(
@@ -96,6 +99,7 @@ def compare_methods(
 
     Raises:
         ValueError, OSError: fewer than two methods or seeds, one method twice; as `ntkfl.training.run`.
+        FloatingPointError: a model is no longer finite; the message names the method, the seed and the round.
     """
     if len(methods) < 2 or len(set(methods)) < len(methods):
         raise ValueError(f"the methods are {', '.join(methods) or 'none'}; name two or more different ones")
@@ -107,6 +111,7 @@ def compare_methods(
     for name, options in parts:  # what is impossible is said before any of them is trained
         prepared(name, seed=first, **(keys | {"options": options} if options else keys))
     found: dict[str, list[list[float]]] = {name: [] for name in MEASURES}
+    shortfalls: list[tuple[str, int, str]] = []
     for method, (name, options) in zip(methods, parts, strict=True):
         rows = []
         for seed in chosen:
@@ -115,14 +120,19 @@ def compare_methods(
             folder = None if out is None else out / re.sub(r"[^\w.=-]+", "_", method) / f"seed-{seed}"
             resume = folder is not None and RunFolder(folder).checkpoint.is_file()
             given = keys | {"options": options} if options else keys
-            rows.append(summary(run(name, seed=seed, out=folder, resume=resume, **given).rows))
+            try:
+                done = run(name, seed=seed, out=folder, resume=resume, **given)
+            except FloatingPointError as error:
+                raise FloatingPointError(f"{method}, seed {seed}, {error}") from None
+            rows.append(summary(done.rows))
+            shortfalls += [(method, seed, done.shortfall)] if done.shortfall else []
         for measure, values in found.items():
             values.append([row[measure].mean if measure in row else math.nan for row in rows])
     arrays = {name: np.array(values) for name, values in found.items()}
     known = {name: values for name, values in arrays.items() if np.isfinite(values).all()}
     if not known:
         raise ValueError("nothing was measured: the data have no test samples; --train-loss measures the training loss")
-    return MethodComparison(tuple(methods), tuple(chosen), known)
+    return MethodComparison(tuple(methods), tuple(chosen), known, tuple(shortfalls))
 
 
 def parsed(method: str) -> tuple[str, dict[str, Any]]:

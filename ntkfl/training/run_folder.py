@@ -1,4 +1,4 @@
-"""The folder of a run: config.toml, metrics.csv, checkpoint.safetensors; it holds one run, of one process at a time."""
+"""The folder of a run: config.toml, metrics.csv, checkpoint.safetensors, outcome.txt; of one run."""
 
 import fcntl
 import json
@@ -10,6 +10,7 @@ from typing import Any
 from ntkfl.training.checkpoint import Checkpoint, load
 
 CONFIG, METRICS, CHECKPOINT, LOCK = "config.toml", "metrics.csv", "checkpoint.safetensors", ".lock"
+OUTCOME, TRAINED = "outcome.txt", "trained"  # whether it was, in a line, when its last round is done
 MAY_CHANGE = "rounds"
 
 

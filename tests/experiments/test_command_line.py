@@ -283,7 +283,8 @@ def test_rows_that_are_not_unit_are_said_once_with_the_remedy(tmp_path):
 
 def test_steps_beyond_the_limit_are_warned_of_with_the_limit():
     result = run("rate", "--data", "sphere", "--eta-local", "20")
-    assert result.exit_code == 0 and result.stdout.startswith("NOT STABLE")
+    assert result.exit_code == 1 and result.stdout.startswith("NOT STABLE")
+    assert result.stdout.splitlines()[-1].startswith("NOT STABLE, infinite width: ")
     warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
     assert len(warnings) == 1 and re.search(r"eta_local < [\d.]+", warnings[0])
     assert re.search(r"rounds to 1e-06 .*never", result.stdout)

@@ -61,6 +61,19 @@ def test_the_command_prints_a_table_and_refuses_what_cannot_be_compared(tmp_path
     found = json.loads((tmp_path / "o.json").read_text())
     assert found["baseline"] == "fedavg" and found["seeds"] == [0, 1]
     assert found["measures"]["test_loss"][1]["finding"] in ("better", "worse", "not told apart")
+    assert found["nothing_learned"] == []
+    still = run("fedavg", "fedprox", "--seeds", 2, "--json", tmp_path / "still.json", *WORDS, "--rate", 1e-9)
+    assert still.exit_code == 1 and "2 seeds, paired" in still.stdout, still.output
+    said = json.loads((tmp_path / "still.json").read_text())["nothing_learned"]
+    assert [(one["method"], one["seed"]) for one in said] == [
+        ("fedavg", 0),
+        ("fedavg", 1),
+        ("fedprox", 0),
+        ("fedprox", 1),
+    ]
+    assert still.stdout.splitlines()[-4:] == [f"{one['method']}, seed {one['seed']}: {one['why']}" for one in said]
+    gone = run("fedavg", "fedprox", "--seeds", 2, *WORDS, "--rate", 1e30)
+    assert gone.exit_code == 2 and "error: fedavg, seed 0, round " in gone.stderr
     for words, said in (
         (("fedavg",), "name two or more different ones"),
         (("fedavg", "fedavg"), "name two or more different ones"),

@@ -61,5 +61,6 @@ def test_what_cannot_be_is_refused():
 
 def test_steps_that_are_too_long_are_warned_of():
     result = run("--participation", "0.5", "--option", "server_rate=100")
-    assert result.exit_code == 0 and result.stdout.startswith("NOT STABLE")
+    assert result.exit_code == 1 and result.stdout.startswith("NOT STABLE")
+    assert result.stdout.splitlines()[-1].startswith("NOT STABLE, infinite width: ")
     assert "stable in the mean square for a server rate below" in result.stderr and "never" in result.stdout

@@ -101,6 +101,7 @@ def test_a_run_says_what_it_was_and_what_came_out(tmp_path):
         "checkpoint.safetensors",
         "config.toml",
         "metrics.csv",
+        "outcome.txt",
     ]
     again = run("--config", tmp_path / "a" / "config.toml", "--out", tmp_path / "b")
     assert again.exit_code == 0 and table(tmp_path / "a") == table(tmp_path / "b")
@@ -144,7 +145,7 @@ def test_averaging_around_a_method(tmp_path):
 
 
 def test_algorithm_1():
-    result = run("fl-ntk", "--model", "ntk:64", "--samples", 60, "--test", 20, "--clients", 3, "--rounds", 5)
+    result = run("fl-ntk", "--model", "ntk:64", "--samples", 60, "--test", 20, "--clients", 3, "--rounds", 60)
     assert result.exit_code == 0 and "half squares per sample" in result.stdout, result.output
 
 
@@ -220,6 +221,18 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     refused("--resume", "--out", tmp_path, message="checkpoint.safetensors is damaged")
     refused("fedavg", "--out", tmp_path, message="checkpoint.safetensors is damaged")
     assert file.read_bytes() == whole
+
+
+def test_a_run_that_has_learned_nothing_says_so_in_the_last_line(tmp_path):
+    large = ["fedavg", *SMALL, "--target", "one-hot", "--rounds", 3]
+    result = run(*large, "--rate", 1e-9, "--out", tmp_path / "still")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-1].startswith("NOT TRAINED: after 3 rounds test accuracy is ")
+    assert result.stdout.splitlines()[-1] == (tmp_path / "still" / "outcome.txt").read_text().strip()
+    result = run("--resume", "--out", tmp_path / "still")
+    assert result.exit_code == 1 and "NOT TRAINED" in result.stdout
+    result = run("fl-ntk", "--model", "ntk:64", *SMALL[:-2], "--rate", 5, "--rounds", 3)
+    assert result.exit_code == 1 and result.stdout.splitlines()[-1].startswith("DIVERGED: the test loss is ")
 
 
 def test_local_says_that_it_reports_means():

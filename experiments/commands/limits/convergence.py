@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     AnyRegime = KernelRegime | LinearRegime | RandomRegime
 
+NOT_STABLE = 1  # exit status
 GROWS = 1 + 1e-9  # factor of a residual from which on it grows, and is not only kept by a singular matrix
 
 
@@ -55,9 +56,9 @@ def rate(
     With --width also for the Gram matrix H(0) of a network of that width, drawn from the seed; for a network in a file,
     for its own kernel. Every method takes full-batch steps on sums of squares; `ntkfl fastest` tunes and compares them.
     With --participation or --batch-size clients or batches are drawn at random: rate, limit and rounds are then those
-    of the root mean square over the draws, exactly.
+    of the root mean square over the draws, exactly. Exit status: 0 stable, 1 not stable, 2 bad input.
     """
-    from ntkfl import gram, kernel_regime, random_rounds
+    from ntkfl import kernel_regime, random_rounds
     from ntkfl.exact_dynamics import MovingWindow
 
     random = participation != 1 or batch_size is not None
@@ -108,7 +109,7 @@ def rate(
     if first.stable:
         what = "the root mean square residual" if random else "the residual"
         typer.echo(f"stable: a round contracts {what} by the factor {first.rate:.9g}")
-    elif first.rate <= GROWS and gram.smallest_eigenvalue(next(iter(matrices.values()))).lo <= 0:
+    elif _rests(first, next(iter(matrices.values()))):
         typer.echo("some residuals never vanish: lambda_min(H) is 0, or cannot be told from it")
     else:
         typer.echo("NOT STABLE: some residuals never vanish")
@@ -127,6 +128,17 @@ def rate(
     widths = [max(len(row[i]) for row in rows) + 3 for i in range(len(rows[0]))]
     for row in rows:
         typer.echo("  " + "".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    growing = [name for name, regime in regimes.items() if not (regime.stable or _rests(regime, matrices[name]))]
+    if growing:
+        typer.echo(f"\nNOT STABLE, {' and '.join(growing)}: {regimes[growing[0]].step_warning or 'take smaller steps'}")
+        raise typer.Exit(NOT_STABLE)
+
+
+def _rests(regime: "AnyRegime", h: "Estimate") -> bool:
+    """Whether what does not vanish only stays, where the matrix is singular or cannot be told from it."""
+    from ntkfl import gram
+
+    return regime.rate <= GROWS and bool(gram.smallest_eigenvalue(h).lo <= 0)
 
 
 def _numbers(name: str, typed: str | None, kind: type) -> list | None:

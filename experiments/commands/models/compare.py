@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.commands.models.train import takes_keys
+from experiments.commands.models.train import NOTHING_LEARNED, takes_keys
 from experiments.console.bad_input import bad_input, shown_warnings
 from experiments.console.choices import KeptRuns
 from experiments.console.interruptible import if_stopped
@@ -30,7 +30,8 @@ def compare(
     With one seed all methods have the same data, split, initial model and sampled clients, and differences are taken
     seed by seed. What is compared is the mean of the last five rounds. Intervals are 95% t intervals; those of the
     differences hold for all methods together. The options are those of `ntkfl train`, for every method. Exit status: 0
-    done, 2 bad input or a model that is no longer finite, 130 stopped by Ctrl-C (with --out the same command goes on).
+    done, 1 done and a run has learned nothing, as `ntkfl train` says it, 2 bad input or a model that is no longer
+    finite, 130 stopped by Ctrl-C (with --out the same command goes on).
     """
     with shown_warnings(), reserved(json_file) as (write,):
         from experiments.method_comparison import compare_methods
@@ -47,6 +48,9 @@ def compare(
         typer.echo("\n".join(_lines(found)))
         if write:
             write(as_json(found.to_dict()))
+    if found.shortfalls:
+        typer.echo("\n" + "\n".join(f"{method}, seed {seed}: {why}" for method, seed, why in found.shortfalls))
+        raise typer.Exit(NOTHING_LEARNED)
 
 
 def _kept(out: Path | None) -> str:

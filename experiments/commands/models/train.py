@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ntkfl.training.runs.training_run import PreparedRun, Run
 
 LIST = "list"
+NOTHING_LEARNED = 1  # exit status
 
 
 def _option(annotation: Any, help: str, *names: str) -> Any:
@@ -106,7 +107,8 @@ def train(
     yours. --ima works with any of them. Defaults are in parentheses.
 
     Options given here override those of the --config file. A run in --out that was stopped goes on with --resume, which
-    needs no other option; --rounds makes it longer. Exit status: 0 done, 2 bad input or a model
+    needs no other option; --rounds makes it longer. Exit status: 0 done, 1 done and nothing was learned (the loss has
+    diverged, or the last rounds are no better than an answer that looks at no input), 2 bad input or a model
     that is no longer finite, 130 stopped by Ctrl-C (the rounds until then are kept).
     """
     if method == LIST:
@@ -136,6 +138,9 @@ def train(
             except OSError as error:
                 raise OSError(f"{error}; make room, and --resume goes on from the last checkpoint") from error
     _print(done)
+    if done.shortfall:
+        typer.echo(f"\n{done.shortfall}")
+        raise typer.Exit(NOTHING_LEARNED)
 
 
 def _number(value: Any) -> Any:

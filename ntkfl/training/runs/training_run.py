@@ -6,6 +6,7 @@ import tomllib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,9 @@ from ntkfl.training.method import Method
 from ntkfl.training.methods import brought_by
 from ntkfl.training.metrics import ROWS, Row, columns, read_rows, rows_digest
 from ntkfl.training.model import Model
-from ntkfl.training.run_folder import CONFIG, RunFolder, as_toml, differing
+from ntkfl.training.run_folder import CONFIG, OUTCOME, TRAINED, RunFolder, as_toml, differing
 from ntkfl.training.runs.run_record import RunRecord
+from ntkfl.training.runs.shortfall import shortfall
 from ntkfl.training.tree import Params
 from ntkfl.trajectory import provenance
 
@@ -55,6 +57,11 @@ class Run:
     def metrics(self) -> Mapping[str, np.ndarray]:
         """What was measured, one array a column; entry 0 is before training."""
         return columns(self.rows)
+
+    @cached_property
+    def shortfall(self) -> str | None:
+        """The sentence that says how the run has learned nothing, as `ntkfl.training.runs.shortfall` finds it; None."""
+        return shortfall(self.federation, self.state, self.rows)
 
     @property
     def model(self) -> Model:
@@ -101,7 +108,10 @@ class PreparedRun:
                 self.record.keep()
             finally:
                 self.record.close()
-        return Run(config, self.federation, state, tuple(self.record.rows), self.folder)
+        done = Run(config, self.federation, state, tuple(self.record.rows), self.folder)
+        if self.folder:
+            (self.folder / OUTCOME).write_text(f"{done.shortfall or TRAINED}\n", encoding="utf-8")
+        return done
 
 
 def run(

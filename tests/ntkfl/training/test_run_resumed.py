@@ -68,7 +68,7 @@ def test_killed_and_resumed(where, tmp_path, stopped):
     assert resumed.state.rounds == 4 and [row.round for row in resumed.rows] == [0, 1, 2, 3, 4]
     assert same(resumed, toy_run(build("feddyn", CrossEntropy()))) and measured(resumed) == measured(whole())
     names = [path.name for path in folder.iterdir()]
-    assert sorted(names) == [".lock", "checkpoint.safetensors", "config.toml", "metrics.csv"]
+    assert sorted(names) == [".lock", "checkpoint.safetensors", "config.toml", "metrics.csv", "outcome.txt"]
 
 
 def test_two_processes_do_not_train_in_one_folder(tmp_path, stopped):

@@ -1,0 +1,88 @@
+"""Whether a run has learned anything: its last rounds beside the best answer that looks at no input."""
+
+from collections.abc import Sequence
+from math import isnan, sqrt
+
+import torch
+from torch import Tensor
+
+from ntkfl.training.engine.evaluation import Score, evaluate
+from ntkfl.training.engine.federation import Federation, State
+from ntkfl.training.federated_data import FederatedData
+from ntkfl.training.metrics import Row
+from ntkfl.training.runs.summary import summary
+
+GROWN = 2  # times the loss without training: from there on a run that has learned nothing has diverged
+FLAT = 0.99  # of a loss: above it a loss is no lower
+
+
+def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str | None:
+    """The sentence that says how a run has learned nothing; None where it has learned, or was of no round.
+
+    A run has learned where on the test samples (the mean of the last rounds) or on the training samples (the last
+    model) the loss is 1% below that of the best constant answer, which is the training labels' shares of classes or
+    their mean; or where the accuracy is above that of always answering one class, by two standard deviations unless the
+    loss has fallen by 1%. Methods that report clients' own models are left out.
+
+    Args:
+        federation: that was trained. state: after its last round. rows: what was measured.
+    """
+    if not state.rounds or federation.method.personal:
+        return None
+    data, said = federation.data, None
+    if data.x_test is not None and data.y_test is not None:
+        found, nothing = summary(rows), float("nan")
+        score = Score(*(found[name].mean if name in found else nothing for name in ("test_loss", "test_accuracy")))
+        said = _judged("test", data.y_test, data, score, rows[0].test_loss, state.rounds)
+        if said is None:
+            return None
+    score = evaluate(lambda x: federation.model.outputs(state.model, x), data.x, data.y)
+    on_training = _judged("training", data.y, data, score, float("nan"), state.rounds)
+    return on_training and (said or on_training)
+
+
+def _judged(which: str, y: Tensor, data: FederatedData, score: Score, before: float, rounds: int) -> str | None:
+    """The sentence about these samples, None where they are answered better than by a constant.
+
+    Args:
+        which: of the samples. y: their labels. data: that was trained on. score: of the model. before: the loss before
+            training, NaN where it is not known. rounds: that were trained.
+    """
+    loss, accuracy = score
+    share, constant = _most_frequent(y), _constant_loss(data.y, y, data.classes)
+    if loss < FLAT * constant:
+        return None
+    if isnan(accuracy) or share is None:
+        said = f"the {which} loss is {loss:.4g}, and {constant:.4g} by always answering the mean label"
+    else:
+        margin = 0.0 if loss < FLAT * before else 2 * sqrt(share * (1 - share) / len(y))
+        if accuracy > share + margin:
+            return None
+        said = f"{which} accuracy is {accuracy:.2%}, and {share:.2%} by always answering one class"
+    start = constant if isnan(before) else max(before, constant)
+    if not loss <= GROWN * start:
+        return (
+            f"DIVERGED: the {which} loss is {loss:.4g} after {rounds} rounds, and {start:.4g} without training; a "
+            "smaller rate may do"
+        )
+    return f"NOT TRAINED: after {rounds} rounds {said}; another rate, more rounds or another model may do"
+
+
+def _most_frequent(y: Tensor) -> float | None:
+    """The share of the most frequent class; None of labels that are none, nor classes in disguise."""
+    if y.is_floating_point():
+        y = (y > 0).long() if y.ndim == 1 else y.argmax(1)
+    return float(torch.bincount(y).max()) / len(y) if len(y) else None
+
+
+def _constant_loss(train: Tensor, y: Tensor, classes: int | None) -> float:
+    """The loss of a sample where the answer is the training labels' mean, or their shares of classes (each once more).
+
+    Args:
+        train: labels that are counted. y: labels that are answered. classes: C, None for real labels.
+    """
+    if classes:
+        shares = (torch.bincount(train, minlength=classes) + 1.0) / (len(train) + classes)
+        return -float(shares.log()[y].mean())
+    off = (y - train.mean(0)).double().reshape(len(y), -1)
+    return float((off**2).sum(1).mean() / 2)
