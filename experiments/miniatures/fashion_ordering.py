@@ -79,7 +79,8 @@ SMALL = Miniature(
     caveat=(
         "Settings without another word have Dirichlet 0.5. The printed FedProx (10.00 %) is at chance and no claim. In "
         "the released code FedProx has plain SGD and SCAFFOLD's variates are never renewed, which leaves FedAvg with "
-        "the unweighted mean: both are there as in their own papers and as released."
+        "the unweighted mean: both are there as in their own papers and as released. Its FedDyn penalises the distance "
+        "itself, not its square; here it is as in its own paper."
     ),
     quick={"samples": 300, "test": 200, "rounds": 6},
 )

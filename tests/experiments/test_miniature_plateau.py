@@ -96,8 +96,9 @@ def test_less_than_one_test_image_is_no_difference():
     settings = Setting("base", {"effect": 0.0}), Setting("more", {"effect": 0.2}, "base", claim={"score": "higher"})
     for image, finding in ((0.28, "within noise"), (0.1, "higher")):
         quantity = Quantity("score", "%", resolution=lambda keys, image=image: image)
-        one = toy(lambda keys, seed: {"score": 70 + keys["effect"]}, *settings, quantities=(quantity,))
-        assert ordering(one).finding == finding
+        one = toy(lambda keys, seed: {"score": 70 + 0.1 * seed + keys["effect"]}, *settings, quantities=(quantity,))
+        assert ordering(one).finding == finding and 0 <= ordering(one).difference_error < 1e-12
+        assert "| +0.20 ± 0.00 |" in page([(one, run(one, range(4)))], ""), "an error of rounding has no digits"
 
 
 def test_the_page_and_the_picture_show_control_and_plateau(tmp_path):

@@ -633,6 +633,18 @@ def test_kept_pictures_are_there_and_small():
             assert f"]({miniature.picture})" in page([(miniature, [])], "")
 
 
+def test_the_kept_page_shows_pictures_that_are_there_and_names_its_miniatures():
+    root = Path(__file__).parents[2]
+    text = (root / "RESULTS.md").read_text(encoding="utf-8")
+    shown = re.findall(r"\]\((docs/[^)]+)\)", text)
+    for picture in shown:
+        file = root / picture
+        assert file.read_bytes().startswith(b"\x89PNG") and file.stat().st_size < 150_000, picture
+    labels = {other.label for one in catalogue().values() for other in (one, *one.larger.values())}
+    named = set(re.findall(r"^\| \[([a-z-]+)\]\(#", text, re.M))
+    assert named and named <= labels and all(f"\n## {label}\n" in text for label in named)
+
+
 def test_what_is_omitted_is_said():
     text = page([], "ntkfl miniature all")
     assert all(f"- {what}: {why}." in text for what, why in OMITTED.items())

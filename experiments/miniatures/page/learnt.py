@@ -138,10 +138,11 @@ def _ima(found: Found) -> str:
     if not rows:
         return ""
     above = sum(row.finding == "higher" for row in rows)
-    beyond = sum(row.beyond_finding == "higher" for row in rows)
+    beyond = sum(row.finding == row.beyond_finding == "higher" for row in rows)
     return (
-        f"IMA is above the method that it is added to in {above} of {number_of(len(rows), 'comparison')}, and above "
-        f"the same rates and passes without averaging, which the papers' baselines never get, in {beyond}."
+        f"IMA is above the method that it is added to in {above} of {number_of(len(rows), 'comparison')}, and in "
+        f"{beyond} of these above the same rates and passes without averaging too, which the paper's baselines never "
+        "get."
     )
 
 

@@ -34,6 +34,9 @@ FIELDS = (
 )
 
 
+NO_SPREAD = 1e-9  # rounding leaves an error of seeds that agree
+
+
 def page(results: Sequence[Result], command: str) -> str:
     """The page of these miniatures: how to read it, what came out in a line each, then every table.
 
@@ -216,7 +219,7 @@ def _with_error(value: float, error: float, signed: bool = False) -> str:
     sign = "+" if signed else ""
     if math.isnan(error):
         return f"{_rounded(value):{sign}g}"
-    places = 2 if not error else max(0, 1 - math.floor(math.log10(error)))
+    places = 2 if error < NO_SPREAD else max(0, 1 - math.floor(math.log10(error)))
     return f"{value:{sign}.{places}f} ± {error:.{places}f}"
 
 
