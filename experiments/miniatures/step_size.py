@@ -17,6 +17,18 @@ from ntkfl.training.optimizers import SGD
 TRAINING_IMAGES = {"digits": 1437, "fashion-mnist": 60_000, "cifar-10": 50_000}  # of the data sets without `samples`
 ALPHA_MOMENTS = {"uniform": (1 / 2, 1 / 3), "gauss2": (1 / 2, 1 / 3), "half": (1 / 2, 1 / 4)}  # E alpha, E alpha^2
 CONNECTED = "fedgucci", "fedgucci+"
+CONTROL_OF = {
+    "fedgucci": "FedAvg with the local rate times 1 + beta E alpha^2 and the server's times (1 + beta E alpha) / (1 + "
+    "beta E alpha^2), for uniform alpha 1 + beta/3 and 1 + beta/(6 + 2 beta): X4",
+    "fedgucci+": "that of FedGuCci, so that calibration and sharpness are in what remains",
+    "fedprox": "FedAvg with the server's rate times the share of a constant gradient's way that the pull leaves",
+    "fednova": "FedAvg itself, whose mean length it has by construction",
+    "scaffold": "FedAvg with the unweighted mean, since its variates cancel in the mean of clients that take equally "
+    "many steps",
+    "feddyn": "FedAvgM with Nesterov momentum 1 - alpha times a client's way, all clients taking part: its duals add "
+    "up, which no rate of FedAvg does",
+    "fedavgm": "FedAvg with the server's rate divided by 1 - momentum",
+}
 NONE_BECAUSE = {
     "cyclic": "its clients train one after another, and nothing is averaged",
     "fedadam": "its server divides by roots of squares, coordinate by coordinate",
@@ -37,18 +49,9 @@ NONE_BECAUSE = {
 def control(keys: Keys) -> Keys | None:
     """The keys of the control of a training run, or None where the method has none (`NONE_BECAUSE`).
 
-    - FedGuCci and FedGuCci+: the local rate times 1 + beta E alpha^2, the server's times (1 + beta E alpha) /
-      (1 + beta E alpha^2), which for uniform alpha are 1 + beta/3 and 1 + beta/(6 + 2 beta). Adam takes the gradient's
-      size away: only the second factor stays, by which the local rate is divided. Sequential steps, which are steps of
-      the optimizer with its momentum: the local rate times the ratio of the ways of a constant gradient.
-    - FedProx: the server's rate times the ratio of the ways of a constant gradient with and without the pull mu.
-    - FedNova: its mean direction has FedAvg's mean length by construction, so that its control is FedAvg.
-    - SCAFFOLD: its variates cancel in the mean of clients that take equally many steps; what is left is FedAvg with the
-      unweighted mean.
-    - FedDyn, all clients taking part: its duals add up as a server's Nesterov momentum of 1 - alpha s does, s the
-      length of a client's way. No rate of FedAvg does that: the control is FedAvgM with that momentum.
-    - FedAvgM: the server's rate divided by 1 - momentum.
-    - IMA, around any method: the same method with the same rates and passes, and no averaging.
+    `CONTROL_OF` says in words what each is. Adam takes the size of a gradient away: of FedGuCci's factors only that of
+    the server stays, by which the local rate is divided. Sequential steps, each a step of the optimizer with its
+    momentum, multiply the local rate by the ratio of the ways of a constant gradient.
 
     Source: fedgucci/X4 and the functions `linear` of the methods.
     """

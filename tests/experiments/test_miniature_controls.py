@@ -9,7 +9,7 @@ from bounds.fedgucci.families.rescaled import LOCAL, SERVER
 from bounds.symbols import eta_global, eta_local
 from experiments.miniatures import catalogue
 from experiments.miniatures.federated import settings
-from experiments.miniatures.step_size import NONE_BECAUSE, control, local_steps, way
+from experiments.miniatures.step_size import CONTROL_OF, NONE_BECAUSE, control, local_steps, way
 from ntkfl.training import FederatedData, Federation, LocalWork, Model
 from ntkfl.training.methods import build
 from ntkfl.training.methods import catalogue as methods
@@ -147,6 +147,7 @@ def test_every_method_has_a_control_or_a_reason():
     of_classes = {"data": "digits", "clients": 4, "epochs": 1, "batch_size": 10, "rate": 0.1}
     without = {name for name in methods() if control(of_classes | {"method": name}) is None}
     assert without == set(NONE_BECAUSE) | {"fedavg", "fl-ntk"}
+    assert set(CONTROL_OF) == set(methods()) - without
 
 
 @pytest.mark.parametrize("scale", ["small", "middle", "paper"])

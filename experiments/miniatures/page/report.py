@@ -18,7 +18,7 @@ from experiments.miniatures.page.by_scale import Result, both, pairs
 from experiments.miniatures.page.curves import with_curves
 from experiments.miniatures.page.learnt import VERDICTS, sentences
 from experiments.miniatures.page.omitted import OMITTED
-from experiments.miniatures.step_size import NONE_BECAUSE
+from experiments.miniatures.step_size import CONTROL_OF, NONE_BECAUSE
 from ntkfl.messages import number_of
 
 SCALED_DOWN = (
@@ -134,8 +134,16 @@ def curves_of(miniature: Miniature) -> str:
 
 
 def _controls() -> list[str]:
-    """Which methods have no control, and why."""
-    return ["## Methods without a control", "", *(f"- {name}: {why}." for name, why in NONE_BECAUSE.items()), ""]
+    """What the control of each method is, or why it has none."""
+    lines = [
+        "## Controls",
+        "",
+        "Where outputs are linear in the weights a method is, or is to the first order, its control:",
+        "",
+    ]
+    lines += [f"- {name}: {what}." for name, what in CONTROL_OF.items()]
+    lines += ["", "These have no equivalent rate:", ""]
+    return [*lines, *(f"- {name}: {why}." for name, why in NONE_BECAUSE.items()), ""]
 
 
 def _omitted() -> list[str]:
