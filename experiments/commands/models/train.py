@@ -96,7 +96,9 @@ def train(
         list[str] | None, typer.Option(help="an option of the method, such as mu=0.01; repeat it for more")
     ] = None,
     config: Annotated[Path | None, typer.Option(help="a TOML file with these options as keys")] = None,
-    out: Annotated[Path | None, typer.Option(help="folder for metrics.csv, config.toml and the checkpoint")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="folder for metrics.csv, config.toml, outcome.txt and the checkpoint")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
     checkpoint_every: Annotated[int, typer.Option(help="rounds from one checkpoint to the next")] = 1,
     **keys: Any,
