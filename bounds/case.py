@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 import jax
+import numpy as np
 
 from ntkfl.estimate import Rigour
 from ntkfl.initialisation import draw
@@ -31,8 +32,32 @@ class TooCostly(Exception):
     """A case could be known better, at a cost that nobody pays; the message says which, and what would do."""
 
 
-class prepared(cached_property[Result]):
-    """A cached property of a case that takes long: `prepare` computes it ahead."""
+NOT_COMPUTED = (ArithmeticError, np.linalg.LinAlgError)  # raised where a case has no value, as where a run overflows
+
+
+class computed_once(cached_property[Result]):
+    """A cached property that remembers also that it cannot be computed: who asks again is told so at once."""
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """The value of an instance.
+
+        Raises:
+            ArithmeticError, LinAlgError: it cannot be computed, each time the same error.
+        """
+        if instance is None:
+            return self
+        failed = f"{self.attrname} failed"
+        if failed in instance.__dict__:
+            raise instance.__dict__[failed]
+        try:
+            return super().__get__(instance, owner)
+        except NOT_COMPUTED as error:
+            instance.__dict__[failed] = error
+            raise
+
+
+class prepared(computed_once[Result]):
+    """A property that takes long: `prepare` computes it ahead."""
 
 
 class Case:

@@ -12,7 +12,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from bounds.case import Case, TooCostly, another_network
+from bounds.case import Case, TooCostly, another_network, computed_once
 from bounds.family import needed
 from bounds.options import Options
 from bounds.part_strategies import largest_block, largest_eigenvalue, networks, points, steps, targets
@@ -56,7 +56,7 @@ class FederatedRun(Case):
         if self.arithmetic is None:
             self.observed("residual_norm")
 
-    @cached_property
+    @computed_once
     def trajectory(self) -> Trajectory:
         """The run in float64, with the hidden weights kept at `snapshot_round` and at the end.
 
@@ -74,7 +74,7 @@ class FederatedRun(Case):
             **values,
         )
 
-    @cached_property
+    @computed_once
     def _other_order(self) -> Trajectory:
         reverse = Weights(self.weights.hidden[::-1], self.weights.signs[::-1])
         return self._simulate(reverse)
@@ -89,7 +89,7 @@ class FederatedRun(Case):
 
         return engine_trajectory(self.problem, self.setup, weights, device=self.device, keep=keep, **how)
 
-    @cached_property
+    @computed_once
     def _plain(self) -> PlainRun:
         assert self.arithmetic is not None
         return plain_run(

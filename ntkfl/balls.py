@@ -14,17 +14,13 @@ import flint
 import numpy as np
 from flint import arb, arb_mat
 
-from ntkfl.estimate import Estimate, Rigour
+from ntkfl.estimate import Estimate, NotFinite, Rigour
 
 PRECISION = 128  # bits; enough that a right side's own rounding never decides a comparison
 
 _CHANGING = threading.Lock()
 _asked: dict[int, list[int]] = {}  # by thread, what its blocks asked for, the innermost last
 _outside: list[int] = []  # the precision before the first block, while there is one
-
-
-class NotFinite(ArithmeticError, ValueError):
-    """A ball without an end: a division by something that may be 0, a root of something that may be negative."""
 
 
 @contextmanager

@@ -15,6 +15,13 @@ from numpy.typing import ArrayLike
 from ntkfl import rounding
 
 
+class NotFinite(ArithmeticError, ValueError):
+    """A computation without a value: an overflow, a division by something that may be 0, a root of a negative number.
+
+    It is a ValueError too, since such a value may have been given.
+    """
+
+
 class Rigour(IntEnum):
     """How far an error bound may be trusted; of several the largest counts."""
 
@@ -42,7 +49,7 @@ class Estimate:
         rigour: how far the error may be trusted. Where nothing is said it is measured; `exact` says that it is exact.
 
     Raises:
-        ValueError: a NaN value, a NaN or negative error, or shapes that do not agree.
+        NotFinite: a NaN value or error. ValueError: a negative error, or shapes that do not agree.
     """
 
     value: np.ndarray
@@ -59,11 +66,10 @@ class Estimate:
         if error.shape != value.shape and error.ndim:
             raise ValueError(f"an Estimate's error has shape {error.shape}, its value {value.shape}: they must agree")
         if np.isnan(value).any() if value.ndim else value != value:  # most are single numbers: told without a reduction
-            raise ValueError(
-                f"an Estimate's value is NaN ({self.method}): a computation failed and must say so instead"
-            )
+            raise NotFinite(f"an Estimate's value is NaN ({self.method}): a computation failed")
         if not ((error >= 0).all() if error.ndim else error >= 0):
-            raise ValueError(f"an Estimate's error is {error.min()} ({self.method}): it must be 0 or more")
+            kind = NotFinite if np.isnan(error).any() else ValueError
+            raise kind(f"an Estimate's error is {error.min()} ({self.method}): it must be 0 or more")
         if error.shape != value.shape:
             error = np.full(value.shape, error)
         for name, array in (("value", value), ("error", error)):
@@ -103,12 +109,13 @@ class Estimate:
             rigour: exact, enclosed, measured or sampled.
 
         Raises:
-            ValueError: a NaN end, or a lower end above the upper one.
+            NotFinite: a NaN end. ValueError: a lower end above the upper one.
         """
         lo, hi = np.broadcast_arrays(np.asarray(lo, float), np.asarray(hi, float))
         bad = ~(lo <= hi)
         if bad.any():
-            raise ValueError(f"an enclosure from {lo[bad][0]} to {hi[bad][0]} ({method}): its ends must be in order")
+            kind = NotFinite if np.isnan(lo).any() or np.isnan(hi).any() else ValueError
+            raise kind(f"an enclosure from {lo[bad][0]} to {hi[bad][0]} ({method}): its ends must be in order")
         with np.errstate(over="ignore", invalid="ignore"):
             middle = lo / 2 + hi / 2
             middle = np.where(lo == hi, lo, np.where(np.isfinite(middle), middle, 0.0))

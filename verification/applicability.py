@@ -86,15 +86,16 @@ def applicable(
 
 
 def _look(draw: Draw, checks: list[Check], seed: int) -> None:
+    label = {"cases": draw.name, "case_seed": seed}
     try:
         case: Any = draw.case(seed)
     except Exception as error:
         for check in checks:
-            check.fail(error)
+            check.fail_on(label, error)
         return
     margins: dict[int, float] = {}
     for check in checks:
-        check.add(case, {"cases": draw.name, "case_seed": seed}, margins)
+        check.add(case, label, margins)
 
 
 def _found(check: Check, options: Options) -> Applicability:
@@ -104,7 +105,7 @@ def _found(check: Check, options: Options) -> Applicability:
     if check.error is not None:
         return found(Applies.FAILED, check.error)
     if check.tally.worst is None:
-        reason = ", ".join(check.tally.failed)
+        reason = ", ".join(check.tally.failed.values())
         if not check.rejections:
             return found(Applies.FAILED, reason)
         name, rejection = next(iter(check.rejections.items()))

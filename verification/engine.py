@@ -3,9 +3,10 @@
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
-from bounds.case import case_of
+from bounds.case import NOT_COMPUTED, case_of
 from bounds.options import Options
 from bounds.statement import Draw, Form, Statement
 from ntkfl import interruption
@@ -95,11 +96,12 @@ def run_cases(
         plan = [(family, options.seed + i) for family in by_draw for i in range(family.trials)]
         for (family, seed), case in zip(plan, _ahead(plan, threads, wanted), strict=True):
             margins: dict[int, float] = {}  # statements and forms have hypotheses in common
+            label = {"cases": family.name, "case_seed": seed}
             for check in by_draw[family]:
                 if isinstance(case, Exception):
-                    check.fail(case)
+                    check.fail_on(label, case)
                 else:
-                    check.add(case, {"cases": family.name, "case_seed": seed}, margins)
+                    check.add(case, label, margins)
             done[family] += 1
             if progress is not None:
                 progress(family.name, done.total(), len(plan))
@@ -116,9 +118,6 @@ def _ahead(plan: Sequence[tuple[Draw, int]], threads: int, wanted: Wanted) -> It
     """The cases of a plan in order, the next few being prepared in threads while one is judged.
 
     wanted: whether any check may admit a case; the others are not prepared.
-
-    Raises:
-        FloatingPointError: a run overflowed, for which the steps that the user chose are too large.
     """
     if not threads:
         yield from (_built(family, seed, wanted) for family, seed in plan)
@@ -137,13 +136,16 @@ def _ahead(plan: Sequence[tuple[Draw, int]], threads: int, wanted: Wanted) -> It
 
 
 def _built(family: Draw, seed: int, wanted: Wanted) -> Any:
-    """The case, prepared; in its place the exception where it cannot be constructed."""
+    """The case, prepared; in its place the exception where it cannot be constructed.
+
+    One of which something cannot be computed is a case: not every statement looks at that, and a hypothesis may reject
+    it. A check that does meets the error again.
+    """
     try:
         case = family.case(seed)
         if wanted(family, case):
-            case_of(case).prepare()
-    except FloatingPointError:
-        raise
+            with suppress(*NOT_COMPUTED):
+                case_of(case).prepare()
     except Exception as error:
         return error
     return case

@@ -152,6 +152,8 @@ def answer(verdict: Verdict) -> str:
     if verdict.would_exclude is not None:
         untested = f"; they would have excluded a failure probability of {percent(verdict.would_exclude)} or more"
         touching += f"{untested}, the claim allows less"
+    if verdict.not_computed:
+        touching += f"; {len(verdict.not_computed)} could not be computed, which count as failures"
     return f"no violation in {verdict.trials} trials{touching}"
 
 

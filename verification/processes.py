@@ -69,7 +69,7 @@ def verify_in_processes(
         progress: told the family, and how many of how many cases are done. processes: how many.
 
     Raises:
-        ValueError: processes not positive. FloatingPointError: as `verify_all`.
+        ValueError: processes not positive.
     """
     if processes is not None and processes < 1:
         raise ValueError(f"processes is {processes}; it must be a positive integer")
@@ -154,8 +154,6 @@ class _Pool:
         elif kind == "warning":
             of_steps, text, filename, lineno = content
             warnings.warn_explicit(text, UnstableSteps if of_steps else UserWarning, filename, lineno)
-        elif kind == "overflow":
-            raise FloatingPointError(*content)
         else:
             if kind == "verdicts":
                 self.verdicts += [Verdict.from_json(verdict) for verdict in content[0]]

@@ -124,6 +124,7 @@ def _cells(verdict: Verdict) -> list[str]:
         f"would exclude {percent(verdict.would_exclude)}" if verdict.would_exclude is not None else "",
         "seen, not confirmed" if verdict.standing is Standing.SEEN else "",
         "FAILED" if verdict.error is not None else "",
+        _not_computed(verdict),
         f"exponent ± {verdict.lhs.error:.2g}" if verdict.kind is Kind.RATE and verdict.lhs else "",
         "vacuous" if verdict.vacuous else "",
         "weakly tested" if verdict.weakly_tested else "",
@@ -132,6 +133,15 @@ def _cells(verdict: Verdict) -> list[str]:
     ]
     remark = ", ".join(filter(None, remarks))
     return [verdict.word, verdict.id, verdict.form.value, str(verdict.trials), sharpest, mutants, remark]
+
+
+def _not_computed(verdict: Verdict) -> str:
+    """How many cases could not be computed, and by which kinds of errors; of others how many are unresolved."""
+    if verdict.not_computed:
+        kinds = dict.fromkeys(reason.partition(":")[0] for reason in verdict.not_computed.values())
+        return f"{len(verdict.not_computed)} not computed: {', '.join(kinds).replace('failed with ', '')}"
+    held = verdict.outcome in (Outcome.HOLDS, Outcome.TOUCHES)
+    return f"{verdict.unresolved} unresolved" if held and verdict.unresolved else ""
 
 
 def _decided_by(verdict: Verdict) -> str:

@@ -41,7 +41,8 @@ class Verdict:
     confirmed or only seen; `confirmation` says how. `own_data`: the cases are of the user's own data, and so is the
     outcome; `data_unused`: there are such data, and the form is not about data; `elsewhere`: with `own_data`, where the
     form is known to fail on other cases, on which. `unmet`: by hypothesis that rejected cases, the value found, the
-    limit, and where it is known an option with which cases pass. `seen`: some of the cases, for a picture.
+    limit, and where it is known an option with which cases pass. `not_computed`: the admitted cases that could not be
+    computed, with the error; they are among the unresolved. `seen`: some of the cases, for a picture.
     """
 
     id: str
@@ -78,6 +79,7 @@ class Verdict:
     data_unused: bool = False
     elsewhere: str | None = None
     unmet: dict[str, str] = field(default_factory=dict)
+    not_computed: dict[str, str] = field(default_factory=dict)
     seen: Seen | None = None
 
     @property
@@ -89,6 +91,11 @@ class Verdict:
     def weakly_tested(self) -> bool:
         """Whether a wrong formula was not told from the right one; on data that a user chose that says nothing."""
         return bool(self.trials) and self.mutants_killed < self.mutants_total and not self.own_data
+
+    @property
+    def nothing_tested(self) -> bool:
+        """Whether nothing was tested: too few cases were admitted, or none of them could be computed."""
+        return self.outcome is Outcome.UNTESTED or 0 < self.trials == len(self.not_computed)
 
     @property
     def tested_and_holds(self) -> bool:

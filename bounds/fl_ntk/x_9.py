@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
-from bounds.ladders.slopes import slope
+from bounds.ladders.slopes import NoSlope, slope
 from bounds.ladders.width_ladder import WidthLadder, ladder_draws
 from bounds.mutants import replaced, shifted
 from bounds.statement import BEYOND, Claim, Form, Kind, Source, Statement
@@ -18,21 +18,21 @@ HALF = sp.Rational(1, 2)
 
 def _measure(ladder: WidthLadder) -> tuple[Estimate, ...]:
     flips, drift = ladder.samples("flips"), ladder.samples("gram_drift")
+    slopes = slope(ladder.sizes, flips), slope(ladder.sizes, ladder.split("gram_drift")[0])
     share = leading_coefficient(ladder.sizes, flips, -0.5)
     matrix = leading_coefficient(ladder.sizes, drift, -0.5)
-    relative = share.error / np.abs(share.value)
+    if not share.lo > 0:
+        raise NoSlope(
+            f"the coefficient of the share of flips, {share}, is not told from 0: the networks move too little"
+        )
+    relative = share.error / share.value
     per_flip = Estimate(
         matrix.value / share.value,
-        (matrix.error + relative * np.abs(matrix.value)) / np.abs(share.lo),
+        (matrix.error + relative * np.abs(matrix.value)) / share.lo,
         matrix.method,
         matrix.rigour,
     )
-    return (
-        slope(ladder.sizes, flips),
-        slope(ladder.sizes, ladder.split("gram_drift")[0]),
-        share.log(),
-        per_flip,
-    )
+    return *slopes, share.log(), per_flip
 
 
 def _constants(ladder: WidthLadder) -> dict:

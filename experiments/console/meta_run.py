@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from experiments.console.bad_input import bad_input
 from experiments.console.case_progress import CaseProgress
 from experiments.console.interruptible import REPORTED, stopped
 from experiments.console.output_files import as_json
@@ -124,6 +123,6 @@ def _finish(
 @contextmanager
 def _measured(what: str) -> Iterator[CaseProgress]:
     typer.echo(f"{what}:", err=True)
-    with bad_input(FloatingPointError), warnings.catch_warnings(), CaseProgress() as progress:
+    with warnings.catch_warnings(), CaseProgress() as progress:
         warnings.simplefilter("ignore", UserWarning)  # mutants and stored cases pass limits on purpose
         yield progress

@@ -1,6 +1,7 @@
 """Ladders of widths: independent networks, one residual, statistics that agree with their definitions."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_draws
 from bounds.ladders.slopes import NoSlope
 from bounds.ladders.width_ladder import WidthLadder, ladder_draws
 from bounds.ladders.width_rate import HALF, SYSTEMATIC, Quantity
+from bounds.listing import get
 from bounds.options import Options
 from ntkfl import gram
 from ntkfl.initialisation import draw
@@ -142,3 +144,19 @@ def test_a_power_is_measured_with_its_coefficient(coefficient):
     exact = Quantity("power", HALF, values, exact=True)
     assert exact.exponent_on(ladder).error < 1e-9
     assert exact.coefficient_on(ladder) == pytest.approx(coefficient)
+
+
+def test_flips_that_are_not_seen_have_no_coefficient():
+    """Where the networks hardly move, the share of flips is 0, or its coefficient is not told from 0."""
+    measure = get("fl-ntk/X.9").measure
+    rungs = {"widths": (16, 32, 64, 128), "counts": (2,) * 4}
+    still = replace(ladder_draws(Options(rounds=2, eta_local=1e-9))[0], **rungs).case(0)
+    with pytest.raises(NoSlope, match="size 16 has 0"):
+        measure(still)
+    seen = {"flips": [np.array([width**-0.5, 3 * width**-0.5]) for width in rungs["widths"]]}
+    ladder = replace(SHARED, **rungs).case(0)
+    seen["gram_drift"] = [np.multiply.outer(found, np.ones((2, 2))) for found in seen["flips"]]
+    means = np.array([found.mean() for found in seen["flips"]])
+    ladder = SimpleNamespace(sizes=ladder.sizes, samples=seen.__getitem__, split=lambda name: (means, []))
+    with pytest.raises(NoSlope, match=r"the coefficient of the share of flips, .*, is not told from 0"):
+        measure(ladder)

@@ -12,6 +12,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bounds.case import Case, prepared
 from bounds.mutants import scaled
 from bounds.options import Options
 from bounds.statement import Claim, Form, Hypothesis, Kind, Outcome, Source, Statement
@@ -23,6 +24,7 @@ from verification.judging import check
 from verification.judging.check import NOT_ABOUT_DATA
 from verification.judging.replaying import replay_command
 from verification.judging.tally import Tally
+from verification.report import markdown_table
 from verification.verdict import Verdict
 
 X = sp.Symbol("x", positive=True)
@@ -216,6 +218,144 @@ def test_a_witness_decides_where_the_everyday_cases_do_not():
     assert "does not violate it (holds" in verify(weak)[0].witness
     barred = replace(corner, hypotheses=(SMALL,))
     assert verify(barred)[0].witness == "the stored case does not meet small"
+
+
+def overflowing(limit):
+    """The left side, which overflows above a limit."""
+
+    def measure(case):
+        if case.value > limit:
+            raise FloatingPointError(f"round {case.value:.0f}: not finite")
+        return Estimate.exact(case.value)
+
+    return measure
+
+
+def test_one_case_that_cannot_be_computed_leaves_the_claim_unresolved_and_is_named():
+    verdicts = verify_all([claim("test/wild", measure=overflowing(192)), claim("test/calm")], Options(trials=200))
+    wild, calm = verdicts
+    assert (wild.outcome, wild.trials, wild.holds, wild.unresolved) == (Outcome.UNRESOLVED, 200, 192, 8)
+    assert wild.not_computed == {
+        f"numbers, seed {s}": f"failed with FloatingPointError: round {s + 1}: not finite" for s in range(192, 200)
+    }
+    first = "numbers, seed 192 failed with FloatingPointError: round 193: not finite"
+    assert wild.notes[0] == f"8 of 200 trials could not be computed: {first}"
+    assert wild.error is None and wild.contradicts_record and first in " ".join(str(wild).split())
+    assert "8 not computed: FloatingPointError" in markdown_table(verdicts)[2]
+    assert Verdict.from_json(json.loads(json.dumps(wild.to_json()))) == wild
+    assert (calm.outcome, calm.not_computed) == (Outcome.HOLDS, {})
+
+
+def test_a_violation_decides_though_another_case_cannot_be_computed():
+    (verdict,) = verify(claim(formula=sp.Integer(20), measure=overflowing(29)))
+    assert (verdict.outcome, verdict.violated, len(verdict.not_computed)) == (Outcome.VIOLATED, 9, 1)
+    assert any("1 of 30 trials could not be computed" in note for note in verdict.notes)
+
+
+def test_where_a_claim_may_fail_a_case_that_cannot_be_computed_counts_as_a_failure():
+    def found(limit):
+        forms = {Form.STATED: Claim(2 * X, failure=sp.Rational(1, 10))}
+        return verify(claim(forms=forms, measure=overflowing(limit)), options=Options(trials=200))[0]
+
+    few, many = found(192), found(180)
+    assert (few.outcome, len(few.not_computed), many.outcome) == (Outcome.HOLDS, 8, Outcome.UNRESOLVED)
+    assert "8 could not be computed, which count as failures" in str(few).splitlines()[0]
+
+
+@pytest.mark.parametrize(
+    "side", [np.nan, np.linalg.LinAlgError("singular"), np.inf], ids=["NaN", "no inverse", "both infinite"]
+)
+def test_a_side_without_a_value_is_a_case_that_cannot_be_computed(side):
+    def measure(case):
+        if case.value != 7:
+            return Estimate.exact(case.value)
+        if isinstance(side, Exception):
+            raise side
+        return Estimate(side, 0.0)
+
+    def constants(case):
+        return {X: np.inf if case.value == 7 and side == np.inf else case.value}
+
+    (verdict,) = verify(claim(measure=measure, constants=constants))
+    assert (verdict.outcome, list(verdict.not_computed)) == (Outcome.UNRESOLVED, ["numbers, seed 6"])
+
+
+def test_a_case_that_cannot_be_drawn_is_named_and_one_with_a_fault_ends_the_check():
+    @dataclass(frozen=True)
+    class Drawn(Numbers):
+        error: type = ZeroDivisionError
+
+        def case(self, seed):
+            if seed == 4:
+                raise self.error("no such number")
+            return super().case(seed)
+
+    drawn, faulty = verify_all(
+        [claim("test/drawn", draws=(Drawn(),)), claim("test/fault", draws=(Drawn(error=KeyError),))], Options()
+    )
+    assert drawn.not_computed == {"numbers, seed 4": "failed with ZeroDivisionError: no such number"}
+    assert (drawn.outcome, drawn.trials, drawn.error) == (Outcome.UNRESOLVED, 30, None)
+    assert faulty.error == "failed with KeyError: 'no such number', on numbers, seed 4"
+    assert (faulty.outcome, faulty.trials, faulty.not_computed) == (Outcome.UNRESOLVED, 5, {})
+
+
+def test_a_case_that_cannot_be_prepared_is_left_to_those_that_look_at_it():
+    ran = Counter()
+
+    @dataclass(frozen=True)
+    class Run(Case):
+        value: float
+
+        @prepared
+        def run(self):
+            ran[self.value] += 1
+            if self.value > 25:
+                raise FloatingPointError("the run overflowed")
+            return self.value
+
+        def describe(self):
+            return {"value": self.value}
+
+    @dataclass(frozen=True)
+    class Runs(Numbers):
+        def case(self, seed):
+            return Run(1.0 + seed)
+
+    looks = {"draws": (Runs(),), "measure": lambda case: Estimate.exact(case.run)}
+    outside = Hypothesis("small", "x <= 25", lambda case: 25 - case.value)  # not free: the case is prepared before
+    statements = [
+        claim("test/run", **looks),
+        claim("test/again", **looks),
+        claim("test/start", draws=(Runs(),)),
+        claim("test/stable", hypotheses=(outside,), **looks),
+    ]
+    run, again, start, stable = verify_all(statements, Options())
+    assert run.outcome is again.outcome is Outcome.UNRESOLVED and len(run.not_computed) == len(again.not_computed) == 5
+    assert (start.outcome, start.not_computed) == (Outcome.HOLDS, {})
+    assert (stable.outcome, stable.rejected, stable.not_computed) == (Outcome.HOLDS, {"small": 5}, {})
+    assert set(ran.values()) == {1}  # an overflow is not computed anew for every statement
+
+
+def test_a_violation_whose_second_opinion_cannot_be_computed_is_not_confirmed():
+    @dataclass(frozen=True)
+    class Sharpened(Case):
+        value: float
+
+        def sharper(self):
+            raise FloatingPointError("the run overflowed")
+
+        def describe(self):
+            return {}
+
+    @dataclass(frozen=True)
+    class Many(Numbers):
+        def case(self, seed):
+            return Sharpened(1.0 + seed)
+
+    (verdict,) = verify(claim(formula=X / 2, draws=(Many(),)))
+    assert (verdict.outcome, verdict.violated, verdict.error) == (Outcome.UNRESOLVED, 30, None)
+    said = "a violation was seen and not confirmed: redoing it failed with FloatingPointError: the run overflowed"
+    assert said in verdict.notes
 
 
 def test_an_interruption_reports_what_was_counted():

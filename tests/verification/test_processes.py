@@ -109,10 +109,14 @@ def test_an_interruption_reports_what_all_processes_counted():
     signal.signal(signal.SIGINT, ours)
 
 
-def test_an_overflow_of_the_users_own_steps_is_theirs():
-    wild = Options(trials=2, width=64, rounds=50, eta_local=1e30)
-    with pytest.warns(UserWarning, match="eta_local = 1e\\+30"), pytest.raises(FloatingPointError, match="overflowed"):
-        verify_in_processes([get("fl-ntk/Eq1"), get("fl-ntk/A.2")], wild, processes=2)
+def test_runs_that_overflow_leave_their_statement_unresolved_and_the_others_go_on():
+    wild = Options(trials=5, width=64, rounds=50, eta_local=1e30)
+    with pytest.warns(UserWarning, match="eta_local = 1e\\+30"):
+        found = verify_in_processes([get("fl-ntk/Eq1"), get("fl-ntk/A.2")], wild, processes=2)
+    runs, matrices = found[0], found[-1]
+    assert (runs.outcome, runs.trials, runs.error) == (Outcome.UNRESOLVED, 10, None) and runs.nothing_tested
+    assert len(runs.not_computed) == 10 and all("overflowed" in why for why in runs.not_computed.values())
+    assert matrices.id == "fl-ntk/A.2" and matrices.trials and not matrices.not_computed
 
 
 def test_short_work_is_done_in_this_process(monkeypatch):

@@ -5,14 +5,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bounds.brought import brought_by, failure
-from bounds.case import case_of
+from bounds.case import NOT_COMPUTED, case_of
 from bounds.formula import Formula, evaluate
 from bounds.hypothesis import Hypothesis
 from bounds.options import Options
 from bounds.statement import Draw, Form, Outcome, Statement
 from ntkfl import interruption
 from ntkfl.data.user_files import file_digest
+from ntkfl.estimate import NotFinite
 from ntkfl.trajectory import provenance
 from verification.compare import Comparison, judge
 from verification.judging.confirm import Confirmation, Standing, confirm, refined
@@ -22,7 +25,7 @@ from verification.judging.replaying import option_words, replay_command
 from verification.judging.stored_cases import necessity, run_witness
 from verification.judging.tally import Tally
 from verification.judging.way_out import changed, passes, way_out
-from verification.page import PASSES, measured_ratio
+from verification.page import PASSES, case_text, measured_ratio
 from verification.seen import STORED
 from verification.verdict import Side, Verdict
 
@@ -84,16 +87,32 @@ class Check:
         """Cases drawn, of which some may be rejected."""
         return sum(draw.trials for draw in self.draws)
 
-    def fail(self, error: Exception) -> None:
-        """End this check: its verdict is unresolved and names the exception."""
-        self.error = self.error or failure(error, self.statement)
+    def fail(self, error: Exception, where: str = "") -> None:
+        """End this check: its verdict is unresolved and names the exception, and on which case it was raised."""
+        self.error = self.error or failure(error, self.statement) + (where and f", on {where}")
+
+    def fail_on(self, label: dict[str, Any], error: Exception, weight: int = 1) -> None:
+        """Count a case on which an exception was raised.
+
+        One that says that the case cannot be computed leaves the case open. Any other is a fault of the statement, or
+        of this project, and ends the check.
+
+        Args:
+            label: what a report names the case by. error: the exception. weight: as how many cases it counts.
+        """
+        interruption.check()  # which an error of this kind may have been
+        if self.error is None:
+            where = case_text(label)
+            if isinstance(error, NOT_COMPUTED):
+                self.tally.leave_open(where, failure(error, self.statement), weight)
+            else:
+                self.fail(error, where)
+                self.tally.count(Outcome.UNRESOLVED, weight)
 
     def add(self, case: Any, label: dict[str, Any], margins: dict[int, float] | None = None) -> None:
         """Admit or reject a case; judge the form and its mutants on it.
 
-
-        A case on which a side has no finite value is unresolved; any other exception ends the check at this case.
-        Neither may take the other statements down.
+        No exception on the way takes the other statements down; see `fail_on`.
 
         Args:
             case: as its family has drawn it. label: what a report names it by.
@@ -106,12 +125,8 @@ class Check:
         try:
             weight = case_of(case).n_runs
             self._add(case, label, {} if margins is None else margins)
-        except ArithmeticError as error:
-            self.tally.leave_open(str(error), weight)
         except Exception as error:
-            interruption.check()  # which an error of this kind may have been
-            self.fail(error)
-            self.tally.leave_open(str(self.error), weight)
+            self.fail_on(label, error, weight)
 
     def may_admit(self, case: Any) -> bool:
         """Whether no hypothesis that is free to check rejects the case; called by threads that prepare cases."""
@@ -137,6 +152,8 @@ class Check:
         constants = known[1]
         seen = judge(statement, self.form, case, known=known)
         seen = refined(statement, self.form, case, seen)
+        if seen.outcome is Outcome.UNRESOLVED and np.isinf(seen.left.value):
+            raise NotFinite(f"both sides are {seen.left.value}, and in no order")
         weight = case_of(case).n_runs
         failure = float(formula.failure_at(constants)) if formula.failure is not None else None
         if self.vacuous is None and formula.premise:
@@ -152,8 +169,8 @@ class Check:
                 continue  # killed already
             try:
                 wrong = judge(statement, self.form, case, formula=mutated, reverse=reverse, known=known)
-            except ArithmeticError as error:  # the mutant's doing: the case itself is counted already
-                tally.leave_open(str(error), weight)
+            except NOT_COMPUTED as error:  # the mutant's doing: the case itself is counted already
+                tally.leave_open(case_text(label), str(error), weight)
             else:
                 tally.add(wrong, {}, weight, failure)
 
@@ -189,7 +206,7 @@ class Check:
         outcome, said = tally.settle(statement.kind, self.required)
         if self.error is not None:
             outcome, said = Outcome.UNRESOLVED, (self.error,)
-        notes += said + tuple(f"{count} cases not evaluated: {reason}" for reason, count in tally.failed.items())
+        notes += tuple(dict.fromkeys(said + tally.not_computed))
         found, witness, elsewhere = None, None, None
         if outcome is Outcome.VIOLATED and self.violating:
             found = self._confirmed()
@@ -238,6 +255,7 @@ class Check:
             touches=tally.counts[Outcome.TOUCHES],
             unresolved=tally.counts[Outcome.UNRESOLVED],
             violated=tally.counts[Outcome.VIOLATED],
+            not_computed=dict(tally.failed),
             rejected=dict(tally.rejected),
             margins=dict(tally.margins),
             lhs=_side(lhs),
@@ -285,7 +303,10 @@ class Check:
         """How well the best of the kept violations stands."""
         found = []
         for violation in self.violating:
-            found.append(confirm(self.statement, self.form, *violation))
+            try:
+                found.append(confirm(self.statement, self.form, *violation))
+            except NOT_COMPUTED as error:  # what redoes it, a network of another seed say, overflows
+                found.append(Confirmation(Standing.FALLEN, f"redoing it {failure(error, self.statement)}"))
             if found[-1].standing is Standing.CONFIRMED:
                 break
         return min(found, key=lambda one: list(Standing).index(one.standing))

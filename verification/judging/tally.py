@@ -18,7 +18,7 @@ class Tally:
 
     counts: Counter = field(default_factory=Counter)
     rejected: Counter = field(default_factory=Counter)
-    failed: Counter = field(default_factory=Counter)
+    failed: dict[str, str] = field(default_factory=dict)  # by case, why it could not be computed
     tightness: list[float] = field(default_factory=list)
     worst: Comparison | None = None
     worst_case: dict[str, Any] | None = None
@@ -34,8 +34,7 @@ class Tally:
                 for, of a ladder all its runs.
             failure: the probability with which this case may fail, where the claim allows one.
         """
-        self.counts[comparison.outcome] += 1
-        self.weight += weight
+        self.count(comparison.outcome, weight)
         self.tightness.append(comparison.tightness)
         if failure is not None:
             self.failures_allowed.append(failure)
@@ -50,11 +49,19 @@ class Tally:
         for name, margin in margins.items():
             self.margins[name] = min(margin, self.margins.get(name, margin))
 
-    def leave_open(self, reason: str, weight: int) -> None:
-        """Count an admitted case that could not be evaluated."""
-        self.counts[Outcome.UNRESOLVED] += 1
+    def count(self, outcome: Outcome, weight: int) -> None:
+        """Count an admitted case with its outcome."""
+        self.counts[outcome] += 1
         self.weight += weight
-        self.failed[reason] += 1
+
+    def leave_open(self, case: str, reason: str, weight: int) -> None:
+        """Count an admitted case that could not be computed.
+
+        Args:
+            case: what a report names it by. reason: why not. weight: as of `add`.
+        """
+        self.count(Outcome.UNRESOLVED, weight)
+        self.failed[case] = reason
 
     @property
     def trials(self) -> int:
@@ -64,7 +71,8 @@ class Tally:
     def settle(self, kind: Kind, required: int) -> tuple[Outcome, tuple[str, ...]]:
         """The one outcome, and what must be said beside it; a counterexample decides however few the cases are.
 
-        Nothing holds that was tried on nothing: one admitted case is required where fewer are asked for.
+        Nothing holds that was tried on nothing: one admitted case is required where fewer are asked for. Nor does what
+        a case leaves open that could not be computed: such a case may be the very one that breaks the claim.
         """
         required = max(required, 1)
         violated, unresolved = self.counts[Outcome.VIOLATED], self.counts[Outcome.UNRESOLVED]
@@ -79,10 +87,21 @@ class Tally:
             return Outcome.UNTESTED, (reason,)
         if self.failures_allowed:
             return self._settle_probability(violated + unresolved)
+        if self.failed:
+            return Outcome.UNRESOLVED, self.not_computed
         if unresolved > UNRESOLVED_SHARE * self.trials:
             return Outcome.UNRESOLVED, (f"{unresolved} of {self.trials} trials unresolved: the errors are too large",)
         notes = (f"{unresolved} of {self.trials} trials unresolved",) if unresolved else ()
         return (Outcome.TOUCHES if self.counts[Outcome.TOUCHES] else Outcome.HOLDS), notes
+
+    @property
+    def not_computed(self) -> tuple[str, ...]:
+        """How many cases could not be computed, each kind of error with the first case that shows it."""
+        first: dict[str, str] = {}
+        for case, reason in self.failed.items():
+            first.setdefault(reason.partition(":")[0], f"{case} {reason}")
+        said = f"{len(self.failed)} of {number_of(self.trials, 'trial')} could not be computed"
+        return (f"{said}: {'; '.join(first.values())}",) if first else ()
 
     @property
     def would_exclude(self) -> float | None:

@@ -1,7 +1,7 @@
 """A process that checks what it is handed, unit by unit, and says how far it is; see `verification.processes`.
 
-A message is one JSON list: ["ready"], ["case", family], ["warning", of steps, text, file, line], ["verdicts",
-[...]], or ["overflow", text] where the steps that the user chose are too large.
+A message is one JSON list: ["ready"], ["case", family], ["warning", of steps, text, file, line], or ["verdicts",
+[...]].
 """
 
 import json
@@ -81,13 +81,9 @@ def serve(
         try:
             say("ready")
             while unit := json.loads(connection.recv_bytes()):
-                try:
-                    verdicts = _checked(unit, options, forms, progress, interrupts)
-                except FloatingPointError as error:
-                    say("overflow", str(error))
-                else:
-                    interrupts.counted = False  # a STOP that comes with the next unit is for that one
-                    say("verdicts", [verdict.to_json() for verdict in verdicts])
+                verdicts = _checked(unit, options, forms, progress, interrupts)
+                interrupts.counted = False  # a STOP that comes with the next unit is for that one
+                say("verdicts", [verdict.to_json() for verdict in verdicts])
         except (EOFError, BrokenPipeError, ConnectionResetError):
             return  # nobody is left to check for
 

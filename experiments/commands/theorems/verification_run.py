@@ -63,7 +63,8 @@ def verify(
     """Check statements on real and synthetic data, or on data of your own.
 
     With --data the outcome is that of your data; a remark says where a form is known to fail on other cases.
-    --eta-local auto takes the largest step that the hypotheses allow.
+    --eta-local auto takes the largest step that the hypotheses allow. A case that cannot be computed, since its run
+    overflows say, is named and leaves the outcome unresolved.
 
     Exit status: 0 as expected; 1 when a verdict differs from the recorded outcome (with --data: when a form recorded to
     hold is violated, or nothing could be tested; with --strict: unless every form was tested and holds); 2 for bad
@@ -124,9 +125,7 @@ def verify(
                 write_markdown(as_markdown(verdicts))
     if not complete:
         raise stopped(REPORTED)
-    from bounds.statement import Outcome
-
-    untested = bool(verdicts) and all(verdict.outcome is Outcome.UNTESTED for verdict in verdicts)
+    untested = bool(verdicts) and all(verdict.nothing_tested for verdict in verdicts)
     differing = any(verdict.contradicts_record for verdict in verdicts)
     if differing or untested or (strict and not all(verdict.tested_and_holds for verdict in verdicts)):
         raise typer.Exit(DIFFERS)
@@ -222,7 +221,7 @@ def _run(
     from verification.processes import verify_in_processes
 
     wanted = sum(form in statement.forms for statement in statements for form in forms)
-    with bad_input(FloatingPointError), warnings.catch_warnings(), CaseProgress() as progress:
+    with warnings.catch_warnings(), CaseProgress() as progress:
         warnings.simplefilter("ignore", UnstableSteps)  # said of the user's already; stored cases pass it on purpose
         verdicts = verify_in_processes(statements, options, forms, progress, processes)
     return verdicts, progress.complete and len(verdicts) == wanted
