@@ -1,10 +1,10 @@
 (* What a positive definite Gram matrix K >= lambda I gives: every linear system K a = t has a solution, and a guess h of
    it with the error e = t - K h bounds the energy t'K^-1 t by h't + h'e + |e|^2/lambda.
 
-   No statement of the project is proved here; Certificate.v uses it for W*, D and kappa. *)
+   fl-ntk/any-order rests on it: Certificate.v has W*, D and kappa from it. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
-Require Import Euclid.
+Require Import Euclid Dominance.
 Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
 Import GRing.Theory Num.Theory Order.Theory.
 Local Open Scope ring_scope.
@@ -112,5 +112,25 @@ Qed.
 
 End Gram.
 
+(* K >= lambda I from a witness Y, as Dominance.v has it, for rows of any finite type *)
+Section Witness.
+Variables (R : realFieldType) (m d : nat) (P : finType) (C : P -> 'M[R]_(m, d)) (lam : R) (Y : 'M[R]_#|P|).
+Let K : 'M[R]_#|P| := \matrix_(i, j) gram C (enum_val i) (enum_val j).
+Hypothesis dominant : forall i,
+  \sum_(j | j != i) `|(Y *m (K - lam%:M) *m Y^T) i j| < (Y *m (K - lam%:M) *m Y^T) i i.
+
+Theorem gram_witness (a : P -> R) : lam * (\sum_p a p ^+ 2) <= \sum_p \sum_q a p * a q * gram C p q.
+Proof.
+have sum_enum (F : P -> R) : \sum_p F p = \sum_(i < #|P|) F (enum_val i).
+  by rewrite -big_enum_val; apply: eq_bigl.
+have symmetric : K^T = K by apply/matrixP => i j; rewrite !mxE /gram dotC.
+have := dominant_witness symmetric dominant (\row_i a (enum_val i)).
+rewrite [\sum_p a p ^+ 2]sum_enum; under eq_bigr do rewrite mxE; move=> le; apply: (le_trans le).
+rewrite mxE le_eqVlt sum_enum; apply/orP; left; apply/eqP; rewrite [RHS](eq_bigr _ (fun i _ => sum_enum _)) exchange_big.
+by apply: eq_bigr => j _; rewrite mxE mulr_suml; apply: eq_bigr => i _; rewrite !mxE mulrAC.
+Qed.
+End Witness.
+
+Print Assumptions gram_witness.
 Print Assumptions energy_bound.
 Print Assumptions projection_bound.

@@ -1,0 +1,103 @@
+(* How to see that K >= lambda I from a witness of which nothing is believed: if Y (K - lambda I) Y' is strictly
+   diagonally dominant for some matrix Y, then K - lambda I is positive definite. Y is near the inverse of a Cholesky
+   factor; any other Y fails, and proves nothing.
+
+   fl-ntk/any-order rests on it: it is the premise gram_ge of Certificate.v, from numbers. *)
+From mathcomp Require Import all_ssreflect all_algebra.
+From mathcomp Require Import ring.
+Set Implicit Arguments. Unset Strict Implicit. Unset Printing Implicit Defensive.
+Import GRing.Theory Num.Theory Order.Theory.
+Local Open Scope ring_scope.
+
+Section Dominant.
+Variables (R : realFieldType) (n : nat) (G : 'M[R]_n).
+Hypothesis symmetric : forall i j, G i j = G j i.
+Hypothesis dominant : forall i, \sum_(j | j != i) `|G i j| < G i i.
+Implicit Types v : 'rV[R]_n.
+
+Let off i j : R := if j != i then `|G i j| else 0.
+Let excess i : R := G i i - \sum_j off i j.
+
+Lemma excess_gt0 i : 0 < excess i.
+Proof. by rewrite subr_gt0 /off -big_mkcond; exact: dominant. Qed.
+
+Lemma entry_ge v i j :
+  (if j == i then v 0 i ^+ 2 * G i i *+ 2 else 0) - (v 0 i ^+ 2 * off i j + v 0 j ^+ 2 * off i j)
+  <= v 0 i * v 0 j * G i j *+ 2.
+Proof.
+rewrite /off; case: eqP => [->|_] /=; first by rewrite !mulr0 addr0 subr0 expr2.
+rewrite sub0r -mulrDl ler_oppl -mulNrn.
+apply: (@le_trans _ _ (`|v 0 i| * `|v 0 j| * `|G i j| *+ 2)).
+  by rewrite ler_pmuln2r // -!normrM -normrN; exact: ler_norm.
+rewrite -mulrnAl; apply: ler_wpmul2r; first exact: normr_ge0.
+rewrite -(real_normK (num_real (v 0 i))) -(real_normK (num_real (v 0 j))) -subr_ge0.
+set a := `|v 0 i|; set b := `|v 0 j|.
+have -> : a ^+ 2 + b ^+ 2 - a * b *+ 2 = (a - b) ^+ 2 by rewrite mulr2n; ring.
+exact: sqr_ge0.
+Qed.
+
+Lemma form_ge v : \sum_i v 0 i ^+ 2 * excess i <= (v *m G *m v^T) 0 0.
+Proof.
+have -> : (v *m G *m v^T) 0 0 = \sum_i \sum_j v 0 i * v 0 j * G i j.
+  rewrite mxE exchange_big; apply: eq_bigr => j _; rewrite !mxE mulr_suml.
+  by apply: eq_bigr => i _; rewrite mulrAC.
+rewrite -(ler_pmuln2r (n := 2)) // -!sumrMnl.
+apply: (@le_trans _ _ (\sum_i \sum_j
+   ((if j == i then v 0 i ^+ 2 * G i i *+ 2 else 0) - (v 0 i ^+ 2 * off i j + v 0 j ^+ 2 * off i j)))); last first.
+  by apply: ler_sum => i _; rewrite -sumrMnl; apply: ler_sum => j _; exact: entry_ge.
+rewrite le_eqVlt; apply/orP; left; apply/eqP.
+transitivity (\sum_i v 0 i ^+ 2 * G i i *+ 2 - (\sum_i \sum_j v 0 i ^+ 2 * off i j) *+ 2).
+  rewrite -sumrMnl -sumrB; apply: eq_bigr => i _; rewrite -mulr_sumr /excess mulrBr mulrnBl; by [].
+have swapped : \sum_i \sum_j v 0 j ^+ 2 * off i j = \sum_i \sum_j v 0 i ^+ 2 * off i j.
+  rewrite exchange_big; apply: eq_bigr => i _; apply: eq_bigr => j _.
+  by rewrite /off symmetric eq_sym.
+rewrite mulr2n -{2}swapped -big_split -sumrB; apply: eq_bigr => i _ /=.
+by rewrite sumrB big_split /= -big_mkcond big_pred1_eq.
+Qed.
+
+Lemma form_eq0 v : (v *m G *m v^T) 0 0 = 0 -> v = 0.
+Proof.
+move=> zero; have := form_ge v; rewrite zero => le0.
+have each i : 0 <= v 0 i ^+ 2 * excess i by rewrite mulr_ge0 ?sqr_ge0 // ltW // excess_gt0.
+have sum0 : \sum_i v 0 i ^+ 2 * excess i = 0 by apply/eqP; rewrite eq_le le0 sumr_ge0.
+apply/rowP => i; rewrite mxE; apply/eqP; rewrite -sqrf_eq0.
+have /eqP : v 0 i ^+ 2 * excess i = 0.
+  by apply: (psumr_eq0P (P := xpredT) (F := fun i => v 0 i ^+ 2 * excess i)) => // j _; exact: each.
+by rewrite mulf_eq0 (gt_eqF (excess_gt0 i)) orbF.
+Qed.
+
+Lemma form_ge0 v : 0 <= (v *m G *m v^T) 0 0.
+Proof.
+apply: le_trans (form_ge v); apply: sumr_ge0 => i _.
+by rewrite mulr_ge0 ?sqr_ge0 // ltW // excess_gt0.
+Qed.
+End Dominant.
+
+Section Witness.
+Variables (R : realFieldType) (n : nat) (K Y : 'M[R]_n) (lam : R).
+Local Notation G := (Y *m (K - lam%:M) *m Y^T).
+Hypothesis symmetric : K^T = K.
+Hypothesis dominant : forall i, \sum_(j | j != i) `|G i j| < G i i.
+
+Theorem dominant_witness (a : 'rV[R]_n) : lam * (\sum_i a 0 i ^+ 2) <= (a *m K *m a^T) 0 0.
+Proof.
+have G_symmetric i j : G i j = G j i.
+  suff : G^T = G by move=> same; rewrite -[in RHS]same [RHS]mxE.
+  rewrite !trmx_mul trmxK mulmxA; congr (_ *m _ *m _).
+  by apply/matrixP => k l; rewrite !mxE -[in RHS]symmetric mxE eq_sym.
+have through v : (v *m Y) *m (K - lam%:M) *m (v *m Y)^T = v *m G *m v^T by rewrite trmx_mul !mulmxA.
+have Y_unit : Y \in unitmx.
+  rewrite -row_free_unit -kermx_eq0; apply/eqP/row_matrixP => i; rewrite row0.
+  apply: (form_eq0 G_symmetric dominant); rewrite -through.
+  have -> : row i (kermx Y) *m Y = 0 by apply/sub_kermxP; exact: row_sub.
+  by rewrite !mul0mx mxE.
+have := form_ge0 G_symmetric dominant (a *m invmx Y); rewrite -through mulmxKV //.
+have -> : a *m (K - lam%:M) *m a^T = a *m K *m a^T - lam *: (a *m a^T).
+  by rewrite mulmxBr mulmxBl mul_mx_scalar scalemxAl.
+have -> : \sum_i a 0 i ^+ 2 = (a *m a^T) 0 0 by rewrite mxE; apply: eq_bigr => i _; rewrite mxE expr2.
+move: (a *m K *m a^T) (a *m a^T) => X Z.
+by rewrite [X in 0 <= X]mxE [X in 0 <= _ + X]mxE [X in 0 <= _ - X]mxE subr_ge0.
+Qed.
+End Witness.
+
+Print Assumptions dominant_witness.
