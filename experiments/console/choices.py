@@ -156,7 +156,8 @@ def chosen_problem(
         if duplicates != KEEP:
             (condition or gram.require_positive)(problem.x)
     except gram.ParallelRows as error:
-        option = "; --duplicates drop, or merge, keeps one of equal rows" if duplicates == REFUSE else ""
+        equal = duplicates == REFUSE and gram.equal_rows(problem.x)
+        option = "; --duplicates drop, or merge, keeps one of equal rows" if equal else ""
         raise ValueError(f"{_lines_of(spec, error)}{error}{option}") from None
     return problem
 

@@ -148,7 +148,7 @@ def test_conditions_of_the_kernel_without_biases_are_asked_of_no_other(tmp_path)
     for spec in ("two-layer", "fc:2:relu", "fc:3:relu"):
         said = ran("rate", "--network", spec, "--data", data_file, status=2)
         assert f"{data_file}, lines 2, 3 and 4: rows 0, 1 and 2 of x are parallel" in said
-        assert "a network with biases tells rows of two lengths apart" in said
+        assert "a network with biases tells rows of two lengths apart" in said and "--duplicates" not in said
     for spec in ("fc:3:erf", "fc:3:gelu"):
         assert "lambda_min" in ran("gram", "--network", spec, "--data", data_file)
 

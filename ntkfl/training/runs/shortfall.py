@@ -22,7 +22,8 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
     A run has learned where on the test samples (the mean of the last rounds) or on the training samples (the last
     model) the loss is 1% below that of the best constant answer, which is the training labels' shares of classes or
     their mean; or where the accuracy is above that of always answering one class, by two standard deviations unless the
-    loss has fallen by 1%. Methods that report clients' own models are left out.
+    loss has fallen by 1%. Where all labels are the same there is nothing to learn. Methods that report clients' own
+    models are left out.
 
     Args:
         federation: that was trained. state: after its last round. rows: what was measured.
@@ -37,7 +38,8 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
         if said is None:
             return None
     score = evaluate(lambda x: federation.model.outputs(state.model, x), data.x, data.y)
-    on_training = _judged("training", data.y, data, score, float("nan"), state.rounds)
+    before = rows[0].test_loss if isnan(rows[0].train_loss) else rows[0].train_loss
+    on_training = _judged("training", data.y, data, score, before, state.rounds)
     return on_training and (said or on_training)
 
 
@@ -50,7 +52,9 @@ def _judged(which: str, y: Tensor, data: FederatedData, score: Score, before: fl
     """
     loss, accuracy = score
     share, constant = _most_frequent(y), _constant_loss(data.y, y, data.classes)
-    if loss < FLAT * constant:
+    start = constant if isnan(before) else max(before, constant)
+    nothing_to_learn = len(torch.unique(torch.cat([data.y, y]), dim=0)) == 1
+    if loss < FLAT * constant or (nothing_to_learn and not loss > GROWN * before):
         return None
     if isnan(accuracy) or share is None:
         said = f"the {which} loss is {loss:.4g}, and {constant:.4g} by always answering the mean label"
@@ -59,7 +63,6 @@ def _judged(which: str, y: Tensor, data: FederatedData, score: Score, before: fl
         if accuracy > share + margin:
             return None
         said = f"{which} accuracy is {accuracy:.2%}, and {share:.2%} by always answering one class"
-    start = constant if isnan(before) else max(before, constant)
     if not loss <= GROWN * start:
         return (
             f"DIVERGED: the {which} loss is {loss:.4g} after {rounds} rounds, and {start:.4g} without training; a "

@@ -104,3 +104,13 @@ def test_what_is_learned_by_heart_is_learned(separable):
     data = FederatedData(x[:20], y[:20], np.arange(20) % 2, 2, x[20:], y[20:], 2)
     done = run("fedavg", data, rate=0.2, rounds=60, model="mlp:64", dtype="float64")
     assert done.shortfall is None and done.rows[-1].test_accuracy < 0.65
+
+
+@pytest.mark.parametrize("kind", ["classes", "real"])
+def test_where_all_labels_are_the_same_there_is_nothing_to_learn(kind):
+    y = torch.ones(10, dtype=torch.int64 if kind == "classes" else torch.float64)
+    before = torch.zeros(10, 2).double() if kind == "classes" else torch.zeros(10).double()
+    for tested in (True, False):
+        assert answering(before + 0.1, before, y, y, 2 if kind == "classes" else None, tested) is None
+    if kind == "real":
+        assert answering(before - 9, before, y, y, None, True).startswith("DIVERGED: the test loss is 50 ")
