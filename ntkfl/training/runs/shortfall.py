@@ -34,21 +34,26 @@ def shortfall(federation: Federation, state: State, rows: Sequence[Row]) -> str 
     if data.x_test is not None and data.y_test is not None:
         found, nothing = summary(rows), float("nan")
         score = Score(*(found[name].mean if name in found else nothing for name in ("test_loss", "test_accuracy")))
-        said = _judged("test", data.y_test, data, score, rows[0].test_loss, state.rounds)
+        before = rows[0].test_loss
+        said = _judged("test", data.y_test, data, score, before, score.loss < FLAT * before, state.rounds)
         if said is None:
             return None
     score = evaluate(lambda x: federation.model.outputs(state.model, x), data.x, data.y)
     before = rows[0].test_loss if isnan(rows[0].train_loss) else rows[0].train_loss
-    on_training = _judged("training", data.y, data, score, before, state.rounds)
+    fallen = score.loss < FLAT * rows[0].train_loss
+    on_training = _judged("training", data.y, data, score, before, fallen, state.rounds)
     return on_training and (said or on_training)
 
 
-def _judged(which: str, y: Tensor, data: FederatedData, score: Score, before: float, rounds: int) -> str | None:
+def _judged(
+    which: str, y: Tensor, data: FederatedData, score: Score, before: float, fallen: bool, rounds: int
+) -> str | None:
     """The sentence about these samples, None where they are answered better than by a constant.
 
     Args:
-        which: of the samples. y: their labels. data: that was trained on. score: of the model. before: the loss before
-            training, NaN where it is not known. rounds: that were trained.
+        which: of the samples. y: their labels. data: that was trained on. score: of the model.
+        before: the loss before training, of other samples if need be; NaN where it is not known.
+        fallen: whether the loss on these samples is known to be 1% lower than before. rounds: that were trained.
     """
     loss, accuracy = score
     share, constant = _most_frequent(y), _constant_loss(data.y, y, data.classes)
@@ -59,7 +64,7 @@ def _judged(which: str, y: Tensor, data: FederatedData, score: Score, before: fl
     if isnan(accuracy) or share is None:
         said = f"the {which} loss is {loss:.4g}, and {constant:.4g} by always answering the mean label"
     else:
-        margin = 0.0 if loss < FLAT * before else 2 * sqrt(share * (1 - share) / len(y))
+        margin = 0.0 if fallen else 2 * sqrt(share * (1 - share) / len(y))
         if accuracy > share + margin:
             return None
         said = f"{which} accuracy is {accuracy:.2%}, and {share:.2%} by always answering one class"
