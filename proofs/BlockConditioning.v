@@ -2,7 +2,7 @@
    positive and block-diagonal over the clients, the condition number of H P is at least 1/nu, nu the smallest eigenvalue
    of H_D^-1 H and H_D the client blocks of H.
 
-   fl-ntk/block-conditioning (its stated form) rests on it.
+   fl-ntk/block-conditioning rests on it: its stated form, and its repaired form for two clients.
 
    As forms: a Q <= H <= b Q with Q = P^-1 bounds the spectrum of H P by [a, b], and v'Hv <= nu v'H_D v for some v is what
    an eigenvector gives. Any b/a is at least 1/nu, hence the condition number is. *)
@@ -44,4 +44,46 @@ by rewrite ler_pmul2r.
 Qed.
 End Blocks.
 
+(* Two clients: the sharper bound (2 - nu)/nu, which infinitely many local steps attain. *)
+Section TwoClients.
+Variables (R : realFieldType) (n : nat) (owner : 'I_n -> 'I_2).
+Implicit Types (H Q : 'M[R]_n) (v : 'I_n -> R).
+Local Notation client_blocks := (client_blocks owner).
+
+Definition turned v i : R := if owner i == ord0 then v i else - v i.
+
+Lemma turned_pair v i j :
+  turned v i * turned v j + v i * v j = if owner i == owner j then (v i * v j) *+ 2 else 0.
+Proof.
+rewrite /turned; case: (owner i) => [[|[|k]] ki] //; case: (owner j) => [[|[|l]] lj] //=;
+by rewrite -?val_eqE /= ?mulrNN ?mulrN ?mulNr ?addNr ?mulr2n.
+Qed.
+
+Lemma form_turned H v : form H (turned v) + form H v = form (client_blocks H) v *+ 2.
+Proof.
+rewrite /form -big_split -sumrMnl; apply: eq_bigr => i _ /=; rewrite -big_split -sumrMnl; apply: eq_bigr => j _ /=.
+by rewrite -mulrDl turned_pair mxE; case: ifP => _; rewrite ?mul0r ?mulr0 ?mul0rn // mulrnAl.
+Qed.
+
+Theorem two_clients_lower_bound H Q v a b nu :
+  client_blocks Q = Q -> (forall u, a * form Q u <= form H u <= b * form Q u) -> 0 < a ->
+  form H v <= nu * form (client_blocks H) v -> 0 < form (client_blocks H) v ->
+  0 <= b -> a * (2%:R - nu) <= b * nu.
+Proof.
+move=> block between a0 small positive b0; set D := form (client_blocks H) v in small positive *.
+have same : form Q (turned v) = form Q v.
+  by have := form_turned Q v; rewrite block mulr2n => /addIr.
+have lower : a * form Q v <= nu * D by apply: le_trans small; case/andP: (between v).
+have upper : (2%:R - nu) * D <= b * form Q v.
+  rewrite -same; apply: (@le_trans _ _ (form H (turned v))); last by case/andP: (between (turned v)).
+  have -> : form H (turned v) = D *+ 2 - form H v by rewrite -form_turned addrK.
+  by rewrite mulrBl mulr_natl ler_sub.
+have : a * (2%:R - nu) * D <= b * nu * D.
+  rewrite -mulrA; apply: (le_trans (ler_wpmul2l (ltW a0) upper)); rewrite mulrCA -mulrA.
+  exact: ler_wpmul2l.
+by rewrite ler_pmul2r.
+Qed.
+End TwoClients.
+
+Print Assumptions two_clients_lower_bound.
 Print Assumptions client_local_lower_bound.
