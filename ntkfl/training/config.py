@@ -63,7 +63,7 @@ class RunConfig(BaseModel):
     clients: Count | None = None
     partition: str | None = None
     samples: Count | None = None
-    test: Count | None = None
+    test: Annotated[int, Field(ge=0)] | None = None
     train_share: Share = 1.0
     target: Literal["classes", "real", "sign", "one-hot"] | None = None
     unit: bool = False

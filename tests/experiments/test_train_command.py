@@ -188,6 +188,7 @@ def test_a_model_that_is_no_longer_finite_ends_with_one_line(tmp_path):
         (["--partition", "dirichlet:0"], "alpha is 0; it must be positive"),
         (["--clients", "400", "--samples", "300"], "400 clients cannot share 300 samples"),
         (["--clients", "0"], "clients is 0; it must be greater than or equal to 1"),
+        (["--test", "-1"], "test is -1; it must be greater than or equal to 0"),
         (["--batch-size", "half"], "batch_size is 'half'; it must be .*'full'"),
         (["--epochs", "1", "--local-steps", "2"], "epochs is 1 and local_steps 2"),
         (["--ima-window", "3"], "ima_window is 3 without ima"),

@@ -30,7 +30,7 @@ KEYS: dict[str, Any] = {
     "clients": _option(int, "number of clients (10, or a file's owners)"),
     "partition": _option(str, "iid, dirichlet:ALPHA, shards:S or given (given, where a file has owners; else iid)"),
     "samples": _option(int, "training samples to draw (all)"),
-    "test": _option(int, "test samples to draw (all)"),
+    "test": _option(int, "test samples to draw, 0 for none (all)"),
     "train_share": _option(float, "part of its samples that each client trains on (1; .7 in FedGuCci's code)"),
     "target": _option(
         Literal["classes", "real", "sign", "one-hot"],

@@ -56,7 +56,7 @@ def load(
         seed: of draws and partition. Draws are nested: those of 20 samples are the first of those of 50.
         path: the user's files, where the data do not come with a package.
         samples, test: training and test samples; all by default. Where no test set is published, a fifth of all
-            samples is the test set by default.
+            samples is the test set by default, or fewer, so that every owner in a file keeps one for training.
         target: "classes", "real" numbers (the classes' numbers, if there are classes), "sign" (-1 for the lower half
             of the classes, +1 for the upper) or "one-hot". Default: classes if there are any; a file's whole numbers
             that are not 0..C-1, +-1 or one-hot must be said to be classes or real.
@@ -69,7 +69,8 @@ def load(
         ValueError: unknown names (with the nearest one), sizes out of range, damaged files.
     """
     found, size, in_domains = read(spec, None if path is None else Path(path), target)
-    rows, rows_test = _drawn(spec, found, seed, samples, test)
+    owners = found.owner if partition in (None, "given") else None
+    rows, rows_test = _drawn(spec, found, seed, samples, test, owners)
     x, y = found.x[rows], found.y[rows]
     if found.x_test is None or found.y_test is None:
         x_test, y_test = found.x[rows_test], found.y[rows_test]
@@ -124,9 +125,13 @@ def _warn_of_table(name: str, found: Samples, target: Target | None, x: Tensor) 
 
 
 def _drawn(
-    name: str, found: Samples, seed: int, samples: int | None, test: int | None
+    name: str, found: Samples, seed: int, samples: int | None, test: int | None, owner: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which training samples are taken, and which test samples, of the published test set or of the same pool."""
+    """Which training samples are taken, and which test samples, of the published test set or of the same pool.
+
+    Args:
+        owner: of each sample, where the file's owners are the clients.
+    """
     if samples is not None:
         require_size("samples", samples, least=1)
     if test is not None:
@@ -134,6 +139,8 @@ def _drawn(
     pool = len(found.x)
     order = generator(seed, INPUTS).permutation(pool)
     if found.x_test is None:
+        if owner is not None and test is None and samples is None:
+            return _drawn_of_owners(name, order, owner)
         test = pool // POOLED_TEST if test is None else test
         samples = pool - test if samples is None else samples
         if samples < 1 or samples + test > pool:
@@ -144,6 +151,21 @@ def _drawn(
             raise ValueError(f"{name}: {asked} {part} samples are asked for; there are {there}")
     order_test = generator(seed, TEST).permutation(len(found.x_test))
     return order[:samples], order_test[:test]
+
+
+def _drawn_of_owners(name: str, order: np.ndarray, owner: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A fifth for the test, the last in order, of samples that are not the first of their owner."""
+    spare = np.ones(len(order), dtype=bool)
+    spare[np.unique(owner[order], return_index=True)[1]] = False
+    wanted = len(order) // POOLED_TEST
+    places = np.flatnonzero(spare)[::-1][:wanted][::-1]
+    if len(places) < wanted:
+        warnings.warn(
+            f"{name}: {len(places)} of {len(order)} samples are for the test, not {wanted}, since every client keeps "
+            "one to train on; another partition than the file's, iid say, has the whole test set",
+            stacklevel=4,
+        )
+    return np.delete(order, places), order[places]
 
 
 def _tensor(found: Samples, x: np.ndarray, dtype: torch.dtype) -> Tensor:
@@ -200,8 +222,8 @@ def _owners(
         owner, count = given
         if missing := sorted(set(range(count)) - set(owner.tolist())):
             raise ValueError(
-                f"client {missing[0]} owns none of the {len(owner)} training samples drawn; draw more, take another "
-                "seed, or a partition"
+                f"client {missing[0]} owns none of the {len(owner)} training samples drawn; draw more, or fewer "
+                "for the test (test 0: none), take another seed, or a partition"
             )
         if clients not in (None, count):
             raise ValueError(f"the file gives its own owners, {count} clients; clients={clients} needs a partition")

@@ -1,5 +1,7 @@
 """From a name to federated data: draws, scales, labels, partitions, domains, a user's tables."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -196,6 +198,30 @@ def test_a_column_of_labels_is_one_label_a_sample(tmp_path, labels):
     row, column = found
     assert row.classes == column.classes == (None if labels.max() > 1 else 2)
     assert torch.equal(row.y, column.y) and torch.equal(row.y_test, column.y_test) and row.y.ndim == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=5, max_size=20), st.integers(0, 3))
+def test_every_owner_of_a_table_keeps_a_sample(tmp_path_factory, owners, seed):
+    owner = np.unique(owners, return_inverse=True)[1]
+    file, count = str(tmp_path_factory.mktemp("owners") / "mine.npz"), len(owner)
+    np.savez(file, x=np.arange(2.0 * count).reshape(count, 2), y=np.linspace(0, 1, count), owner=owner)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        data = load(file, seed=seed)
+    tested = 0 if data.x_test is None else len(data.x_test)
+    assert tested == min(count // 5, count - len(np.unique(owner)))
+    assert any("every client keeps one" in str(one.message) for one in said) == (tested < count // 5)
+    assert len(data.x) == count - tested and len(np.unique(data.owner)) == data.clients
+    whole = data.x if data.x_test is None else torch.cat([data.x, data.x_test])
+    assert sorted(whole[:, 0].tolist()) == list(range(0, 2 * count, 2))
+    try:
+        plain = load(file, seed=seed, test=count // 5)  # the last fifth, whoever owns it
+    except ValueError as error:
+        assert "owns none of" in str(error) and "test 0: none" in str(error)
+        assert load(file, seed=seed, test=0).clients == data.clients  # as the message says
+    else:
+        assert torch.equal(plain.x, data.x) and torch.equal(plain.x_test, data.x_test)
 
 
 def test_one_hot_tables_have_classes(tmp_path):
