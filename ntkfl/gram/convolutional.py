@@ -32,8 +32,9 @@ def convolutional(
     weights of variance 1/9; later ones have variance c / (9 channels), c = 2 for ReLU and 1 for erf and GELU; the
     readout is divided by the root of its fan-in. Exactly symmetric when z is None.
 
-    Exact to some roundings, except between patches of different norms that are nearly parallel, or antipodal: of such
-    an angle the error is up to 1e-8. Time and memory grow with the square of the number of pixels.
+    The error is some roundings a layer of |x_i||z_j| (patches' norms, up to 1e12 times one another's, do not matter).
+    Only GELU's, from depth 3 on and at pixels of a large norm, is up to that norm times larger. Time and memory grow
+    with the square of the number of pixels.
 
     Args:
         x: images. z: other images; None: x. depth: layers of weights, at least 2; 2 is one convolution.
@@ -69,41 +70,58 @@ def _entries(
 ) -> np.ndarray:
     """The kernel of one image with some others; arrays of pairs of pixels are (images, h, w, h, w)."""
     theta = _sums(np.pad(np.einsum("chw,pcij->phwij", x, z), _BORDER))
-    distance = sum((p[:, :, None, None] - q[:, None, None]) ** 2 for p, q in zip(x, z.swapaxes(0, 1), strict=True))
-    distance = _distances(distance, np.einsum("chw,chw->hw", x, x)[None], np.einsum("pchw,pchw->phw", z, z))
+    s, t = _pixel_norms(x[None]), _pixel_norms(z)
+    pairs = _patches(_between_pixels(x / np.where(s > 0, s, 1), z / np.where(t > 0, t, 1)[:, None]), s, t)
     for layer, (a, b) in enumerate(norms, start=2):
         left, right = Rows(a[..., None, None], 0.0), Rows(b[:, None, None], 0.0)
-        found = phi.dual(_angles(distance, left.norm, right.norm), left, right)
+        found = phi.dual(pairs, left, right)
         passed = found.covariance + theta * found.slope
         if layer < depth:
             theta = phi.gain * _sums(np.pad(passed, _BORDER))
-            s, t = phi.rows(left).norm, phi.rows(right).norm
-            apart = (s - t) ** 2 + 4 * (s * t) * found.pairs.h
-            distance = phi.gain * _distances(apart, s[..., 0, 0] ** 2, t[:, 0, 0] ** 2)
+            pairs = _patches(found.pairs, phi.rows(left).norm[..., 0, 0], phi.rows(right).norm[:, 0, 0])
     return passed.mean(axis=(1, 2, 3, 4))
 
 
-def _distances(between: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Squared distances of patches from those of pixels; beyond the border a pixel is 0.
+def _pixel_norms(images: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.einsum("nchw,nchw->nhw", images, images))
+
+
+def _between_pixels(x: np.ndarray, z: np.ndarray) -> Pairs:
+    """The angles between pixels of length 1, (c, h, w) and (p, c, h, w): |p - q|^2 / 4 and |p + q|^2 / 4."""
+    both = [(p[None, :, :, None, None], q[:, None, None]) for p, q in zip(x, z.swapaxes(0, 1), strict=True)]
+    return Pairs(sum((p - q) ** 2 for p, q in both) / 4, sum((p + q) ** 2 for p, q in both) / 4, 0.0)
+
+
+def _patches(pixels: Pairs, s: np.ndarray, t: np.ndarray) -> Pairs:
+    """The angles between patches of 3 x 3 pixels; beyond the border a pixel is 0; a patch of zeros is at 90 degrees.
+
+    With a and b the norms of a patch's pixels over that of the patch, 1 - cos is |a - b|^2 / 2 and the sum of a b times
+    the pixels' own 1 - cos. Only positive terms are added: of patches of any norms a small angle keeps its digits, and
+    one near pi as well.
 
     Args:
-        between: (p, h, w, h, w). left, right: the pixels' squares, (1, h, w) and (p, h, w).
+        pixels: the angles between pixels. s, t: their norms, (1, h, w) and (p, h, w).
     """
-    left, right = (np.pad(squares, ((0, 0), (1, 1), (1, 1))) for squares in (left, right))
-    wide = left[..., None, None] + right[:, None, None]
-    wide[:, 1:-1, 1:-1, 1:-1, 1:-1] = between
-    return _sums(wide)
+    (left, right), (h, w) = (_shares(norms) for norms in (s, t)), s.shape[1:]
+    near, far = (np.pad(each, _BORDER) for each in (pixels.h, pixels.g))
+    apart, together = np.zeros(pixels.h.shape), np.zeros(pixels.h.shape)
+    for (i, j), a, b in zip(np.ndindex(3, 3), left, right, strict=True):
+        a, b = a[..., None, None], b[:, None, None]
+        shift = (slice(None), *(slice(i, i + h), slice(j, j + w)) * 2)
+        gap, both = (a - b) ** 2 / 4, a * b
+        apart += gap + both * near[shift]
+        together += gap + both * far[shift]
+    empty = apart + together < 0.75  # 1/4 and 1/4 where one patch is zero; else 1
+    return Pairs(np.where(empty, 0.5, apart), np.where(empty, 0.5, together), 0.0)
 
 
-def _angles(distance: np.ndarray, a: np.ndarray, b: np.ndarray) -> Pairs:
-    """Of patches of these root variances and squared distances; a patch of zeros has any.
-
-    Distances, unlike covariances, keep the digits of a small angle.
-    """
-    size = 4 * (a * b)
-    h = np.divide(distance - (a - b) ** 2, size, out=np.full_like(distance, 0.5), where=size > 0)
-    h = np.clip(h, 0, 1)
-    return Pairs(h, 1 - h, 0.0)
+def _shares(norms: np.ndarray) -> list[np.ndarray]:
+    """The norms of a patch's nine pixels over that of the patch, each (n, h, w); 0 where it is 0."""
+    h, w = norms.shape[1:]
+    wide = np.pad(norms, ((0, 0), (1, 1), (1, 1)))
+    parts = np.stack([wide[:, i : i + h, j : j + w] for i, j in np.ndindex(3, 3)])
+    whole = np.sqrt((parts**2).sum(axis=0))
+    return list(parts / np.where(whole > 0, whole, 1))
 
 
 def _norms(images: np.ndarray, depth: int, phi: Activation) -> list[np.ndarray]:

@@ -92,10 +92,13 @@ class Smooth(ABC):
         moved = 2.02 * pairs.error * (left.norm * right.norm)
         (first, second), (third, fourth) = self.slopes(left), self.slopes(right)
         unit, roots = self.units(left) * self.units(right), self.roots(left) * self.roots(right)
-        share_error = np.minimum(formulas.share_error, rounding.share_error + moved / unit * (first * third))
+        share_error = np.minimum(
+            formulas.share_error, rounding.share_error + moved / np.where(unit > 0, unit, 1) * (first * third)
+        )
         slope_error = np.minimum(formulas.slope_error, rounding.slope_error + moved * (second * fourth))
-        cosine = formulas.share / roots
-        error = share_error / roots + np.abs(cosine) * (self.growth * (left.error + right.error) + 44 * U)
+        seen = np.where(roots > 0, roots, 1)  # a patch of zeros has no angle: 90 degrees
+        cosine = formulas.share / seen
+        error = share_error / seen + np.abs(cosine) * (self.growth * (left.error + right.error) + 44 * U)
         equal = (pairs.h == 0) & (left.norm == right.norm)
         cosine = np.where(equal, 1.0, np.clip(cosine, -1, 1))
         new = Pairs((1 - cosine) / 2, (1 + cosine) / 2, np.where(equal, error, error / 2))

@@ -6,6 +6,9 @@ import jax
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import acos, asin, mp, mpf, pi, sin, sqrt
 
 from ntkfl import gram, tangents
 from ntkfl.memory import TooLittleMemory
@@ -131,6 +134,97 @@ def test_duplicates_and_near_duplicates_keep_their_digits(activation):
         assert np.abs(9**2 * ours - shared).max() < 1e-11 * shared.max()
     assert np.array_equal(ours[:2, :2], ours[2:4, 2:4])
     assert np.array_equal(ours[:2, :2], ours[:2, 2:4])
+
+
+def precise_moments(activation, a, b, c):
+    """`moments` in mpmath."""
+    if activation == "relu":
+        size = sqrt(a * b)
+        cosine = max(mpf(-1), min(mpf(1), c / size)) if size else mpf(0)
+        angle = acos(cosine)
+        return size * (sin(angle) + (pi - angle) * cosine) / (2 * pi), (pi - angle) / (2 * pi)
+    if activation == "erf":
+        d = (1 + 2 * a) * (1 + 2 * b)
+        return 2 / pi * asin(2 * c / sqrt(d)), 4 / pi / sqrt(d - 4 * c * c)
+    p, q = 1 + a, 1 + b
+    d, arcsine = p * q - c * c, asin(c / sqrt(p * q))
+    even = c * arcsine + (c * c + a * b * d) / (p * q * sqrt(d))
+    return c / 4 + even / (2 * pi), mpf(1) / 4 + (arcsine + c * (1 / p + 1 / q + 1 / d) / sqrt(d)) / (2 * pi)
+
+
+def precise(x, z, depth, activation):
+    """The kernel of two rows of pixels, (w,) of one channel, in mpmath: the recursion over all pairs of pixels."""
+    gain, w = 2 if activation == "relu" else 1, range(len(x))
+
+    def patches(c):
+        shifts = [(i, j, e) for i in w for j in w for e in (-1, 0, 1) if i + e in w and j + e in w]
+        return {(i, j): sum(c[i + e, j + e] for k, m, e in shifts if (k, m) == (i, j)) / 9 for i in w for j in w}
+
+    x, z = ([mpf(float(value)) for value in row] for row in (x, z))
+    pairs = {"xx": (x, x), "zz": (z, z), "xz": (x, z)}
+    covariance = {k: patches({(i, j): p[i] * q[j] for i in w for j in w}) for k, (p, q) in pairs.items()}
+    theta = covariance["xz"]
+    for layer in range(2, depth + 1):
+        variance = {k: covariance[2 * k] for k in "xz"}
+        found = {
+            k: {(i, j): precise_moments(activation, variance[k[0]][i, i], variance[k[1]][j, j], c[i, j]) for i, j in c}
+            for k, c in covariance.items()
+        }
+        passed = {at: value + theta[at] * slope for at, (value, slope) in found["xz"].items()}
+        if layer == depth:
+            return sum(passed.values()) / len(passed)
+        covariance = {k: patches({at: gain * value for at, (value, _) in each.items()}) for k, each in found.items()}
+        theta = patches({at: gain * value for at, value in passed.items()})
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 2**16),
+    depth=st.integers(2, 6),
+    activation=st.sampled_from(gram.ACTIVATIONS),
+    ratio=st.floats(0, 12),
+    near=st.floats(-16, 0),
+    sign=st.sampled_from([-1, 1]),
+)
+def test_patches_of_any_norms_keep_their_digits(seed, depth, activation, ratio, near, sign):
+    """Nearly parallel and antipodal rows of pixels, norms 1 to 1e12 times one another: a few roundings a layer."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(3) * 10.0 ** -rng.uniform(0, ratio, 3)
+    x[0] = rng.choice([0.0, x[0]])
+    z = sign * 10**ratio * (x + 10**near * rng.standard_normal(3) * np.abs(x))
+    if activation != "relu":
+        x, z = x / 10 ** (ratio / 2), z / 10 ** (ratio / 2)
+    with mp.workdps(60):
+        off, sizes = (
+            abs(
+                precise(x, z, depth, activation) - mpf(gram.convolutional(*map(image, (x, z)), depth, activation)[0, 0])
+            ),
+            [precise(row, row, depth, activation) for row in (x, z)],
+        )
+        stiff = max(1.0, np.abs(z).max(), np.abs(x).max()) if activation == "gelu" and depth > 2 else 1.0
+        assert off <= 10 * depth * stiff * mpf(2) ** -53 * sqrt(sizes[0] * sizes[1])
+
+
+def image(row):
+    return row[None, None, None]
+
+
+def test_two_pixels_a_hundred_million_apart():
+    """Once off by 2.7e-3 of the kernel: the squares of such norms leave nothing of the angle between the patches."""
+    x, z = np.array([0.7, 0.7 * (1e8 + 0.7)])[:, None]
+    found = gram.convolutional(image(x), image(z), depth=6)[0, 0]
+    with mp.workdps(60):
+        assert found == pytest.approx(float(precise(x, z, 6, "relu")), rel=1e-14)
+
+
+@pytest.mark.parametrize("activation", gram.ACTIVATIONS)
+def test_patches_of_zeros_add_nothing(activation):
+    x = np.zeros((2, 1, 1, 7))
+    x[0, ..., 0], x[1, ..., 1] = 1, 2
+    found = gram.convolutional(x, activation=activation)
+    with mp.workdps(30):
+        expected = [[float(precise(p, q, 3, activation)) for q in x[:, 0, 0]] for p in x[:, 0, 0]]
+    assert found == pytest.approx(np.array(expected), rel=1e-14)
 
 
 def test_reflected_images_have_the_same_kernel():

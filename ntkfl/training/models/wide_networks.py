@@ -23,7 +23,8 @@ from ntkfl.training.tree import Params
 
 PHI: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "erf": torch.erf, "gelu": functional.gelu}
 WIDTH, SIDE = 512, 3  # of a network where none is named; of a convolution's window
-CONVOLUTIONAL = 1e-8  # of the largest entry: what the limit of convolutional networks is off at most
+CONVOLUTIONAL = 1e-12  # of the largest entry: what the limit of convolutional networks is off at most; GELU's, of
+# rows of a large norm, times that norm
 READOUT = "readout.weight"
 
 
@@ -110,7 +111,9 @@ class WideNetwork:
         if self.kind == "fc":
             return gram.deep_estimate(x, depth=self.depth, activation=self.activation, bias=self.bias)
         value = self.kernel(x)
-        return Estimate(value, CONVOLUTIONAL * np.abs(value).max() * np.ones_like(value), "rounding, generous")
+        stiff = max(1.0, float(np.linalg.norm(x, axis=1).max())) if self.activation == "gelu" else 1.0
+        error = CONVOLUTIONAL * stiff * np.abs(value).max()
+        return Estimate(value, np.full_like(value, error), "rounding, generous")
 
     def require_positive(self, x: Float[np.ndarray, "n d"]) -> None:
         """Raise if the limit's kernel is known to be singular on these rows; the message names the rows to blame.
