@@ -13,8 +13,8 @@
 #
 # For networks $f(x) = v \cdot \mathrm{relu}(U x)$ it is computed here without a grid: along the segment the outputs
 # are piecewise quadratic, with breaks where a unit switches on or off, so the supremum is taken piece by piece.
-# Squared and absolute loss and accuracy are exact up to rounding; logistic loss and cross-entropy are bounded to
-# 1e-10 on every piece.
+# Squared and absolute loss and accuracy are exact up to rounding; logistic loss and cross-entropy are bounded, to
+# 1e-10 where 200 000 points of the segment are enough; elsewhere the error is larger, and is given.
 #
 # ## Two networks
 #
@@ -181,7 +181,7 @@ for folder in ("fedavg", "fedgucci"):
 # cross-entropy barriers, and bounds times the loss's own Lipschitz constant, $\sqrt 2$ (Assumption 3.2 has 1). For
 # different starts (*alone*), training with the connectivity loss to a trained anchor (*connected*) divides the
 # barrier by six for ten classes, and by less for two. *FedAvg* and *FedGuCci* are clients of one round, which start
-# from one network: between those no loss barrier is seen (0 means less than 1e-10). FedGuCci's clients move farther
+# from one network: between those no loss barrier is seen (0 means less than its error). FedGuCci's clients move farther
 # from it (column d), as statement `fedgucci/X4` says.
 #
 # ## Any other model

@@ -10,7 +10,7 @@ from ntkfl.connectivity.losses import ABSOLUTE, SQUARED, Loss, check_squares, ch
 from ntkfl.connectivity.network import TwoLayer, between, check_shapes, combination
 from ntkfl.connectivity.paths.accuracy_path import AccuracyPath, accuracy_path
 from ntkfl.connectivity.paths.convex_integral import convex_integral
-from ntkfl.connectivity.paths.convex_path import convex_supremum
+from ntkfl.connectivity.paths.convex_path import MOST_POINTS, convex_supremum
 from ntkfl.connectivity.paths.long_sums import LONG_EPS, TINY
 from ntkfl.connectivity.paths.path_loss import absolute_error, absolute_gap, squared_error
 from ntkfl.connectivity.paths.piecewise import PiecewisePolynomial, Supremum
@@ -19,37 +19,51 @@ from ntkfl.estimate import Estimate
 from ntkfl.gram.error_free import SMALLEST, row_norms
 from ntkfl.memory import NEGLIGIBLE, require
 from ntkfl.messages import number_of
+from ntkfl.problem import require_size
 
 UNDERFLOW = 64 * SMALLEST  # of the few float64 operations on long precision, and of the error's own
 A_CROSSING = 450  # bytes that are held at most of a piece of the path, measured
 A_PAIR = 56  # bytes of a pair of sample and unit, for a loss whose path has no pieces
-TOLERANCE = 1e-10  # how closely a loss that is not a polynomial is bounded
+TOLERANCE = 1e-10  # how closely a loss that is not a polynomial is to be bounded
 
 
 @dataclass(frozen=True, eq=False)
 class Barrier:
-    """A supremum over the segment: its value, the alpha where it is taken, and how many pieces the path has."""
+    """A supremum over the segment: its value, the alpha where it is taken, and how many pieces the path has.
+
+    stopped: why the value is known no closer, where the search for its bound ended early; else empty.
+    """
 
     value: Estimate
     at: float
     pieces: int
+    stopped: str = ""
 
     def __str__(self) -> str:
-        return f"{self.value} at alpha = {self.at:.6g}, on {number_of(self.pieces, 'piece')}"
+        said = f"{self.value} at alpha = {self.at:.6g}, on {number_of(self.pieces, 'piece')}"
+        return f"{said}; {self.stopped}" if self.stopped else said
 
 
 def loss_barrier(
-    first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray, loss: str = "squared"
+    first: TwoLayer,
+    second: TwoLayer,
+    x: Float[np.ndarray, "n l"],
+    y: np.ndarray,
+    loss: str = "squared",
+    most_points: int = MOST_POINTS,
 ) -> Barrier:
     """sup over alpha of L(alpha w_1 + (1 - alpha) w_2) - alpha L(w_1) - (1 - alpha) L(w_2), L the mean loss.
 
     Args:
         first, second: the networks w_1 and w_2, of one shape. x: inputs.
         y: labels, see `LOSSES`; loss: squared, absolute, logistic or cross-entropy. The first two are piecewise
-            polynomials, their supremum is exact up to rounding; the others are bounded to within TOLERANCE.
+            polynomials, their supremum is exact up to rounding; the others are bounded by halving intervals of alpha
+            until the bound is within 1e-10 of a value that is taken, or `most_points` are evaluated. Between confident
+            networks that may leave 5e-4 of an error; the error of `value` and `stopped` say so.
+        most_points: at which a logistic or cross-entropy loss is evaluated: more of them bound it closer.
 
     Raises:
-        ValueError: networks of different shapes, inputs or labels that do not fit them or the loss.
+        ValueError: networks of different shapes, inputs or labels that do not fit them or the loss, no most_points.
     Source: FedGuCci, Definition 2.1, Eq (3); fedgucci/X1.
     """
     segment, chosen, y = _checked(first, second, x, y, loss)
@@ -57,10 +71,13 @@ def loss_barrier(
         path = _polynomial(segment, y, chosen)
         excess = path.minus_line(float(path.at(0.0)), float(path.at(1.0)))
         return _barrier(excess.supremum(), 2 * _rounding(segment, chosen, path), len(path.coefficients))
-    found, bound = convex_supremum(segment, y, chosen, TOLERANCE)
+    require_size("most_points", most_points)
+    found, bound = convex_supremum(segment, y, chosen, TOLERANCE, most_points)
     rounding = 2 * _deviation(segment, chosen)
     value = Estimate.between(max(found.value - rounding, 0.0), bound + rounding, "taken, and bounded on every piece")
-    return Barrier(value, found.at, int((segment.edges[:, 1:-1] < 1).sum()) + 1)
+    open_ = bound - found.value > TOLERANCE
+    stopped = f"bounded to {bound - found.value:.2g}, not {TOLERANCE:g}, by {most_points} points" if open_ else ""
+    return Barrier(value, found.at, int((segment.edges[:, 1:-1] < 1).sum()) + 1, stopped)
 
 
 def accuracy_barrier(first: TwoLayer, second: TwoLayer, x: Float[np.ndarray, "n l"], y: np.ndarray) -> Barrier:

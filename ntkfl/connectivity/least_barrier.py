@@ -43,7 +43,8 @@ def least_barrier(
 ) -> LeastBarrier:
     """The order of the second network's units with the smallest loss barrier: exact up to 8 units, else a local search.
 
-    The search exchanges two units at a time, takes what is lower, and ends where no exchange is.
+    The search exchanges two units at a time, takes what is lower for certain, and ends where no exchange is: what
+    `loss_barrier` leaves open of a logistic or cross-entropy barrier is in the error, and hides what is within it.
 
     Args:
         first, second, x, y, loss: as in `loss_barrier`. start: where the search begins, say an alignment's; default:

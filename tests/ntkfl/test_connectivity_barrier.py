@@ -672,3 +672,22 @@ def test_a_barrier_says_where_it_is_and_on_how_many_pieces():
     found = loss_barrier(first, second, x, y)
     assert str(found) == f"{found.value} at alpha = {found.at:.6g}, on {found.pieces} pieces"
     assert str(loss_barrier(first, first, x, y)).endswith(", on 1 piece")
+
+
+@pytest.mark.parametrize("loss", ["logistic", "cross-entropy"])
+def test_a_bound_that_ends_early_says_so_and_more_points_bring_it_closer(loss):
+    rng = np.random.default_rng(0)
+    outputs = (2, 16) if loss == "cross-entropy" else 16
+    first = TwoLayer(rng.standard_normal((16, 4)), 300 * rng.standard_normal(outputs))
+    second = TwoLayer(first.hidden[::-1].copy(), first.readout[..., ::-1].copy())
+    x = rng.standard_normal((20, 4))
+    values = np.maximum(x @ first.hidden.T, 0) @ first.readout.T
+    y = np.sign(values) if loss == "logistic" else values.argmax(axis=1)
+    rough, closer, done = (loss_barrier(first, second, x, y, loss, most) for most in (70, 2000, 10**6))
+    assert rough.stopped.startswith("bounded to") and rough.stopped.endswith("by 70 points")
+    assert rough.stopped in str(rough) and not done.stopped
+    for one, other in ((rough, closer), (closer, done)):  # one within the other, up to rounding
+        assert one.value.lo <= other.value.lo + 1e-9 and other.value.hi <= one.value.hi + 1e-9
+    assert done.value.error <= 1e-9 < rough.value.error and done.value.lo > 1
+    with pytest.raises(ValueError, match="most_points"):
+        loss_barrier(first, second, x, y, loss, 0)

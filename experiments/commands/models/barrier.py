@@ -236,7 +236,8 @@ def _permuted(found: "Compared", k: int, order: "np.ndarray") -> "TwoLayer":
 
 
 def _as_numbers(barrier: "Barrier") -> dict[str, Any]:
-    return _number(barrier.value) | {"alpha": barrier.at, "pieces": barrier.pieces}
+    stopped = {"stopped": barrier.stopped} if barrier.stopped else {}
+    return _number(barrier.value) | {"alpha": barrier.at, "pieces": barrier.pieces} | stopped
 
 
 def _number(found: "Estimate") -> dict[str, Any]:
@@ -270,6 +271,7 @@ def _line(numbers: dict[str, Any], error: float) -> str:
     line += f" at alpha = {numbers['alpha']:.10g}" if "alpha" in numbers else ""
     if "pieces" in numbers:
         line += f", {number_of(numbers['pieces'], 'piece')}"
+    line += f"; {numbers['stopped']}" if "stopped" in numbers else ""
     return line + (
         f", misses {0 if abs(numbers['misses']) <= error else numbers['misses']:.3g}" if "misses" in numbers else ""
     )

@@ -9,26 +9,30 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ntkfl import interruption
 from ntkfl.connectivity.losses import Loss
 from ntkfl.connectivity.paths.path_loss import located, values_at
 from ntkfl.connectivity.paths.piecewise import Supremum
 from ntkfl.connectivity.paths.segment import Segment
 
-MOST_POINTS = 200_000
+MOST_POINTS = 200_000  # at which the loss is evaluated, unless more are asked for
 START = 65  # points of the first grid
 BLOCK = 2**20  # outputs that are evaluated at once
 
 Parts = list[tuple[Segment, np.ndarray]]
 
 
-def convex_supremum(segment: Segment, y: np.ndarray, loss: Loss, tolerance: float) -> tuple[Supremum, float]:
+def convex_supremum(
+    segment: Segment, y: np.ndarray, loss: Loss, tolerance: float, most_points: int = MOST_POINTS
+) -> tuple[Supremum, float]:
     """sup over alpha of the mean loss less its line, and an upper bound on it.
 
-    The bound is at most `tolerance` above the value unless MOST_POINTS points did not bring it there.
+    The bound is at most `tolerance` above the value unless `most_points` points, or intervals as short as float64 has
+    them, did not bring it there.
 
     Args:
         segment: between the networks, with its samples. y: labels, (n,). loss: convex and Lipschitz.
-        tolerance: in units of the loss.
+        tolerance: in units of the loss. most_points: at which the loss is evaluated.
 
     Raises:
         ValueError: a loss that is not Lipschitz.
@@ -49,9 +53,10 @@ def convex_supremum(segment: Segment, y: np.ndarray, loss: Loss, tolerance: floa
         open_ones = reach > best.value + tolerance
         settled = max(settled, float(reach[~open_ones].max(initial=-np.inf)))
         left, right, low, high, reach = (part[open_ones] for part in (left, right, low, high, reach))
-        if not len(left) or count + len(left) > MOST_POINTS:
-            return best, max(best.value, settled, float(reach.max(initial=-np.inf)))
         middle = (left + right) / 2
+        if not len(left) or count + len(left) > most_points or ((middle <= left) | (middle >= right)).any():
+            return best, max(best.value, settled, float(reach.max(initial=-np.inf)))
+        interruption.check()
         new = _means(parts, loss, middle) - _line(middle, *line)
         count += len(middle)
         if new.max() > best.value:
