@@ -203,7 +203,7 @@ def free_on(device: torch.device) -> float | None:
 
 
 def refuse_state(name: str, module: nn.Module) -> None:
-    """Refuse what is neither a parameter nor a pure function: buffers, dropout.
+    """Refuse what is neither a parameter nor a pure function: buffers, dropout that is not in eval mode.
 
     Raises:
         ValueError: naming the first such thing.
@@ -214,8 +214,11 @@ def refuse_state(name: str, module: nn.Module) -> None:
             "say): use GroupNorm or no norm"
         )
     for key, part in module.named_modules():
-        if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0:
-            raise ValueError(f"{name} has dropout at {key!r}; a model must be a function of parameters and input")
+        if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0 and part.training:
+            raise ValueError(
+                f"{name} has dropout at {key!r}; a model must be a function of parameters and input: call eval() on "
+                "the module, which turns dropout off"
+            )
 
 
 def applied(module: nn.Module, prefix: str) -> Callable[[Params, Tensor], Tensor]:

@@ -336,11 +336,25 @@ def test_what_cannot_be_built_is_refused(spec, shape, message):
         build(spec, some_data(shape))
 
 
+def test_dropout_in_eval_mode_is_the_network_without_it():
+    from ntkfl.training.own_network import from_module
+
+    torch.manual_seed(0)
+    layers = nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 2)
+    with pytest.raises(ValueError, match=r"mine has dropout at '1'.*: call eval\(\) on the module"):
+        from_module(nn.Sequential(*layers), "mine")
+    model = from_module(nn.Sequential(*layers).eval(), "mine")
+    x = torch.randn(5, 3, dtype=torch.float64)
+    found = model.outputs(model.initial(0), x)
+    params = [value.double() for value in nn.Sequential(*layers).parameters()]
+    assert torch.equal(found, nn.functional.linear(nn.functional.linear(x, *params[:2]), *params[2:]))
+
+
 @pytest.mark.parametrize(
     ("layer", "message"),
     [
         (lambda: nn.BatchNorm2d(2), r"x has the buffer '1\.running_mean'.*: use GroupNorm or no norm"),
-        (lambda: nn.Dropout(0.5), r"x has dropout at '1'"),
+        (lambda: nn.Dropout(0.5), r"x has dropout at '1'.*: call eval\(\) on the module"),
     ],
 )
 def test_what_is_not_a_pure_function_of_parameters_is_refused(layer, message):
