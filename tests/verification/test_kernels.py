@@ -1,13 +1,13 @@
 """The two-layer ReLU kernel passes every check, and kernels broken on purpose each fail the one that concerns them."""
 
 import re
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
 from ntkfl import gram
-from verification.kernels import check, relu_strictly_positive
+from verification.kernels import check, networks, relu_strictly_positive
 
 WIDTHS = (64, 128, 256, 512, 1024, 2048)
 
@@ -84,7 +84,7 @@ def tried(kernel, **options):
 @pytest.mark.parametrize("examples", [40, pytest.param(100, marks=pytest.mark.slow)])
 def test_the_two_layer_relu_kernel_passes_every_check(examples):
     number = {} if examples == 100 else {"examples": examples}
-    report = check(gram.infinite, finite=gram.initial, rounding=1e-14, widths=WIDTHS, **number)
+    report = check(gram.infinite, depth=2, finite=gram.initial, rounding=1e-14, widths=WIDTHS, **number)
     assert report.ok, report
     assert [row.name for row in report.properties] == [
         "finite output",
@@ -97,10 +97,11 @@ def test_the_two_layer_relu_kernel_passes_every_check(examples):
         "rotation invariant",
         "homogeneous",
         "concentrates",
+        "limit of networks",
     ]
     assert all(row.outcome == "holds" and row.margin >= 0 for row in report.properties)
     assert report["symmetric"].examples == examples and report["singular elsewhere"].examples >= examples / 10
-    assert str(report).startswith("infinite: all 10 properties hold")
+    assert str(report).startswith("infinite: all 11 properties hold")
 
 
 def test_other_kernels_pass_with_claims_of_their_own():
@@ -194,7 +195,7 @@ def test_a_counterpart_with_the_wrong_constant_does_not_concentrate(limit_factor
     def counterpart(x, width, seed):
         return limit_factor * finite(x, width, seed)
 
-    row = check(gram.infinite, finite=counterpart, examples=1, seed=3)["concentrates"]
+    row = check(gram.infinite, depth=2, finite=counterpart, examples=1, seed=3)["concentrates"]
     assert (row.outcome == "broken") == broken
     if broken:
         assert len(row.counterexample.x) == 1 and row.worst > -0.3
@@ -207,7 +208,7 @@ def test_a_counterpart_with_the_wrong_constant_does_not_concentrate(limit_factor
     ("counterpart", "message"),
     [
         (lambda x, width, seed: gram.infinite(x), "no error that could fall with the width"),
-        (lambda x, width, seed: np.ones(3), r"counterpart at width 64: k\(x\) has shape \(3,\); it must be \(4, 4\)"),
+        (lambda x, width, seed: np.ones(3), r"counterpart at width 64: k\(x\) has shape \(3,\); it must be \(6, 6\)"),
         (lambda x, width, seed: finite(x, 64, seed), "slope"),
     ],
     ids=["equal to the limit", "wrong shape", "width ignored"],
@@ -284,6 +285,9 @@ def test_the_same_seed_gives_the_same_report_and_another_seed_other_data():
         ({"widths": (64, 128, 128, 256)}, r"widths is \(64, 128, 128, 256\); it must hold at least 4 .* ascending"),
         ({"widths": (64, 128, 256)}, "at least 4 positive integers"),
         ({"examples": 0}, "examples is 0; it must be 1 or more"),
+        ({"networks": 7}, "networks is 7; an interval needs at least 8 at each width"),
+        ({"depth": 0}, "depth is 0; it must be 1 or more, the number of layers of weights"),
+        ({"depth": 1, "finite": finite}, "finite is given at depth 1: a linear network has no width"),
     ],
 )
 def test_impossible_arguments_are_refused(options, message):
@@ -300,3 +304,158 @@ def test_the_condition_of_the_relu_kernel_on_named_cases():
     assert not relu_strictly_positive(np.vstack([plane, 2 * plane[:1]]))  # parallel rows
     with pytest.raises(ValueError, match="row 0 of x is zero"):
         relu_strictly_positive(np.zeros((1, 2)))
+
+
+def layered(depth, x, width, seed):
+    """J J^T of a ReLU network with so many layers of weights, all trained, by backpropagation."""
+    rng = np.random.default_rng(seed)
+    layers = [rng.standard_normal((x.shape[1], width))]
+    layers += [rng.standard_normal((width, width)) * np.sqrt(2 / width) for _ in range(depth - 2)]
+    inputs = [x]
+    for weights in layers:
+        inputs.append(np.maximum(inputs[-1] @ weights, 0))
+    back = (inputs[-1] > 0) * rng.standard_normal(width) / np.sqrt(width)
+    found = inputs[-1] @ inputs[-1].T / width
+    for level in reversed(range(len(layers))):
+        found += (1 if level == 0 else 2 / width) * (inputs[level] @ inputs[level].T) * (back @ back.T)
+        if level:
+            back = (back @ layers[level].T) * (inputs[level] > 0)
+    return found
+
+
+def deep(depth):
+    if depth == 1:
+        return linear
+    return partial(gram.deep, depth=depth)
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_the_right_kernel_of_every_depth_breaks_nothing(depth, told):
+    """A three-layer kernel is positive where a two-layer one is singular, which nobody claims unless told the depth."""
+    if depth == 1 and not told:
+        return  # a linear kernel breaks what holds for every network with a hidden layer; see BROKEN
+    report = check(deep(depth), depth=depth if told else None, examples=40)
+    assert report.ok, report
+
+
+def test_a_kernel_of_another_depth_is_told_from_the_claimed_one():
+    others = {"homogeneous": None, "rotation_invariant": False, "examples": 20}
+    assert check(deep(2), depth=3, **others).broken == ("strictly positive where claimed",)
+    assert check(deep(3), depth=2, **others).broken == ("singular elsewhere",)
+    assert check(deep(2), depth=1, **others).broken == ("singular elsewhere",)
+
+
+def off_by(kernel, share):
+    """Entries off by up to this share of the largest: still a kernel, as positive, homogeneous and invariant."""
+
+    def wrong(x, z=None):
+        return (1 - share) * kernel(x, z) + share * kernel(np.eye(1)).item() * linear(x, z)
+
+    return wrong
+
+
+def beside_networks(kernel, depth, **options):
+    skipped = {"homogeneous": None, "strictly_positive": None, "rotation_invariant": False, "examples": 1}
+    options = {"widths": (16, 32, 64, 128), "networks": 60, "finite": partial(layered, depth)} | skipped | options
+    return check(kernel, depth=depth, **options)["limit of networks"]
+
+
+@pytest.mark.parametrize(("depth", "networks", "share"), [(2, 60, 0.3), (2, 400, 0.08), (3, 60, 0.3), (4, 60, 0.5)])
+def test_networks_tell_a_kernel_from_one_whose_entries_are_off(depth, networks, share):
+    right = beside_networks(deep(depth), depth, networks=networks)
+    assert right.outcome == "holds" and right.margin > 0
+    assert re.fullmatch(r"an entry that is off by .* would have been seen", right.note)
+    wrong = beside_networks(off_by(deep(depth), share), depth, networks=networks)
+    assert wrong.outcome == "broken" and wrong.allowed[0] < 0 < wrong.allowed[1] < abs(wrong.worst)
+    assert len(wrong.counterexample.x) <= 2 and "the mean of networks tends to" in wrong.counterexample.explanation
+
+
+@pytest.mark.parametrize("share", [0.01, 0.08])
+def test_the_default_networks_of_one_trained_layer_show_entries_off_by_a_hundredth(share):
+    """It passes what is asked of every kernel: symmetry, positivity, invariance, homogeneity."""
+    report = check(off_by(gram.infinite, share), depth=2, finite=finite, examples=10)
+    assert {"limit of networks"} <= set(report.broken) <= {"limit of networks", "concentrates"}, report
+    assert check(gram.infinite, depth=2, finite=finite, examples=1).ok
+
+
+def test_what_would_have_been_seen_is_seen():
+    """An entry that is off by as much as the report says, whichever it is; by a tenth of it, it is not."""
+    largest = 1 / 2
+    note = beside_networks(gram.infinite, 2, finite=finite).note
+    size = float(re.search(r"off by ([\d.]+) of", note).group(1)) * largest
+    for i in range(6):
+
+        def shifted(rows, z=None, by=size, at=networks.ROWS[i]):
+            hit = (rows @ at > 1 - 1e-9).astype(float)
+            return gram.infinite(rows, z) + by * (np.outer(hit, hit) if z is None else 0)
+
+        assert beside_networks(shifted, 2, finite=finite).outcome == "broken"
+        assert beside_networks(partial(shifted, by=size / 10), 2, finite=finite).outcome == "holds"
+
+
+def test_a_right_kernel_is_seldom_doubted():
+    """At 99.9% for all entries, before the second opinion: in 200 sets of networks of three layers at most two."""
+    rows, doubted = networks.ROWS, 0
+    drawn = networks.Networks(partial(layered, 3), (16, 24, 32, 64), 10, biased=True)
+    limit = gram.deep(rows, depth=3)
+    for seed in range(200):
+        doubted += networks._worst_entry(drawn, limit, drawn.on(rows, 100 * seed), 1e-7, rows).margin < 0
+    assert doubted <= 2
+
+
+def test_a_difference_that_other_networks_do_not_show_is_unresolved():
+    def moody(x, width, seed):
+        return finite(x, width, seed) * (1.5 if seed < networks.AGAIN else 1)
+
+    row = beside_networks(gram.infinite, 2, finite=moody)
+    assert (row.outcome, row.counterexample) == ("unresolved", None) and "other networks do not agree" in row.unresolved
+
+
+def test_too_few_widths_leave_the_rate_unresolved():
+    options = {"widths": (16, 20, 24, 28), "networks": 8, "examples": 1}
+    report = check(gram.infinite, finite=finite, **options)
+    row = report["concentrates"]
+    assert (row.outcome, row.holds, row.counterexample) == ("unresolved", False, None)
+    assert np.isfinite(row.allowed).all() and row.margin >= 0
+    assert not report.ok and not report.broken
+    assert "leaves concentrates unresolved" in str(report).splitlines()[0]
+    assert "take more widths or more networks" in str(report) and row.unresolved in str(row)
+
+
+def compared(kernel, other):
+    """The row that compares two kernels; nothing else is checked of them."""
+    skipped = {"homogeneous": None, "strictly_positive": None, "rotation_invariant": False}
+    return check(kernel, against=other, examples=10, smallest_angle=1e-5, **skipped)["agrees"]
+
+
+def test_a_kernel_is_compared_with_another_entry_by_entry():
+    right = compared(by_arccos, gram.infinite)
+    assert (right.outcome, right.examples) == ("holds", 10) and right.worst < np.sqrt(np.finfo(float).eps)
+    for share in (1e-6, 0.01, 0.08):
+        row = compared(off_by(gram.infinite, share), gram.infinite)
+        assert row.outcome == "broken" and 1e-7 < row.worst <= share * (1 + 1e-9)
+        assert "against" in row.counterexample.explanation and len(row.counterexample.x) <= 2
+
+
+def test_a_difference_in_two_data_sets_alone_and_another_kernel_that_fails_are_seen():
+    def crossed(x, z=None):
+        return gram.infinite(x, z) * (1 if z is None else 1.01)
+
+    found = compared(crossed, gram.infinite).counterexample
+    assert found.z is not None and "against(x, z) has" in found.explanation
+    row = compared(gram.infinite, raising)
+    assert row.outcome == "broken" and "against(x) raised RuntimeError: no kernel today" in str(row)
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(None, None), (1, False), (2, False), (3, True), (5, True)])
+def test_the_condition_by_depth_on_three_antipodal_pairs_in_the_plane(depth, expected):
+    root = np.sqrt(0.5)
+    plane = np.array([[1, 0], [0, 1], [root, root]])
+    six = np.vstack([plane, -plane])
+    assert relu_strictly_positive(six, depth) is expected
+    smallest = np.linalg.eigvalsh(deep(depth or 3)(six))[0]
+    assert expected is None or (smallest > 1e-6) == expected
+    assert relu_strictly_positive(np.vstack([plane, 2 * plane[:1]]), depth) is False
+    assert relu_strictly_positive(plane[:2], depth) is True
+    assert relu_strictly_positive(np.array([[1, 0], [1, 1e-9]]), 1) is None

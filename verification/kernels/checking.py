@@ -1,7 +1,9 @@
 """The public check of a kernel, and the search for the smallest data set that breaks a property."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
+from types import EllipsisType
 from typing import Any
 
 import hypothesis
@@ -10,51 +12,84 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, settings
 from hypothesis.errors import Flaky
 
 from ntkfl.gram import degenerate_pairs
-from verification.kernels import concentration, properties
+from verification.kernels import properties
+from verification.kernels.networks import Networks, beside
 from verification.kernels.properties import Judgement, Property, Unusable
 from verification.kernels.report import Counterexample, KernelReport, PropertyCheck
 
+SMOOTH_ANGLE, KINK_ANGLE = 1e-5, 1e-11  # where the smallest eigenvalue falls as angle^2, and as the angle
+FEWEST = 8  # networks of a width whose spread tells an interval
+NEARLY = 1e-6  # a smallest singular value below this of rows whose dependence nothing is claimed of
 
-def relu_strictly_positive(x: np.ndarray) -> bool:
-    """Whether lambda_min(H_inf) > 0 on the rows of x (n, d): no two parallel, and antipodal pairs independent.
+
+def relu_strictly_positive(x: np.ndarray, depth: int | None = 2) -> bool | None:
+    """Whether the kernel of a ReLU network without biases is positive definite on the rows of x.
+
+    Args:
+        x: rows, (n, d).
+        depth: layers of weights, as `ntkfl.gram.deep` counts them. 1, a linear network: on independent rows. 2: where
+            no two rows are parallel, and antipodal pairs are independent. 3 or more: where no two rows are parallel.
+            None, any of 2 or more: what depends on the depth is not claimed.
+
+    Returns:
+        Whether it is; None where that is not known.
 
     Raises:
-        ValueError: an entry that is not finite, or a zero row.
-    Source: FL-NTK, Section 3.2, which excludes parallel points only; see `ntkfl.gram.degenerate_pairs`.
+        ValueError: an entry that is not finite, a zero row, or a depth below 1.
+    Source: two layers: FL-NTK, Section 3.2, which excludes parallel points only, see `ntkfl.gram.degenerate_pairs`.
+        Deeper ones: the kernel of unit rows is a power series in their product with positive coefficients; two layers
+        have of odd powers the first alone, three have all of them, which separates all rows (Schoenberg 1942).
     """
-    return not any(degenerate_pairs(x))
+    if depth is not None and depth < 1:
+        raise ValueError(f"depth is {depth}; it must be 1 or more, the number of layers of weights")
+    parallel, antipodal = degenerate_pairs(x)
+    if depth == 1:
+        smallest = np.linalg.svd(x, compute_uv=False)[-1] if len(x) <= x.shape[1] else 0.0
+        return True if smallest > NEARLY else False if smallest <= 8 * len(x) * np.finfo(float).eps else None
+    if parallel:
+        return False
+    return True if not antipodal or (depth or 0) > 2 else None if depth is None else False
 
 
 def check(
     kernel: Callable[..., Any],
     *,
-    strictly_positive: Callable[[np.ndarray], bool | None] | None = relu_strictly_positive,
+    depth: int | None = None,
+    strictly_positive: Callable[[np.ndarray], bool | None] | EllipsisType | None = ...,
     homogeneous: float | None = 1,
     rotation_invariant: bool = True,
+    against: Callable[..., Any] | None = None,
     finite: Callable[[np.ndarray, int, int], Any] | None = None,
     rounding: float = 1e-7,
-    smallest_angle: float = 1e-11,
+    smallest_angle: float | None = None,
     widths: Sequence[int] = (64, 128, 256, 512, 1024, 2048, 4096),
+    networks: int = 32,
     examples: int = 100,
     seed: int = 0,
 ) -> KernelReport:
-    """Test a function for the properties of a kernel, on unit rows; the defaults fit the two-layer ReLU network.
+    """Test a function for the properties of a kernel, on unit rows; the defaults fit ReLU networks without biases.
 
     Args:
         kernel: kernel(x, z=None) -> (n, n') for rows x (n, d) and z (n', d), z = x when not given.
+        depth: layers of weights of the ReLU network, as `ntkfl.gram.deep` counts them; 1 is a linear network. Default:
+            any of 2 or more, of which less is claimed.
         strictly_positive: predicate on x (n, d): True where the Gram matrix is claimed positive definite, False where
             it is claimed singular, None where nothing is claimed. None instead of a predicate: no claims at all.
+            Default: `relu_strictly_positive` of this depth.
         homogeneous: p with k(c x, z) = c^p k(x, z) for every c > 0 and row x, or None.
         rotation_invariant: whether k(x Q) = k(x) for rotations Q.
-        finite: the finite-width counterpart finite(x, width, seed) -> (n, n): its RMS error over entries
-            and 32 seeds must fall as width^(-1/2) on four rows with three features. A constant off by 5% shows at the
-            default widths; one off by 2% drowns in the error there and needs larger ones.
+        against: another kernel function, which the first is claimed to equal entry by entry, to within `rounding`.
+        finite: the finite-width counterpart finite(x, width, seed) -> (n, n). On six rows with three features its RMS
+            error must fall as width^(-1/2), and the mean of each entry over the seeds, extrapolated to infinite width,
+            must be the kernel's within its interval (99.9% for all entries together, and once more on other seeds
+            before a difference is believed). The report says how large an error would have been seen.
         rounding: relative error allowed to entries: equal ones may differ by this much of the largest entry, and
             eigenvalues of n rows, at unit diagonal, lie below zero by n times this. The default passes kernels that
             take arccos of a dot product; such lose half their digits at equal and opposite rows.
-        smallest_angle: strict positivity must be visible above float rounding on pairs of rows this close, radians. The
-            default fails arccos of a dot product; a smooth kernel, whose eigenvalue falls as angle^2, needs 1e-5.
-        widths: at which `finite` is run, at least 4, ascending.
+        smallest_angle: strict positivity must be visible above float rounding on pairs of rows this close, radians.
+            Default: 1e-11, which fails arccos of a dot product; a smooth kernel, whose eigenvalue falls as angle^2,
+            needs 1e-5, the default at depth 1.
+        widths: at which `finite` is run, at least 4, ascending. networks: seeds at each of them, at least 8.
         examples: data sets per property. seed: of all draws; the same seed gives the same report.
 
     Returns:
@@ -66,7 +101,13 @@ def check(
         ValueError: an argument outside what is said above.
     """
     widths = tuple(widths)
-    _check_arguments(kernel, rounding, smallest_angle, widths, examples)
+    if smallest_angle is None:
+        smallest_angle = SMOOTH_ANGLE if depth == 1 else KINK_ANGLE
+    if strictly_positive is ...:
+        strictly_positive = partial(relu_strictly_positive, depth=depth)
+    if finite is not None and depth == 1:
+        raise ValueError("finite is given at depth 1: a linear network has no width, and its kernel no limit")
+    _check_arguments(kernel, depth, rounding, smallest_angle, widths, networks, examples)
     tried = [
         properties.finite_output(kernel, smallest_angle),
         properties.symmetric(kernel, rounding, smallest_angle),
@@ -77,6 +118,8 @@ def check(
     if strictly_positive is not None:
         tried.append(properties.strictly_positive(kernel, strictly_positive, rounding, smallest_angle))
         tried.append(properties.singular_elsewhere(kernel, strictly_positive, rounding))
+    if against is not None:
+        tried.append(properties.agrees(kernel, against, rounding, smallest_angle))
     if rotation_invariant:
         tried.append(properties.rotation_invariant(kernel, rounding, smallest_angle))
     if homogeneous is not None:
@@ -84,12 +127,20 @@ def check(
     rows = [_search(each, examples, seed) for each in tried]
     rows = [row for row in rows if row.examples or row.name != "singular elsewhere"]
     if finite is not None:
-        judgement = concentration.judge(kernel, finite, widths, seed)
-        rows.append(_row(concentration.NAME, concentration.REQUIREMENT, 1, judgement))
+        drawn = Networks(finite, widths, networks, biased=depth != 2)  # of two layers the mean is the limit
+        rows += [_row(name, needs, 1, found) for name, needs, found in beside(kernel, drawn, rounding, seed)]
     return KernelReport(getattr(kernel, "__name__", type(kernel).__name__), tuple(rows), seed)
 
 
-def _check_arguments(kernel, rounding: float, smallest_angle: float, widths: tuple[int, ...], examples: int) -> None:
+def _check_arguments(
+    kernel,
+    depth: int | None,
+    rounding: float,
+    smallest_angle: float,
+    widths: tuple[int, ...],
+    networks: int,
+    examples: int,
+) -> None:
     if not callable(kernel):
         raise ValueError(f"kernel is {kernel!r}; it must be a function kernel(x, z=None)")
     if not 0 < rounding < 1:
@@ -98,6 +149,10 @@ def _check_arguments(kernel, rounding: float, smallest_angle: float, widths: tup
         raise ValueError(f"smallest_angle is {smallest_angle}; it must be above 0 and at most 0.1 rad")
     if len(widths) < 4 or widths[0] < 1 or any(a >= b for a, b in pairwise(widths)):
         raise ValueError(f"widths is {widths}; it must hold at least 4 positive integers, ascending")
+    if networks < FEWEST:
+        raise ValueError(f"networks is {networks}; an interval needs at least {FEWEST} at each width")
+    if depth is not None and depth < 1:
+        raise ValueError(f"depth is {depth}; it must be 1 or more, the number of layers of weights")
     if examples < 1:
         raise ValueError(f"examples is {examples}; it must be 1 or more")
 
@@ -150,5 +205,7 @@ def _search(tested: Property, examples: int, seed: int) -> PropertyCheck:
 def _row(name: str, requirement: str, examples: int, judgement: Judgement | None) -> PropertyCheck:
     if judgement is None:
         return PropertyCheck(name, requirement, examples, None, None, None)
-    shown = None if judgement.margin >= 0 else Counterexample(judgement.x, judgement.z, judgement.explanation)
-    return PropertyCheck(name, requirement, examples, judgement.found, judgement.allowed, shown)
+    broken = not (judgement.margin >= 0 or judgement.unresolved)
+    shown = Counterexample(judgement.x, judgement.z, judgement.explanation) if broken else None
+    found = name, requirement, examples, judgement.found, judgement.allowed, shown
+    return PropertyCheck(*found, note=judgement.note, unresolved=judgement.unresolved)

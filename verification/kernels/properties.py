@@ -26,6 +26,9 @@ class Judgement(NamedTuple):
     explanation: str
     x: np.ndarray
     z: np.ndarray | None = None
+    entry: tuple[int, ...] = ()
+    note: str = ""  # said in the report whatever the outcome
+    unresolved: str = ""  # why nothing can be told; then it neither holds nor is broken
 
     @property
     def margin(self) -> float:
@@ -43,16 +46,17 @@ class Property:
     judge: Callable[[Any], Judgement | None]
 
 
-def output(kernel: Kernel, x: np.ndarray, z: np.ndarray | None = None) -> np.ndarray:
+def output(kernel: Kernel, x: np.ndarray, z: np.ndarray | None = None, name: str = "k") -> np.ndarray:
     """The kernel's array (n, n').
 
     Args:
         kernel: the user's function. x: data, (n, d), of which it gets a copy. z: other data, (n', d).
+        name: what the function is called.
 
     Raises:
         Unusable: with what is wrong with it.
     """
-    call = "k(x)" if z is None else "k(x, z)"
+    call = f"{name}(x)" if z is None else f"{name}(x, z)"
     shape = (len(x), len(x if z is None else z))
     try:
         with np.errstate(all="ignore"):
@@ -128,6 +132,29 @@ def consistent(kernel: Kernel, rounding: float, smallest_angle: float) -> Proper
         return _difference(k, output(kernel, x, x), ("k(x)", "k(x, x)"), rounding, k, x)
 
     return Property("consistent", f"k(x) = k(x, x) {_SCALE}", _data(smallest_angle), judge)
+
+
+def agrees(kernel: Kernel, other: Kernel, rounding: float, smallest_angle: float) -> Property:
+    """k(x) = other(x) and k(x, z) = other(x, z).
+
+    Args:
+        kernel, rounding, smallest_angle: as `verification.kernels.check` takes them. other: the function beside it.
+    """
+
+    def judge(case: tuple[np.ndarray, np.ndarray]) -> Judgement:
+        found = []
+        x = case[0]
+        for z in (None, case[1]):
+            k = output(kernel, x, z)
+            try:
+                beside = output(other, x, z, name="against")
+            except Unusable as error:
+                return Judgement(np.nan, (-np.inf, rounding), str(error), x, z)
+            names = ("k(x)", "against(x)") if z is None else ("k(x, z)", "against(x, z)")
+            found.append(_difference(k, beside, names, rounding, output(kernel, x), x, z))
+        return min(found, key=lambda one: one.margin)
+
+    return Property("agrees", f"k = against, entry by entry {_SCALE}", _pairs(smallest_angle), judge)
 
 
 def rotation_invariant(kernel: Kernel, rounding: float, smallest_angle: float) -> Property:

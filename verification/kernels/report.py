@@ -34,7 +34,8 @@ class PropertyCheck:
             which the kernel has no finite output, are not counted.
         worst: the number found on the shrunk counterexample, or else where it came closest to failing.
         allowed: where it must lie there, (lowest, highest). None with worst: no data set could be judged.
-        counterexample: None where no failure was found.
+        counterexample: None where no failure was found. note: what the outcome rests on.
+        unresolved: why neither can be told; "" where it can.
     """
 
     name: str
@@ -43,16 +44,20 @@ class PropertyCheck:
     worst: float | None
     allowed: tuple[float, float] | None
     counterexample: Counterexample | None
+    note: str = ""
+    unresolved: str = ""
 
     @property
     def holds(self) -> bool:
         """Whether no failure was found, on at least one data set."""
-        return self.examples > 0 and self.counterexample is None
+        return self.outcome == "holds"
 
     @property
     def outcome(self) -> str:
-        """holds, broken, or untested: no data set could be judged."""
-        return "broken" if self.counterexample else "holds" if self.examples else "untested"
+        """holds, broken, unresolved, or untested: no data set could be judged."""
+        if self.counterexample is not None:
+            return "broken"
+        return "unresolved" if self.unresolved else "holds" if self.examples else "untested"
 
     @property
     def margin(self) -> float | None:
@@ -64,6 +69,7 @@ class PropertyCheck:
     def __str__(self) -> str:
         name, outcome, _, worst, allowed = _cells(self)
         lines = [f"{name} {outcome}: {worst}, allowed {allowed}", self.requirement]
+        lines += list(filter(None, (self.unresolved, self.note)))
         return "\n".join(lines if self.counterexample is None else [*lines, str(self.counterexample)])
 
 
@@ -101,13 +107,18 @@ class KernelReport:
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         table = ["  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
         details = [
-            f"\n{row.name}: {row.requirement}\n{row.counterexample}" for row in self.properties if row.counterexample
+            "\n".join(filter(None, (f"\n{row.name}: {row.requirement}", str(row.counterexample or row.unresolved))))
+            for row in self.properties
+            if row.counterexample or row.unresolved
         ]
+        details += [f"\n{row.name}: {row.note}" for row in self.properties if row.note]
         return "\n".join([f"{self.kernel}: {self._answer()} (seed {self.seed})", *table, *details])
 
     def _answer(self) -> str:
         untested = [row.name for row in self.properties if row.outcome == "untested"]
         parts = [f"breaks {', '.join(self.broken)}"] if self.broken else []
+        open_ones = [row.name for row in self.properties if row.outcome == "unresolved"]
+        parts += [f"leaves {', '.join(open_ones)} unresolved"] if open_ones else []
         parts += [f"no data set to test {', '.join(untested)} on"] if untested else []
         return "; ".join(parts) or f"all {len(self.properties)} properties hold"
 

@@ -1,0 +1,163 @@
+"""A kernel beside networks of finite width: how fast they approach it, and whether it is the limit of their mean."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from bounds.ladders.slopes import slope
+from verification.kernels.properties import Judgement, Kernel, Unusable, output
+
+Finite = Callable[[np.ndarray, int, int], Any]
+
+CONCENTRATES, LIMIT = "concentrates", "limit of networks"
+RATE = -0.5
+WIDEST = 0.2  # half-width of an interval that still tells one rate from another
+LEVEL = 0.999  # with which the intervals of all entries together cover the limits of their means
+AGAIN = 10**6  # added to the seeds of networks that a second opinion is asked of
+ROWS = np.array([[1, 0, 0], [0.6, 0.8, 0], [0, -0.6, 0.8], [-1 / 3, 2 / 3, 2 / 3], [0.96, 0.28, 0], [-1, 0, 0]])
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Gram matrices of networks, every one with a seed of its own: seed, seed + 1, ...
+
+    Args:
+        finite: (x, width, seed) -> the (n, n) array of a network that is drawn. widths: ascending, at least four.
+        count: networks of each width. biased: whether the mean over networks differs from the limit at finite width.
+    """
+
+    finite: Finite
+    widths: tuple[int, ...]
+    count: int
+    biased: bool
+
+    def on(self, x: np.ndarray, seed: int) -> np.ndarray:
+        """The matrices on rows x, (widths, count, n, n).
+
+        Raises:
+            Unusable: one that is not finite, real and (n, n).
+        """
+        found = np.empty((len(self.widths), self.count, len(x), len(x)))
+        for a, width in enumerate(self.widths):
+            for b in range(self.count):
+                try:
+                    found[a, b] = output(lambda x, w=width, s=seed + a * self.count + b: self.finite(x, w, s), x)
+                except Unusable as error:
+                    raise Unusable(f"the finite-width counterpart at width {width}: {error}") from error
+        return found
+
+
+def beside(kernel: Kernel, networks: Networks, rounding: float, seed: int) -> Iterator[tuple[str, str, Judgement]]:
+    """The rows of a report on a kernel and networks: name, requirement, and what was found.
+
+    Args:
+        kernel: of infinite width, k(x) or k(x, z). networks: whose limit it is claimed to be.
+        rounding: of an entry, relative to the largest. seed: of the first network.
+    """
+    requirement = f"slope of log(RMS error) in log(width): {RATE} within its interval, no wider than ± {WIDEST}"
+    try:
+        limit, found = output(kernel, ROWS), networks.on(ROWS, seed)
+    except Unusable as error:
+        yield CONCENTRATES, requirement, Judgement(np.nan, (RATE, RATE), str(error), ROWS)
+        return
+    yield CONCENTRATES, requirement, _concentration(kernel, networks, limit, found, seed)
+    requirement = (
+        f"mean of the networks' entry, extrapolated to infinite width, less k(x)'s (over the largest entry of k(x)): "
+        f"0 within its interval, {LEVEL:.1%} for all entries together"
+    )
+    yield LIMIT, requirement, _limit(kernel, networks, limit, found, rounding, seed)
+
+
+def _concentration(kernel: Kernel, networks: Networks, limit: np.ndarray, found: np.ndarray, seed: int) -> Judgement:
+    """On all rows; where that fails, on one or two of them that show it too."""
+    judgement = _slope(networks, limit, found, ROWS)
+    if judgement.unresolved or judgement.margin >= 0:
+        return judgement
+    for size in (1, 2):
+        for rows in combinations(ROWS, size):
+            x = np.array(rows)
+            try:
+                smaller = _slope(networks, output(kernel, x), networks.on(x, seed), x)
+            except Unusable as error:
+                return Judgement(np.nan, (RATE, RATE), str(error), x)
+            if not (smaller.unresolved or smaller.margin >= 0):
+                return smaller
+    return judgement
+
+
+def _slope(networks: Networks, limit: np.ndarray, found: np.ndarray, x: np.ndarray) -> Judgement:
+    """Holds the slope of the RMS error to within its own error of -1/2."""
+    errors = np.sqrt(((found - limit) ** 2).mean(axis=(2, 3)))
+    rms = np.sqrt((errors**2).mean(axis=1))
+    widths = networks.widths
+    numbers = f"RMS error {rms[0]:.3g} at width {widths[0]}, {rms[-1]:.3g} at width {widths[-1]}"
+    if not rms.all():
+        return Judgement(0.0, (RATE, RATE), f"{numbers}: there is no error that could fall with the width", x)
+    fit = slope(np.asarray(widths), errors, biased=networks.biased)
+    value, error = float(fit.value), float(fit.error)
+    said = f"{numbers}: slope {value:.3f} ± {error:.3f}; required: {RATE} inside"
+    wide = error > WIDEST and abs(value - RATE) <= error
+    unresolved = f"{said}, and at most ± {WIDEST}: take more widths or more networks" if wide else ""
+    return Judgement(value, (RATE - error, RATE + error), said, x, unresolved=unresolved)
+
+
+def _limit(
+    kernel: Kernel, networks: Networks, limit: np.ndarray, found: np.ndarray, rounding: float, seed: int
+) -> Judgement:
+    """Every entry of k(x) beside the limit of the networks' mean; a difference must show on fresh networks too."""
+    first = _worst_entry(networks, limit, found, rounding, ROWS)
+    if first.margin >= 0:
+        return first
+    x = ROWS[sorted(set(first.entry))]
+    try:
+        second = _worst_entry(
+            networks, output(kernel, x), networks.on(x, seed + AGAIN), rounding, x, comparisons=_entries(ROWS)
+        )
+    except Unusable as error:
+        return Judgement(np.nan, (0.0, 0.0), str(error), x)
+    if second.margin >= 0:
+        return first._replace(unresolved=f"{first.explanation}; other networks do not agree: {second.explanation}")
+    return second
+
+
+def _worst_entry(
+    networks: Networks, limit: np.ndarray, found: np.ndarray, rounding: float, x: np.ndarray, comparisons: int = 0
+) -> Judgement:
+    """The entry that differs by most errors.
+
+    Its limit is the constant of the fit c + b/width to the means over networks, b = 0 where these have no bias, in
+    which a width weighs what it has of neurons; its interval comes from the spread over networks at each width, by
+    Welch's t, and by Bonferroni for all entries together.
+    """
+    count, weight = found.shape[1], np.asarray(networks.widths, float)
+    share = weight / weight.sum()  # of a width's mean in the constant
+    if networks.biased:
+        inverse = 1 / weight
+        centre = share @ inverse
+        share = share * (1 - centre * (inverse - centre) / (share @ (inverse - centre) ** 2))
+    entry = np.triu_indices(len(x))
+    samples = found[(slice(None), slice(None), *entry)]
+    value = np.tensordot(share, samples.mean(axis=1), 1)
+    parts = share[:, None] ** 2 * samples.var(axis=1, ddof=1) / count
+    variance = parts.sum(axis=0)
+    freedom = variance**2 / np.maximum((parts**2).sum(axis=0) / (count - 1), np.finfo(float).tiny)
+    tail = (1 - LEVEL) / 2 / (comparisons or _entries(x))
+    scale = np.abs(limit).max() or 1.0
+    half = (-stdtrit(np.maximum(freedom, count - 1), tail) * np.sqrt(variance) + rounding * scale) / scale
+    gap = (value - limit[entry]) / scale
+    at = int(np.argmax(np.abs(gap) / half))
+    i, j = (int(part[at]) for part in entry)
+    said = (
+        f"k(x)[{i}, {j}] = {limit[i, j]:.6g}, and the mean of networks tends to {value[at]:.6g} "
+        f"± {half[at] * scale:.2g}: they differ by {abs(gap[at]):.2g} of the largest entry of k(x)"
+    )
+    seen = f"an entry that is off by {2 * half.max():.2g} of the largest one, or by more, would have been seen"
+    return Judgement(float(gap[at]), (-float(half[at]), float(half[at])), said, x, entry=(i, j), note=seen)
+
+
+def _entries(x: np.ndarray) -> int:
+    return len(x) * (len(x) + 1) // 2
