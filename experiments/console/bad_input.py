@@ -1,5 +1,6 @@
 """What the user did wrong becomes one line and exit status 2; warnings become one line each."""
 
+import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,7 +36,10 @@ def _said(error: Exception) -> str:
 
 @contextmanager
 def shown_warnings() -> Iterator[None]:
-    """Within it, the first warning from each place is printed as "warning: ...", and how many more came from there."""
+    """Within it, the first warning from each place is printed as "warning: ...", and how many more came from there.
+
+    So is what was taken as what in a file of the user's, once.
+    """
     seen: dict[tuple[str, int], int] = {}
 
     def show(message, category, filename, lineno, file=None, line=None) -> None:
@@ -46,7 +50,7 @@ def shown_warnings() -> Iterator[None]:
         if seen[place] == 1:
             typer.echo(f"warning: {message}", err=True)
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _shown_notes():
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         try:
@@ -55,3 +59,31 @@ def shown_warnings() -> Iterator[None]:
             more = sum(seen.values()) - len(seen)
             if more:
                 typer.echo(f"warning: {more} more like it", err=True)
+
+
+class _Notes(logging.Handler):
+    """Prints every message once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if text not in self.seen:
+            self.seen.add(text)
+            typer.echo(text, err=True)
+
+
+@contextmanager
+def _shown_notes() -> Iterator[None]:
+    from ntkfl.data.user_files import NOTES
+
+    handler, level = _Notes(), NOTES.level
+    NOTES.addHandler(handler)
+    NOTES.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        NOTES.removeHandler(handler)
+        NOTES.setLevel(level)

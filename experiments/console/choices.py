@@ -164,10 +164,10 @@ def chosen_problem(
 
 def _lines_of(spec: str, error: "ParallelRows") -> str:
     """Where in a .csv file the rows are that an error names."""
-    from ntkfl.data.user_files import csv_lines
+    from ntkfl.data.user_files import csv_lines, is_csv
     from ntkfl.gram.degeneracy import said_groups
 
-    if Path(spec).suffix.lower() != ".csv":
+    if not is_csv(spec):
         return ""
     lines = csv_lines(Path(spec))
     return f"{spec}, lines {said_groups(tuple(tuple(lines[row] for row in rows) for rows in error.groups))}: "

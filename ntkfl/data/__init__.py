@@ -20,7 +20,7 @@ import numpy as np
 from ntkfl.data.duplicates import Duplicates, without_duplicates
 from ntkfl.data.idx_format import read_idx
 from ntkfl.data.image_draw import INPUTS, LABELS, ImageDraw, Target, describe
-from ntkfl.data.user_files import SUFFIXES, read_arrays
+from ntkfl.data.user_files import SUFFIXES, is_data_file, read_arrays
 from ntkfl.gram.degeneracy import ParallelRows
 from ntkfl.messages import did_you_mean
 from ntkfl.partition import assign_owners, generator
@@ -142,8 +142,10 @@ def load(
 
     Args:
         path: a .npz file with arrays x (n, d), y (n,) or (n, C), of which (n, 1) counts as (n,), and optionally owner
-            (n,), x_test, y_test; or a .csv file whose first line names its columns: y, optionally owner (numbers from
-            0, or names), and all others are features.
+            (n,), x_test, y_test; or a .csv or .csv.gz file whose first line names its columns: y, optionally owner, and
+            all others are features. Other usual names of these are known, such as label and client. Labels may be names
+            of classes, which become -1 and 1, or 0, 1, 2, ..., in alphabetical order; owners numbers from 0, or names.
+            What was taken as what is logged by `ntkfl.data.user_files`, at the level INFO.
         unit: divide every row by its norm.
         clients, partition, seed: how to split the samples, as in `ntkfl.partition.assign_owners`. By default the
             file's owner counts ("given"); where it has none, the samples are split "iid" over 4 clients, or as
@@ -205,12 +207,12 @@ def named(
         FileNotFoundError: a file that does not exist.
         ValueError: an unknown name (with the nearest one), or an option that these data do not have.
     """
-    is_file = Path(spec).suffix.lower() in SUFFIXES or Path(spec).name != spec or Path(spec).is_file()
+    is_file = is_data_file(spec) or Path(spec).name != spec or Path(spec).is_file()
     if spec not in BUILT_IN and not is_file:
         hint = did_you_mean(spec, BUILT_IN)
         raise ValueError(
             f"there are no data named {spec!r}.{hint} Data are {', '.join(BUILT_IN)}, or the path of a "
-            f"{' or '.join(SUFFIXES)} file"
+            f"{', '.join(SUFFIXES)} file"
         )
     loader = BUILT_IN.get(spec) or partial(load, spec, unit=unit)
     options = {"n": n, "target": target, "test": test, "clients": clients, "partition": partition}

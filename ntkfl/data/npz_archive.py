@@ -26,11 +26,12 @@ def npz_archive(path: Path, example: str) -> Iterator[np.lib.npyio.NpzFile]:
         yield archive
 
 
-def array_of(archive: np.lib.npyio.NpzFile, name: str, path: Path) -> np.ndarray:
+def array_of(archive: np.lib.npyio.NpzFile, name: str, path: Path, words: bool = False) -> np.ndarray:
     """An array of an archive.
 
     Args:
         archive: open, as `npz_archive` gives it. name: of the array. path: of the file, for messages.
+        words: whether a vector of text is accepted too.
 
     Raises:
         ValueError: it is damaged, or holds anything but real numbers.
@@ -44,6 +45,8 @@ def array_of(archive: np.lib.npyio.NpzFile, name: str, path: Path) -> np.ndarray
                 "are refused: save an array of numbers"
             ) from error
         raise ValueError(f"array {name!r} of {path} cannot be read: {error}") from error
+    if words and isinstance(array, np.ndarray) and array.dtype.kind == "U" and array.ndim == 1 and array.size:
+        return array
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "biuf":
         kind = f"dtype {array.dtype}" if isinstance(array, np.ndarray) else "no numpy array in it"
         raise ValueError(f"array {name!r} of {path} has {kind}; it must hold real numbers")

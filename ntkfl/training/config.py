@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ntkfl.data.user_files import SUFFIXES
+from ntkfl.data.user_files import is_data_file
 from ntkfl.extensions import is_file
 from ntkfl.messages import did_you_mean
 from ntkfl.training.datasets.glue import TASKS
@@ -36,11 +36,6 @@ MODEL_OF |= dict.fromkeys(TASKS, "minilm-lora")
 IMA_START = 0.75  # of the rounds, as in the paper
 EPOCHS = 3  # in FedGuCci
 EXCLUSIVE = "epochs", "local_steps"
-
-
-def is_data_file(spec: str) -> bool:
-    """Whether data are named by the path of a file of rows."""
-    return Path(spec).suffix.lower() in SUFFIXES
 
 
 class RunConfig(BaseModel):
@@ -159,8 +154,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         OSError: a file that cannot be read. ValueError: one that is not TOML; the message has line and column.
     """
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors begin a file with a mark
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
 

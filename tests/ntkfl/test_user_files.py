@@ -1,6 +1,7 @@
 """Users' files: round trips, owners and partitions, and an error with the place for whatever is wrong."""
 
 import csv
+import gzip
 import re
 from contextlib import nullcontext
 from itertools import permutations
@@ -13,6 +14,8 @@ from hypothesis.extra import numpy as hnp
 
 from ntkfl import data
 from ntkfl.partition import assign_owners
+from ntkfl.training.config import read_toml
+from ntkfl.training.datasets.tables import table
 
 entries = st.floats(-1e6, 1e6)
 
@@ -117,9 +120,15 @@ def test_pickles_are_never_loaded(tmp_path):
 
 NPZ_FAULTS = [
     ({"x": np.eye(2)}, "has no array 'y'; it needs x and y, and its arrays are: x"),
-    ({"X": np.eye(2), "y": np.ones(2)}, "has no array 'x'; it needs x and y, and its arrays are: X, y"),
+    ({"z": np.eye(2), "y": np.ones(2)}, "has no array 'x'; it needs x and y, and its arrays are: z, y"),
+    ({"x": np.eye(2), "label": np.ones(2), "target": np.ones(2)}, "'label' and 'target' may each be what is called y"),
+    ({"x": np.eye(2), "y": np.ones(2), "owner": np.array([True, False])}, "holds True and False, which name no client"),
+    (
+        {"x": np.eye(2), "y": np.array(["2020-01-01"] * 2, "M8[D]")},
+        "has dtype datetime64[D]; it must hold real numbers",
+    ),
     ({}, "has no array 'x'; it needs x and y, and its arrays are: none"),
-    ({"x": np.eye(2), "y": np.array(["a", "b"])}, "has dtype <U1; it must hold real numbers"),
+    ({"x": np.array([["1"], ["2"]]), "y": np.ones(2)}, "has dtype <U1; it must hold real numbers"),
     ({"x": np.eye(2) * 1j, "y": np.ones(2)}, "has dtype complex128; it must hold real numbers"),
     ({"x": np.array([[1, np.nan]]), "y": np.ones(1)}, "mine.npz: x[0, 1] is nan; every entry must be finite"),
     ({"x": np.eye(2), "y": np.ones(3)}, "mine.npz: y has shape (3,); it must be (2,)"),
@@ -171,7 +180,7 @@ CSV_FAULTS = [
     ("\n\n", " is empty; its first line must name the columns, one of them y"),
     ("a,y\n", " has a header and no rows; every line after the header is a sample"),
     ("a,b\n1,2\n", ", line 1: no column is named y; the first line must name the columns, found: ['a', 'b']"),
-    ("1,2\n3,4\n", ", line 1: no column is named y; the first line must name the columns, found: ['1', '2']"),
+    ("1,2\n3,4\n", ", line 1: no column is named y, all cells are numbers: the first line must name the columns, such"),
     ("\na,b\n1,2\n", ", line 2: no column is named y"),
     ("y,owner\n1,0\n", ", line 1: no feature column; all columns but y and owner are features: ['y', 'owner']"),
     ("a,b,a,y\n1,2,3,4\n", ", line 1: columns 1 and 3 are both named 'a'"),
@@ -188,6 +197,16 @@ CSV_FAULTS = [
     ("a,y,owner\n1,2,north\n2,1,1\n", ", line 2, column 'owner': 'north' is not a finite number"),
     ("a,y,owner\n1,2,north\n2,1\n", ", line 3: 2 cells; the header names 3 columns"),
     ("a,y,owner\n1,2,1\n", ": client 0 owns no sample; every client 0..1 must own at least one"),
+    ("a;y\n1,5;2\n", ", line 2, column 'a': '1,5' is not a finite number; write decimals with a point"),
+    ("a;y\n1.5;2,5\n1;1,5\n", ", line 2, column 'y': '2,5' is not a finite number; write decimals with a point"),
+    ("a,y\n1,2020-01-01\n", ", line 2, column 'y': '2020-01-01' is not a finite number"),
+    ("a,y\n1,cat\n2,\n3,cat\n", ", line 3, column 'y': '' stands for a missing value, beside names such as 'cat'"),
+    ("a,y\n1,red\n2,blue\n3,green\n", ", line 2, column 'y': 'red', and all other labels, are different words"),
+    ("a,y,owner\n1,2,north\n2,1,nan\n", ", line 3, column 'owner': 'nan' stands for a missing value, beside names"),
+    ("a,y,owner\n1,2,yes\n2,1,no\n", ", line 2, column 'owner': the owners are yes and no, which name no clients"),
+    ("a,label,target\n1,2,3\n", ", line 1: 'label' and 'target' may each be what is called y here; rename the right"),
+    ("a,y,client,cid\n1,2,0,0\n", ", line 1: 'client' and 'cid' may each be what is called owner here; rename the"),
+    ("Unnamed: 0,a,y\n7,1,1\n7,2,1\n", ", line 1: column 1 is 'Unnamed: 0', which is no name; name it, or remove"),
     ('a,y\n"1,2\n', ", line 2: unexpected end of data"),
 ]
 
@@ -204,6 +223,68 @@ def test_clients_with_names_are_numbered_as_they_come(tmp_path):
     assert data.load(path).owner.tolist() == [0, 1, 0]
 
 
+def noted(path, caplog):
+    """The problem, and what is said of the file."""
+    with caplog.at_level("INFO"):
+        return data.load(path, clients=None if "client" in path.read_text() else 1), caplog.messages[-1]
+
+
+def test_other_names_of_columns_are_taken_and_said(tmp_path, caplog):
+    """pandas' index, which has no name, numbers the rows and is no feature."""
+    for index in ("", "Unnamed: 0"):
+        text = f"{index},a,b,Label,client\n10,1,2,cat,n\n7,3,4,dog,s\n8,5,6,cat,n\n"
+        problem, said = noted(write(tmp_path / "mine.csv", text), caplog)
+        assert problem.x.tolist() == [[1, 2], [3, 4], [5, 6]]
+        assert problem.y.tolist() == [-1, 1, -1] and problem.owner.tolist() == [0, 1, 0]
+        assert said == (
+            "mine.csv: y is column 'Label' (cat = -1, dog = 1); the owner is column 'client' (2 clients); 2 features, "
+            f"'a' and 'b'; column 1 ({index!r}) numbers the rows and is not read"
+        )
+    problem, said = noted(write(tmp_path / "mine.csv", "# y,a\n1,2\n"), caplog)
+    assert problem.y.tolist() == [1] and "no column is the owner; 1 feature, 'a'" in said
+
+
+def test_three_names_of_classes_are_numbered(tmp_path, caplog):
+    problem, said = noted(write(tmp_path / "mine.csv", "a,y\n1,fox\n2,cat\n3,dog\n4,cat\n"), caplog)
+    assert problem.y.tolist() == [2, 0, 1, 0] and "(cat = 0, dog = 1, fox = 2)" in said
+
+
+def test_an_owner_may_be_called_nan(tmp_path):
+    path = write(tmp_path / "mine.csv", "a,y,owner\n1,2,Nan\n2,1,Phrae\n")  # provinces of Thailand
+    assert data.load(path).owner.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("text", ["a,b,y\n1,2,1\n3,4,0\n", "a;b;y\n1;2;1\n3;4;0\n", "a\tb\ty\n1\t2\t1\n3\t4\t0\n"])
+def test_delimiters_and_compression(tmp_path, text):
+    path = tmp_path / "mine.csv.gz"
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + text.encode()))
+    problem = data.named(str(path), clients=1)
+    assert problem.x.tolist() == [[1, 2], [3, 4]] and problem.y.tolist() == [1, 0]
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"mine\.csv\.gz is damaged, or not compressed by gzip"):
+        data.load(path)
+
+
+def test_booleans_of_pandas_are_1_and_0(tmp_path):
+    path = write(tmp_path / "mine.csv", "a,b,y\n1,True,True\n3,False,False\n")
+    assert data.load(path, clients=1).x.tolist() == [[1, 1], [3, 0]]
+
+
+def test_features_with_names_of_something_else_are_warned_of(tmp_path):
+    path = write(tmp_path / "mine.csv", "id,a,y,label\n1,2,1,0\n2,3,1,1\n")
+    with pytest.warns(UserWarning, match="'id', 'label' taken as features"):
+        assert data.load(path, clients=1).d == 3
+
+
+def test_usual_names_and_words_in_npz(tmp_path, caplog):
+    words = {"y_train": np.array(["b", "a", "b"]), "client": np.array(["n", "s", "n"])}
+    np.savez(tmp_path / "mine.npz", X_train=np.eye(3), notes=np.array(["mine"]), **words)
+    with caplog.at_level("INFO"):
+        problem = data.load(tmp_path / "mine.npz")
+    assert problem.y.tolist() == [1, -1, 1] and problem.owner.tolist() == [0, 1, 0]
+    assert "x is 'X_train', (3, 3)" in caplog.text and "not read: notes" in caplog.text
+
+
 def test_a_csv_that_is_not_text_is_refused(tmp_path):
     (tmp_path / "mine.csv").write_bytes(b"a,y\n1,\xff\n")
     with pytest.raises(ValueError, match=r"mine\.csv is not UTF-8 text: byte 0xff"):
@@ -212,7 +293,7 @@ def test_a_csv_that_is_not_text_is_refused(tmp_path):
 
 def test_other_suffixes_and_absent_files_are_refused(tmp_path):
     write(tmp_path / "mine.txt", "a,y\n1,2\n")
-    with pytest.raises(ValueError, match=r"mine\.txt has the suffix '\.txt'; data files are \.npz or \.csv"):
+    with pytest.raises(ValueError, match=r"mine\.txt has the suffix '\.txt'; data files are \.npz, \.csv, \.csv\.gz"):
         data.load(tmp_path / "mine.txt")
     with pytest.raises(FileNotFoundError, match=r"yours\.csv: there is no such file"):
         data.load(tmp_path / "yours.csv")
@@ -266,3 +347,18 @@ def test_clients_are_shared_out_after_duplicates_are_dropped(tmp_path):
         assert data.load(path, duplicates="drop", clients=2, partition="iid").n_clients == 2
     with pytest.raises(ValueError, match="duplicates is 'first'; it must be 'keep', 'drop' or 'merge'"):
         data.load(path, duplicates="first")
+
+
+def test_many_whole_numbers_are_not_silently_quantities(tmp_path):
+    """More than a hundred classes were fitted as numbers, and the loss was 1.5e24."""
+    y = np.repeat(np.arange(120), 2)
+    np.savez(tmp_path / "mine.npz", x=np.random.default_rng(0).normal(size=(240, 2)), y=y)
+    with pytest.raises(ValueError, match=r"the 120 labels 0, 1, 2, \.\.\. may be classes or quantities; say target"):
+        table(tmp_path / "mine.npz")
+    assert table(tmp_path / "mine.npz", "classes").classes == 120
+    assert table(tmp_path / "mine.npz", "real").classes is None
+
+
+def test_a_configuration_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "config.toml").write_bytes(b'\xef\xbb\xbfmethod = "fedavg"\r\nrounds = 3\r\n')
+    assert read_toml(tmp_path / "config.toml") == {"method": "fedavg", "rounds": 3}

@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-from ntkfl.data.user_files import SUFFIXES
+from ntkfl.data.user_files import SUFFIXES, is_data_file
 from ntkfl.extensions import modules_of
 from ntkfl.messages import did_you_mean
 from ntkfl.training.datasets.samples import Reader, Samples
@@ -30,7 +30,7 @@ def read(spec: str, path: Path | None, target: str | None = None) -> tuple[Sampl
         ValueError: an unknown name (with the nearest one), a size that is no positive integer, another suffix, a path
             beside a file, domains of what is not images; as the reader.
     """
-    if Path(spec).suffix.lower() in SUFFIXES:
+    if is_data_file(spec):
         if path is not None:
             raise ValueError(f"{spec} is a file; path={path} must be left out")
         return table(Path(spec), target), None, False
@@ -39,7 +39,7 @@ def read(spec: str, path: Path | None, target: str | None = None) -> tuple[Sampl
     if name not in catalogue():
         raise ValueError(
             f"there are no data named {name!r}.{did_you_mean(name, catalogue())} Data are "
-            f"{', '.join(catalogue())}, or the path of a {' or '.join(SUFFIXES)} file"
+            f"{', '.join(catalogue())}, or the path of a {', '.join(SUFFIXES)} file"
         )
     if plus and suffix != "domains":
         raise ValueError(f"{spec!r} ends in {plus + suffix!r}; only '+domains' may follow a name of data")

@@ -45,9 +45,10 @@ def _classes(y: np.ndarray, name: str, named: bool) -> np.ndarray | None:
     values, places = np.unique(y, return_inverse=True)
     if np.array_equal(values, [-1, 1]):
         return (y > 0).astype(int)
-    if 2 <= len(values) <= CLASS_LIMIT and np.array_equal(values, np.arange(len(values))):
+    numbered = len(values) >= 2 and np.array_equal(values, np.arange(len(values)))
+    if numbered and (named or len(values) <= CLASS_LIMIT):
         return y.astype(int)
-    if not (2 <= len(values) <= CLASS_LIMIT and len(values) < len(y) and (values == np.rint(values)).all()):
+    if not (2 <= len(values) < len(y) and (values == np.rint(values)).all()):
         return None
     if not named:
         few = ", ".join(f"{value:g}" for value in values[:3])

@@ -1,0 +1,135 @@
+"""Samples from a user's .csv or .csv.gz file; every error says in which line and column it is."""
+
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ntkfl.data.roles import LABELS, OWNERS, listed, taken, warn_of_features
+from ntkfl.data.words import labels_of, number, owners_of
+
+DELIMITERS = ",;\t"
+UNNAMED = re.compile(r"Unnamed: [\d.]+")  # what pandas calls a column without a name, such as an index it has written
+WHOLE = re.compile(r"\d+")
+
+Row = tuple[int, list[str]]  # with its line
+
+
+def read_csv(path: Path) -> tuple[dict[str, np.ndarray], str]:
+    """The arrays x, y and, where there is such a column, owner; and in words which columns they are.
+
+    Raises:
+        ValueError: contents that are not as `ntkfl.data.load` describes.
+    """
+    rows = csv_rows(path)
+    if not rows:
+        raise ValueError(f"{path} is empty; its first line must name the columns, one of them y")
+    line, cells = rows.pop(0)
+    header = [cell.strip() for cell in cells]
+    header[0] = header[0].removeprefix("#").strip()  # as numpy.savetxt writes a header
+    if not rows:
+        raise ValueError(f"{path} has a header and no rows; every line after the header is a sample")
+    for at, row in rows:
+        if len(row) != len(header):
+            raise ValueError(f"{path}, line {at}: {len(row)} cells; the header names {len(header)} columns")
+    columns = {j: [row[j].strip() for _, row in rows] for j in range(len(header))}
+    numbering = [j for j in columns if _numbers_rows(j, header[j], columns[j])]
+    header = _header(f"{path}, line {line}", header, numbering)
+    label, owner = (_column(names, header, numbering, f"{path}, line {line}") for names in (LABELS, OWNERS))
+    features = [j for j in columns if j not in (label, owner, *numbering)]
+    if label is None or not features:
+        raise ValueError(f"{path}, line {line}: {_what_is_missing(header, label is None)}")
+
+    def where(k: int, j: int) -> str:
+        return f"{path}, line {rows[k][0]}, column {header[j]!r}"
+
+    x = [[_feature(columns[j], k, where(k, j)) for j in features] for k in range(len(rows))]
+    y, classes = labels_of(columns[label], lambda k: where(k, label))
+    arrays = {"x": np.array(x), "y": y}
+    said = [f"y is column {header[label]!r}" + (f" ({classes})" if classes else "")]
+    if owner is not None:
+        arrays["owner"] = owners_of(columns[owner], lambda k: where(k, owner))
+        said.append(f"the owner is column {header[owner]!r} ({len(np.unique(arrays['owner']))} clients)")
+    else:
+        said.append("no column is the owner")
+    said.append(listed([header[j] for j in features]))
+    said += [f"column {j + 1} ({header[j]!r}) numbers the rows and is not read" for j in numbering]
+    warn_of_features([header[j] for j in features], str(path))
+    return arrays, f"{path.name}: {'; '.join(said)}"
+
+
+def csv_rows(path: Path) -> list[Row]:
+    """The rows that are not blank, with their lines from 1; the first is the header."""
+    try:
+        with (
+            gzip.open(path, "rt", newline="", encoding="utf-8-sig")
+            if _is_gz(path)
+            else path.open(newline="", encoding="utf-8-sig") as file
+        ):
+            first = next((line for line in file if line.strip()), "")
+            file.seek(0)
+            reader = csv.reader(file, delimiter=_delimiter(first), strict=True, skipinitialspace=True)
+            return [(reader.line_num, row) for row in reader if len(row) > 1 or "".join(row).strip()]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text: byte {error.object[error.start]:#04x}") from error
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path} is damaged, or not compressed by gzip: {error}") from error
+
+
+def _is_gz(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
+
+
+def _delimiter(line: str) -> str:
+    """Comma, semicolon or tab: what cuts the header into most cells."""
+    return max(DELIMITERS, key=lambda one: sum(len(row) for row in csv.reader([line], delimiter=one)))
+
+
+def _numbers_rows(j: int, name: str, cells: Sequence[str]) -> bool:
+    """Whether this is an index that pandas or R wrote: without a name, every cell another whole number or name."""
+    if not UNNAMED.fullmatch(name) and (name or j):
+        return False
+    whole = [bool(WHOLE.fullmatch(cell)) for cell in cells]
+    return len(set(cells)) == len(cells) and (
+        all(whole) or (all(cells) and not any(c[0] in "+-.0123456789" for c in cells))
+    )
+
+
+def _header(where: str, header: list[str], numbering: Sequence[int]) -> list[str]:
+    """The names of the columns, all of them there and different."""
+    for j, name in enumerate(header):
+        if j in numbering:
+            continue
+        if not name:
+            raise ValueError(f"{where}: column {j + 1} has no name")
+        if UNNAMED.fullmatch(name):
+            raise ValueError(f"{where}: column {j + 1} is {name!r}, which is no name; name it, or remove it")
+        if header.index(name) != j:
+            raise ValueError(f"{where}: columns {header.index(name) + 1} and {j + 1} are both named {name!r}")
+    return header
+
+
+def _column(names: tuple[str, ...], header: list[str], numbering: Sequence[int], where: str) -> int | None:
+    found = taken(names, [name for j, name in enumerate(header) if j not in numbering], where)
+    return None if found is None else header.index(found)
+
+
+def _what_is_missing(header: list[str], label: bool) -> str:
+    if not label:
+        return f"no feature column; all columns but y and owner are features: {header}"
+    if all(re.fullmatch(r"[-+.\deE]+", name) for name in header):
+        return "no column is named y, all cells are numbers: the first line must name the columns, such as " + ",".join(
+            [f"x{j}" for j in range(min(len(header) - 1, 3))] + ["..."] * (len(header) > 4) + ["y"]
+        )
+    return f"no column is named y; the first line must name the columns, found: {header}"
+
+
+def _feature(column: Sequence[str], k: int, where: str) -> float:
+    word = column[k]
+    return float(word == "True") if word in ("True", "False") else number(word, where)  # as pandas writes booleans

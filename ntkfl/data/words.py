@@ -1,0 +1,106 @@
+"""Labels and owners as users write them: as numbers, or as names of classes and of clients."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+# what pandas reads as a missing value; Nan, as names are written, is a name
+MISSING = frozenset(("", *"#N/A #NA -NaN -nan <NA> N/A NA NULL NaN None n/a nan null".split()))
+YES_OR_NO = frozenset(["yes", "no", "y", "n", "true", "false", "t", "f"])
+DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
+SAID = 10  # names of classes that a note lists
+
+Where = Callable[[int], str]  # the place of a word, for messages
+
+
+def labels_of(words: Sequence[str], where: Where) -> tuple[np.ndarray, str]:
+    """Labels (n,), and what the names of classes became: in their alphabetical order -1 and 1, or 0, 1, 2, ...
+
+    Raises:
+        ValueError: some are no numbers, some names are missing, or all names are different; with the place.
+    """
+    if not _are_names(words, where, _is_class):
+        return np.array([number(word, where(k)) for k, word in enumerate(words)]), ""
+    names, places = np.unique(np.array(words), return_inverse=True)
+    if len(names) == len(words) > 2:
+        raise ValueError(f"{where(0)}: {words[0]!r}, and all other labels, are different words: they name no classes")
+    values = np.array([-1, 1]) if len(names) == 2 else np.arange(len(names))
+    shown = [f"{name} = {value}" for name, value in zip(names[:SAID], values, strict=False)]
+    return values[places].astype(float), ", ".join(shown + ["..."] * (len(names) > SAID))
+
+
+def owners_of(words: Sequence[str], where: Where) -> np.ndarray:
+    """The client of each sample, (n,): a number from 0, or by names, which are numbered as they come.
+
+    Raises:
+        ValueError: some are numbers and some are not, some are missing, or they are yes and no; with the place.
+    """
+    if _are_names(words, where, _is_client):
+        numbers = {name: client for client, name in enumerate(dict.fromkeys(words))}
+        if YES_OR_NO.issuperset(name.lower() for name in numbers):
+            raise ValueError(
+                f"{where(0)}: the owners are {' and '.join(numbers)}, which name no clients; if these are a feature, "
+                "rename it and write 1 and 0"
+            )
+        return np.array([numbers[word] for word in words])
+    return np.array([_client(word, where(k)) for k, word in enumerate(words)], int)
+
+
+def number(word: str, where: str) -> float:
+    """A finite number.
+
+    Raises:
+        ValueError: it is none; with the place.
+    """
+    value = _value(word) if "_" not in word else math.nan  # Python alone reads 1_000 as a number
+    if not math.isfinite(value):
+        comma = "; write decimals with a point" if "," in word and _is_number(word.replace(",", ".")) else ""
+        raise ValueError(f"{where}: {word!r} is not a finite number{comma}")
+    return value
+
+
+def _client(word: str, where: str) -> int:
+    value = number(word, where)
+    if not (value.is_integer() and 0 <= value < 2**53):
+        raise ValueError(f"{where}: {word!r} is not a client number 0, 1, 2, ...")
+    return int(value)
+
+
+def _are_names(words: Sequence[str], where: Where, is_name: Callable[[str], bool]) -> bool:
+    """Whether all words are names.
+
+    Raises:
+        ValueError: there are names, and words that are missing.
+    """
+    named = [is_name(word) for word in words]
+    if not any(named):
+        return False
+    for place, word in enumerate(words):
+        if word in MISSING:
+            raise ValueError(
+                f"{where(place)}: {word!r} stands for a missing value, beside names such as "
+                f"{words[named.index(True)]!r}; give the name, or if this is one, spell it otherwise"
+            )
+    return all(named)
+
+
+def _is_class(word: str) -> bool:
+    """A word with a letter in it, which 1,5 has not."""
+    return _is_client(word) and any(c.isalpha() for c in word) and not _is_number(word.replace(",", "."))
+
+
+def _is_client(word: str) -> bool:
+    return word not in MISSING and not _is_number(word) and not DATE.match(word)
+
+
+def _is_number(word: str) -> bool:
+    return not math.isnan(_value(word))
+
+
+def _value(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        return math.nan
