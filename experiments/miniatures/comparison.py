@@ -38,7 +38,7 @@ class Difference(NamedTuple):
         """ "higher", "lower" or "within noise", or "too few seeds"."""
         if math.isnan(self.error):
             return "too few seeds"
-        if abs(self.mean) > max(BEYOND * self.error, self.resolution):
+        if abs(self.mean) > max(BEYOND * self.error, self.resolution * (1 - 1e-9)):  # one image is a difference
             return "higher" if self.mean > 0 else "lower"
         return "within noise"
 

@@ -14,7 +14,7 @@ from ntkfl.training.config import checked
 from ntkfl.training.methods import options
 from ntkfl.training.optimizers import SGD
 
-TRAINING_IMAGES = {"digits": 1437, "fashion-mnist": 60_000, "cifar-10": 50_000}  # of the data sets without `samples`
+TRAINING_IMAGES = {"digits": 1438, "fashion-mnist": 60_000, "cifar-10": 50_000}  # of the data sets without `samples`
 ALPHA_MOMENTS = {"uniform": (1 / 2, 1 / 3), "gauss2": (1 / 2, 1 / 3), "half": (1 / 2, 1 / 4)}  # E alpha, E alpha^2
 CONNECTED = "fedgucci", "fedgucci+"
 CONTROL_OF = {

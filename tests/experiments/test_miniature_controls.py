@@ -8,8 +8,8 @@ from bounds.fedgucci.cases.linear_case import beta as BETA
 from bounds.fedgucci.families.rescaled import LOCAL, SERVER
 from bounds.symbols import eta_global, eta_local
 from experiments.miniatures import catalogue
-from experiments.miniatures.federated import settings
-from experiments.miniatures.step_size import CONTROL_OF, NONE_BECAUSE, control, local_steps, way
+from experiments.miniatures.federated import one_image, settings
+from experiments.miniatures.step_size import CONTROL_OF, NONE_BECAUSE, TRAINING_IMAGES, control, local_steps, way
 from ntkfl.training import FederatedData, Federation, LocalWork, Model
 from ntkfl.training.methods import build
 from ntkfl.training.methods import catalogue as methods
@@ -138,7 +138,10 @@ def test_a_way_is_a_loop_of_constant_gradients():
 
 def test_local_steps_are_the_engines():
     keys = {"data": "digits", "model": "mlp:8", "clients": 10, "partition": "iid", "epochs": 3, "batch_size": 64}
-    metrics = prepared(**keys, rounds=1).train().metrics
+    job = prepared(**keys, rounds=1)
+    assert len(job.federation.data.x) == TRAINING_IMAGES["digits"]
+    assert one_image(keys) == 100 / len(job.federation.data.x_test)
+    metrics = job.train().metrics
     assert local_steps(keys) == metrics["local_steps"][-1] / metrics["cohort"][-1]
 
 

@@ -94,7 +94,7 @@ def test_at_chance_nothing_is_claimed():
 def test_less_than_one_test_image_is_no_difference():
     """Seeds that agree to the last digit have no spread, and would make a finding of anything."""
     settings = Setting("base", {"effect": 0.0}), Setting("more", {"effect": 0.2}, "base", claim={"score": "higher"})
-    for image, finding in ((0.28, "within noise"), (0.1, "higher")):
+    for image, finding in ((0.28, "within noise"), (0.2, "higher"), (0.1, "higher")):
         quantity = Quantity("score", "%", resolution=lambda keys, image=image: image)
         one = toy(lambda keys, seed: {"score": 70 + 0.1 * seed + keys["effect"]}, *settings, quantities=(quantity,))
         assert ordering(one).finding == finding and 0 <= ordering(one).difference_error < 1e-12

@@ -648,6 +648,9 @@ def test_the_kept_page_shows_pictures_that_are_there_and_names_its_miniatures():
 def test_what_is_omitted_is_said():
     text = page([], "ntkfl miniature all")
     assert all(f"- {what}: {why}." in text for what, why in OMITTED.items())
+    assert all(f"`ntkfl miniature {name} --out DIR`" in text for name in catalogue())
+    one = catalogue()["clients"]
+    assert "`ntkfl miniature clients --out DIR`" not in page([(one, [])], "")
 
 
 def test_cells_are_whole_or_not_there(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import io
 import math
 from collections.abc import Iterable, Sequence
 
+from experiments import miniatures
 from experiments.miniatures.cells import Cell
 from experiments.miniatures.comparison import (
     BEYOND,
@@ -71,7 +72,7 @@ def page(results: Sequence[Result], command: str) -> str:
         "",
     ]
     scales = [_scales(*pair) for pair in pairs(results)]
-    return "\n".join([*lines, *(section(*result) for result in results), *scales, *_controls(), *_omitted()])
+    return "\n".join([*lines, *(section(*result) for result in results), *scales, *_controls(), *_omitted(results)])
 
 
 def _learnt(results: Sequence[Result]) -> list[str]:
@@ -146,9 +147,13 @@ def _controls() -> list[str]:
     return [*lines, *(f"- {name}: {why}." for name, why in NONE_BECAUSE.items()), ""]
 
 
-def _omitted() -> list[str]:
-    """What the page has nothing about."""
-    return ["## What is not here", "", *(f"- {what}: {why}." for what, why in OMITTED.items()), ""]
+def _omitted(results: Sequence[Result]) -> list[str]:
+    """What the page has nothing about: experiments without a miniature, and miniatures that were not run for it."""
+    there = {miniature.name for miniature, _ in results}
+    rest = [one for one in miniatures.catalogue().values() if one.name not in there]
+    lines = [f"- {what}: {why}." for what, why in OMITTED.items()]
+    lines += [f"- {one.source}: not run for this page; `ntkfl miniature {one.name} --out DIR`." for one in rest]
+    return ["## What is not here", "", *lines, ""]
 
 
 def _scales(first: Result, other: Result) -> str:
