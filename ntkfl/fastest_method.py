@@ -62,7 +62,8 @@ class Fastest:
     Args:
         eps: of the first residual. tuned: one for each method and number of local steps that has a stable step.
         condition: the least condition number that any client-local response can give H, `least_condition`.
-        floor: rounds to eps by the best momentum at that condition, worst case; None where H is singular.
+        floor: rounds to eps by the best momentum at that condition for the worst labels; None where H is singular. No
+            bound for the labels at hand, which may take fewer rounds.
         budget: rounds of `Tuned.left`.
     """
 
@@ -102,17 +103,19 @@ def fastest(
     """Tune the steps of every linear method at every number of local steps, and count its rounds exactly.
 
     All train on full batches of all clients, on sums of squares, at infinite width from outputs 0. Steps are chosen for
-    the smallest rate. Server steps of fedavg, fedprox and fedavgm are the best ones in closed form for the extreme
-    eigenvalues of H P; those of scaffold and cyclic, and alpha of feddyn, mu of fedprox, are found by a search over one
-    number, which promises no global optimum. Where H is singular its eigenvalues above rounding count, and scaffold,
-    feddyn and cyclic, whose rates cannot be told from 1 there, are left out.
+    the smallest rate in the long run, not for the fewest rounds to eps, which other steps may take. Server steps of
+    fedavg, fedprox and fedavgm are the best ones in closed form for the extreme eigenvalues of H P; those of scaffold
+    and cyclic, and alpha of feddyn, mu of fedprox, are found by a search over one number, which promises no global
+    optimum. Where H is singular its eigenvalues above rounding count, and scaffold, feddyn and cyclic, whose rates
+    cannot be told from 1 there, are left out.
 
     Args:
         problem: data. gram: H, (n, n); default that of infinite width. local_steps: the K to try.
         eta_local: of the clients; default: searched for below 1.9 / max_c |H_cc|, at 2 of which a client alone
             diverges: six values down to .1, then at most six more between the neighbours of the best one, or down to
             .03, fewer once they are 5% apart. A second minimum between two of the six may be missed. No bound follows
-            from that: what is meant is -log(rate) within 15% of the best one's, and it is tested on digits.
+            from that: on digits -log(rate) is within 15% of the best one's, which is tested; on other data it may be
+            farther off, and that of cyclic training has been off by more than a factor of two.
         eps: what is left of the residual. budget: rounds after which the residual is compared instead.
         progress: told the method that begins.
 

@@ -28,7 +28,8 @@
 #   come from a search over one number.
 # - **floor**: whatever the clients compute from their own data, a round is governed by a matrix $H P$ with $P$
 #   block-diagonal over the clients. Its condition number has a lower bound that depends on the data and the partition
-#   only. The rounds given are those of server momentum at that condition number. The floor shows what is left to
+#   only. The rounds given are those of server momentum at that condition number, for
+#   the worst labels; other labels may take fewer. The floor shows what is left to
 #   gain; it is not a method.
 #
 # On these clients more local steps help little from $K = 5$ on. What helps is momentum at the server, and it costs no

@@ -41,13 +41,14 @@ def fastest(
     """Tune every method that is linear in the weights on this data and count its rounds, exactly, at infinite width.
 
     Default: digits, n = 50, 4 clients. Each method takes full-batch local steps on sums of squares; its server step,
-    momentum, mu or alpha, and eta_local are chosen for the smallest rate. eta_local, if not given, is searched for:
-    six values from 1.9 / max_c |H_cc| (at 2 / max_c |H_cc| a client alone diverges) down to .1 / max_c |H_cc|, then at
-    most six more around the best. That need not be the optimum; on the digits that were tried -log(rate) was within 15%
-    of the best one's. The floor is the least condition number that any method whose clients use their own data only
-    can reach, and the rounds that the best momentum at the server then takes. --train tests the ranking on one
-    two-layer network, drawn from --seed and trained with the best setting of each method. After Ctrl-C no file is
-    written.
+    momentum, mu or alpha, and eta_local are chosen for the smallest rate in the long run, not for the fewest rounds to
+    eps, which other steps may take. eta_local, if not given, is searched for: six values from 1.9 / max_c |H_cc| (at 2
+    / max_c |H_cc| a client alone diverges) down to .1 / max_c |H_cc|, then at most six more around the best. That need
+    not be the optimum: on digits -log(rate) is within 15% of the best one's, on other data it may be farther off, of
+    cyclic training by more than a factor of two. The floor is the least condition number that any method whose clients
+    use their own data only can reach, and the rounds that the best momentum at the server then takes for the worst
+    labels; labels along large eigenvalues may take fewer. --train tests the ranking on one two-layer network, drawn
+    from --seed and trained with the best setting of each method. After Ctrl-C no file is written.
     """
     with bad_input():
         given = [name for name in UNUSED if getattr(options, name) is not None]
@@ -123,7 +124,8 @@ def _print(found: "Fastest", counts: tuple[int, ...], said: str) -> None:
     else:
         typer.echo(
             f"\nfloor: no method whose clients use their own data only brings the condition number below "
-            f"{found.condition:.4g};\n  the best momentum at the server then takes some {found.floor} rounds"
+            f"{found.condition:.4g};\n  the best momentum at the server then takes some {found.floor} rounds "
+            "for the worst labels"
         )
 
 
@@ -170,7 +172,7 @@ def _picture(found: "Fastest", counts: tuple[int, ...], kind: str) -> bytes:
         of = {one.local_steps: one.rounds for one in found.tuned if one.label == best.label and one.rounds}
         axes.plot(list(of), list(of.values()), "o-", label=best.label)
     if found.floor:
-        axes.axhline(found.floor, color="black", linestyle=":", label="floor of client-local methods")
+        axes.axhline(found.floor, color="black", linestyle=":", label="floor of client-local methods, worst labels")
     axes.set(xscale="log", yscale="log", xlabel="local steps K", ylabel=f"rounds to {found.eps:g} of the residual")
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.xaxis.set_minor_locator(NullLocator())
