@@ -49,6 +49,8 @@ class Problem:
 
     def __post_init__(self) -> None:
         x, y = checked_rows("x", self.x), finite_array("y", self.y)
+        if isinstance(self.owner, np.ma.MaskedArray) and np.ma.is_masked(self.owner):
+            raise ValueError(f"owner has {np.ma.count_masked(self.owner)} masked entries; fill or remove them")
         owner = np.zeros(len(x), int) if self.owner is None else np.asarray(self.owner)
         if y.ndim not in (1, 2) or len(y) != len(x):
             raise ValueError(f"y has shape {y.shape}; it must be ({len(x)},) or ({len(x)}, C), one label per row of x")
@@ -205,11 +207,29 @@ def require_size(name: str, value: int, least: int = 1) -> None:
         raise ValueError(f"{name} is {value!r}; it must be {wanted}")
 
 
-def finite_array(name: str, array) -> np.ndarray:
-    """The array as float64; a ValueError that names the first entry which is complex, infinite or NaN."""
+def real_array(name: str, array) -> np.ndarray:
+    """The array as float64; a ValueError where a mask or an imaginary part would be lost, or words read as numbers."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise ValueError(f"{name} has {np.ma.count_masked(array)} masked entries; fill or remove them")
+    if hasattr(array, "toarray") and not isinstance(array, np.ndarray):
+        raise ValueError(f"{name} is sparse ({type(array).__name__}); give {name}.toarray()")
+    if hasattr(array, "detach"):  # a torch tensor: numpy knows no bfloat16, and takes none that requires gradients
+        array = array.detach().cpu()
+        array = array if array.is_complex() else array.double()
     if np.iscomplexobj(array):
         raise ValueError(f"{name} is complex; every entry must be a real number")
-    array = np.asarray(array, float)
+    kind = getattr(getattr(array, "dtype", None), "kind", "f")
+    if kind in ("U", "S", "M", "m") or getattr(array.dtype if hasattr(array, "dtype") else None, "names", None):
+        raise ValueError(f"{name} has dtype {array.dtype}; every entry must be a real number")
+    try:
+        return np.asarray(array, float)
+    except TypeError as error:
+        raise ValueError(f"{name} is no array of real numbers: {error}") from error
+
+
+def finite_array(name: str, array) -> np.ndarray:
+    """The array as float64; a ValueError that names the first entry which is complex, infinite or NaN."""
+    array = real_array(name, array)
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"{name}{list(where) or ''} is {array[where]}; every entry must be finite")

@@ -11,7 +11,7 @@ from ntkfl.gram.dual_kernels import Activation, Pairs, Rows
 from ntkfl.gram.error_free import row_exponents
 from ntkfl.gram.mirror import mirrored
 from ntkfl.memory import require
-from ntkfl.problem import checked_inputs
+from ntkfl.problem import checked_inputs, real_array
 
 FAR = 400  # exponents of the largest pixels up to which no square of theirs is lost
 _ENTRIES = 2**15  # pairs of pixels of the images taken at a time, whose temporaries stay in cache
@@ -145,7 +145,7 @@ def _sums(wide: np.ndarray) -> np.ndarray:
 
 
 def _images(name: str, images: Any) -> np.ndarray:
-    images = np.asarray(images, float)
+    images = real_array(name, images)
     if images.ndim != 4 or not images.size:
         raise ValueError(f"{name} has shape {images.shape}; it must be (n, channels, height, width), none of them 0")
     rows = images.reshape(len(images), -1)

@@ -20,7 +20,7 @@ from ntkfl.gram.pair_counts import Side, summed
 from ntkfl.gram.patterns import EPSILON, activations, checked_network, doubtful
 from ntkfl.initialisation import blocks
 from ntkfl.memory import require
-from ntkfl.problem import checked_inputs
+from ntkfl.problem import checked_inputs, real_array
 
 COUNTED = 27  # bytes that an entry takes until it is counted and multiplied, measured
 _PATTERNS = 2**23  # of a block: a megabyte of bits
@@ -143,7 +143,7 @@ def local_gram(
         ValueError: as `finite`, or an owner without weights, or neurons of another shape or type.
     Source: FL-NTK, Definition 3.2 and Eq (3)-(4).
     """
-    (x, u), w, owner = checked_network(x, u), np.asarray(w, float), np.asarray(owner)
+    (x, u), w, owner = checked_network(x, u), real_array("w", w), np.asarray(owner)
     n, m = len(x), len(u)
     if owner.shape != (n,) or owner.dtype.kind not in "iu":
         raise ValueError(f"owner is {owner.dtype} of shape {owner.shape}; it must be one integer per sample, ({n},)")
@@ -173,7 +173,7 @@ def _counts(x, u, w, z) -> Int[np.ndarray, "n p"]:
     require("the Gram matrix", lambda n: COUNTED * n * (n if z is None else p), n=n)
     if w is None and z is None:
         return summed((partial(_same, x, u[block]) for block in _blocks(n, m)), (n, n), m, same=True)
-    w, z = (u if w is None else np.asarray(w, float)), (x if z is None else np.asarray(z, float))
+    w, z = (u if w is None else real_array("w", w)), (x if z is None else real_array("z", z))
     if w.shape != u.shape:
         raise ValueError(f"w has shape {w.shape}, u has {u.shape}: they must be weights of one network, (m, d)")
     z, w = checked_network(z, w)

@@ -12,6 +12,7 @@ from ntkfl.balls import ball_matrix, enclosure, precision, symmetric_eigenvalues
 from ntkfl.estimate import Estimate, Rigour
 from ntkfl.gram.error_free import SMALLEST
 from ntkfl.memory import require
+from ntkfl.problem import real_array
 
 ROUNDOFF = 2.0**-53
 FAR = 200  # exponents of the largest entry beyond which the matrix is scaled: squares neither vanish nor overflow
@@ -45,20 +46,20 @@ def smallest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
 
 def largest_eigenvalue(h: np.ndarray | Estimate) -> Estimate:
     """An enclosure of the largest eigenvalue of a symmetric matrix, that of h; see `smallest_eigenvalue`."""
-    negative = -h if isinstance(h, Estimate) else -np.asarray(h, float)
+    negative = -h if isinstance(h, Estimate) else -real_array("the matrix", h)
     return -smallest_eigenvalue(negative)
 
 
 def _exponent(h: np.ndarray | Estimate) -> int:
     """The e for which the largest entry or error is in [2^(e-1), 2^e); 0 where one is not finite."""
-    parts = (h.value, h.error) if isinstance(h, Estimate) else (np.asarray(h, float),)
+    parts = (h.value, h.error) if isinstance(h, Estimate) else (real_array("the matrix", h),)
     largest = max((float(max(part.max(initial=0.0), -part.min(initial=0.0))) for part in parts), default=0.0)
     return int(np.frexp(largest)[1]) if np.isfinite(largest) else 0
 
 
 def _scaled(h: np.ndarray | Estimate, exponent: int) -> Estimate:
     """2^exponent h, exactly but for what underflows, which is added to the error."""
-    value, error = (h.value, h.error) if isinstance(h, Estimate) else (np.asarray(h, float), np.zeros(()))
+    value, error = (h.value, h.error) if isinstance(h, Estimate) else (real_array("the matrix", h), np.zeros(()))
     underflow = SMALLEST if exponent < 0 else 0.0
     with np.errstate(under="ignore"):
         return Estimate(np.ldexp(value, exponent), np.ldexp(error, exponent) + underflow, getattr(h, "method", "exact"))
@@ -74,7 +75,7 @@ def _scaled_back(found: Estimate, exponent: int) -> Estimate:
 
 def _symmetric(h: np.ndarray | Estimate) -> tuple[np.ndarray, float]:
     """A symmetric matrix and a bound on the spectral norm of its difference to the one meant; h itself where it is."""
-    value, error = (h.value, h.error) if isinstance(h, Estimate) else (np.asarray(h, float), np.zeros(()))
+    value, error = (h.value, h.error) if isinstance(h, Estimate) else (real_array("the matrix", h), np.zeros(()))
     exact = not error.any()
     if value.ndim != 2 or value.shape[0] != value.shape[1] or not value.size:
         raise ValueError(f"the matrix has shape {value.shape}; eigenvalues need a square one, (n, n) with n at least 1")

@@ -28,6 +28,8 @@ def from_module(module: nn.Module, name: str) -> Model:
     for key, value in module.named_parameters():
         if nn.parameter.is_lazy(value):
             raise ValueError(f"the parameter {key!r} of {name} has no shape yet; call the module once on some inputs")
+        if value.is_complex():
+            raise ValueError(f"the parameter {key!r} of {name} is {value.dtype}; parameters must be real numbers")
         if value.is_meta:
             raise ValueError(f"the parameter {key!r} of {name} has no numbers: it is on the device 'meta'; load some")
         if not value.is_floating_point():
