@@ -37,7 +37,7 @@ def deep(
     None. Without biases, ReLU's kernel is homogeneous in each row.
 
     The error is a few roundings of |x_i||z_j| (plus bias^2), at angles near 0 and pi too. Only GELU's, from depth 3 on
-    and between rows of a large norm, is up to that norm times larger.
+    and between rows of a large norm or with a large bias, is up to that norm or bias times larger.
 
     Args:
         x: samples. z: other samples; None: x.

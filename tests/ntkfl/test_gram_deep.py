@@ -95,6 +95,15 @@ def test_roundings_are_few_at_every_angle_and_the_bound_covers_them(activation, 
         assert bound.max() < 600 * depth**2 * growth**depth * stiff * (1 + d / 10) * (2 if bias else 1)
 
 
+@pytest.mark.parametrize("bias", [1e2, 1e8])
+def test_of_gelu_a_large_bias_multiplies_the_error_as_a_large_norm_does(bias):
+    x, z = near_and_far(np.random.default_rng(0), 3)
+    for depth, share in ((2, 0.0), (3, 1.0), (5, 5.0)):
+        error, _ = judged(x, z, depth, "gelu", bias, MANY_BITS)
+        assert error.max() <= 5 + share * bias
+        assert error.max() >= 0.1 * share * bias  # what the docstring says of it is no exaggeration
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
