@@ -8,7 +8,6 @@ from inspect import getmembers_static
 from operator import attrgetter
 from typing import Any, TypeVar
 
-import jax
 import numpy as np
 
 from ntkfl.estimate import Rigour
@@ -183,5 +182,4 @@ def another_network(weights: Weights, seed: int, sigma: float) -> Weights:
         weights: whose shapes are taken. seed: of the new network. sigma: standard deviation of its hidden weights.
     """
     width, d = weights.hidden.shape
-    with jax.disable_jit(False):  # one compiled function for all networks of this d
-        return draw(width, d, seed, sigma)
+    return draw(width, d, seed, sigma)

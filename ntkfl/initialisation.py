@@ -4,11 +4,10 @@ Chunk i of CHUNK neurons depends on (seed, i, d) only. So a network can be drawn
 held, and the first m neurons of a wider network are the network of width m.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -77,20 +76,29 @@ def _blocks(width: int, d: int, seed: int, sigma: float, block: int) -> Iterator
 
 def _fill(values: Float[np.ndarray, " k"], key: np.ndarray) -> None:
     """Normal values of a key: a value depends on its place only, not on how many there are."""
-    with jax.disable_jit(False):  # also where others have switched compiling off: a seed has one network
+    import jax  # slow to load, and most commands draw no network
+
+    # Compiled and in float64 also where others have switched that off: a seed has one network.
+    with jax.disable_jit(False), jax.enable_x64(True):
         for first in range(0, len(values), SIZE):
             piece = values[first : first + SIZE]
-            piece[:] = np.asarray(_normal(np.append(key, np.uint32(first))))[: len(piece)]
+            piece[:] = np.asarray(_normal()(np.append(key, np.uint32(first))))[: len(piece)]
 
 
-@jax.jit  # for this size only: compiled for another, erfinv may be rounded differently, and networks would change
-def _normal(key_and_first: jax.Array) -> jax.Array:
-    """SIZE normal values from place `first` on, as `jax.random.normal` makes them of the 64 bits of each place."""
-    *key, first = key_and_first
-    high, low = (word.astype(np.uint64) for word in _threefry(key, first + jnp.arange(SIZE, dtype=np.uint32)))
-    of_one_to_two = jax.lax.bitcast_convert_type(high << 20 | low >> 12 | 0x3FF << 52, np.float64)
-    least = np.nextafter(-1.0, 0.0)  # -1 has no normal value
-    return np.sqrt(2) * jax.lax.erf_inv(jnp.maximum(least, 2 * (of_one_to_two - 1) + least))
+@cache
+def _normal() -> Callable[[np.ndarray], Any]:
+    """A function that gives SIZE normal values of a key, from place `first` on, as `jax.random.normal` does."""
+    import jax
+    from jax import numpy as jnp
+
+    def values(key_and_first: jax.Array) -> jax.Array:
+        *key, first = key_and_first
+        high, low = (word.astype(np.uint64) for word in _threefry(key, first + jnp.arange(SIZE, dtype=np.uint32)))
+        of_one_to_two = jax.lax.bitcast_convert_type(high << 20 | low >> 12 | 0x3FF << 52, np.float64)
+        least = np.nextafter(-1.0, 0.0)  # -1 has no normal value
+        return np.sqrt(2) * jax.lax.erf_inv(jnp.maximum(least, 2 * (of_one_to_two - 1) + least))
+
+    return jax.jit(values)  # for this size only: compiled for another, erf_inv may be rounded differently
 
 
 def _threefry(key: Any, count: Any) -> tuple[Any, Any]:

@@ -29,7 +29,7 @@ _MOVED = ("Jaxpr", "JaxprEqn", "Literal", "Var", "Primitive")  # from jax.core t
 
 @cache
 def neural_tangents() -> types.ModuleType:
-    """The neural_tangents module (`.stax`, `.predict`, ...).
+    """The neural_tangents module (`.stax`, `.predict`, ...); JAX computes in float64 from then on, as ntkfl does.
 
     Raises:
         ImportError: it is not installed; names the command.
@@ -38,6 +38,7 @@ def neural_tangents() -> types.ModuleType:
         return sys.modules["neural_tangents"]
     if importlib.util.find_spec("neural_tangents") is None:
         raise ImportError(f"neural-tangents is not installed; `make verify` sets it up, or run: {INSTALL}")
+    jax.config.update("jax_enable_x64", True)
     with _names_it_misses(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return importlib.import_module("neural_tangents")

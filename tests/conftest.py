@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 
 import flint
+import jax
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import engine
+
+jax.config.update("jax_enable_x64", True)  # of what tests compute themselves; `test_double_precision.py` goes without
 
 # the same examples every time, however slow the machine; this check fails where its clock jumps over a second
 settings.register_profile("everywhere", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

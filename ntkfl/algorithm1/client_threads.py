@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.algorithm1.client_groups import Outputs, clients_at_once, in_groups, in_weight_space
 from ntkfl.algorithm1.client_passes import Passes, passes
 from ntkfl.algorithm1.dealt_network import DealtNetwork
+from ntkfl.algorithm1.group_sizes import Outputs, clients_at_once, in_groups, in_weight_space
 from ntkfl.algorithm1.switch_passes import LANES
 from ntkfl.algorithm1.switch_tracking import SwitchTracking, bytes_held, worthwhile_share
 from ntkfl.gram.threads import worker_threads

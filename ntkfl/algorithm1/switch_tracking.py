@@ -19,8 +19,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ntkfl import interruption
-from ntkfl.algorithm1.client_groups import in_weight_space
 from ntkfl.algorithm1.dealt_network import DealtNetwork
+from ntkfl.algorithm1.group_sizes import in_weight_space
 from ntkfl.algorithm1.switch_passes import LANES, near_entry, passes
 from ntkfl.gram import packing
 from ntkfl.gram.mirror import mirrored

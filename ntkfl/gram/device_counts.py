@@ -13,11 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from ntkfl.double_precision import in_float64
 from ntkfl.gram.error_free import scaled_rows
 from ntkfl.gram.pair_counts import summed
 from ntkfl.gram.patterns import activations, doubt, unit_rows
 
 
+@in_float64
 def summed_on_devices(
     x: Float[np.ndarray, "n d"], pieces: Iterable[Float[np.ndarray, "b d"]], devices: Sequence[jax.Device]
 ) -> Int[np.ndarray, "n n"]:

@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ntkfl.estimate import Estimate, Rigour
-from ntkfl.gram.device_counts import summed_on_devices
 from ntkfl.gram.error_free import SMALLEST, products_scaled_back, row_exponents, row_norms, scaled_rows
 from ntkfl.gram.limit import FAR
 from ntkfl.gram.mirror import mirrored
@@ -119,6 +118,8 @@ def initial(
     drawn = blocks(width, x.shape[1], seed, sigma, block)
     pieces = (weights.hidden[part] for weights in drawn for part in _blocks(len(x), len(weights.hidden)))
     if devices:
+        from ntkfl.gram.device_counts import summed_on_devices  # loads JAX
+
         counts = summed_on_devices(x, pieces, devices)
     else:
         counts = summed((partial(_same, x, piece) for piece in pieces), (len(x), len(x)), width, same=True)

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from ntkfl.double_precision import in_float64
 from ntkfl.gram import infinite
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.regime import Kernel
@@ -31,8 +32,10 @@ def algorithm1_limit(problem: Problem, setup: Setup, gram: ArrayLike | Kernel | 
     if gram is None:
         return KernelRegime(problem, setup, problem.of_outputs(infinite(problem.samples)))
     if callable(gram):
-        h = _checked_gram(problem.of_outputs(gram(problem.samples, None)), problem)
-        return KernelRegime(problem, setup, h, gram)
+        kernel = in_float64(gram)
+        return KernelRegime(
+            problem, setup, _checked_gram(problem.of_outputs(kernel(problem.samples, None)), problem), kernel
+        )
     return KernelRegime(problem, setup, _checked_gram(gram, problem), kernel=None)
 
 

@@ -82,7 +82,7 @@ class _Applied(torch.autograd.Function):
         for tensor in tensors:
             if tensor.device.type != "cpu":
                 raise ValueError(f"a JAX function is run on the processor; its tensors are on {tensor.device}")
-        with jax.default_device(jax.devices("cpu")[0]):
+        with jax.default_device(jax.devices("cpu")[0]), jax.enable_x64(True):
             found = call.compiled(*(jax.dlpack.from_dlpack(tensor.detach().contiguous()) for tensor in tensors))
         # Waited for and copied: the arrays given are the tensors' own memory, which is changed in place, and JAX may
         # give an array back as it came.

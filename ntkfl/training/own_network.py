@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ntkfl.double_precision import in_float64
 from ntkfl.training.jax_function import Call
 from ntkfl.training.model import Model, applied, refuse_state
 from ntkfl.training.tree import Params
@@ -126,8 +127,8 @@ def from_function(apply: Callable[[Any, Any], Any], params: Any, name: str) -> M
     Raises:
         ValueError: a pytree without arrays, or with one that is not of real numbers.
     """
-    drawn = params if callable(params) else None
-    names, leaves, structure = _named(params(0) if callable(params) else params, name)
+    drawn = in_float64(params) if callable(params) else None
+    names, leaves, structure = _named(drawn(0) if drawn else params, name)
 
     def initial(seed: int) -> Params:
         if seed == 0:

@@ -162,6 +162,7 @@ def test_what_xla_allocates_is_within_the_count(clients, samples, d, dtype, kept
 ON_DEVICES = """
 import json, re, sys
 import jax, numpy as np
+jax.config.update("jax_enable_x64", True)  # of what is lowered below
 from ntkfl import Setup
 from ntkfl.algorithm1 import client_groups
 from ntkfl.initialisation import draw

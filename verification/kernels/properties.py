@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from bounds.strategies import antipodal_families, nearly_parallel, unit_data
+from ntkfl.double_precision import jax_in_float64
 
 Kernel = Callable[..., Any]
 Predicate = Callable[[np.ndarray], bool | None]
@@ -59,7 +60,7 @@ def output(kernel: Kernel, x: np.ndarray, z: np.ndarray | None = None, name: str
     call = f"{name}(x)" if z is None else f"{name}(x, z)"
     shape = (len(x), len(x if z is None else z))
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), jax_in_float64():
             value = np.asarray(kernel(x.copy()) if z is None else kernel(x.copy(), z.copy()))
     except Exception as error:  # whatever a user's function raises is a finding about it
         raise Unusable(f"{call} raised {type(error).__name__}: {error}") from error

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 from bounds.case import case_of
@@ -127,6 +126,8 @@ def undisturbed(compiled: bool = False) -> Iterator[None]:
 
     The matrices are small: handing them to threads costs more than it saves.
     """
+    import jax
+
     with (
         warnings.catch_warnings(),
         np.errstate(all="ignore"),
