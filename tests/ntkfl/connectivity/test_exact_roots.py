@@ -8,13 +8,16 @@ from hypothesis import strategies as st
 
 from ntkfl.connectivity.paths.exact_roots import Root, rational_between
 
-ROOTS = st.builds(
-    Root, st.fractions(-3, 3, max_denominator=9), st.sampled_from([-1, 1]), st.fractions(0, 3, max_denominator=9)
+# A root with a side is irrational.
+IRRATIONAL = st.builds(
+    lambda part, factor: part * part * factor, st.fractions("1/9", 3, max_denominator=9), st.sampled_from([2, 3, 6])
 )
+ROOTS = st.builds(Root, st.fractions(-3, 3, max_denominator=9), st.sampled_from([-1, 1]), IRRATIONAL)
+RATIONAL = st.builds(Root, st.fractions(-3, 3, max_denominator=9))
 
 
 @settings(deadline=None)
-@given(one=ROOTS, other=ROOTS)
+@given(one=ROOTS | RATIONAL, other=ROOTS | RATIONAL)
 def test_a_fraction_lies_between_two_roots_and_none_between_equal_ones(one, other):
     low, high = sorted((one, other))
     if low < high:
