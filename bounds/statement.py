@@ -29,11 +29,12 @@ class Kind(StrEnum):
 
 
 class Form(StrEnum):
-    """As printed; as its proof gives it; as repaired."""
+    """As printed; as its proof gives it; repaired, where one of these fails; new: of this project, in no paper."""
 
     STATED = "stated"
     PROVED = "proved"
     REPAIRED = "repaired"
+    NEW = "new"
 
 
 class Outcome(StrEnum):
@@ -56,24 +57,48 @@ class Nature(StrEnum):
     OUT_OF_REACH = "out of reach"
     READING = "reading"
     SUBSTANCE = "substance"
+    REPORTED = "reported"
+    SCAN = "scan"
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where a statement comes from, and what was printed against what was meant."""
+UNCHARGED = (Nature.REPORTED, Nature.SCAN)  # what nobody is charged with: no count of misprints or substance has them
 
-    paper: str
-    label: str
-    note: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.paper}, {self.label}"
+class Provenance(StrEnum):
+    """Where the signs of a form come from: a text; a machine's reading of a scan; a report of a text; this project."""
+
+    TEXT = "text"
+    SCAN = "scan"
+    REPORTED = "reported"
+    OURS = "ours"
 
 
 FL_NTK = "FL-NTK (Huang, Li, Song, Yang; ICML 2021, arXiv version)"
 FEDGUCCI = "FedGuCci (ICLR submission and KDD 2025 version)"
 IMA = "Understanding and Improving Model Averaging in Federated Learning (IMA)"
 BEYOND = "beyond the papers"
+READ_FROM = {FL_NTK: Provenance.SCAN, BEYOND: Provenance.OURS}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a statement comes from, and what was printed against what was meant.
+
+    `read`: what its forms are read from; None: as the paper is, a text unless READ_FROM says otherwise.
+    """
+
+    paper: str
+    label: str
+    note: str = ""
+    read: Provenance | None = None
+
+    def __str__(self) -> str:
+        return f"{self.paper}, {self.label}"
+
+    @property
+    def provenance(self) -> Provenance:
+        """What its forms are read from."""
+        return self.read or READ_FROM.get(self.paper, Provenance.TEXT)
 
 
 @dataclass(frozen=True)
@@ -122,6 +147,8 @@ class Claim(Formula):
         measure, draws: its left side and its families of cases, where they are not the statement's.
         note: said beside the formula.
         consequence: where it differs from what holds, what changes for a reader who relies on it.
+        read: what it is read from, where that is not what the statement's source is read from.
+        reading: how sure its signs are: of a scan, where the same formula comes again, and how.
     """
 
     recorded: Outcome = Outcome.HOLDS
@@ -132,6 +159,8 @@ class Claim(Formula):
     witness: Callable[[], Any] | None = None
     note: str = ""
     consequence: str = ""
+    read: Provenance | None = None
+    reading: str = ""
 
 
 def _all(values: Any, kind: type) -> bool:
@@ -192,6 +221,12 @@ class Statement:
         names = {h.name for form in self.forms for h in self.required(form)}
         for name in set(self.necessity) - names:
             raise ValueError(f"{self.id} has a necessity case for {name!r}, which is none of its hypotheses")
+
+    def provenance(self, form: Form) -> Provenance:
+        """What a form's signs come from; what is repaired or new is this project's own."""
+        if form in (Form.REPAIRED, Form.NEW):
+            return Provenance.OURS
+        return self.forms[form].read or self.source.provenance
 
     def required(self, form: Form) -> tuple[Hypothesis, ...]:
         """The hypotheses of one form."""

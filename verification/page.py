@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sympy as sp
 
 from bounds.listing import catalogue
-from bounds.statement import Claim, Form, Kind, Outcome, Statement
+from bounds.statement import Claim, Form, Kind, Outcome, Provenance, Statement
 from bounds.symbols import GLOSSARY
 from verification.intervals import percent
 from verification.plain_text import claim_lines
@@ -28,6 +28,13 @@ FORM_MEANING = {
     Form.STATED: "as printed",
     Form.PROVED: "what the argument given for it yields",
     Form.REPAIRED: "repaired so that it holds",
+    Form.NEW: "found here, in no paper",
+}
+READ = {
+    Provenance.TEXT: "a text",
+    Provenance.SCAN: "a scan that a machine read",
+    Provenance.REPORTED: "a report, not the text",
+    Provenance.OURS: "this project",
 }
 
 
@@ -49,6 +56,7 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
             ("claim", claim_lines(statement, verdict.form)),
             ("left is", [statement.says_left]),
             ("source", [str(statement.source), statement.source.note]),
+            ("read from", [read_from(statement, verdict.form)]),
             ("uses", [", ".join(statement.uses)]),
         ]
     entries += [
@@ -192,6 +200,11 @@ def _form(verdict: Verdict, statement: Statement | None) -> str:
     nature = nature_text(statement.forms[verdict.form]) if statement is not None else ""
     recorded = "; ".join(filter(None, [verdict.recorded.value, nature]))
     return f"{verdict.form.value} ({FORM_MEANING[verdict.form]}), {verdict.kind.value}, recorded: {recorded}"
+
+
+def read_from(statement: Statement, form: Form) -> str:
+    """What a form's signs come from, and how sure they are."""
+    return "; ".join(filter(None, (READ[statement.provenance(form)], statement.forms[form].reading)))
 
 
 def nature_text(claim: Claim) -> str:

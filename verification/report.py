@@ -8,7 +8,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from bounds.statement import Kind, Outcome
+from bounds.listing import catalogue
+from bounds.statement import UNCHARGED, Kind, Nature, Outcome
 from verification.intervals import percent
 from verification.page import answer, as_text, measured_ratio, ratio_text
 from verification.standing import Standing
@@ -20,16 +21,18 @@ STYLE = {Outcome.VIOLATED: "red", Outcome.UNRESOLVED: "yellow", Outcome.UNTESTED
 COLUMNS = ("outcome", "statement", "form", "trials", "tightness", "mutants", "remark")
 OPEN_VIOLATED = "violated, recorded open"
 NUMBERS = ("trials", "tightness", "mutants")
+READ_AS: dict[Nature | None, str] = {Nature.SCAN: "as a scan reads", Nature.REPORTED: "as reported"}
 
 
 def worst_first(verdicts: Iterable[Verdict]) -> list[Verdict]:
     """What differs from the record, then violated, unresolved, untested, touches, not refuted, holds.
 
-    Else in the given order.
+    Of what is violated, what a scan or a report alone says comes last. Else in the given order.
     """
 
-    def rank(verdict: Verdict) -> tuple[bool, int, bool]:
-        return not verdict.contradicts_record, ORDER.index(verdict.outcome), verdict.would_exclude is None
+    def rank(verdict: Verdict) -> tuple[bool, int, bool, bool]:
+        uncharged = verdict.outcome is Outcome.VIOLATED and _nature(verdict) in UNCHARGED
+        return not verdict.contradicts_record, ORDER.index(verdict.outcome), uncharged, verdict.would_exclude is None
 
     return sorted(verdicts, key=rank)
 
@@ -51,13 +54,19 @@ def totals(verdicts: Sequence[Verdict]) -> str:
     open_ones = sum(verdict.refutes_open for verdict in violated)
     against = sum(verdict.contradicts_record for verdict in violated)
     untried = sum(verdict.would_exclude is not None for verdict in verdicts)
+    recorded = Counter(_nature(v) for v in violated if not (v.refutes_open or v.contradicts_record))
+    uncharged = [
+        (recorded[Nature.SCAN], "violated as a scan reads"),
+        (recorded[Nature.REPORTED], "violated as reported"),
+    ]
     counts = [
         (found[Outcome.HOLDS] - untried, "hold"),
         (untried, NOT_REFUTED),
         (found[Outcome.TOUCHES], "touch"),
         (found[Outcome.UNTESTED], "untested"),
         (found[Outcome.UNRESOLVED], "unresolved"),
-        (len(violated) - open_ones - against, "violated as recorded"),
+        (recorded.total() - sum(count for count, _ in uncharged), "violated as recorded"),
+        *uncharged,
         (open_ones, OPEN_VIOLATED),
         (against, "violated against the record"),
     ]
@@ -112,6 +121,13 @@ def escaped(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|~&])", r"\\\1", " ".join(str(text).split()))
 
 
+def _nature(verdict: Verdict) -> Nature | None:
+    """What is recorded of a form's difference; None where there is none or the statement is not known here."""
+    statement = catalogue().get(verdict.id)
+    claim = statement.forms.get(verdict.form) if statement is not None else None
+    return claim.nature if claim is not None else None
+
+
 def _cells(verdict: Verdict) -> list[str]:
     ratios = verdict.tightness or {}
     sharpest = ratio_text(ratios["sharpest"], 3) if "sharpest" in ratios else "-"
@@ -119,6 +135,7 @@ def _cells(verdict: Verdict) -> list[str]:
     rejected = sum(verdict.rejected.values())
     remarks = [
         f"DIFFERS: recorded {verdict.recorded.value}" if verdict.contradicts_record else "",
+        READ_AS.get(_nature(verdict), "") if verdict.outcome is Outcome.VIOLATED else "",
         _decided_by(verdict) if verdict.outcome is Outcome.VIOLATED and not verdict.violated else "",
         "recorded open" if verdict.refutes_open else "",
         f"would exclude {percent(verdict.would_exclude)}" if verdict.would_exclude is not None else "",

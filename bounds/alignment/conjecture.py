@@ -5,7 +5,7 @@ import sympy as sp
 from bounds.alignment.cases import TRAINED_PAIRS
 from bounds.ladders.slopes import slope
 from bounds.mutants import shifted
-from bounds.statement import Claim, Form, Kind, Outcome, Source, Statement
+from bounds.statement import Claim, Form, Kind, Outcome, Provenance, Source, Statement
 
 STATEMENTS = (
     Statement(
@@ -18,6 +18,7 @@ STATEMENTS = (
             note="open. The conjecture gives no rate, so the test is whether the barrier after weight matching falls "
             "with the width: whether its exponent is below 0. That barrier is an upper bound on the smallest one over "
             "all orders of the units. No such test settles a limit at infinite width",
+            read=Provenance.REPORTED,
         ),
         forms={Form.STATED: Claim(sp.Integer(0), recorded=Outcome.OPEN)},
         measure=lambda case: slope(case.sizes, case.aligned),

@@ -47,7 +47,7 @@ STATEMENTS = (
         hypotheses=(
             Hypothesis(LIPSCHITZ_LOSS.name, LIPSCHITZ_LOSS.says, lambda case: LIPSCHITZ_LOSS.margin(case.aligned)),
         ),
-        forms={Form.REPAIRED: Claim(L * s * D * (D + 2 * R) / 8)},
+        forms={Form.NEW: Claim(L * s * D * (D + 2 * R) / 8)},
         constants=_constants,
         measure=lambda case: case.aligned.barrier,
         symbols={

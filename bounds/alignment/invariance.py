@@ -6,7 +6,7 @@ import sympy as sp
 from bounds.alignment.cases import PAPERS, AlignedPair, pair_draws
 from bounds.cases.ensembles import ball_array, estimated, forward
 from bounds.mutants import replaced, scaled
-from bounds.statement import Change, Claim, Form, Kind, Source, Statement
+from bounds.statement import Change, Claim, Form, Kind, Provenance, Source, Statement
 from ntkfl.balls import ball_matrix, precision
 from ntkfl.connectivity.network import TwoLayer
 from ntkfl.estimate import Estimate
@@ -44,6 +44,7 @@ STATEMENTS = (
             PAPERS,
             "Entezari et al., section 2; Ainsworth et al., section 3",
             note="sum_i v_i relu(u_i x) is a sum over the units, in whatever order",
+            read=Provenance.REPORTED,
         ),
         forms={Form.STATED: Claim(outputs)},
         constants=_constants,

@@ -4,7 +4,7 @@ import sympy as sp
 
 from bounds.alignment.cases import MOST, PAPERS, AlignedPair, as_estimate, pair_draws
 from bounds.mutants import replaced, scaled
-from bounds.statement import Change, Claim, Form, Kind, Source, Statement
+from bounds.statement import Change, Claim, Form, Kind, Provenance, Source, Statement
 
 least, given, greedy = sp.symbols("D_min D_0 D_greedy", nonnegative=True)
 
@@ -25,6 +25,7 @@ STATEMENTS = (
             note="with one hidden layer a unit's weights in and out move together, so that the distance is a sum over "
             "pairs of units, and the linear assignment problem is solved exactly; with two or more it is a sum of "
             "bilinear assignments, NP-hard, and coordinate descent ends in a minimum of its turns",
+            read=Provenance.REPORTED,
         ),
         forms={Form.STATED: Claim(least)},
         constants=_constants,

@@ -57,6 +57,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
                 witness=three_and_seven,
+                reading="once, in (1)",
                 consequence="Nothing in the paper uses the expanded form; who codes it as printed weights clients by "
                 "the square of their sizes.",
             ),

@@ -27,7 +27,10 @@ STATEMENTS = (
         source=Source(
             IMA,
             "section 5.3.3 and appendix C",
-            note="identically distributed clients are said to have Var = Cov, so that variance and covariance add up "
+            note="said twice, in 5.3.3 and after Corollary 2, where averaging more clients is called useless. Derived "
+            "again from the text: for clients of one law with one covariance C between any two, Var of the mean is "
+            "Var/K + (1 - 1/K) C, which is Var only if C = Var, that is if the outputs agree almost surely. "
+            "Identically distributed clients are said to have Var = Cov, so that variance and covariance add up "
             "to the variance of one model. Equal laws give equal variances; Cov = Var needs equal outputs "
             "(correlation 1). Independent ones have Cov = 0 and variance Var/K. With a shared start Cov = Var E(f | "
             "start), and averaging gains (1 - 1/K) E Var(f | start), all that the start does not explain",
@@ -38,6 +41,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.SUBSTANCE,
                 witness=four_coins,
+                reading="twice alike, in section 5.3.3 and in appendix C",
                 consequence="Averaging more clients trained on homogeneous data does reduce the variance, down to "
                 "the part that their common start explains; that the gain flattens with K stands.",
             ),

@@ -97,10 +97,11 @@ STATEMENTS = (
             IMA,
             "Eq (5), section 6.2",
             note="(5) averages w_t .. w_(t-P+1); the models to store are printed as tau = t-P..t, which are P+1, and "
-            "called P models in the same sentence: an index slip. It needs t >= max(t_s, P-1). The second part is a "
-            "consequence that tells windows of different P apart: on a quadratic where w_t = rho w_IMA(t-1) + noise, "
-            "Var w_IMA = 1/((P + rho)(1 - rho)), found here; our notes have only its values (rho = .9: 5.263, 3.448, "
-            "1.695, .917 at P = 1, 2, 5, 10), and they agree",
+            "called P models in the same sentence: an index slip. Algorithm 1 sends w_IMA^(t-1) in round t = t_s, "
+            "before any has been formed; w^(t_s - 1) is meant, and sent here. It needs t >= max(t_s, P-1). The second "
+            "part is a consequence that tells windows of different P apart: on a quadratic where w_t = rho w_IMA(t-1) "
+            "+ noise, Var w_IMA = 1/((P + rho)(1 - rho)), found here; our notes have only its values (rho = .9: "
+            "5.263, 3.448, 1.695, .917 at P = 1, 2, 5, 10), and they agree",
         ),
         forms={
             Form.STATED: Claim(
@@ -108,6 +109,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
                 witness=lambda: NoisyQuadratic(90, 5),
+                reading="once, in the sentence under (5)",
                 note="for the stored set tau = t-P..t",
                 consequence="The algorithm is right; a server that follows the text stores one model more than it "
                 "uses.",

@@ -71,7 +71,7 @@ def _in_norm(name: str, norm: str, relu_power: sp.Expr, note: str, needed: Mappi
         kind=Kind.RATE,
         source=Source(IMA, "Lemma 1, Eq (6)-(7)", note=note),
         hypotheses=(*needed, SECOND_ORDER),
-        forms={Form.REPAIRED: Claim((relu_power, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
+        forms={Form.NEW: Claim((relu_power, TWO), note="exponent of Delta: ReLU networks; tanh networks")},
         measure=lambda case: tuple(exponent(norms[norm]) for norms in (case.relu_norms, case.tanh_norms)),
         says_left=f"log-log slope of the {norm} of |f_WENS - f_FMA| over x on the circle as Delta falls from 2^-8 to "
         "2^-17: of ReLU networks (integrated exactly from kink to kink), and of tanh networks",

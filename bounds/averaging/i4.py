@@ -36,7 +36,7 @@ STATEMENTS = (
                 draws=lambda options: ensemble_draws(options, amplitude=CLOSE),
                 note="O(Delta^2) with its constant written out",
             ),
-            Form.REPAIRED: Claim(DECOMPOSED + remainder),
+            Form.NEW: Claim(DECOMPOSED + remainder),
         },
         constants=lambda case: factors(case) | locality(case),
         measure=lambda case: case.mean_loss(case.fma_outputs),

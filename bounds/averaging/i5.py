@@ -25,7 +25,7 @@ STATEMENTS = (
             IMA,
             "Eq (12) and (14)",
             note="(12) and (14) print the covariance over all k, k'; that repeats the variance term. Theorem 1 in the "
-            "main text and (11) have k' != k and are right, so an index was lost in typesetting. Our notes' figures "
+            "main text and (11) have k' != k and are right, so an index was left out. Our notes' figures "
             "(excess .004178 = variance) are of a run of its own; the excess is the variance term in every case here",
         ),
         forms={
@@ -34,6 +34,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
                 witness=two_coins,
+                reading="(12) and (14) alike; Theorem 1 and (11) have k' != k",
                 note="the double sum over all k, k' is the covariance over k != k' and the variance term once more",
                 consequence="The theorem as it stands in the main text is not affected; a reader who codes the "
                 "appendix counts the variance twice.",

@@ -53,6 +53,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.READING,
                 witness=shared_coin,
+                reading="a product sign, alike in Theorem 1, its proof and Corollary 2",
                 note="covariances over all pairs of draws, each client drawn on its own",
                 consequence="With the product law the covariance factor disappears from Theorem 1, and with it "
                 "Corollary 1; with the joint law all of it stands.",

@@ -82,7 +82,11 @@ STATEMENTS = (
             "K(x,x)^2 - beta_D)/(2 n lam). So the qualitative claim, variance grows with the discrepancy, survives. "
             "'Var' is the posterior variance of the Gaussian process with kernel K, which is not the ensemble variance "
             "of networks trained in the kernel regime. For the ReLU kernel on the sphere eps/lam is .16 at right "
-            "angles, and the bound exceeds lam_D from n_k = 8 on",
+            "angles, and the bound exceeds lam_D from n_k = 8 on. Section 5.3.3 draws 'max_k V_k <= eps' from the "
+            "theorem, whose eps bounds the kernel between different samples and not the variance: a bound on V_k "
+            "needs lam_D and MMD as well, and its name should be another. The same section equates the mean of the "
+            "variance over all data with the mean over D_k; the theorem is about the former, which is the larger "
+            "where the client has not seen the data",
         ),
         hypotheses=(CONSTANT_DIAGONAL, INVERTIBLE, POSITIVE),
         forms={
@@ -91,6 +95,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISPRINT,
                 witness=blocks,
+                reading="once, in Theorem 2 and the sentence under it",
                 note="O(eps): the remainder of the U- or of the V-statistic with kernel K, whichever is smaller",
                 consequence="MMD must be measured with K^2, without the pairs of equal samples; computed with K, the "
                 "formula gives another number even for orthogonal samples, and changes with the unit of the outputs.",

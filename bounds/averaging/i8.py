@@ -59,18 +59,18 @@ STATEMENTS = (
             IMA,
             "Corollary 1, Eq (4)",
             note="a mean is at least its smallest entry. (4) prints the double sum without k' != k; it holds either "
-            "way. Repaired: for the sum over k' != k, with the further floor -(1/K) mean Var. With two clients it "
+            "way. New: for the sum over k' != k, with the further floor -(1/K) mean Var. With two clients it "
             "is an equality",
         ),
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
         forms={
             Form.STATED: Claim(VARIANCE + COVARIANCE, note="the double sum with k' = k, as printed"),
-            Form.REPAIRED: Claim(COVARIANCE, measure=_sharper, note="the sum over k' != k, as in Theorem 1"),
+            Form.NEW: Claim(COVARIANCE, measure=_sharper, note="the sum over k' != k, as in Theorem 1"),
         },
         constants=factors,
         measure=smallest_covariance,
         symbols=MEANINGS,
-        says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients; repaired: or minus the "
+        says_left="(K-1)/K of the mean over samples of the smallest covariance of two clients; new: or minus the "
         "mean variance over K, if that is larger",
         draws=partial(ensemble_draws, equal=True),
         necessity={EQUAL_SIZES.name: unequal},
@@ -102,6 +102,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.READING,
                 witness=opposed,
+                reading="words: 'non-zero' and 'lower bounded' in section 5.3.4",
                 consequence="That diversity of clients can reduce the loss only to a limited extent is an observation "
                 "of the experiments, not a consequence of Corollary 1.",
             )

@@ -54,7 +54,7 @@ STATEMENTS = (
             "Corollary 2, Eq (15)",
             note="the printed prefix 1/(n K^2) and the sum over D cover the bias only; variance and covariance are "
             "averaged over D as well, as they are in (12). O(Delta^2) as in Theorem 1 (I4): between kinks, with its "
-            "constant written out, so that the identity is checked to 1e-6. Repaired: with the exact remainder R",
+            "constant written out, so that the identity is checked to 1e-6. New: with the exact remainder R",
         ),
         hypotheses=(SEVERAL_CLIENTS, EQUAL_SIZES),
         forms={
@@ -64,7 +64,7 @@ STATEMENTS = (
                 draws=lambda options: ensemble_draws(options, amplitude=CLOSE, equal=True),
                 note="O(Delta^2) with its constant written out",
             ),
-            Form.REPAIRED: Claim(AVERAGED + remainder),
+            Form.NEW: Claim(AVERAGED + remainder),
         },
         constants=_constants,
         measure=lambda case: case.mean_loss(case.fma_outputs),

@@ -6,10 +6,10 @@ from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladder, deep_ladders
 from bounds.deep.cases.step_ladder import STEP_LADDERS
 from bounds.deep.premises import SEVERAL_CLIENTS, SEVERAL_STEPS
 from bounds.fl_ntk.premises import EQUAL, SERVER_ONE
-from bounds.fl_ntk.sources import REPORTED
+from bounds.fl_ntk.sources import reported
 from bounds.ladders.slopes import slope
 from bounds.mutants import replaced, shifted
-from bounds.statement import Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds.statement import Claim, Form, Kind, Nature, Outcome, Statement
 
 HALF, ZERO = -sp.Rational(1, 2), sp.Integer(0)
 q = sp.Symbol("q", positive=True)
@@ -19,8 +19,7 @@ STATEMENTS = (
         id="deep/centralised",
         title="No width brings FedAvg on a deep network to gradient descent on all the data",
         kind=Kind.RATE,
-        source=Source(
-            REPORTED,
+        source=reported(
             "T3, Eq 42, after the note on theorems beyond the papers, sections E and G",
             note="reported: at infinite width FedAvg with K local steps is gradient descent after K t steps, on the "
             "mean over clients. Both have a limit, and the limits are apart (fl-ntk/centralised): the "
@@ -31,10 +30,11 @@ STATEMENTS = (
             Form.STATED: Claim(
                 HALF,
                 recorded=Outcome.VIOLATED,
-                nature=Nature.SUBSTANCE,
+                nature=Nature.REPORTED,
                 measure=lambda ladder: ladder.exponent("pooled"),
                 witness=lambda: deep_ladder(ERF, 0),
                 hypotheses=(EQUAL,),
+                reading="a report, not the text: the text may ask for steps that go to 0, with which it is true",
                 note="what equality at infinite width would give: both come to one limit as m^(-1/2), and together",
                 consequence="a step size, not a width, decides how far FedAvg is from centralised descent: see "
                 "deep/centralised-steps",
@@ -62,14 +62,13 @@ STATEMENTS = (
         id="deep/centralised-steps",
         title="Small steps bring FedAvg on a deep network to gradient descent: in proportion to the step",
         kind=Kind.RATE,
-        source=Source(
-            REPORTED,
+        source=reported(
             "T3, after the note on theorems beyond the papers, sections E and G",
             note="what T3 says is so in the limit of gradient flow, at any width; maps differ in the second order of "
             "the step, and a run takes of the order of 1/eta_l rounds",
         ),
         hypotheses=(SEVERAL_CLIENTS, SEVERAL_STEPS, SERVER_ONE),
-        forms={Form.REPAIRED: Claim(sp.Integer(1))},
+        forms={Form.NEW: Claim(sp.Integer(1))},
         measure=lambda ladder: slope(ladder.sizes, ladder.differences, biased=False),
         says_left="log-log slope over eta_l of the RMS over networks of max_t |y_FedAvg(t) - y_GD(K t)| / |r_0|, the "
         "time eta_l T being the same",

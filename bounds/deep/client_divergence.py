@@ -5,9 +5,9 @@ import sympy as sp
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladders
 from bounds.deep.premises import SEVERAL_CLIENTS
 from bounds.fl_ntk.premises import SERVER_ONE
-from bounds.fl_ntk.sources import REPORTED
+from bounds.fl_ntk.sources import reported
 from bounds.mutants import replaced, shifted
-from bounds.statement import Claim, Form, Kind, Source, Statement
+from bounds.statement import Claim, Form, Kind, Statement
 
 HALF, ZERO = -sp.Rational(1, 2), sp.Integer(0)
 q = sp.Symbol("q", positive=True)
@@ -17,8 +17,7 @@ STATEMENTS = (
         id="deep/client-divergence",
         title="Deep networks' clients diverge as little as a round moves a neuron, and no less beside the round",
         kind=Kind.RATE,
-        source=Source(
-            REPORTED,
+        source=reported(
             "T1, after the note on theorems beyond the papers, sections E and G",
             note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). In NTK parametrisation so it is for a "
             "neuron; over all parameters the divergence is of order 1, as the round's own movement is, and their "
@@ -31,7 +30,7 @@ STATEMENTS = (
                 measure=lambda ladder: ladder.exponent("neuron", biased=True),
                 note="of a neuron: over all parameters, divided by the root of the width",
             ),
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 (HALF, ZERO, sp.log(q)),
                 note="exponents of mean_c |theta_c - theta'| m^(-1/2), and of mean_c |theta_c - theta'| over "
                 "|theta' - theta|; the logarithm of the latter's limit",

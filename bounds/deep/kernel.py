@@ -65,7 +65,7 @@ STATEMENTS = (
             "their mean kernels (tests/ntkfl/test_gram_deep.py)",
         ),
         hypotheses=(UNPARALLEL,),
-        forms={Form.REPAIRED: Claim(FORMULAS)},
+        forms={Form.NEW: Claim(FORMULAS)},
         constants=_constants,
         measure=_measure,
         symbols={

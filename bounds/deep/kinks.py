@@ -25,7 +25,7 @@ STATEMENTS = (
             "the limit of both layers. So the literature's O(m^(-1/2)) is sharp for ReLU, and for smooth activations "
             "it is not (deep/smooth)",
         ),
-        forms={Form.REPAIRED: Claim(sp.log(third), note="E|a|^3 = 2 (2/pi)^(1/2) = 1.596; its logarithm")},
+        forms={Form.NEW: Claim(sp.log(third), note="E|a|^3 = 2 (2/pi)^(1/2) = 1.596; its logarithm")},
         constants=lambda ladder: {third: THIRD},
         measure=lambda ladder: ladder.multiple.log(),
         symbols={third: "third absolute moment of a standard Gaussian: of the readout weights at the start"},

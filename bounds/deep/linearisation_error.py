@@ -3,9 +3,9 @@
 import sympy as sp
 
 from bounds.deep.cases.deep_ladder import ERF, RELU, deep_ladders
-from bounds.fl_ntk.sources import REPORTED
+from bounds.fl_ntk.sources import reported
 from bounds.mutants import power
-from bounds.statement import Claim, Form, Kind, Source, Statement
+from bounds.statement import Claim, Form, Kind, Statement
 from bounds.symbols import m
 from ntkfl.estimate import Estimate
 
@@ -14,8 +14,7 @@ STATEMENTS = (
         id="deep/linearisation-error",
         title="A deep network is off its linearisation by O(m^(-1/2))",
         kind=Kind.ORDER,
-        source=Source(
-            REPORTED,
+        source=reported(
             "T2, after the note on theorems beyond the papers, sections E and G",
             note="reported: sup_t |f_lin - f| = O(width^-1/2). True; for smooth activations it is of order 1/m "
             "(deep/smooth), for ReLU its mean is of order m^(-1/2) in the end (deep/kinks), smaller at these widths",

@@ -51,7 +51,7 @@ STATEMENTS = (
             "convolutional networks, all layers trained",
         ),
         hypotheses=(POSITIVE_SPECTRUM,),
-        forms={Form.REPAIRED: Claim((ROUND_MAP**T * start, MOVEMENT) * 2)},
+        forms={Form.NEW: Claim((ROUND_MAP**T * start, MOVEMENT) * 2)},
         constants=_constants,
         measure=_measure,
         symbols=MAP_SYMBOLS

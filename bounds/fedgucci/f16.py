@@ -20,7 +20,7 @@ STATEMENTS = (
             FEDGUCCI,
             "Eqs (47)-(50)",
             note="(48) repeats (47). K(K-1)h/2 row events give log(2hK(K-1)/delta) <= log(4hK^2/delta), and (K-1)/K "
-            "<= 1: it holds at a fixed x. It grows like log K^2, which nothing in the problem asks for. Repaired, for "
+            "<= 1: it holds at a fixed x. It grows like log K^2, which nothing in the problem asks for. New, for "
             "the mean over any data on |x| <= b fixed before the draw, hence at one x too: by Jensen over clients and "
             "data (1/K) sum_i E_x ((U_i - mean U)_r x)^2 <= d^2 b^2 log(12h/delta)/2 for all rows r but with "
             "probability .034 delta, and the v_i - v_anc are one sub-Gaussian sum (.953 delta); with C outputs one for "
@@ -33,7 +33,7 @@ STATEMENTS = (
                 measure=lambda case: group_deviation(case)[0],
                 draws=lambda options: counted(sharp_draws(options)),
             ),
-            Form.REPAIRED: Claim(MEAN_GAP, failure=delta),
+            Form.NEW: Claim(MEAN_GAP, failure=delta),
         },
         hypotheses=(IN_CUBE, FAILURE_PROBABILITY),
         measure=mean_group_deviation,

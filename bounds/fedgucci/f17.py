@@ -6,10 +6,10 @@ from bounds.fedgucci.cases.curved_valley import VALLEYS, CurvedValley
 from bounds.mutants import power, replaced, without
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Hypothesis, Kind, Nature, Outcome, Source, Statement
 
-eps, gamma, Gamma = sp.symbols("epsilon gamma Gamma", positive=True)
+eps, gamma, shift = sp.symbols("epsilon gamma Delta", positive=True)
 NEAR_ZERO = 1e-24  # a minimiser that is a float has a loss of some 1e-32
-PRINTED = eps + gamma * Gamma**2
-MOVED = (sp.sqrt(eps) + sp.sqrt(gamma / 2) * Gamma) ** 2
+PRINTED = eps + gamma * shift**2
+MOVED = (sp.sqrt(eps) + sp.sqrt(gamma / 2) * shift) ** 2
 
 MINIMISER = Hypothesis(
     "minimiser",
@@ -30,14 +30,19 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             FEDGUCCI,
-            "Eqs (51)-(52)",
-            note="read with the client's loss L_i on both sides (the index is missing in print; with the global loss "
-            "L = w^2/2 at w_i = 0, w_anc = 1, w_anc,i = 2 already gives 2 > 1.5). Smoothness gives a gradient term as "
-            "well, which is missing. In one dimension, and for a convex L_i with w_anc,i its minimiser, the inequality "
-            "holds; in the plane it does not. Repaired for L_i >= 0 that is gamma-smooth everywhere: "
-            "|grad L_i| <= sqrt(2 gamma L_i), so each point of the new segment, at most Gamma from its old place, has "
-            "sqrt(L_i) <= sqrt(epsilon) + sqrt(gamma/2) Gamma; no minimiser is needed. The printed bound follows from "
-            "it where Gamma >= 2 sqrt(2 epsilon/gamma). Our notes' example is quadratic with gamma its largest "
+            "Eqs (51)-(52); (52)-(53) of the KDD text",
+            note="(51) is checked, with Delta = |w_anc - w_anc,i| as it prints. (52) puts Definition 3.7's Gamma = "
+            "max_i |w_i* - w*| in the place of Delta. The two are the same only if the anchor is the global minimum "
+            "w*, and the theorem asks nothing of its anchor: with any other anchor Gamma may be 0 and Delta anything, "
+            "and d_* and F18 inherit that gap. Read with the client's loss L_i on both sides (the index is missing in "
+            "print; with the global loss L = w^2/2, w_i = 0, w_anc = 1, w_anc,i = 2 gives 2 > 1.5). Derived again "
+            "from the text: gamma-smoothness gives L_i(p) <= L_i(q) + grad L_i(q).(p - q) + gamma |p - q|^2/2 for "
+            "points p, q of the two segments at most Delta apart; the gradient is not 0 away from the minimum, and "
+            "(51) has no term for it. In one dimension, and for a convex L_i with w_anc,i its minimiser, the "
+            "inequality holds; in the plane it does not. Repaired for L_i >= 0 that is gamma-smooth everywhere: "
+            "|grad L_i| <= sqrt(2 gamma L_i), so each point of the new segment, at most Delta from its old place, has "
+            "sqrt(L_i) <= sqrt(epsilon) + sqrt(gamma/2) Delta; no minimiser is needed. The printed bound follows from "
+            "it where Delta >= 2 sqrt(2 epsilon/gamma). Our notes' example is quadratic with gamma its largest "
             "Hessian norm on a rectangle (1.0047); here the loss is linear from |y + c| = 6 on, so that it is smooth "
             "on the whole plane, with gamma = 1.0177",
         ),
@@ -48,24 +53,25 @@ STATEMENTS = (
                 nature=Nature.SUBSTANCE,
                 hypotheses=(MINIMISER,),
                 witness=planar_counterexample,
+                reading="the KDD text and the scan agree sign by sign",
                 consequence="a low barrier to the common anchor does not carry over to the client's own minimiser with "
                 "a term of second order in the heterogeneity alone; a term of first order has to be added",
             ),
             Form.REPAIRED: Claim(MOVED),
         },
-        constants=lambda case: {eps: case.old_supremum, gamma: case.smoothness, Gamma: case.shift},
+        constants=lambda case: {eps: case.old_supremum, gamma: case.smoothness, shift: case.shift},
         measure=lambda case: case.new_supremum,
         symbols={
             eps: "sup over alpha of L_i(alpha w_i + (1 - alpha) w_anc)",
             gamma: "Lipschitz constant of the gradient of L_i",
-            Gamma: "|w_anc - w_anc,i|",
+            shift: "|w_anc - w_anc,i|, how far the client's minimum is from the anchor",
         },
         says_left="sup over alpha of L_i(alpha w_i + (1 - alpha) w_anc,i), enclosed by branch and bound in balls",
         draws=(VALLEYS,),
         mutants=(
-            power(Gamma, sp.Rational(1, 2)),
+            power(shift, sp.Rational(1, 2)),
             without(gamma),
-            replaced(MOVED, eps + gamma * Gamma**2 / 2, "gradient term dropped", Change.FACTOR),
+            replaced(MOVED, eps + gamma * shift**2 / 2, "gradient term dropped", Change.FACTOR),
         ),
     ),
 )

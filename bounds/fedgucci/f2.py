@@ -1,20 +1,17 @@
 """Assumption 3.2: a loss that is 1-Lipschitz in the outputs and smooth in the weights."""
 
+import numpy as np
 import sympy as sp
 
 from bounds.cases.loss_constant import lipschitz_constant
 from bounds.fedgucci.cases.circle_neuron import CIRCLE_UNITS, CircleNeuron
-from bounds.fedgucci.cases.loss_steepness import ALL_LOSSES, LossSteepness
+from bounds.fedgucci.cases.loss_steepness import ALL_LOSSES, SCALAR_LOSSES
 from bounds.mutants import power, replaced, scaled, without
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import b
+from ntkfl.estimate import Estimate
 
-lipschitz, readout, length = sp.symbols("c_L v u", positive=True)
-
-
-def two_classes() -> LossSteepness:
-    """Cross-entropy of two classes."""
-    return LossSteepness("cross-entropy", 2)
+lipschitz, readout, length, gamma = sp.symbols("c_L v u gamma", positive=True)
 
 
 def short_row() -> CircleNeuron:
@@ -30,24 +27,17 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Assumption 3.2, first part",
-            note="an assumption, and one that can be met: true with constant 1 of the logistic and the absolute loss "
-            "of a scalar network, which is the one the theorems have, and of any Lipschitz loss in another unit. "
-            "Checked as printed is the reading that the losses of the experiments meet it as they are: cross-entropy "
-            "has sqrt 2 in the l2 norm of the logits (a supremum, not taken), and the squared loss none on an "
-            "unbounded set, 2R on |f - y| <= R. Repaired: the constant that each loss has, which every bound on a "
-            "barrier takes here as L",
+            note="an assumption, and met with the constant 1 by the logistic and the absolute loss of a scalar "
+            "network, which is the one the theorems have; by any Lipschitz loss in another unit. Beside it the "
+            "constant that each loss has, which every bound on a barrier takes here as L: cross-entropy, the loss of "
+            "the experiments, has sqrt 2 in the l2 norm of the logits (a supremum, not taken), so that with it every "
+            "bound is multiplied by sqrt 2, |z| read as the l2 norm of the vector of gaps, and the bounds for C "
+            "outputs are taken (F9, R1, R1g, sure, R4); the squared loss has none on an unbounded set, 2R on |f - y| "
+            "<= R",
         ),
         forms={
-            Form.STATED: Claim(
-                sp.Integer(1),
-                recorded=Outcome.VIOLATED,
-                nature=Nature.READING,
-                witness=two_classes,
-                consequence="With cross-entropy every bound must be multiplied by sqrt 2, |z| read as the l2 norm of "
-                "the vector of gaps, and the bounds for C outputs taken (F9, R1, R1g, sure, R4); with the squared loss "
-                "by 2R. For scalar logistic loss nothing changes.",
-            ),
-            Form.REPAIRED: Claim(lipschitz),
+            Form.STATED: Claim(sp.Integer(1), draws=(SCALAR_LOSSES,)),
+            Form.NEW: Claim(lipschitz),
         },
         constants=lambda case: {lipschitz: lipschitz_constant(case.loss, case.reach)},
         measure=lambda case: case.steepest(),
@@ -68,25 +58,38 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Assumption 3.2, second part",
-            note="stated for one gamma over all weights: here that of |u| = 1. For a law of x without a preferred "
-            "direction the gradient in u depends on u/|u| alone, so the curvature is v E relu(x_1)/|u| and no gamma "
-            "serves near a dead row; on finite data the loss has kinks. Theorem 3.5 never uses smoothness, Theorem "
-            "3.8 only in (51). Repaired: the constant on |u| >= r, attained at |u| = r",
+            note="an assumption: printed is that the loss is gamma-smooth, with no number for gamma. Checked is "
+            "whether one gamma serves all weights: here the one that serves |u| = 1, b v/pi; any other fails in the "
+            "same way at |u| < b v/(pi gamma). For a law of x without a preferred direction the gradient in u depends "
+            "on u/|u| alone, so the curvature is v E relu(x_1)/|u| and no gamma serves near a dead row; on finite "
+            "data the loss has kinks. Theorem 3.5 uses smoothness nowhere (Lemma 3.3 needs continuity alone), Theorem "
+            "3.8 in (51). Repaired: the constant on |u| >= r, attained at |u| = r",
         ),
         forms={
             Form.STATED: Claim(
-                readout * b / sp.pi,
+                gamma,
                 recorded=Outcome.VIOLATED,
-                nature=Nature.SUBSTANCE,
+                nature=Nature.MISSING_HYPOTHESIS,
                 witness=short_row,
-                consequence="A ReLU network meets the assumption only on weights whose rows stay away from 0; a bound "
-                "that contains gamma (Theorem 3.8) is infinite on a domain with a dead row.",
+                reading="words, alike in both versions",
+                consequence="assume rows of at least some length r: a ReLU network is smooth only on such weights, "
+                "and a bound that contains gamma (Theorem 3.8) is infinite on a domain with a dead row",
             ),
             Form.REPAIRED: Claim(readout * b / (sp.pi * length)),
         },
-        constants=lambda case: {readout: case.readout, length: case.length, b: case.radius},
+        constants=lambda case: {
+            readout: case.readout,
+            length: case.length,
+            b: case.radius,
+            gamma: Estimate(case.readout * case.radius / np.pi, 1e-15 * case.readout * case.radius, "rounding bound"),
+        },
         measure=lambda case: case.curvature(),
-        symbols={readout: "readout weight v > 0", length: "|u|, of the hidden weight", b: "|x|, on a circle"},
+        symbols={
+            readout: "readout weight v > 0",
+            length: "|u|, of the hidden weight",
+            b: "|x|, on a circle",
+            gamma: "one constant for all weights; here b v/pi, the smallest that serves |u| = 1",
+        },
         says_left="|grad E L(u') - grad E L(u)| / |u' - u| for u turned, the gradients as integrals over half circles",
         draws=(CIRCLE_UNITS,),
         mutants=(

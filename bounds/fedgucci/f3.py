@@ -57,14 +57,15 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Lemma 3.3 / B.1, Eqs (5) and (13)",
-            note="the event is printed with 'there exists w', which is certain or impossible; its proof uses the set "
-            "of w in E_eps whose segment to the anchor stays at or below eps, and so does this. Omega must be bounded, "
-            "as the lemma says: on all of R^S the volume of a ReLU network's E_eps is infinite (rescaling u, v), and "
-            "with it d_eps, which grows with the box otherwise. Continuity of L is enough. Losses with exact volumes",
+            note="D_eps is the set of w in E_eps whose segment to the anchor stays at or below eps, as the KDD text "
+            "prints it; the scan of the ICLR version has 'there exists w' in it, which no part of the proof uses. "
+            "Omega must be bounded, as the lemma says: on all of R^S the volume of a ReLU network's E_eps is infinite "
+            "(rescaling u, v), and with it d_eps, which grows with the box otherwise. Continuity of L is enough. "
+            "Losses with exact volumes",
         ),
         forms={
             Form.STATED: Claim((SHARE, SHARE), draws=(WELLS, ONE_WELL, *WIDE_CUBES)),
-            Form.REPAIRED: Claim((volume_inside / side**n_parameters, SHARE)),
+            Form.NEW: Claim((volume_inside / side**n_parameters, SHARE)),
         },
         constants=_constants,
         measure=lambda case: (case.probability(), case.probability()),
@@ -85,18 +86,20 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Lemma 3.3 / B.1, equality clause",
-            note="the statement prints the cube |w - w_anc|_inf <= d, the proof has d/2, which is right. The clause is "
-            "not 'only if' either: L = 1 - (w - 1)^2 on (0, 2), eps = 1, anchor 1/2 misses the one point w = 1, so "
-            "that E_eps is no star, and yet P = |E_eps|/d (the proof turns L >= eps into L > eps). Right is: equality "
-            "if and only if E_eps without the cube and without the connected set are null",
+            note="the clause prints the cube |w - w_anc|_inf <= d, twice alike in either version; the proof has d/2, "
+            "as the lemma's first sentence does, which is right and meant. 'Only if' holds up to null sets: L = 1 - "
+            "(w - 1)^2 on (0, 2), eps = 1, anchor 1/2 misses the one point w = 1, so that E_eps is no star, and yet P "
+            "= |E_eps|/d. Equality holds if and only if E_eps without the cube and E_eps without the connected set "
+            "are null",
         ),
         forms={
             Form.STATED: Claim(
                 SHARE,
                 recorded=Outcome.VIOLATED,
-                nature=Nature.SUBSTANCE,
+                nature=Nature.MISPRINT,
                 hypotheses=(_inside(2), STAR),
                 witness=wide_well,
+                reading="in the lemma and in its copy in the appendix, alike in both versions",
                 consequence="d_eps/d may exceed 1 for a star within d of the anchor, where the probability cannot: "
                 "equality needs the cube of half-side d/2, and (5) itself is untouched.",
             ),

@@ -25,7 +25,7 @@ STATEMENTS = (
         ),
         forms={
             Form.STATED: Claim(2 * sp.exp(-2 * RATE)),
-            Form.REPAIRED: Claim(2 * sp.exp(-6 * RATE)),
+            Form.NEW: Claim(2 * sp.exp(-6 * RATE)),
         },
         constants=lambda case: {level: exact(case.t), side: exact(case.side), weight_square: exact(case.square)},
         measure=lambda case: case.probability(),

@@ -58,12 +58,12 @@ STATEMENTS = (
         source=Source(
             FEDGUCCI,
             "Eqs (21), (22) and (23)",
-            note="for any two networks. Repaired: both terms of the anchor's readout combined before they are bounded "
+            note="for any two networks. New: both terms of the anchor's readout combined before they are bounded "
             "give half of the paper's sum of the two, and only units whose sign differs between the networks count",
         ),
         forms={
             Form.STATED: Claim(alpha * (1 - alpha) * anchor_norm * sides_apart, measure=_as_printed),
-            Form.REPAIRED: Claim(alpha * (1 - alpha) * anchor_norm * crossing),
+            Form.NEW: Claim(alpha * (1 - alpha) * anchor_norm * crossing),
         },
         constants=_constants,
         measure=_measure,
@@ -71,7 +71,7 @@ STATEMENTS = (
             sides_apart: "|(U_2 - U_1) x|_2",
             crossing: "the same over the units with (U_1 x)_i (U_2 x)_i < 0",
         },
-        says_left="alpha |v_anc . (relu(g) - relu(U_1 x))|; repaired: |v_anc . J|, J = alpha relu(U_1 x) + "
+        says_left="alpha |v_anc . (relu(g) - relu(U_1 x))|; new: |v_anc . J|, J = alpha relu(U_1 x) + "
         "(1 - alpha) relu(U_2 x) - relu(g); every input, eleven alphas",
         draws=wide_cube_draws,
         mutants=(

@@ -49,7 +49,7 @@ STATEMENTS = (
             FEDGUCCI,
             "Eqs (24) to (27)",
             note="(27) prints an equality though |x| < b; it is an upper bound. Right for one fixed input, 2 l "
-            "variables a row and a union over h rows. Repaired: no logarithm and no failure, for the mean over the "
+            "variables a row and a union over h rows. New: no logarithm and no failure, for the mean over the "
             "inputs by their second moment (x uniform in the ball: largest eigenvalue b^2/(l+2)), and for each input",
         ),
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
@@ -59,7 +59,7 @@ STATEMENTS = (
                 failure=delta / k,
                 measure=lambda case: (distance_of_sides(case)[0],) * 2,
             ),
-            Form.REPAIRED: Claim((side * sp.sqrt(h * l * moment), side * b * sp.sqrt(h * l))),
+            Form.NEW: Claim((side * sp.sqrt(h * l * moment), side * b * sp.sqrt(h * l))),
         },
         constants=_constants,
         measure=_mean_distance,
@@ -68,7 +68,7 @@ STATEMENTS = (
             length: "|x| of the input at hand",
             moment: "largest eigenvalue of the mean of x x^T over the inputs",
         },
-        says_left="|(U_2 - U_1) x| of the first input; repaired: its mean over the inputs, and the largest",
+        says_left="|(U_2 - U_1) x| of the first input; new: its mean over the inputs, and the largest",
         draws=fixed_input_draws,
         mutants=(
             power(h, -1),

@@ -45,7 +45,7 @@ STATEMENTS = (
         hypotheses=(FAILURE_PROBABILITY, IN_CUBE),
         forms={
             Form.STATED: Claim((gap_bound(6, 2), printed_bound(6)), failure=delta),
-            Form.REPAIRED: Claim((gap_bound(3, 1), printed_bound(3)), failure=delta),
+            Form.NEW: Claim((gap_bound(3, 1), printed_bound(3)), failure=delta),
         },
         constants=lambda case: {
             side: case.side,

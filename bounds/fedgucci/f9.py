@@ -16,7 +16,7 @@ from bounds.fedgucci.premises.cube_bound import MUTANTS, NEEDED, SAYS_BOTH, cube
 from bounds.fedgucci.premises.cube_symbols import AT_TRUE_SIDE, LOG, SURE, C, S, b, d_anc, d_eps, h, l, side, with_loss
 from bounds.fedgucci.premises.cube_terms import IN_CUBE, absolute_value, barrier, cube_constants, gap
 from bounds.fl_ntk.premises import FAILURE_PROBABILITY
-from bounds.statement import FEDGUCCI, Claim, Form, Kind, Nature, Outcome, Source
+from bounds.statement import FEDGUCCI, Claim, Form, Kind, Nature, Outcome, Provenance, Source
 from bounds.symbols import delta
 
 THEOREM = sp.sqrt(2 * h) * b / (2 * (1 - delta) ** (2 / S)) * d_eps * (sp.sqrt(C) * d_eps + d_anc) * LOG
@@ -60,7 +60,7 @@ STATEMENTS = (
             " same constants (R1g: Jensen for tails over x, a net for alpha). In most families the domain is the cube "
             "and epsilon above every loss in it: then d_epsilon = d, P(D) = 1; in two it is wider and epsilon cuts a "
             "region out of it, whose d_epsilon and P(D) are sampled. By Lemma 3.3 the right side is never below (32) "
-            "at the true d, the form called repaired, which bounds E_x |z|_2 for every alpha at once. It exceeds the "
+            "at the true d, our own form, which bounds E_x |z|_2 for every alpha at once. It exceeds the "
             "sure bound for x uniform in the ball and h up to about 1000, and the barrier by a factor of 100 to 10000 "
             "in everyday cases",
         ),
@@ -90,10 +90,10 @@ STATEMENTS = (
         Source(
             FEDGUCCI,
             "Theorem 3.5, Eq (32)",
-            note="a reading the theorem does not need: sup over |x| <= b of |z_x| is not bounded by (32) at the same "
-            "delta, since the largest singular value of U_1 - U_2 grows like d sqrt(l/6), which has no place in (32). "
-            "One unit, u_anc = 0, v_anc = 100, d = 1, l = 1600: left/right is above 1 in every draw, at the input "
-            "along u_1 - u_2. Repaired: the bound that holds surely for every x",
+            note="a reading of ours, which the theorem neither states nor needs: sup over |x| <= b of |z_x| is not "
+            "bounded by (32) at the same delta, since the largest singular value of U_1 - U_2 grows like d sqrt(l/6), "
+            "which has no place in (32). One unit, u_anc = 0, v_anc = 100, d = 1, l = 1600: left/right is above 1 in "
+            "every draw, at the input along u_1 - u_2. Repaired: the bound that holds surely for every x",
         ),
         {
             Form.STATED: Claim(
@@ -103,6 +103,7 @@ STATEMENTS = (
                 nature=Nature.READING,
                 hypotheses=(FAILURE_PROBABILITY,),
                 measure=absolute_value,
+                read=Provenance.OURS,
                 draws=(WORST_INPUTS,),
                 witness=lambda: WORST_INPUTS.case(0),
                 consequence="(32) may be averaged over data fixed before the draw; it is no bound for inputs chosen "

@@ -24,6 +24,6 @@ STATEMENTS = (
             "would need log(2N/delta)/12 in place of log(4N/delta)/6. " + VECTOR_TAIL + " Here p = delta/(2N), "
             "sigma <= (d/sqrt 12)(1 - alpha)|(U_1 - U_2) x|, given U_1 and U_2",
         ),
-        {Form.REPAIRED: Claim(with_loss(R1), failure=delta)},
+        {Form.NEW: Claim(with_loss(R1), failure=delta)},
     ),
 )

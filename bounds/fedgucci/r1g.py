@@ -22,7 +22,7 @@ STATEMENTS = (
             "sqrt((C-1)/12) + sqrt(y/6) <= sqrt(2Cy) for y >= log 12, it implies Eq (32), in C outputs as F9 has it, "
             "under E_x and sup over alpha, and so Theorem 3.5 as its proof has it",
         ),
-        {Form.REPAIRED: Claim(with_loss(R1G), failure=delta)},
+        {Form.NEW: Claim(with_loss(R1G), failure=delta)},
         uses=("fedgucci/R1",),
     ),
 )

@@ -37,7 +37,7 @@ STATEMENTS = (
             "and R2, which sees the gap of the outputs but not how flat the loss is there, does not tell the two apart",
         ),
         hypotheses=(LIPSCHITZ_LOSS,),
-        forms={Form.REPAIRED: Claim(L * (p / 4 + q))},
+        forms={Form.NEW: Claim(L * (p / 4 + q))},
         constants=lambda case: {
             L: case.lipschitz,
             p: case.bilinear_term,

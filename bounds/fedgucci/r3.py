@@ -119,7 +119,7 @@ STATEMENTS = (
             "outputs. It bounds the gap of the outputs; a barrier is at most the loss's Lipschitz constant times that. "
             "Theorem 3.5 is of first order in d, which is necessary at U_anc = 0 only",
         ),
-        {Form.REPAIRED: Claim(R3, failure=delta)},
+        {Form.NEW: Claim(R3, failure=delta)},
         hypotheses=(
             IN_CUBE,
             FAILURE_PROBABILITY,

@@ -26,7 +26,7 @@ STATEMENTS = (
             "data fixed before the draw, x uniform in the ball being s = b/sqrt(l+2). The quantity itself may rise or "
             "fall with K",
         ),
-        {Form.REPAIRED: Claim((WITHOUT_K, WITH_K, L * WITH_K), failure=delta)},
+        {Form.NEW: Claim((WITHOUT_K, WITH_K, L * WITH_K), failure=delta)},
         measure=lambda case: (*(mean_group_deviation(case),) * 2, group_loss(case)),
         says_left="first parts: E_x |z(x)|_2, z the output of the mean network less the mean output; last part: the "
         "group barrier of the case's loss",

@@ -53,7 +53,7 @@ STATEMENTS = (
                 lambda case: 0.632 - float(case.joint_failure),
             ),
         ),
-        forms={Form.REPAIRED: Claim((d_eps / (1 - K * delta) ** (1 / S), d_eps / (1 + sp.log(1 - joint)) ** (1 / S)))},
+        forms={Form.NEW: Claim((d_eps / (1 - K * delta) ** (1 / S), d_eps / (1 + sp.log(1 - joint)) ** (1 / S)))},
         constants=_constants,
         measure=lambda case: (Estimate.exact(case.side),) * 2,
         symbols={

@@ -23,7 +23,7 @@ STATEMENTS = (
             "side of Theorem 3.5 at the true d whenever sqrt(h) <= 2 sqrt(2) log(12h/delta): up to 1114 hidden units "
             "at delta = .1",
         ),
-        {Form.REPAIRED: Claim(with_loss(SURE))},
+        {Form.NEW: Claim(with_loss(SURE))},
         kind=Kind.UPPER,
         hypotheses=(IN_CUBE, LIPSCHITZ_LOSS),
         draws=lambda options: loss_draws(options) + corner_draws(options),

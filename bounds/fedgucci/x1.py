@@ -105,7 +105,7 @@ STATEMENTS = (
             "quadratic in alpha and the mean squared error quartic; the absolute loss is quadratic between the kinks "
             "and the roots of the residuals",
         ),
-        forms={Form.REPAIRED: Claim((QUARTIC, peak - alpha * first_loss - (1 - alpha) * second_loss))},
+        forms={Form.NEW: Claim((QUARTIC, peak - alpha * first_loss - (1 - alpha) * second_loss))},
         hypotheses=(ACTIVE,),
         constants=_constants,
         measure=_measure,

@@ -36,9 +36,7 @@ STATEMENTS = (
             "section 3 of our notes, X2",
             note="J is 0 on units whose sign the two networks share: without kinks z is a parabola, largest at 1/2",
         ),
-        forms={
-            Form.REPAIRED: Claim(-alpha * (1 - alpha) * product - (alpha * first_kinks + (1 - alpha) * second_kinks))
-        },
+        forms={Form.NEW: Claim(-alpha * (1 - alpha) * product - (alpha * first_kinks + (1 - alpha) * second_kinks))},
         constants=_constants,
         measure=lambda case: gap(case, ALPHAS),
         symbols={

@@ -40,9 +40,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(BEYOND, "X4 of our notes", note=NOTE),
         hypotheses=(ONE_ANCHOR, SQUARED_LOSS, NO_DECAY),
-        forms={
-            Form.REPAIRED: RescaledFedAvg((LOCAL, SERVER), note="the two steps of FedAvg, whose weights are compared")
-        },
+        forms={Form.NEW: RescaledFedAvg((LOCAL, SERVER), note="the two steps of FedAvg, whose weights are compared")},
         constants=run_constants,
         measure=lambda case: case.global_weights,
         symbols=BETA,

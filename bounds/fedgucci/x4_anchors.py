@@ -27,7 +27,7 @@ STATEMENTS = (
         ),
         hypotheses=(SQUARED_LOSS, NO_DECAY),
         forms={
-            Form.REPAIRED: RescaledFedAvg(
+            Form.NEW: RescaledFedAvg(
                 (LOCAL, SERVER, PULL), note="the two steps of FedAvg and the pull of its start to the anchors' mean"
             )
         },

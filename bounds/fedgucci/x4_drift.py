@@ -59,7 +59,7 @@ STATEMENTS = (
             "larger spread between the clients, which may fall; the paper's claim is about the barrier between them",
         ),
         hypotheses=(SQUARED_LOSS, NO_DECAY, NO_OVERSHOOT),
-        forms={Form.REPAIRED: Claim((1 + beta / 2) * move, lower=(1 + EXTRA) * move)},
+        forms={Form.NEW: Claim((1 + beta / 2) * move, lower=(1 + EXTRA) * move)},
         constants=lambda case: case.steps | {move: case.client_moves(connected=False).norm(axis=1)},
         measure=lambda case: case.client_moves(connected=True).norm(axis=1),
         symbols=BETA | {move: "|w_c - w_0| of a client of FedAvg after a round of as many steps of the same size"},

@@ -39,7 +39,7 @@ STATEMENTS = (
             "beta (r'^2 + r' r + r^2)/3, the client's loss and its mean on the line to the anchor, is least there",
         ),
         hypotheses=(SQUARED_LOSS, NO_DECAY),
-        forms={Form.REPAIRED: Claim((1 + EXTRA) * (IDENTITY - LOCAL * G) ** K * r - EXTRA * r)},
+        forms={Form.NEW: Claim((1 + EXTRA) * (IDENTITY - LOCAL * G) ** K * r - EXTRA * r)},
         constants=_constants,
         measure=lambda case: case.client_residual(trained=True),
         symbols=BETA

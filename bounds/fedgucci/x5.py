@@ -19,7 +19,7 @@ STATEMENTS = (
             "a unit switches on a share of the inputs that does not fall with d. Our notes measured 1.86 on d = .2 "
             "to .0125, where the larger sides are not yet small against the rows",
         ),
-        forms={Form.REPAIRED: Claim((sp.Integer(2), sp.Integer(1)), note="exponents in d: unit rows; U_anc = 0")},
+        forms={Form.NEW: Claim((sp.Integer(2), sp.Integer(1)), note="exponents in d: unit rows; U_anc = 0")},
         measure=lambda ladder: tuple(ladder.exponent(at_origin=zero) for zero in (False, True)),
         says_left="log-log slope over a ladder of sides of sup over alpha of E_x |z_x(alpha)|, exact for each pair",
         draws=(SIDE_LADDERS,),

@@ -1,4 +1,4 @@
-"""Lemma A.1 (Bernstein): as printed it bounds the wrong tail."""
+"""Lemma A.1 (Bernstein): as the scan reads it, it bounds the wrong tail."""
 
 from fractions import Fraction
 
@@ -19,17 +19,19 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma A.1",
-            note="prints Pr[sum <= t]; every use (B.5, B.8, B.11, C.7) is of Pr[sum >= t], the classical form",
+            note="the scan reads Pr[sum <= t]; every use (B.5, B.8, B.11, C.7) is of Pr[sum >= t], the classical form. "
+            "Nothing says that the paper prints it otherwise",
         ),
         hypotheses=(Hypothesis("positive-t", "t > 0", lambda case: float(case.t)),),
         forms={
             Form.STATED: Claim(
                 TAIL,
                 recorded=Outcome.VIOLATED,
-                nature=Nature.MISPRINT,
+                nature=Nature.SCAN,
                 measure=lambda case: case.probability(above=False),
                 witness=lambda: BoundedSum(1, Fraction(1, 2), Fraction(1), Fraction(1)),
-                note="the left side is Pr[sum <= t], as printed",
+                note="the left side is Pr[sum <= t], as the scan reads",
+                reading="the lemma comes once; the four places that apply it read '>' or '>=', which is right",
                 consequence="none: every use in the paper is of the upper tail, for which the bound is right",
             ),
             Form.REPAIRED: Claim(TAIL),

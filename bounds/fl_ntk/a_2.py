@@ -24,7 +24,7 @@ STATEMENTS = (
         hypotheses=(Hypothesis("t-at-most-sigma", "0 < t <= sigma", lambda case: min(case.t, case.sigma - case.t)),),
         forms={
             Form.STATED: Claim(UPPER, lower=2 * t / (3 * sigma)),
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 UPPER, lower=sp.erf(1 / sp.sqrt(2)) * t / sigma, note="the best lower constant, reached at t = sigma"
             ),
         },

@@ -38,18 +38,19 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Algorithm 1, lines 4-19, and the display of Delta u_r(t) below Eq (2)",
-            note="lines 5-14 let k run over 1..K, evaluate at w_k and update w_{k-1}, which is circular; section 3.1 "
-            "has w_{k+1} = w_k - eta_l dL_c(w_k)/dw_k, which is what is meant. Then the sum runs over k = 0..K-1, not "
-            "over [K] = 1..K as the display would have it. y_c^{(k)}(t) there lacks its index j, and dL_c/du_r is "
-            "printed with a sum over all n, meant over S_c",
+            note="lines 5-14 let k run over 1..K, evaluate at w_k and update w_{k-1}; section 3.1 has w_{k+1} = w_k - "
+            "eta_l dL_c(w_k)/dw_k. With the latter the sum over k in [K] runs over 0..K-1, and Lemma B.10 does use "
+            "(15) for k = 0; [K] is nowhere defined. Read as 1..K, as [n] is, the display is false. y_c^{(k)}(t) "
+            "there lacks its index j, and dL_c/du_r is printed with a sum over all n, meant over S_c",
         ),
         forms={
             Form.STATED: Claim(
                 AVERAGED * pull_printed,
                 recorded=Outcome.VIOLATED,
-                nature=Nature.MISPRINT,
+                nature=Nature.READING,
                 witness=small_run,
                 note="k in [K] read as 1..K",
+                reading="the indices come alike in Algorithm 1 and in six displays",
                 consequence="index local steps from 0 to K-1; with 1..K the update of a round comes out wrong "
                 "by the size of one local step",
             ),

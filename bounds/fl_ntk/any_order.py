@@ -75,7 +75,7 @@ STATEMENTS = (
             ),
             Hypothesis("server", "the server's step on a mean is at most 1", lambda case: 1 - case.server),
         ),
-        forms={Form.REPAIRED: Claim((sp.Integer(1), D**2, 2 * D))},
+        forms={Form.NEW: Claim((sp.Integer(1), D**2, 2 * D))},
         constants=lambda case: {D: case.fit[1].distance},
         measure=_measure,
         symbols={D: "|W0 - W*|, the distance from the checkpoint W0 to W*, which fits all labels and holds A"},

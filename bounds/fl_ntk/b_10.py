@@ -44,7 +44,7 @@ STATEMENTS = (
         hypotheses=(UNIT_ROWS,),
         forms={
             Form.STATED: Claim((DRIFT, 2 * UPDATE), hypotheses=(SMALL_LOCAL_STEPS,)),
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 (DRIFT, UPDATE),
                 hypotheses=(SMALL_FOR_K,),
                 note="the factor 2 of the second bound falls with the sqrt 2 of Eq (16)",

@@ -19,18 +19,21 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma B.12",
-            note="prints sqrt(m lambda); Lemma 6.1, Eq (14), the last line of its own proof and R in C.11 have "
-            "sqrt(m) lambda",
+            note="the scan reads sqrt(m lambda) in the lemma and sqrt(m) lambda in Lemma 6.1, Eq (14), the last line "
+            "of the lemma's own proof and R in C.11. How far a root's bar reaches is what a scan loses first: the "
+            "paper may well print sqrt(m) lambda throughout",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM, CONTRACTS_SO_FAR, SMALL_LOCAL_STEPS),
         forms={
             Form.STATED: Claim(
                 8 * sp.sqrt(n) * r0 / sp.sqrt(m * lam),
                 recorded=Outcome.VIOLATED,
-                nature=Nature.MISPRINT,
+                nature=Nature.SCAN,
                 witness=one_neuron_wedge,
-                consequence="use sqrt(m) lambda: the printed radius is too small by a factor sqrt(lambda), "
-                "and so would be the width chosen from it",
+                reading="the bar covers lambda here and in C.7, which repeats this bound, and ends before it "
+                "everywhere else, in the last line of the lemma's own proof too",
+                consequence="use sqrt(m) lambda: with lambda under the root the radius is too small by a factor "
+                "sqrt(lambda), and so would be the width chosen from it",
             ),
             Form.PROVED: Claim(
                 8 * (1 + 2 * eta_local * n * K) * REACH,

@@ -48,7 +48,7 @@ STATEMENTS = (
             "bounds/fl_ntk/certificates/certificate.py",
         ),
         hypotheses=(certified("the certificate's three conditions hold, in balls", certificate),),
-        forms={Form.REPAIRED: Claim((rate**t * r0**2, R, R))},
+        forms={Form.NEW: Claim((rate**t * r0**2, R, R))},
         constants=_constants,
         measure=residuals_and_movements,
         symbols={rate: "1 - beta rho lambda, from the certificate"},

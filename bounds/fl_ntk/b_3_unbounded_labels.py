@@ -155,6 +155,7 @@ STATEMENTS = (
                 nature=Nature.MISSING_HYPOTHESIS,
                 draws=_huge_draws,
                 witness=lambda: opposed_run(0, None),
+                reading="no sign is in question: the theorem says nothing of labels, Lemma B.8 and C.8 |y_i| = O(1)",
                 consequence="scale labels to size O(1); targets that grow with the width or with n are not covered",
             ),
             Form.REPAIRED: Claim(

@@ -32,7 +32,7 @@ STATEMENTS = (
         ),
         forms={
             Form.STATED: Claim((16 * SHARE * r_t**2, 4 * n * R), failure=FAILURE, hypotheses=(SMALL_LOCAL_STEPS,)),
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 (8 * SHARE * r_t**2, 4 * n * R),
                 failure=FAILURE,
                 hypotheses=(SMALL_FOR_K,),

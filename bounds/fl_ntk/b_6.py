@@ -31,7 +31,7 @@ STATEMENTS = (
             Form.STATED: Claim(
                 (16 * SHARE * r_t**2, 8 * SHARE * r_t), failure=FAILURE, hypotheses=(SMALL_LOCAL_STEPS,)
             ),
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 (8 * SHARE * r_t**2, 4 * SHARE * r_t),
                 failure=FAILURE,
                 hypotheses=(SMALL_FOR_K,),

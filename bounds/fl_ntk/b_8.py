@@ -108,7 +108,7 @@ STATEMENTS = (
             note="given W, y_i(0) is a sum of independent signs times relu(w_r.x_i)/sqrt m; no m enters the logarithm, "
             "which the width of Theorem B.3 needs",
         ),
-        forms={Form.REPAIRED: Claim(sp.sqrt(2 * mean_square * sp.log(2 * n / delta)), failure=delta)},
+        forms={Form.NEW: Claim(sp.sqrt(2 * mean_square * sp.log(2 * n / delta)), failure=delta)},
         constants=_hoeffding_constants,
         measure=lambda case: abs(initial_outputs(case)),
         symbols={mean_square: "(1/m) sum_r relu(w_r.x_i)^2"},

@@ -107,19 +107,13 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma B.9, Eq (13)",
-            note="stated without a condition on eta_l and without proof; the theorems that use it choose eta_l small. "
-            "Repaired: one local step is I - eta_l F with |F - H_cc(0)| <= E, and lambda_min(H_cc(0)) >= lambda",
+            note="names no step and has no proof; read under the small steps of the theorems that use it (see the "
+            "convention on steps): one local step is I - eta_l F with |F - H_cc(0)| <= E, and lambda_min(H_cc(0)) >= "
+            "lambda. Theorem B.3's steps are far below what is asked here; the case beside the condition has eta_l = "
+            "3/|H(0)|, where every local step doubles the residual",
         ),
         forms={
-            Form.STATED: Claim(
-                (1 - eta_local * lam / 2) ** k * r_client**2,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.MISSING_HYPOTHESIS,
-                hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
-                witness=overshooting_client,
-                consequence="add a condition on the local step, such as 4 n_c R + eta_l n_c^2 <= 1.5 lambda",
-            ),
-            Form.REPAIRED: Claim((1 - eta_local * lam / 2) ** k * r_client**2, hypotheses=(LOCAL_CONTRACTION,)),
+            Form.STATED: Claim((1 - eta_local * lam / 2) ** k * r_client**2, hypotheses=(LOCAL_CONTRACTION,)),
         },
         constants=_contraction_constants,
         measure=lambda case: _residuals(case)[1][:, :, 1:].squared(),
@@ -141,18 +135,20 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Lemma B.9, Eq (14)",
-            note="prints w_{k,c,r}(t+1) against w_{0,c,r}(t), one round apart, where B.10 and B.4 need the same round; "
-            "our notes find the printed index violated for labels fixed before the draw too (8 to 9 draws in 100). "
-            "Repaired: same round, n_c for n; and the sharper bound by K gradient steps",
+            note="the scan reads w_{k,c,r}(t+1) against w_{0,c,r}(t), one round apart; the lemma itself says 'in step "
+            "t', and B.10 and B.4 need the same round. Our notes find the index t+1 violated for labels fixed before "
+            "the draw too (8 to 9 draws in 100). Repaired: same round, n_c for n; and the sharper bound by K gradient "
+            "steps",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
         forms={
             Form.STATED: Claim(
                 sp.sqrt(n) * DISTANCE,
                 recorded=Outcome.VIOLATED,
-                nature=Nature.MISPRINT,
+                nature=Nature.SCAN,
                 measure=_printed_distance_measure,
                 witness=satisfied_client,
+                reading="the display comes once; (13) and (15) beside it have t alone",
                 consequence="read w_{k,c,r}(t) - u_r(t), within one round: that is what the later proofs need",
             ),
             Form.REPAIRED: Claim(
@@ -184,7 +180,7 @@ STATEMENTS = (
         hypotheses=(UNIT_ROWS,),
         forms={
             Form.STATED: Claim(eta_local**2 * n**2 * r_client_local**2),
-            Form.REPAIRED: Claim(eta_local**2 * n_c**2 * r_client_local**2),
+            Form.NEW: Claim(eta_local**2 * n_c**2 * r_client_local**2),
         },
         constants=_step_constants,
         measure=_step_measure,

@@ -107,7 +107,7 @@ STATEMENTS = (
         ),
         forms={
             Form.STATED: Claim(1 / nu, note="of the note"),
-            Form.REPAIRED: Claim((even - nu) / ((even - 1) * nu), note="sharper; attained for N = 2"),
+            Form.NEW: Claim((even - nu) / ((even - 1) * nu), note="sharper; attained for N = 2"),
         },
         measure=lambda case: _condition(case, _searched(case)),
         says_left="the least condition number of H P, over block Jacobi, local steps and random P, and where a descent "
@@ -127,7 +127,7 @@ STATEMENTS = (
             "note on theorems beyond the papers, section A",
             note="H <= N H_D, so that the largest eigenvalue of H_D^-1 H is at most N; the smallest is nu, at most 1",
         ),
-        forms={Form.REPAIRED: Claim(N / nu)},
+        forms={Form.NEW: Claim(N / nu)},
         measure=_jacobi,
         says_left="the condition number of H H_D^-1",
         mutants=(replaced(N, N - 1, "N - 1"), replaced(nu, sp.sqrt(nu), "the root of nu")),

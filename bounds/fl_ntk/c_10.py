@@ -75,18 +75,21 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Claim C.10",
-            note="prints e(k) for e(t), and rests on y^{(k)}(t) - y(t) being dominated by e(t), which comes from Eq "
-            "(18) and is so for K = 1 only. For K > 1 the stored case refutes the claim in the limit; the check beside "
-            "it encloses |B_3| of nearly every network of width 1e100 on one sample, .0221 against 2.7e-13 in print. "
-            "As m grows and sigma falls the printed bound goes to 0, and |B_3| to |H^(-1/2) ((I - rho H)^T - M^T) y|, "
-            "which is not 0 unless T is 0 or grows without end. The stored case has this limit on the left (.0029) and "
-            "on the right the printed bound at m = 1e100, sigma = 1e-20 (9.5e-13). A network of that size differs from "
-            "the limit by a multiple, of order 1 at ten rounds of a stable step, of |J - J(0)| + |H(0) - H_inf|^(1/2) "
-            "+ |y(0)|, hence of (R/sigma)^(1/2) + m^(-1/4) + sigma, about 1e-14: an estimate, not an enclosure. As T "
-            "grows the limit vanishes again, which is why the lemma's second bullet (C.7-norm) and C.11 survive. It is "
-            "small at small steps, of the order of eta_l (K-1) mu^2/lambda times |y|/sqrt(lambda), and at a fixed "
-            "sigma > 0 the printed bound does not go to 0 at all: at widths that can be run it is more than a million "
-            "times |B_3|. O-constants are taken as 1, poly(log(m/delta)) as its third power",
+            note="the scan reads e(k) for e(t). The claim rests on y^{(k)}(t) - y(t) being dominated by e(t), which "
+            "comes from Eq (18) and is so for K = 1 only. For K > 1 the stored case refutes the claim in the limit; "
+            "the check beside it encloses |B_3| of nearly every network of width 1e100 on one sample, .0221 against "
+            "2.7e-13 in print. As m grows and sigma falls the printed bound goes to 0, and |B_3| to |H^(-1/2) ((I - "
+            "rho H)^T - M^T) y|, which is not 0 unless T is 0 or grows without end. The stored case has this limit on "
+            "the left (.0029) and on the right the printed bound at m = 1e100, sigma = 1e-20 (9.5e-13). A network of "
+            "that size differs from the limit by a multiple, of order 1 at ten rounds of a stable step, of |J - J(0)| "
+            "+ |H(0) - H_inf|^(1/2) + |y(0)|, hence of (R/sigma)^(1/2) + m^(-1/4) + sigma, about 1e-14: an estimate, "
+            "not an enclosure. As T grows the limit vanishes again, which is why the lemma's second bullet (C.7-norm) "
+            "and C.11 survive. It is small at small steps, of the order of eta_l (K-1) mu^2/lambda times "
+            "|y|/sqrt(lambda), and at a fixed sigma > 0 the printed bound does not go to 0 at all: at widths that can "
+            "be run it is more than a million times |B_3|. Derived again from the text: at infinite width and sigma = "
+            "0 the whole movement is J(0) H^-1 (I - M^T) y and B_1 is J(0) H^-1 (I - (I - rho H)^T) y, while B_2 "
+            "vanishes, so that B_3 is their difference, without m or sigma in it. O-constants are taken as 1, "
+            "poly(log(m/delta)) as its third power",
         ),
         hypotheses=(UNIT_ROWS, at_most(150), POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={
@@ -96,6 +99,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.SUBSTANCE,
                 witness=_printed_step,
+                reading="the bound comes three times alike: in the claim, at the end of its proof, in the proof of C.7",
                 consequence="add the exact term of the limit for K >= 2 at rounds between the first and the last; it "
                 "vanishes as T grows, so that C.7's second part and C.11 are not touched",
             ),

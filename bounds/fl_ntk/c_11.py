@@ -63,6 +63,8 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISSING_HYPOTHESIS,
                 witness=constant_loss,
+                reading="no sign is in question: the two theorems ask of the loss that it is 1-Lipschitz with values "
+                "in [0, 1]; Arora et al., whose theorem this follows, ask for l(y,y) = 0 as well",
                 consequence="assume l(y, y) = 0 (as the usual losses have), bounded labels and unit rows",
             ),
             Form.REPAIRED: Claim(

@@ -39,14 +39,14 @@ STATEMENTS = (
             note="in our text of the paper the root covers sqrt m as well, which is weaker than what C.8 uses; the "
             "O-constant is taken as 1. It needs a small delta: for one sample and one neuron the left side is always "
             "1/2, and ln(n / delta) goes to 0 as delta goes to 1 (found by `ntkfl attack`). With delta <= 1/2 and unit "
-            "rows it follows from the repaired form, as ln(n + 1) <= (2 sqrt m - 1) ln(n / delta). The repaired form "
+            "rows it follows from the new form, as ln(n + 1) <= (2 sqrt m - 1) ln(n / delta). The new form "
             "is Hoeffding's inequality for each of the n(n+1)/2 entries",
         ),
         forms={
             Form.STATED: Claim(
                 n * sp.sqrt(sp.log(n / delta) / sp.sqrt(m)), failure=delta, hypotheses=(UNIT_ROWS, SMALL_DELTA)
             ),
-            Form.REPAIRED: Claim(gram_norm * sp.sqrt(sp.log(n * (n + 1) / delta) / (2 * m)), failure=delta),
+            Form.NEW: Claim(gram_norm * sp.sqrt(sp.log(n * (n + 1) / delta) / (2 * m)), failure=delta),
         },
         constants=_constants,
         measure=lambda case: case.gram_deviation,

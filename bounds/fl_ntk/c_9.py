@@ -35,10 +35,11 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Claim C.9",
-            note="the proof sums |J(k,t) - J(0,0)| (1 - rho lambda)^t |y| (over k < K as printed, t < T is meant) and "
-            "uses n poly/(m^(1/4) sigma^(1/2) lambda^(1/2)) for the first factor, while the claim it cites has sqrt(n) "
-            "more. With a bound that is true, of order sqrt(n R/sigma), and R = O(n/(sqrt(m) lambda)), the printed "
-            "power of n comes out. O-constant 1, poly(log(m/delta)) taken as its power 3/4, |y| as at most sqrt(n)",
+            note="the proof sums |J(k,t) - J(0,0)| (1 - rho lambda)^t |y| (over k < K as read, t < T is meant) and "
+            "uses n poly/(m^(1/4) sigma^(1/2) lambda^(1/2)) for the first factor. That is sqrt(n R/sigma) with R = "
+            "O(n/(sqrt(m) lambda)), which the proof of the bound on J shows; the bound as claimed is sqrt(n) larger. "
+            "What that proof lacks is independence: it treats patterns that depend on all of W as independent. "
+            "O-constant 1, poly(log(m/delta)) taken as its power 3/4, |y| as at most sqrt(n)",
         ),
         hypotheses=(UNIT_ROWS, POSITIVE_LIMIT_KERNEL, SMALL_ROUND),
         forms={
@@ -49,8 +50,7 @@ STATEMENTS = (
                 failure=delta,
                 nature=Nature.PROOF_GAP,
                 hypotheses=(SMALL_LABELS,),
-                consequence="the stated rate stands with the repaired bound on J; the argument as printed loses a "
-                "factor sqrt n",
+                consequence="the stated rate stands with the repaired bound on J, which needs no independence",
             ),
             Form.REPAIRED: Claim(
                 sp.sqrt(n * NEAR) * label_norm / lam,

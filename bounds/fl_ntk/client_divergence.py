@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from bounds.case import described, prepared
 from bounds.family import Family
-from bounds.fl_ntk.sources import REPORTED
+from bounds.fl_ntk.sources import reported
 from bounds.fl_ntk.terms.leading_coefficient import leading_coefficient
 from bounds.ladders.rungs import Rungs
 from bounds.ladders.slopes import slope
 from bounds.mutants import replaced, shifted
-from bounds.statement import Claim, Form, Kind, Source, Statement
+from bounds.statement import Claim, Form, Kind, Statement
 from ntkfl import data
 from ntkfl.estimate import Estimate
 from ntkfl.initialisation import draw
@@ -116,8 +116,7 @@ STATEMENTS = (
         id="fl-ntk/client-divergence",
         title="Clients' divergence falls as width^(-1/2) as all movements do, and not at all beside the round's own",
         kind=Kind.RATE,
-        source=Source(
-            REPORTED,
+        source=reported(
             "T1, after the note on theorems beyond the papers, section E",
             note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). So it is for a neuron, but the round's "
             "own movement of a neuron is of that order too, in this parametrisation; their ratio tends to a number "
@@ -129,7 +128,7 @@ STATEMENTS = (
                 measure=lambda ladder: _measure(ladder)[0],
                 note="of a neuron, root mean square over them",
             ),
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 (-sp.Rational(1, 2), sp.Integer(0), sp.log(q)),
                 note="exponents in the width of mean_c |w_c - u(t+1)|/sqrt(m), and of mean_c |w_c - u(t+1)| over "
                 "|u(t+1) - u(t)|; the logarithm of the latter's limit",

@@ -22,6 +22,12 @@ CONVENTIONS = (
         "w_{k+1} = w_k - eta_l grad L_c(w_k) for k = 0..K-1, from w_0 = u(t)",
         "lines 5 to 14 of Algorithm 1 are circular as printed; section 3.1 has this step",
     ),
+    Convention(
+        "size of the steps",
+        "a lemma is read under the steps that the argument around it has chosen: Theorem B.3's, eta_l and eta_g eta_l "
+        "at most lambda/(1000 kappa n^2 K), or weaker ones that are enough for it (Eq (5), B.7, B.9, B.10)",
+        "none of the four names a step; the proof of B.10 says 'by the choice of eta_local'",
+    ),
     Convention("global step", "u(t+1) = u(t) + eta_g (1/N) sum_c (w_{K,c} - u(t))", "Eq (2)'s last line adds it twice"),
     Convention("rho", "rho = eta_g eta_l K / N", "defined in appendix C only"),
     Convention(

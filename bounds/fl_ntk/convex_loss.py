@@ -87,7 +87,7 @@ STATEMENTS = (
             "combination",
         ),
         hypotheses=(at_most(400), SIGNS, SHORT, SERVER_AT_MOST_1),
-        forms={Form.REPAIRED: Claim((_bound(0), _bound(1)), note="of the logistic loss; of squares")},
+        forms={Form.NEW: Claim((_bound(0), _bound(1)), note="of the logistic loss; of squares")},
         constants=_constants,
         measure=lambda case: (case.mean_loss(0), case.mean_loss(1)),
         symbols={
@@ -117,7 +117,7 @@ STATEMENTS = (
             "coefficients",
         ),
         hypotheses=(at_most(400), SIGNS),
-        forms={Form.REPAIRED: Claim((_round(0), _round(0), _round(1), _round(1)), note="logistic, squares")},
+        forms={Form.NEW: Claim((_round(0), _round(0), _round(1), _round(1)), note="logistic, squares")},
         constants=_rounds_constants,
         measure=_measure_rounds,
         symbols={

@@ -1,4 +1,4 @@
-"""Eq (11): how likely a pattern is to change when the weight moves by R; and its uniform repair for a random R."""
+"""Eq (11): how likely a pattern is to change when the weight moves by R; and what holds for a random R, uniformly."""
 
 import sympy as sp
 
@@ -41,12 +41,12 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Eq (11)",
-            note="section 6 and C.7 put the measured movement, which depends on w, for R; the repaired form is "
+            note="section 6 and C.7 put the measured movement, which depends on w, for R; the new form is "
             "uniform in R (Dvoretzky-Kiefer-Wolfowitz, one side, union over the samples)",
         ),
         forms={
             Form.STATED: Claim(2 * R / sp.sqrt(2 * sp.pi), hypotheses=(UNIT_SIGMA,)),
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 sp.sqrt(2 / sp.pi) * R / sigma + sp.sqrt(sp.log(2 * n / delta) / (2 * m)),
                 failure=delta,
                 draws=initial_network_draws,
@@ -56,7 +56,7 @@ STATEMENTS = (
         },
         constants=_constants,
         measure=_measure,
-        says_left="erf(R / sqrt 2) in balls; repaired: the largest counted excess over all radii and samples",
+        says_left="erf(R / sqrt 2) in balls; new: the largest counted excess over all radii and samples",
         draws=(gaussian_tails(largest=8.0, unit_sigma=True),),
         mutants=(
             power(m, sp.Rational(3, 2)),

@@ -25,7 +25,7 @@ STATEMENTS = (
         hypotheses=(UNIT_ROWS,),
         forms={
             Form.STATED: Claim(2 * GROWTH, hypotheses=(SMALL_LOCAL_STEPS,)),
-            Form.REPAIRED: Claim(GROWTH, hypotheses=(SMALL_FOR_K,)),
+            Form.NEW: Claim(GROWTH, hypotheses=(SMALL_FOR_K,)),
         },
         constants=lambda case: run_constants(case) | {r_t: case.observed("residual_norm")[:-1, None]},
         measure=lambda case: distance(case.observed("local_outputs"), case.problem.y).squared(),

@@ -39,19 +39,21 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Eq (17)",
-            note="prints J(k,c), whose c nothing binds; J has been defined with a round as its second argument, and "
-            "the expansion of U(T) - U(0) a page on has J(k,t), which is meant: each column under its own sample's "
-            "client. The printed form is read as the gradients under the weights of one client, the first; read as "
-            "round number c it fails in every round but that one. Further, k = 0..K-1, not [K] = 1..K; the a_i of the "
-            "display of |J - J(0)|^2 is a_r; in the display of v_1 below the first sum is over [n], not S_c, and the "
-            "term with H(t,k,c)^perp has the other sign, which no norm feels. Appendix C writes U(t) transposed",
+            note="the scan reads J(k,c), whose c nothing binds, and a c is soon taken for a t; J has been defined "
+            "with a round as its second argument, and the expansion of U(T) - U(0) a page on has J(k,t), which is "
+            "meant: each column under its own sample's client. The form is read as the gradients under the weights of "
+            "one client, the first; read as round number c it fails in every round but that one. Further, k = 0..K-1, "
+            "not [K] = 1..K; the a_i of the display of |J - J(0)|^2 is a_r; in the display of v_1 below the first sum "
+            "is over [n], not S_c, and the term with H(t,k,c)^perp has the other sign, which no norm feels. Appendix "
+            "C writes U(t) transposed",
         ),
         forms={
             Form.STATED: Claim(
                 -rho / K * pull_printed,
                 recorded=Outcome.VIOLATED,
-                nature=Nature.MISPRINT,
+                nature=Nature.SCAN,
                 witness=lambda: small_run(4),
+                reading="J(k,c) in both lines of (17), J(k,t) in the definition and everywhere else",
                 consequence="none: read J(k,t)",
             ),
             Form.REPAIRED: Claim(-rho / K * pull),

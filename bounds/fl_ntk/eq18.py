@@ -60,7 +60,9 @@ STATEMENTS = (
             "(K-1) |H_inf|^2/2 |r| if eta_l q <= 2 for every eigenvalue q of a client block, and its exponent is 0. "
             "For K = 1 the term is 0 and (18) is right. Repaired: with the exact map M of X.1 in place of I - rho "
             "H_inf, or with that term added. The note of the printed form says how small the term is at the paper's "
-            "own step",
+            "own step. Derived again from the text: at infinite width y^{(k)}(t) - y(t) = ((I - eta_l D)^k - I)(y(t) "
+            "- y) with D the clients' blocks of H_inf, which no width makes small once k >= 1; the paper bounds it by "
+            "B.10, 2 eta_l n K |y - y(t)|, in which there is no m either",
         ),
         forms={
             Form.STATED: Claim(
@@ -69,6 +71,7 @@ STATEMENTS = (
                 nature=Nature.SUBSTANCE,
                 measure=_printed_rate,
                 witness=CircleLadder,
+                reading="sqrt(m) in the denominator comes alike in both lines of (18) and in the bound on e(t)",
                 note=AT_PRINTED_STEP,
                 consequence="for K >= 2 linearise with the exact round map M of X.1; at the paper's own tiny "
                 "step the extra term is below 2e-6 of rho lambda |r|, at practical steps it is "

@@ -43,15 +43,16 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Eq (2)",
-            note="its last line prints u_r(t+1) + eta_g Delta u_r(t), which would add the update twice, and x for x_i; "
-            "section 6 prints z_{i,r} with u_r(t) + eta_g Delta u_r(t), which is meant",
+            note="the scan reads u_r(t+1) + eta_g Delta u_r(t) in its last line, which would add the update twice, "
+            "and x for x_i; (3) and section 6 have u_r(t) + eta_g Delta u_r(t), which is meant and may well be printed",
         ),
         forms={
             Form.STATED: Claim(
                 (after_printed - before) / sp.sqrt(m),
                 recorded=Outcome.VIOLATED,
-                nature=Nature.MISPRINT,
+                nature=Nature.SCAN,
                 witness=lambda: small_run(4),
+                reading="the line comes once; the same bracket has u_r(t) in (3), in section 6 and in the appendix",
                 consequence="none: read u_r(t) for u_r(t+1) and x_i for x",
             ),
             Form.REPAIRED: Claim((after - before) / sp.sqrt(m)),

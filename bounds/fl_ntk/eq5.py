@@ -4,11 +4,11 @@ import sympy as sp
 
 from bounds.federated_run import FederatedRun
 from bounds.fl_ntk.families.near_labels import contracting_draws, growing_round
-from bounds.fl_ntk.premises import POSITIVE_SPECTRUM, SMALL_STEPS, UNIT_ROWS
+from bounds.fl_ntk.premises import SMALL_STEPS
 from bounds.fl_ntk.terms.limit_kernel import round_rate
 from bounds.fl_ntk.terms.one_round import next_square
 from bounds.mutants import power, replaced, without
-from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
+from bounds.statement import FL_NTK, Change, Claim, Form, Kind, Source, Statement
 from bounds.symbols import lam, r_t, rho
 
 CONTRACTION = (1 - rho * lam / 2) * r_t**2
@@ -26,22 +26,14 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Eq (5), section 6; Eq (9) of appendix B",
-            note="the theorem it serves chooses small steps, and there it holds; the display itself names none. Read "
-            "without them it fails for stable steps too: the round map is not symmetric, so the Euclidean norm may "
-            "grow in a round although the run converges; |L^-1 (y - y(t))| with H = L L^T is what always shrinks. The "
-            "repaired condition comes from the proof of B.3-certificate at beta = 1/2",
+            note="names no step; read under the small steps of the theorem that it serves (see the convention on "
+            "steps), and there it holds. For larger stable steps it is false, as the case beside the condition shows: "
+            "the round map is not symmetric, so the Euclidean norm may grow in a round although the run converges; "
+            "|L^-1 (y - y(t))| with H = L L^T is what always shrinks (X.2, X.12). The condition comes from the proof "
+            "of B.3-certificate at beta = 1/2",
         ),
         forms={
-            Form.STATED: Claim(
-                CONTRACTION,
-                recorded=Outcome.VIOLATED,
-                nature=Nature.READING,
-                hypotheses=(UNIT_ROWS, POSITIVE_SPECTRUM),
-                witness=growing_round,
-                consequence="per-round contraction in the Euclidean norm needs small steps; for any stable "
-                "step the H^-1 norm contracts instead (X.2, X.12)",
-            ),
-            Form.REPAIRED: Claim(CONTRACTION, hypotheses=(SMALL_STEPS,)),
+            Form.STATED: Claim(CONTRACTION, hypotheses=(SMALL_STEPS,)),
         },
         constants=_constants,
         measure=next_square,

@@ -30,7 +30,7 @@ STATEMENTS = (
         hypotheses=PREMISE,
         forms={
             Form.STATED: Claim(_bound(1)),
-            Form.REPAIRED: Claim(_bound(4 * (1 + 2 * eta_local * n * K) ** 2)),
+            Form.NEW: Claim(_bound(4 * (1 + 2 * eta_local * n * K) ** 2)),
         },
         constants=round_constants,
         measure=next_square,

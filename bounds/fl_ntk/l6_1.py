@@ -89,7 +89,7 @@ STATEMENTS = (
             Form.STATED: Claim(
                 REACH, note="O(): the ratio of the two sides must not grow as m grows or as lambda falls"
             ),
-            Form.REPAIRED: Claim(4 * (1 + 2 * eta_local * n * K) * REACH),
+            Form.NEW: Claim(4 * (1 + 2 * eta_local * n * K) * REACH),
         },
         constants=_constants,
         measure=lambda ladder: _stacked([run.observed("movement")[-1] for run in row] for row in ladder.runs),

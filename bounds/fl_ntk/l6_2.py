@@ -65,7 +65,7 @@ STATEMENTS = (
             "Lemma 6.2",
             note="stated with O() premises; checked with R = lambda/(1000 n), eta_l <= 1/(400 kappa K n^2), "
             "eta_g <= 1. Its eta_l has no lambda in it, unlike that of theorem B.3, and is right: C_4 is then at most "
-            ".0101/mu of rho lambda |y - y(t)|^2, which is below 1/40 for mu >= .45. The repaired form has the "
+            ".0101/mu of rho lambda |y - y(t)|^2, which is below 1/40 for mu >= .45. The new form has the "
             "constants that Claims B.4 to B.7 give under the steps of theorem B.3. Q_i is taken at the largest R, "
             "where C_2 and C_3 have the most neurons; what is random (the events of B.11 and (10)) is a hypothesis",
         ),
@@ -75,7 +75,7 @@ STATEMENTS = (
                 hypotheses=(SMALL_AS_IN_THE_LEMMA, SERVER_AT_MOST_1, LARGE_TOP),
                 draws=(LEMMA_STEPS,),
             ),
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 (
                     -(2 - 8 * NEAR * GROWTH - sp.Rational(4, 1000)) * UNIT,
                     16 * NEAR * GROWTH * UNIT,

@@ -29,7 +29,7 @@ STATEMENTS = (
             note="1{u(t).x_i >= 0} is replaced by the mean slope of relu between u(t).x_i and u(t+1).x_i; C_2 "
             "and C_3 disappear",
         ),
-        forms={Form.REPAIRED: Claim(eta_global * eta_local / N * G * residual)},
+        forms={Form.NEW: Claim(eta_global * eta_local / N * G * residual)},
         constants=_constants,
         measure=lambda case: snapshot(case).change(),
         symbols={G: "[G^(0) ... G^(K-1)], mean-slope Gram matrices", residual: "y - y^{(k)}(t), stacked over k"},

@@ -65,7 +65,7 @@ STATEMENTS = (
             "that the radius of the map passes 1 where h L1^-1 L2 has the eigenvalue 1; below no later eigenvalue "
             "can",
         ),
-        forms={Form.REPAIRED: Claim((N / rho, sp.Integer(1)))},
+        forms={Form.NEW: Claim((N / rho, sp.Integer(1)))},
         constants=_constants,
         measure=_measure,
         symbols={rho: "spectral radius of L1^-1 L2, written out as matrices of n^2 rows"},
@@ -79,7 +79,7 @@ STATEMENTS = (
         title="A thousandth below that step the mean square falls, a thousandth above it some grows",
         kind=Kind.UPPER,
         source=Source(BEYOND, "note on theorems beyond the papers, section B", note="seen without L1 and L2"),
-        forms={Form.REPAIRED: Claim((sp.Integer(1), sp.Integer(1)))},
+        forms={Form.NEW: Claim((sp.Integer(1), sp.Integer(1)))},
         measure=_sides,
         says_left="the spectral radius of E M (x) M over every choice of clients and batches, at .999 times the "
         "library's limit, and one over it at 1.001 times the limit",

@@ -71,7 +71,7 @@ STATEMENTS = (
             "anchor, and Gauss's two nodes in place of the integral over alpha, which in the limit is the same",
         ),
         forms={
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 (
                     *(sp.MatAdd(known, REACH) for known in RESIDUAL.values()),
                     *(sp.MatAdd(REACH, product(-1, known)) for known in RESIDUAL.values()),

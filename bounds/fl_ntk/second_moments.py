@@ -71,7 +71,7 @@ STATEMENTS = (
             "step, where their noise is (gamma - 1) C_cc + (n_c/b - gamma) diag(C_cc), gamma = n_c (b - 1)/(b (n_c - "
             "1)); several steps follow by a recursion, which the library runs",
         ),
-        forms={Form.REPAIRED: Claim((MOMENTS, MOMENTS))},
+        forms={Form.NEW: Claim((MOMENTS, MOMENTS))},
         constants=_constants,
         measure=_measure,
         symbols=MAP_SYMBOLS

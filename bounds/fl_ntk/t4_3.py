@@ -36,7 +36,7 @@ STATEMENTS = (
         source=Source(
             FL_NTK,
             "Theorem 4.3",
-            note="the informal version of Theorem C.11, with the same gap: l(y,y) = 0 is nowhere assumed. For the "
+            note="the informal version of Theorem C.11, and one fault with it: l(y,y) = 0 is nowhere assumed. For the "
             "constant loss 1 the left side stays 1 while the right side tends to 0 as n grows, so no O-constant mends "
             "it. Definition 4.2 asks for lambda_min(H(0)), which depends on the network as well as on the data and is "
             "therefore no property of a distribution; Definition C.1 has H_inf, used here. Repaired: as C.11",
@@ -52,6 +52,7 @@ STATEMENTS = (
                 recorded=Outcome.VIOLATED,
                 nature=Nature.MISSING_HYPOTHESIS,
                 witness=constant_loss,
+                reading="no sign is in question, as for C.11",
                 note="O(): the ratio of the two sides must not grow with n; the O-constant is taken as 1",
                 consequence="as for C.11: assume l(y, y) = 0",
             )

@@ -84,7 +84,7 @@ APART = Hypothesis(
 )
 SHARED: dict[str, Any] = {
     "hypotheses": (at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE, APART),
-    "forms": {Form.REPAIRED: Claim(RATES, note="of averaging, of heavy ball, of Nesterov's momentum at the server")},
+    "forms": {Form.NEW: Claim(RATES, note="of averaging, of heavy ball, of Nesterov's momentum at the server")},
     "constants": lambda case: {slow: case.nu_by_size[0], fast: case.nu_by_size[-1]},
     "symbols": {slow: "smallest eigenvalue of H W P, W the weights n_c/n of the clients", fast: "the largest"},
     "draws": partial(kernel_draws, reach=1.9, most=12),

@@ -95,7 +95,7 @@ STATEMENTS = (
         source=of_section_7(
             "exact at every width: the sum of G_ij^2 p_ij (1 - p_ij), p_ij = H_inf,ij / G_ij; claimed to a fifth"
         ),
-        forms={Form.REPAIRED: _within(VARIANCE, FIFTH)},
+        forms={Form.NEW: _within(VARIANCE, FIFTH)},
         constants=_initial_constants,
         measure=_deviations,
         symbols=GRAM_SYMBOLS,
@@ -109,7 +109,7 @@ STATEMENTS = (
         title="E|f(0)|^2 = sigma^2 |X|_F^2 / 2",
         kind=Kind.TWO_SIDED,
         source=of_section_7("exact at every width: sigma/sqrt 2 on a unit row; claimed to a fifth"),
-        forms={Form.REPAIRED: _within(OUTPUT, FIFTH)},
+        forms={Form.NEW: _within(OUTPUT, FIFTH)},
         constants=_initial_constants,
         measure=_outputs,
         symbols=GRAM_SYMBOLS,
@@ -123,7 +123,7 @@ STATEMENTS = (
         title="|U(T) - U(0)|_F^2 tends to c_T^T H_inf c_T",
         kind=Kind.TWO_SIDED,
         source=of_section_7("X.8 at infinite width; claimed to a tenth for networks of the ladder's largest width"),
-        forms={Form.REPAIRED: _within(MOVEMENT, TENTH)},
+        forms={Form.NEW: _within(MOVEMENT, TENTH)},
         constants=_kernel_constants,
         measure=lambda ladder: _observed(ladder, "total_movement").squared(),
         symbols=MAP_SYMBOLS | {H: "Gram matrix at infinite width", start: "y - y(0)"},
@@ -142,7 +142,7 @@ STATEMENTS = (
             "lower bound; a likely reason, not isolated here, is that about sqrt(m) neurons cross a kink on the way "
             "and may go further than any that keeps its pattern. Claimed less a twentieth at the largest width"
         ),
-        forms={Form.REPAIRED: Claim((1 - TENTH / 2) * farthest / sp.sqrt(m))},
+        forms={Form.NEW: Claim((1 - TENTH / 2) * farthest / sp.sqrt(m))},
         constants=lambda ladder: {farthest: _farthest(ladder), m: ladder.widths[-1]},
         measure=lambda ladder: _observed(ladder, "movement"),
         symbols={farthest: "max_s |X^T (c_T * s)| over the initial patterns s, c_T = H_inf^-1 (I - M^T)(y - y(0))"},

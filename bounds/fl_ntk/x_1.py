@@ -44,7 +44,7 @@ STATEMENTS = (
             BEYOND, "section 6 of our notes", note="P = blockdiag f_K(H_cc), f_K(q) = (1 - (1 - eta_l q)^K)/q"
         ),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
-        forms={Form.REPAIRED: Claim((ROUND_MAP * r,) * 2)},
+        forms={Form.NEW: Claim((ROUND_MAP * r,) * 2)},
         constants=lambda case: map_constants(case, case.initial_gram) | {r: residuals(case)[:, :-1]},
         measure=_measure,
         symbols=MAP_SYMBOLS | {r: "y(t) - y, one column a round"},

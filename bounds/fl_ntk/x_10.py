@@ -88,7 +88,7 @@ STATEMENTS = (
             "what is claimed are orders in the width; the list said equality",
         ),
         forms={
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 (sp.Integer(-1), -sp.Rational(1, 2), -sp.Rational(3, 4), drift / r0),
                 note="exponents in the width of what is left of y_m - y_inf: of the linearised network when the "
                 "first part is taken off; of the network then; of the network when the drift term is taken off "

@@ -28,7 +28,7 @@ STATEMENTS = (
             "Algorithm 1 in exact arithmetic. Proof: bounds/fl_ntk/certificates/certificate.py",
         ),
         hypotheses=(certified("the certificate's three conditions hold at the checkpoint, in balls", certificate),),
-        forms={Form.REPAIRED: Claim((rate**t * r0**2, need, need))},
+        forms={Form.NEW: Claim((rate**t * r0**2, need, need))},
         constants=_constants,
         measure=residuals_and_movements,
         symbols={

@@ -70,7 +70,7 @@ STATEMENTS = (
                 _certificate,
             ),
         ),
-        forms={Form.REPAIRED: Claim((rate**t * z0, need, need))},
+        forms={Form.NEW: Claim((rate**t * z0, need, need))},
         constants=_constants,
         measure=_measure,
         symbols={

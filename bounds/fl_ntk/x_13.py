@@ -106,7 +106,7 @@ STATEMENTS = (
             ),
         ),
         forms={
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 (sp.Integer(0), sp.log(q)),
                 note="of the number of pairs within .3 |r(t)|/sqrt(m) of the kink over n sqrt(m): its exponent in "
                 "the width at the last round, or in 1/|r(t)| along long runs; the logarithm of its coefficient",

@@ -80,7 +80,7 @@ STATEMENTS = (
             Hypothesis("clear", "along the flow no other pair comes to its kink", lambda case: case.clearance),
         ),
         forms={
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 (sp.Integer(1), sp.Integer(1)),
                 note="powers of the step: of |r_eta(t) - exp(-t H_P) r_0|; of the difference between a pair's share of "
                 "active local steps and the mean of psi",

@@ -62,7 +62,7 @@ STATEMENTS = (
         ),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
         forms={
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 (
                     FEDPROX * prox,
                     (IDENTITY - eta_global * H * shares * OF_MOMENTUM) * heavy,

@@ -29,7 +29,7 @@ STATEMENTS = (
             note="H = L L^T makes H P similar to the symmetric L^T P L, for any eta_l, also where P is indefinite",
         ),
         hypotheses=(at_most(150), POSITIVE_LIMIT),
-        forms={Form.REPAIRED: Claim((1 - eta_global / N * nu,) * 2)},
+        forms={Form.NEW: Claim((1 - eta_global / N * nu,) * 2)},
         constants=lambda case: run_values(case, eta_global, N) | {nu: case.nu},
         measure=_measure,
         symbols={nu: "eigenvalues of L^T P L, H = L L^T"},

@@ -56,7 +56,7 @@ STATEMENTS = (
             LOCALLY_STABLE,
             SERVER_AT_MOST_1,
         ),
-        forms={Form.REPAIRED: Claim((N * (1 - (1 - eta_local * q) ** K), sp.Integer(1)))},
+        forms={Form.NEW: Claim((N * (1 - (1 - eta_local * q) ** K), sp.Integer(1)))},
         constants=_constants,
         measure=_measure,
         symbols={q: "the eigenvalue of a client block at which the bound is largest"},

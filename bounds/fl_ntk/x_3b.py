@@ -69,9 +69,7 @@ STATEMENTS = (
             "lambda/q. With one local step it is attained",
         ),
         hypotheses=(at_most(150), POSITIVE_LIMIT, NO_LOCAL_OVERSHOOT, SERVER_AT_MOST_1),
-        forms={
-            Form.REPAIRED: Claim((FACTOR, FACTOR**T), note="of the spectral radius of M; of |L^-1 r(T)| / |L^-1 r(0)|")
-        },
+        forms={Form.NEW: Claim((FACTOR, FACTOR**T), note="of the spectral radius of M; of |L^-1 r(T)| / |L^-1 r(0)|")},
         constants=_constants,
         measure=_measure,
         symbols={q: "largest eigenvalue of the clients' blocks H_cc", lam: "smallest eigenvalue of H_inf"},

@@ -36,7 +36,7 @@ STATEMENTS = (
             note="the eigenvalues of M are 1 - (eta_g/N) nu with nu > 0; at this step that of nu_max is -1",
         ),
         hypotheses=(at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE),
-        forms={Form.REPAIRED: Claim((2 * N / top, sp.Integer(1)))},
+        forms={Form.NEW: Claim((2 * N / top, sp.Integer(1)))},
         constants=lambda case: {top: case.nu[-1], N: case.problem.n_clients},
         measure=_measure,
         symbols={top: "largest eigenvalue of L^T P L, H = L L^T"},

@@ -43,7 +43,7 @@ STATEMENTS = (
             "blockdiag H_cc^-1; the limit does not depend on eta_l",
         ),
         hypotheses=(at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE),
-        forms={Form.REPAIRED: Claim(IDENTITY - eta_global / N * H * D**-1)},
+        forms={Form.NEW: Claim(IDENTITY - eta_global / N * H * D**-1)},
         constants=_constants,
         measure=limit_map,
         symbols=MAP_SYMBOLS | {H: "H_inf, as a product L L^T that is known exactly"},

@@ -46,7 +46,7 @@ STATEMENTS = (
                 "grows", "|M r| > |r| for the residual r of the case: that such cases exist is the claim", _growth
             ),
         ),
-        forms={Form.REPAIRED: Claim(AFTER, note="the cases that do not grow are rejected; the others exist")},
+        forms={Form.NEW: Claim(AFTER, note="the cases that do not grow are rejected; the others exist")},
         constants=_constants,
         measure=lambda case: case.observed("residual_norm")[1:].squared(),
         symbols=MAP_SYMBOLS | {r: "y(0) - y"},

@@ -51,7 +51,7 @@ STATEMENTS = (
                 eased_by=("eta_local",),
             ),
         ),
-        forms={Form.REPAIRED: Claim((sp.Integer(1), sp.Integer(0)), note="exponents in N, at eta_g = 1 and eta_g = N")},
+        forms={Form.NEW: Claim((sp.Integer(1), sp.Integer(0)), note="exponents in N, at eta_g = 1 and eta_g = N")},
         measure=_measure,
         says_left="log-log slopes of the first round with |y - y(t)| <= 1e-6 |y| in the kernel regime, against N",
         draws=client_ladders,

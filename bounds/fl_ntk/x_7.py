@@ -49,7 +49,7 @@ STATEMENTS = (
                 "nontrivial", "some c_p is not 0", lambda case: float(np.abs(case.coefficients.value).max()) - 1e-6
             ),
         ),
-        forms={Form.REPAIRED: Claim(H_minus * c)},
+        forms={Form.NEW: Claim(H_minus * c)},
         constants=lambda case: {H_minus: _columns(case, -1), c: case.coefficients},
         measure=lambda case: _columns(case, 1) @ case.coefficients,
         symbols={

@@ -82,7 +82,7 @@ STATEMENTS = (
             "depends on N, K, the steps or the partition",
         ),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
-        forms={Form.REPAIRED: Claim((f0 + h * COEFFICIENTS, MOVEMENT) * 2)},
+        forms={Form.NEW: Claim((f0 + h * COEFFICIENTS, MOVEMENT) * 2)},
         constants=_constants,
         measure=_measure,
         symbols=MAP_SYMBOLS

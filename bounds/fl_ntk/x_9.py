@@ -56,7 +56,7 @@ STATEMENTS = (
             "kink only, so that more neurons leave than enter",
         ),
         forms={
-            Form.REPAIRED: Claim(
+            Form.NEW: Claim(
                 (-HALF, -HALF, sp.log(F), B / F),
                 note="exponents of the share of flips and of |E[H(T) - H(0)]|_F in the width; the logarithm of "
                 "the coefficient of the first; the mean drift's, entry by entry, for each unit of the first",

@@ -81,7 +81,7 @@ def width_rate(
     source: Source,
     says_left: str,
     draws: Draws,
-    form: Form = Form.REPAIRED,
+    form: Form = Form.NEW,
     note: str = "",
     uses: tuple[str, ...] = (),
 ) -> WidthRate:

@@ -13,6 +13,7 @@ from bounds.symbols import GLOSSARY
 from experiments.report import mathml
 from experiments.report.prose import prose
 from verification.findings.page import MEANING
+from verification.page import read_from
 
 
 class StatementTable(SphinxDirective):
@@ -61,13 +62,14 @@ class StatementPages(SphinxDirective):
     def _form(self, statement: Statement, form: Form) -> list[nodes.Node]:
         claim = statement.forms[form]
         shown = [html(f'<div class="math-block">{line}</div>') for line in mathml.claims(statement, form)]
-        facts = [(f"needs {h.name}", [nodes.Text(prose(h.says))]) for h in claim.hypotheses]
+        facts = [("read from", [nodes.Text(prose(read_from(statement, form)))])]
+        facts += [(f"needs {h.name}", [nodes.Text(prose(h.says))]) for h in claim.hypotheses]
         if (failure := mathml.failure(claim)) is not None:
             facts.append(("may fail", [nodes.Text("with probability at most "), html(failure)]))
         if claim.note:
             facts.append(("note", [nodes.Text(prose(claim.note))]))
         head = nodes.paragraph("", "", nodes.strong("", _settled(statement, form)))
-        return [head, *shown, *([_definitions(facts)] if facts else [])]
+        return [head, *shown, _definitions(facts)]
 
 
 class FindingsByNature(SphinxDirective):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from bounds.statement import Form, Outcome
 from experiments.report.outcomes import Shown, shown
-from verification.findings.page import SETTLED, of_papers
+from verification.findings.page import SETTLED, counts_as_printed, of_papers
 from verification.verdict import NOT_REFUTED, Verdict
 
 WORDS: dict[str, str] = {
@@ -43,7 +43,7 @@ def headline(verdicts: Sequence[Verdict]) -> str:
         said += f", {untested} could not be tested" if untested else ""
         return said + (f"; {elsewhere} {'fails' if elsewhere == 1 else 'fail'} elsewhere" if elsewhere else "")
     own = [v for v in verdicts if "statement" in v.provenance]
-    printed = [v for v in verdicts if v.form is Form.STATED and "statement" not in v.provenance]
+    printed = [v for v in verdicts if "statement" not in v.provenance and counts_as_printed(v)]
     parts = [_of(printed, "printed claim", " as they stand")] if printed or not own else []
     parts += [_of(own, "form of your own", "")] if own else []
     said = "; ".join(parts)

@@ -14,7 +14,12 @@ from verification.page import amount, answer, case_text, counts_lines, run_with,
 from verification.seen import Seen
 from verification.verdict import Verdict
 
-FORM_TITLES = {Form.STATED: "As printed", Form.PROVED: "As argued", Form.REPAIRED: "Repaired"}
+FORM_TITLES = {
+    Form.STATED: "As printed",
+    Form.PROVED: "As argued",
+    Form.REPAIRED: "Repaired",
+    Form.NEW: "New, in no paper",
+}
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def heterogeneity(clients: Sequence[QuadraticClient]) -> Estimate:
 
     Raises:
         ValueError: as `global_minimiser`.
-    Source: FedGuCci, Definition 3.7; fedgucci/F13.
+    Source: FedGuCci, Definition 3.7.
     """
     centre = global_minimiser(clients)
     distances = [(centre - client.minimiser).norm() for client in clients]

@@ -89,7 +89,7 @@ def test_inner_products_of_rounded_rows_have_no_error(seed, n, d):
 def test_it_holds_with_biases_and_without_and_not_of_parallel_rows(seed):
     statement = get("deep/kernel")
     for draw in rows_draws(Options(trials=1)):
-        assert judge(statement, Form.REPAIRED, draw.case(seed)).outcome is Outcome.HOLDS
+        assert judge(statement, Form.NEW, draw.case(seed)).outcome is Outcome.HOLDS
     (hypothesis,) = statement.hypotheses
     x = rows_draws(Options())[0].case(seed).x
     assert hypothesis.met(DeepRows.of(x, 0.0))

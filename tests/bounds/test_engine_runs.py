@@ -119,7 +119,7 @@ def test_barriers_of_trained_clients_obey_r2(width, beta):
     _, others = clients(width, beta, seed=2)
     statement = get("fedgucci/R2")
     judged = [
-        judge(statement, Form.REPAIRED, NetworkPair(one, other, problem.x, problem.y, loss))
+        judge(statement, Form.NEW, NetworkPair(one, other, problem.x, problem.y, loss))
         for loss in ("absolute", "logistic")
         for one, other in ((found[0], found[1]), (found[1], found[2]), (found[0], others[0]), (found[1], others[2]))
     ]

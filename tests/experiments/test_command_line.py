@@ -101,9 +101,9 @@ def test_strict_demands_that_every_form_holds():
 
 
 def test_the_form_is_chosen():
-    result = run(*CHEAP, "--form", "repaired")
-    assert "(repaired)" in result.stdout and "(stated)" not in result.stdout
-    refused(*CHEAP, "--form", "proved", message="fl-ntk/A.2 has no form 'proved'; it has: repaired, stated")
+    result = run(*CHEAP, "--form", "new")
+    assert "(new)" in result.stdout and "(stated)" not in result.stdout
+    refused(*CHEAP, "--form", "proved", message="fl-ntk/A.2 has no form 'proved'; it has: new, stated")
 
 
 def test_json_and_markdown_hold_the_same_verdicts(tmp_path):
@@ -114,7 +114,7 @@ def test_json_and_markdown_hold_the_same_verdicts(tmp_path):
     read = [Verdict.from_json(part) for part in content["verdicts"]]
     assert [(v.id, v.form.value, v.outcome.value) for v in read] == [
         ("fl-ntk/A.2", "stated", "holds"),
-        ("fl-ntk/A.2", "repaired", "holds"),
+        ("fl-ntk/A.2", "new", "holds"),
     ]
     assert "| holds | fl-ntk/A.2 | stated | 20 |" in (tmp_path / "v.md").read_text()
     assert sorted(os.listdir(tmp_path)) == ["v.json", "v.md"]

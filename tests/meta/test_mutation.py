@@ -125,7 +125,7 @@ def test_an_identity_has_no_other_side_and_matrix_powers_stay_whole():
     assert not any(m.reverse for m in standard_mutants(claim(kind=Kind.EQUALITY), Form.STATED))
     for name in ("fl-ntk/X.1", "fl-ntk/X.8"):
         statement = get(name)
-        assert not any(m.name.startswith(("K to", "n to", "T to")) for m in standard_mutants(statement, Form.REPAIRED))
+        assert not any(m.name.startswith(("K to", "n to", "T to")) for m in standard_mutants(statement, Form.NEW))
 
 
 # --- the matrix ------------------------------------------------------------------------------------------------------

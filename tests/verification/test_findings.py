@@ -9,6 +9,7 @@ from bounds.options import Options
 from bounds.statement import Form, Nature, Outcome
 from verification.engine import verify_all
 from verification.findings.page import MEANING, as_page
+from verification.report import as_markdown, totals, worst_first
 
 CHECKED = ("fl-ntk/A.1", "fl-ntk/Eq11", "fl-ntk/X.7")
 
@@ -18,13 +19,14 @@ def verdicts():
     return verify_all([get(name) for name in CHECKED], Options(trials=20))
 
 
-def test_a_violated_misprint_is_shown_with_what_holds_and_the_command(verdicts):
+def test_a_violated_form_is_shown_with_what_holds_what_it_was_read_from_and_the_command(verdicts):
     page = as_page(verdicts)
     entry = page[page.index("#### fl-ntk/A.1, stated") :]
     assert "VIOLATED" in entry
     assert "**holds**" in entry
     assert "`ntkfl verify fl-ntk/A.1 --form stated --seed 0 --trials 20`" in entry
-    assert page.index("### Misprint") < page.index("#### fl-ntk/A.1, stated") < page.index("### Holds as printed")
+    assert "**read from**: a scan that a machine read; the lemma comes once" in entry
+    assert page.index("### Scan") < page.index("#### fl-ntk/A.1, stated") < page.index("### Holds as printed")
 
 
 def test_what_holds_as_printed_and_what_goes_beyond_is_listed_apart(verdicts):
@@ -33,7 +35,7 @@ def test_what_holds_as_printed_and_what_goes_beyond_is_listed_apart(verdicts):
     assert "fl-ntk/Eq11" in after
     assert "fl-ntk/X.7" in after[after.index("### Results beyond the paper") :]
     assert "#### fl-ntk/Eq11" not in page
-    assert "Of 2 printed forms 1 hold" in page
+    assert "Of 1 printed form 1 holds as it stands" in page  # what the scan reads of A.1 is in no count
 
 
 def test_a_form_that_no_longer_holds_is_not_offered_as_what_holds(verdicts):
@@ -42,6 +44,17 @@ def test_a_form_that_no_longer_holds_is_not_offered_as_what_holds(verdicts):
     ]
     page = as_page(broken)
     assert "**holds**" not in page[page.index("#### fl-ntk/A.1, stated") : page.index("### Holds as printed")]
+
+
+def test_what_a_scan_or_a_report_alone_says_is_in_no_count(verdicts):
+    scanned = [v for v in verdicts if v.id == "fl-ntk/A.1"]
+    assert totals(scanned) == ("2 verdicts: 1 hold, 1 violated as a scan reads; 0 differ from what is recorded")
+    charged = replace(scanned[0], id="fl-ntk/T4.3", recorded=Outcome.VIOLATED)
+    assert worst_first([*scanned, charged])[0] is charged
+    assert as_markdown(scanned).count("as a scan reads") == 2  # of the totals and in the table's remark
+    assert "Of 1 printed form 0 hold as they stand. Of the others: 1 lack a hypothesis" not in as_page([charged])
+    assert "1 lacks a hypothesis" in as_page([charged])
+    assert "None of its forms was read in print" in as_page(scanned)
 
 
 def test_every_nature_has_a_section():

@@ -29,14 +29,14 @@ def seen(identifier, trials=TRIALS):
 
 def test_the_sides_are_those_of_an_independent_comparison():
     statement = get("fl-ntk/X.3")
-    found = seen(statement.id)[Form.REPAIRED]
+    found = seen(statement.id)[Form.NEW]
     row = 0
-    for number, family in enumerate(statement.families(Form.REPAIRED, Options(trials=TRIALS))):
+    for number, family in enumerate(statement.families(Form.NEW, Options(trials=TRIALS))):
         for seed in range(family.trials):
             case = family.case(seed)
-            if not all(h.met(case) for h in statement.required(Form.REPAIRED)):
+            if not all(h.met(case) for h in statement.required(Form.NEW)):
                 continue
-            told = judge(statement, Form.REPAIRED, case)
+            told = judge(statement, Form.NEW, case)
             assert found.family[row] == number and SEVERITY[found.outcome[row]] in (Outcome.HOLDS, Outcome.TOUCHES)
             both = [found.x[row], found.y[row], found.ratio[row]]
             np.testing.assert_allclose(both, [told.right.value, told.left.value, told.tightness], rtol=1e-3)

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from bounds.listing import get
 from bounds.papers import own, slug
-from bounds.statement import Form, Nature
+from bounds.statement import Form
 from experiments.command_line import app
 from verification.findings import replays
-from verification.findings.address import address, anchor, check_script, findings_of, replay_path
+from verification.findings.address import CHECKED, address, anchor, check_script, findings_of, replay_path
 from verification.search import read, rejudge, stored_counterexample, written
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ SUBSTANCE = sorted(
     (statement.id, form)
     for statement in own().values()
     for form, claim in statement.forms.items()
-    if claim.nature is Nature.SUBSTANCE
+    if claim.nature in CHECKED
 )
 DEAR = "deep/centralised"  # ladders of networks that are trained, twice: a minute or two
 

@@ -5,6 +5,7 @@ from bounds.statement import Form, Nature, Statement
 
 PAGE = "findings.html"
 CHECKS = "docs/checks"  # of a checkout
+CHECKED = (Nature.SUBSTANCE, Nature.REPORTED)  # what the checks are for
 
 
 def anchor(statement: Statement, form: Form) -> str:
@@ -18,12 +19,12 @@ def address(statement: Statement, form: Form) -> str:
 
 
 def check_script(statement: Statement, form: Form) -> str | None:
-    """The script that confirms the finding without this project; None where it is not one of substance."""
+    """The script that confirms the finding without this project; None where it is not one of substance or reported."""
     return _beside(statement, form, "py")
 
 
 def replay_path(statement: Statement, form: Form) -> str | None:
-    """The replay file of its stored case; None where it is not one of substance."""
+    """The replay file of its stored case; None where it is not one of substance or reported."""
     return _beside(statement, form, "json")
 
 
@@ -33,5 +34,5 @@ def findings_of(statement: Statement) -> list[Form]:
 
 
 def _beside(statement: Statement, form: Form, ending: str) -> str | None:
-    substance = statement.forms[form].nature is Nature.SUBSTANCE
-    return f"{CHECKS}/{slug(statement.id)}.{ending}" if substance else None
+    checked = statement.forms[form].nature in CHECKED
+    return f"{CHECKS}/{slug(statement.id)}.{ending}" if checked else None

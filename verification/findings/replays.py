@@ -1,4 +1,4 @@
-"""Replay files of the stored cases of all findings of substance."""
+"""Replay files of the stored cases of all findings of substance, and of what is reported."""
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath

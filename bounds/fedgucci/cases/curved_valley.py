@@ -55,7 +55,7 @@ class CurvedValley:
 
     @cached_property
     def shift(self) -> Estimate:
-        """Gamma: |w_anc - w_anc,i|."""
+        """|w_anc - w_anc,i|, of Eq (51); Definition 3.7's Gamma is this only if the anchor is the global minimum."""
         with precision():
             return enclosure(sum(((ball(a) - ball(b)) ** 2 for a, b in self._ends), arb(0)).sqrt())
 

@@ -78,7 +78,18 @@ def _loss(seed: int) -> LossSteepness:
     return LossSteepness(loss, outputs, float(2.0 ** rng.uniform(-3, 3)))
 
 
+def _scalar_loss(seed: int) -> LossSteepness:
+    """The absolute and the logistic loss in turn."""
+    return LossSteepness(("absolute", "logistic")[seed % 2])
+
+
 _REACH = st.floats(0.01, 100)
+SCALAR_LOSSES = Family(
+    "losses of a scalar output",
+    _scalar_loss,
+    st.builds(LossSteepness, st.sampled_from(["absolute", "logistic"])),
+    trials=10,
+)
 ALL_LOSSES = Family(
     "losses",
     _loss,

@@ -1,8 +1,10 @@
-"""Case: how many rounds bring the loss to eps, along a ladder of accuracies, client counts or eigenvalues."""
+"""Case: how many rounds bring the loss to eps, along a ladder of accuracies, sizes, client counts or eigenvalues."""
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,14 @@ from hypothesis.strategies import SearchStrategy
 
 from bounds.case import Case
 from bounds.family import Family
-from bounds.federated_run import FederatedRun, federated_draws, federated_run
+from bounds.federated_run import federated_draws
 from bounds.options import Options
 from ntkfl import data, gram, kernel_regime
-from ntkfl.algorithm1.reference import BALL
 from ntkfl.estimate import Estimate
 from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.problem import Problem, Setup
 
-FIRST_LOSS = 20.0  # L(u(0)) of the ladders: well above 1, so that eps = 1 is not reached at once
+FIRST_LOSS = 20.0  # L(u(0)) of the other ladders: well above 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,37 +54,33 @@ class KernelStart:
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """An accuracy eps to be reached by a run, simulated or in the kernel regime."""
+    """An accuracy eps to be reached by a run in the kernel regime."""
 
-    run: FederatedRun | KernelStart
+    run: KernelStart
     eps: float
 
     @cached_property
     def rounds(self) -> Estimate:
-        """First t with L = |y - y(t)|^2 / (2 N) <= eps.
-
-        Raises:
-            ArithmeticError: a simulated run ends before that.
-        """
-        limit = np.sqrt(2 * self.run.problem.n_clients * self.eps)
-        if isinstance(self.run, KernelStart):  # the comparison is rounded, so one round more or less
-            share = limit / np.linalg.norm(self.run.problem.y)
-            return Estimate(float(self.run.regime.rounds_to(float(share))), 1.0, "rounding bound")
-        residual = self.run.observed("residual_norm")
-        surely, perhaps = residual.hi <= limit * (1 - 1e-12), residual.lo <= limit * (1 + 1e-12)
-        if not surely.any():
-            rounds = self.run.setup.rounds
-            raise ArithmeticError(f"the loss is still above {self.eps:g} after {rounds} rounds; run more")
-        return Estimate.between(int(np.argmax(perhaps)), int(np.argmax(surely)), residual.method, residual.rigour)
+        """First t with L = |y - y(t)|^2 / (2 N) <= eps; the comparison is rounded, so one round more or less."""
+        share = np.sqrt(2 * self.run.problem.n_clients * self.eps) / np.linalg.norm(self.run.problem.y)
+        return Estimate(float(self.run.regime.rounds_to(float(share))), 1.0, "rounding bound")
 
 
 @dataclass(frozen=True, eq=False)
 class AccuracyLadder(Case):
-    """Targets along which one parameter of the claim goes to a limit; `sizes`: what grows without bound there."""
+    """Targets along which one parameter of the claim goes to a limit.
+
+    `sizes`: what grows without bound there. `other`: a ladder along the same parameter over other data, if any.
+    """
 
     name: str
     targets: tuple[Target, ...]
     sizes: np.ndarray
+    other: Callable[[], AccuracyLadder] | None = None
+
+    def fresh(self) -> AccuracyLadder | None:
+        """The other ladder, on which a violation must be seen again."""
+        return None if self.other is None else self.other()
 
     @property
     def n_runs(self) -> int:
@@ -123,10 +120,13 @@ def _start(problem: Problem, steps: int) -> KernelStart:
 POWERS = 2.0 ** np.arange(6)
 
 
-def towards_one(problem: Problem, steps: int = 2) -> AccuracyLadder:
-    """eps = e^(-1/s), s = 1, 2, 4, ..., 32: ln(1/eps) goes to 0."""
-    start = _start(scaled_to_start(problem), steps)
-    return AccuracyLadder("eps to 1", tuple(Target(start, float(np.exp(-1 / s))) for s in POWERS), POWERS)
+def more_samples(problem: Problem | None = None, steps: int = 2, first: int = 4) -> AccuracyLadder:
+    """4, 8, ..., 128 orthogonal samples on one client, every label 1: n/N and L(u(0)) grow at eps = 1/100."""
+    counts = first * 2 ** np.arange(6)
+    problems = [Problem(np.eye(int(count)), np.ones(count), name=f"{count} orthogonal points") for count in counts]
+    targets = tuple(Target(_start(one, steps), 0.01) for one in problems)
+    other = partial(more_samples, steps=steps + 1, first=first + 1)
+    return AccuracyLadder("n/N to infinity", targets, counts.astype(float), other)
 
 
 def towards_zero(problem: Problem, steps: int = 2) -> AccuracyLadder:
@@ -159,7 +159,7 @@ def smaller_angles(problem: Problem | None = None, steps: int = 2) -> AccuracyLa
     return AccuracyLadder("lambda to 0", tuple(targets), sizes)
 
 
-LADDERS = (towards_one, towards_zero, more_clients, smaller_angles)
+LADDERS = (towards_zero, more_clients, more_samples, smaller_angles)
 
 
 def _ladder(build: Callable[..., AccuracyLadder], options: Options, seed: int) -> AccuracyLadder:
@@ -180,19 +180,12 @@ def any_ladder(*_: Any) -> SearchStrategy[AccuracyLadder]:
 
 
 def accuracy_draws(options: Options) -> tuple[Family, ...]:
-    """Every kind of ladder three times; on the user's data those that they allow, once."""
+    """Every kind of ladder, three times where data are drawn; on the user's data those that they allow, once."""
     chosen = options if options.data else Options()
-    counts: tuple[int, ...] = (3, 3, 3, 1)
+    counts: tuple[int, ...] = (3, 3, 1, 1)
     if options.data is not None:
-        counts = (1, 1, 1) if federated_draws(options)[0].problem(options.seed).n >= 8 else (1, 1)
+        counts = (1, 1) if federated_draws(options)[0].problem(options.seed).n >= 8 else (1,)
     return tuple(
         Family(f"rounds to eps, {build.__name__.replace('_', ' ')}", _ladder, any_ladder, (build, chosen), count, 5)
         for build, count in zip(LADDERS, counts, strict=False)
     )
-
-
-def loss_above_one() -> AccuracyLadder:
-    """eps = 1 on one point with label 10 and 64 neurons, a run of 40 rounds in balls: L(u(0)) is about 50."""
-    setup = Setup(64, eta_local=0.2, local_steps=1, rounds=40)
-    run = federated_run(Problem(np.array([[1.0]]), np.array([10.0]), name="one point, y = 10"), setup)
-    return AccuracyLadder("eps = 1", (Target(run.with_arithmetic(BALL, bits=512), 1.0),), np.ones(1))

@@ -45,5 +45,7 @@ def at_most_half(width: int) -> Family:
     return _family(f"width {width}, the printed step", setup)
 
 
+# Twenty-four rounds at the printed step from a thin start, sigma = 1/4: the movement comes near its limit.
+THIN_START = _family("width 4096, the printed step, sigma 1/4", Setup(4096, 0.25, 0.5 * (1 - 1e-6), rounds=24))
 # Twenty-four rounds at a quarter of the largest eigenvalue: patterns flip while there is residual left.
 GRADUAL = _family("small steps", Setup(512, eta_local=0.5, local_steps=1, rounds=24))

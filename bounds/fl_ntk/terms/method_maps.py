@@ -50,7 +50,7 @@ def method_maps(
         kind=Kind.EQUALITY,
         source=Source(BEYOND, "note on theorems beyond the papers, section A", note=note),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
-        forms={Form.REPAIRED: Claim(tuple(after.values()) * 2, note=", ".join(after))},
+        forms={Form.NEW: Claim(tuple(after.values()) * 2, note=", ".join(after))},
         constants=constants,
         measure=lambda case: final_residuals(case, trainings(case)),
         symbols=MAP_SYMBOLS

@@ -51,8 +51,8 @@ def test_the_squared_loss_is_refused_without_a_reach():
     enough = replace(case, reach=farthest(case.networks, case.x, case.y))
     assert LIPSCHITZ_LOSS.met(enough)
     assert not LIPSCHITZ_LOSS.met(replace(case, reach=0.99 * enough.reach))
-    assert judge(get("fedgucci/sure"), Form.REPAIRED, enough).outcome is Outcome.HOLDS
-    assert judge(get("fedgucci/sure"), Form.REPAIRED, case).outcome is Outcome.VIOLATED
+    assert judge(get("fedgucci/sure"), Form.NEW, enough).outcome is Outcome.HOLDS
+    assert judge(get("fedgucci/sure"), Form.NEW, case).outcome is Outcome.VIOLATED
 
 
 @settings(deadline=None, max_examples=20)
@@ -86,7 +86,7 @@ def test_a_barrier_is_at_most_the_constant_times_the_gap(kind, seed):
 def test_no_network_of_a_cube_is_above_the_sure_bound(kind, data):
     loss, outputs = kind
     case = data.draw(CubeDraw(h=3, l=2, side=1.0, n=3, outputs=outputs, loss=loss).strategy())
-    assert judge(get("fedgucci/sure"), Form.REPAIRED, case).outcome is not Outcome.VIOLATED
+    assert judge(get("fedgucci/sure"), Form.NEW, case).outcome is not Outcome.VIOLATED
 
 
 def test_cross_entropy_attains_sqrt_2():
@@ -100,7 +100,7 @@ def test_corners_nearly_attain_the_sure_bound_with_every_constant():
     for draw in corner_draws(Options()):
         case = draw.case(1)
         assert case.outside <= 0
-        bound = get("fedgucci/sure").forms[Form.REPAIRED].evaluate(cube_constants(case))
+        bound = get("fedgucci/sure").forms[Form.NEW].evaluate(cube_constants(case))
         assert float(gap(case).lo) > 0.96 * float(bound[0].value)
         steep = (
             "kinks" in draw.name or case.loss == "absolute"

@@ -7,12 +7,13 @@ import pytest
 from report_examples import a_verdict
 from typer.testing import CliRunner
 
-from bounds.statement import Form, Outcome
+from bounds.listing import get
+from bounds.statement import Outcome
 from experiments.command_line import app
 from experiments.report.verdict_file import read
 from verification.report import as_json, as_markdown
 
-VERDICTS = [a_verdict("fl-ntk/B.12", form) for form in Form]
+VERDICTS = [a_verdict("fl-ntk/B.12", form) for form in get("fl-ntk/B.12").forms]
 
 
 def ntkfl(*words):
