@@ -2,7 +2,7 @@
    positive and block-diagonal over the clients, the condition number of H P is at least 1/nu, nu the smallest eigenvalue
    of H_D^-1 H and H_D the client blocks of H.
 
-   fl-ntk/block-conditioning rests on it: its stated form, and its repaired form for two clients.
+   fl-ntk/block-conditioning rests on it: its stated form, and its new form for two clients.
 
    As forms: a Q <= H <= b Q with Q = P^-1 bounds the spectrum of H P by [a, b], and v'Hv <= nu v'H_D v for some v is what
    an eigenvector gives. Any b/a is at least 1/nu, hence the condition number is. *)
