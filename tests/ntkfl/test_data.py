@@ -212,7 +212,7 @@ BAD = [
     (lambda: data.named("Fashion_MNIST"), "no data named 'Fashion_MNIST'. Did you mean 'fashion-mnist'?"),
     (
         lambda: data.named("qqq"),
-        "no data named 'qqq'. Data are digits, fashion-mnist, sphere, or the path of a .npz or",
+        "no data named 'qqq'. Data are digits, fashion-mnist, sphere, or the path of a .npz, .csv",
     ),
     (lambda: data.named("sphere", target="sign"), "sphere takes no target; it is 'sign' here and must be left out"),
     (lambda: data.named("a.csv", n=5), "a.csv takes no n; it is 5 here and must be left out"),
