@@ -122,8 +122,9 @@ def fastest(
     Raises:
         ValueError: eps outside (0, 1), a budget or a K below 1; as `kernel_regime`.
 
-    Source: the note on further methods, A: the tuned optima, and the lower bound. That is for clients who train at the
-    same time; cyclic training is not bound by it.
+    Source: docs/proofs/linear_methods.md#tuned-server-steps,
+    docs/proofs/linear_methods.md#lower-bound-for-client-local-methods. The bound is for clients who train at the same
+    time; cyclic training is not bound by it.
     """
     if not 0 < eps < 1:
         raise ValueError(f"eps is {eps:g}; it must lie between 0 and 1")
@@ -159,7 +160,7 @@ def least_condition(problem: Problem, gram: Float[np.ndarray, "n n"]) -> float:
     Args:
         problem: data. gram: H, (n, n).
 
-    Source: the note on further methods, A, sharpened: statement fl-ntk/block-conditioning.
+    Source: docs/proofs/linear_methods.md#lower-bound-for-client-local-methods.
     """
     if len(_above_rounding(np.linalg.eigvalsh(gram))) < problem.n:
         return float("inf")

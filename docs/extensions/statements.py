@@ -1,5 +1,7 @@
 """Directives: `statement-table` (all), `statement-pages PAPER` (each in full), `findings-by-nature`, `symbol-table`."""
 
+import re
+
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -26,7 +28,7 @@ class StatementTable(SphinxDirective):
                 [nodes.Text(s.title)],
                 [nodes.Text(s.kind.value)],
                 [nodes.Text(", ".join(_settled(s, form) for form in s.forms))],
-                [nodes.Text(s.source.label)],
+                _with_links(s.source.label),
             ]
             for s in own().values()
         ]
@@ -45,7 +47,7 @@ class StatementPages(SphinxDirective):
         section = nodes.section("", nodes.title("", f"{statement.id}: {statement.title}"), names=[label(statement.id)])
         self.state.document.note_explicit_target(section, section)
         section.insert(1, _index_entries(statement.id, section["ids"][0]))
-        section += nodes.paragraph("", f"{statement.kind.value}; {statement.source}")
+        section += nodes.paragraph("", "", *_with_links(f"{statement.kind.value}; {statement.source}"))
         for form in statement.forms:
             section += self._form(statement, form)
         section += figure(statement)
@@ -99,6 +101,16 @@ class SymbolTable(SphinxDirective):
 def label(identifier: str) -> str:
     """The label of a statement's section: fl-ntk/B.12 -> fl-ntk-b-12."""
     return slug(identifier).replace("_", "-")
+
+
+def _with_links(source: str) -> list[nodes.Node]:
+    """A source, on a page in a folder beside that of the proofs; what it names there is a link."""
+    parts = re.split(r"(docs/proofs/\w+\.md#[\w-]+)", source)
+    pages = [part.removeprefix("docs").replace(".md", ".html") for part in parts]
+    return [
+        nodes.reference("", part, refuri=f"..{page}", internal=True) if k % 2 else nodes.Text(part)
+        for k, (part, page) in enumerate(zip(parts, pages, strict=True))
+    ]
 
 
 def _index_entries(identifier: str, target: str) -> addnodes.index:

@@ -35,7 +35,7 @@ class LinearRegime(Regime):
         method: its name. round: one round of it. step_factors: of eta_local in each local step; (): 1 in all.
         at_server_rate: the same at another server rate, where no formula has its limit and the method has one.
 
-    Source: the note on further methods, A.
+    Source: docs/proofs/linear_methods.md#state-maps.
     """
 
     method: str

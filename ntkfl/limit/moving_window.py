@@ -45,7 +45,7 @@ class WindowedRegime(LinearRegime):
     Args: those of `LinearRegime`, `round` being with a full window; and
         inner: the method's own round. window: of the models that it computes.
 
-    Source: IMA, eq. 5; the note on further methods, A.
+    Source: IMA, eq. 5; docs/proofs/linear_methods.md#state-maps.
     """
 
     inner: LinearRound
@@ -90,7 +90,7 @@ def with_full_window(own: LinearRound, size: int, n: int) -> LinearRound:
     Args:
         own: the method's round. size: Q. n: samples.
 
-    Source: the note on further methods, A; the limit -Q is derived here.
+    Source: docs/proofs/linear_methods.md#state-maps.
     """
     if size == 1:
         return own

@@ -22,7 +22,7 @@ def method(objective: Objective, *, server_rate: float = 1.0) -> Method:
 def linear(method: Method, blocks: Blocks) -> LinearRound:
     """r' = prod_c (I - g H E_c P E_c) r, the first client's factor rightmost.
 
-    Source: the note on further methods, A.
+    Source: docs/proofs/linear_methods.md#state-maps.
     """
     values = method.options["server_rate"] * blocks.response()
 

@@ -32,5 +32,5 @@ def method(objective: Objective, *, momentum: float = 0.9, nesterov: bool = Fals
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """FedAvg's map followed by the server's recursion. Source: the note on further methods, A."""
+    """FedAvg's map followed by the server's recursion. Source: docs/proofs/linear_methods.md#state-maps."""
     return heavy_ball(blocks, blocks.shares(method.weighting) * blocks.response(), **method.options)

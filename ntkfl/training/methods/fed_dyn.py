@@ -69,7 +69,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
 
     A client moves by delta = P (r + gamma), then gamma' = gamma - alpha delta; the server, whose h is the mean of the
     g_c, moves by (delta - gamma' / alpha) / N. Without r, an eigenvalue z = 1 + w has
-    H / N + (w^2 / P + alpha w) / (2 w + 1) singular. Source: the note on further methods, A.
+    H / N + (w^2 / P + alpha w) / (2 w + 1) singular. Source: docs/proofs/linear_methods.md#state-maps.
     """
     alpha, clients = method.local.pull, len(blocks.clients.members)
     response = blocks.response(alpha)

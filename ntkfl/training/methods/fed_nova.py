@@ -45,7 +45,10 @@ class EffectiveSteps(ServerRule):
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """FedProx's map at server rate 1 with (sum_c p_c a_c) p_c / a_c for p_c. Source: the note on further methods, A."""
+    """FedProx's map at server rate 1 with (sum_c p_c a_c) p_c / a_c for p_c.
+
+    Source: docs/proofs/linear_methods.md#state-maps.
+    """
     pull = method.local.pull
     shares, lengths = blocks.shares(method.weighting), blocks.lengths(pull)
     mean = sum(shares[owned[0]] * lengths[owned[0]] for owned in blocks.clients.members)

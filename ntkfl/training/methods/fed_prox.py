@@ -38,6 +38,9 @@ class Proximal(LocalRule):
 
 
 def linear(method: Method, blocks: Blocks) -> LinearRound:
-    """FedAvg's map with f(q) = eta_l sum_{k<K} (1 - eta_l (q + mu))^k. Source: the note on further methods, A."""
+    """FedAvg's map with f(q) = eta_l sum_{k<K} (1 - eta_l (q + mu))^k.
+
+    Source: docs/proofs/linear_methods.md#state-maps.
+    """
     response = blocks.shares(method.weighting) * blocks.response(method.options["mu"])
     return averaging(blocks, response, method.options["server_rate"], method.options["mu"])

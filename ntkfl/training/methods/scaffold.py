@@ -87,7 +87,7 @@ def linear(method: Method, blocks: Blocks) -> LinearRound:
     r' = r - (g k / N) H beta'; without r, an eigenvalue z = 1 + w has H / N + w (k w + p) / (g k p + (g k p + G) w)
     singular.
 
-    Source: the note on further methods, A.
+    Source: docs/proofs/linear_methods.md#state-maps.
     """
     server_rate, values = method.options["server_rate"], blocks.clients.values
     members, length = blocks.clients.members, blocks.lengths()

@@ -1,0 +1,61 @@
+"""The pages of proofs name what there is, and what points to them finds its page and section."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bounds.listing import catalogue
+
+ROOT = Path(__file__).parents[2]
+PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs" / "proofs").glob("*.md"))}
+LINK = re.compile(r"docs/proofs/(\w+\.md)#([\w-]*)")
+CODE = [path for folder in ("ntkfl", "bounds", "experiments") for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def anchors(text):
+    """Of its headings, as GitHub and Sphinx both make them from plain words."""
+    titles = re.findall(r"^##+ (.*)$", text, re.MULTILINE)
+    assert [title for title in titles if not re.fullmatch(r"[\w ]+", title)] == []
+    return [title.lower().replace(" ", "-") for title in titles]
+
+
+def absent(text):
+    """The links to proofs in a text that lead nowhere."""
+    return [m.group() for m in LINK.finditer(text) if m[2] not in anchors(PAGES.get(m[1], ""))]
+
+
+def test_a_link_to_a_proof_finds_it():
+    found = {str(path.relative_to(ROOT)): path.read_text() for path in CODE}
+    assert any(LINK.search(text) for text in found.values())
+    assert {where: missing for where, text in found.items() if (missing := absent(text))} == {}
+    assert [statement.id for statement in catalogue().values() if absent(str(statement.source))] == []
+
+
+def test_a_link_that_leads_nowhere_is_found():
+    assert absent("docs/proofs/gone.md#setting, docs/proofs/linear_methods.md#setting") == [
+        "docs/proofs/gone.md#setting"
+    ]
+    assert absent("docs/proofs/linear_methods.md#nowhere") == ["docs/proofs/linear_methods.md#nowhere"]
+
+
+def test_the_index_lists_every_page():
+    listed = re.findall(r"^(\w+)$", PAGES["index.md"].partition("```{toctree}")[2], re.MULTILINE)
+    assert sorted(f"{name}.md" for name in listed) == sorted(PAGES.keys() - {"index.md"})
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_names_what_there_is(name):
+    text = PAGES[name]
+    papers = "|".join(sorted({identifier.partition("/")[0] for identifier in catalogue()}))
+    assert set(re.findall(rf"`((?:{papers})/[^`]+)`", text)) <= set(catalogue())
+    named = re.findall(r"`((?:tests|proofs|ntkfl|bounds)/[\w/]+\.(?:py|v))`", text)
+    assert [path for path in named if not (ROOT / path).exists()] == []
+    assert len(anchors(text)) == len(set(anchors(text)))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_theorem_of_coq_is_in_its_file(name):
+    for names, file in re.findall(r"Coq: (.*?) in `(proofs/\w+\.v)`", PAGES[name]):
+        theorems = re.findall(r"`(\w+)`", names)
+        assert theorems and set(theorems) <= set(re.findall(r"(?:Theorem|Lemma) (\w+)", (ROOT / file).read_text()))
