@@ -20,7 +20,8 @@ STATEMENTS = (
         title="No width brings FedAvg on a deep network to gradient descent on all the data",
         kind=Kind.RATE,
         source=reported(
-            "T3, Eq 42, after the note on theorems beyond the papers, sections E and G",
+            "T3, Eq 42; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent; "
+            "note on theorems beyond the papers, section G",
             note="reported: at infinite width FedAvg with K local steps is gradient descent after K t steps, on the "
             "mean over clients. Both have a limit, and the limits are apart (fl-ntk/centralised): the "
             "distance of the two networks tends to theirs",
@@ -63,7 +64,8 @@ STATEMENTS = (
         title="Small steps bring FedAvg on a deep network to gradient descent: in proportion to the step",
         kind=Kind.RATE,
         source=reported(
-            "T3, after the note on theorems beyond the papers, sections E and G",
+            "T3; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent; "
+            "note on theorems beyond the papers, section G",
             note="what T3 says is so in the limit of gradient flow, at any width; maps differ in the second order of "
             "the step, and a run takes of the order of 1/eta_l rounds",
         ),

@@ -46,7 +46,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "note on theorems beyond the papers, sections A and G",
+            "docs/proofs/linear_methods.md#the-round-map",
             note="X.1 and X.8 with H = J J^T of any network: nothing in them is about two layers. Fully connected and "
             "convolutional networks, all layers trained",
         ),

@@ -131,7 +131,7 @@ STATEMENTS = (
         title="At infinite width FedAvg is a linear map of its own, not gradient descent on all the data",
         kind=Kind.EQUALITY,
         source=reported(
-            "Eq 42, after the note on theorems beyond the papers, section E",
+            "Eq 42; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
             note="client losses are means over n/N samples, step e = eta_l n/N, and (eta_l/N) = e/n is the step on the "
             "mean over all. A round is I - a K H + a^2 K(K-1)/2 N H H_D - ..., K steps of gradient descent are I - a "
             "K H + a^2 K(K-1)/2 H^2 - ..., a = eta_l/N. H^2 = N H H_D for no data where H > 0 and N, K >= 2: the "
@@ -170,7 +170,7 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=Source(
             BEYOND,
-            "note on theorems beyond the papers, section E",
+            "docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
             note="maps: a^2 K(K-1)/2 H (N H_D - H) + O(a^3), a = eta_l/N; a run takes of the order of 1/a rounds",
         ),
         forms={

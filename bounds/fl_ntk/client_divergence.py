@@ -117,7 +117,7 @@ STATEMENTS = (
         title="Clients' divergence falls as width^(-1/2) as all movements do, and not at all beside the round's own",
         kind=Kind.RATE,
         source=reported(
-            "T1, after the note on theorems beyond the papers, section E",
+            "T1; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
             note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). So it is for a neuron, but the round's "
             "own movement of a neuron is of that order too, in this parametrisation; their ratio tends to a number "
             "that data, partition and steps fix, 1.3 to 1.9 here. Width does not bring the clients together",

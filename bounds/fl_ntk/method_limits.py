@@ -64,7 +64,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "note on theorems beyond the papers, section A",
+            "the maps of docs/proofs/linear_methods.md#state-maps; the distance is observed",
             note="entry by entry at the ladder's largest width, at which the limits of any two of these methods are "
             "further apart. The order is that of fl-ntk/method-widths; the constant 2 is an observation (.4 to .8 is "
             "seen on data of six seeds), not a theorem. FedGuCci has one "

@@ -96,7 +96,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "note on theorems beyond the papers, section A",
+            "docs/proofs/linear_methods.md#tuned-server-steps",
             note="kappa = nu_n/nu_1. Averaging: g = 2/(nu_1 + nu_n). Heavy ball: g = (2/(sqrt nu_1 + sqrt nu_n))^2, b "
             "the square of the rate. Nesterov: g = 4/(3 nu_n + nu_1), b = (sqrt(3 kappa + 1) - 2)/(sqrt(3 kappa + 1) "
             "+ 2), as Lessard, Recht and Packard (2016) have it for gradient steps; the eigenvalues of H W P are real "
@@ -118,7 +118,7 @@ STATEMENTS = (
         title="No server step and momentum beat the tuned ones",
         kind=Kind.LOWER,
         source=Source(
-            BEYOND, "note on theorems beyond the papers, section A", note="the grid is centred at the tuned steps"
+            BEYOND, "docs/proofs/linear_methods.md#tuned-server-steps", note="the grid is centred at the tuned steps"
         ),
         measure=_measured(_beside),
         says_left="the least spectral radius of the library's maps over a grid of server rates and momenta, from 1e-6 "

@@ -41,7 +41,9 @@ STATEMENTS = (
         title="The exact round map M = I - (eta_g/N) H P",
         kind=Kind.EQUALITY,
         source=Source(
-            BEYOND, "section 6 of our notes", note="P = blockdiag f_K(H_cc), f_K(q) = (1 - (1 - eta_l q)^K)/q"
+            BEYOND,
+            "docs/proofs/linear_methods.md#the-round-map",
+            note="P = blockdiag f_K(H_cc), f_K(q) = (1 - (1 - eta_l q)^K)/q",
         ),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
         forms={Form.NEW: Claim((ROUND_MAP * r,) * 2)},

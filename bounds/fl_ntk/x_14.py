@@ -53,7 +53,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "after X.1",
+            "docs/proofs/linear_methods.md#state-maps",
             note="a client moves by its own features times P r. Under FedProx P is f_K of H_cc + mu I; with momentum "
             "beta, begun anew each round, two local steps make it eta_l ((2 + beta) I - eta_l H_cc); both with "
             "weights n_c/n. SCAFFOLD (option II, equal weights) steps along r_c + H_c. a/N - H_cc a_c, a being the "

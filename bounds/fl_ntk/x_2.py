@@ -25,7 +25,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "section 6 of our notes",
+            "docs/proofs/linear_methods.md#spectrum-and-stability",
             note="H = L L^T makes H P similar to the symmetric L^T P L, for any eta_l, also where P is indefinite",
         ),
         hypotheses=(at_most(150), POSITIVE_LIMIT),

@@ -45,7 +45,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "section 6 of our notes",
+            "docs/proofs/linear_methods.md#spectrum-and-stability",
             note="q runs over the eigenvalues of the clients' blocks; the second part is the spectral radius of "
             "M against 1. "
             "From H <= N blockdiag(H_cc)",

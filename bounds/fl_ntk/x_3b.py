@@ -62,7 +62,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "section 6 of our notes",
+            "docs/proofs/linear_methods.md#spectrum-and-stability",
             note="q is the largest eigenvalue of a client block, at most that of H. The spectral radius is the exact "
             "rate in the norm |L^-1 r|, so ln(eps)/ln(factor) rounds suffice there. For small eta_l q K the factor is "
             "1 - rho lambda, the paper's form (its squared residual: exponent 2); it stops improving with K at "

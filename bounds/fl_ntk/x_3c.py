@@ -32,7 +32,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "after X.3",
+            "docs/proofs/linear_methods.md#spectrum-and-stability",
             note="the eigenvalues of M are 1 - (eta_g/N) nu with nu > 0; at this step that of nu_max is -1",
         ),
         hypotheses=(at_most(150), POSITIVE_LIMIT, LOCALLY_STABLE),

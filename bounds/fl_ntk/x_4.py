@@ -38,7 +38,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "section 6 of our notes",
+            "docs/proofs/linear_methods.md#spectrum-and-stability",
             note="every client fits its own samples exactly, and the server goes eta_g/N of the way: P tends to "
             "blockdiag H_cc^-1; the limit does not depend on eta_l",
         ),

@@ -48,7 +48,7 @@ def method_maps(
         id=f"fl-ntk/{label}",
         title=title,
         kind=Kind.EQUALITY,
-        source=Source(BEYOND, "note on theorems beyond the papers, section A", note=note),
+        source=Source(BEYOND, "docs/proofs/linear_methods.md#state-maps", note=note),
         hypotheses=(at_most(400), POSITIVE_SPECTRUM),
         forms={Form.NEW: Claim(tuple(after.values()) * 2, note=", ".join(after))},
         constants=constants,

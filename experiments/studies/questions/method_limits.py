@@ -27,7 +27,7 @@ SETUP = Setup(eta_local=0.4, local_steps=3, rounds=30)
 SIZES, FEATURES, TEST_POINTS = (4, 5, 7), 8, 20
 RATE = 1.2  # of the server, where the method has one
 METHODS = tuple(variants(RATE, len(SIZES)))
-SOURCE = "fl-ntk/method-widths; note on theorems beyond the papers, section A"
+SOURCE = "fl-ntk/method-widths; docs/proofs/linear_methods.md#state-maps"
 QUANTITIES = {
     "outputs": "max_t |y_m(t) - y_inf(t)| / |r_0|",
     "prediction": "RMS over test points of f(x, T) less its limit",
