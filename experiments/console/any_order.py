@@ -118,7 +118,7 @@ def _export(found: AnyOrderCertificate, folder: Path, x_test: Any) -> None:
 
     with bad_input():
         proved = export_any_order(found, folder, x_test)
-    typer.echo(f"  checked in exact numbers, D < {proved['distance']:.6g}; again: python {folder / CHECKER} {folder}")
+    typer.echo(f"  checked in exact numbers, D <= {proved['distance']}; again: python {folder / CHECKER} {folder}")
 
 
 def _read(problem: Problem, path: Path) -> tuple[Problem, TwoLayer]:

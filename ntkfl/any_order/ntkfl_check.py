@@ -12,7 +12,8 @@ K = C C', k_ri = C (x_i (x) e_r). W* is the point nearest W with C W* = t: t is 
 a held pair's. Theorem (its proof is the docstring of the package `ntkfl.any_order`): let |W - W*| <= D, and let every
 other pair have w*_r.x_i on the side that s_ri says, with |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|.
 Then every further training whose steps stay below the limits printed here, in any order of batches and clients, with
-means of the clients' models, stays within D of W*, and fits every label if every sample is visited again and again.
+means of the clients' models, stays within D of W*. Its residuals tend to 0 if every sample is visited again and again,
+with steps above one fixed number and below another that is less than the limits. The samples of a batch are distinct.
 
 How it is proved. The folder brings a matrix Y and a vector a, which may be anything. (1) The eigenvalues of Y K Y' are
 at least g > 0, by its diagonal against the rest of each row: so K^-1 <= Y'Y / g. (2) With e = t - C W - K a, W* lies
@@ -25,8 +26,9 @@ import hashlib
 import json
 import sys
 from array import array
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
-from math import isfinite, isqrt, prod
+from math import isfinite, isqrt, nextafter, prod
 from operator import mul
 from pathlib import Path
 
@@ -43,10 +45,16 @@ def need(condition, why):
         raise Refused(why)
 
 
+def raw(file):
+    """The bytes of a file; not of a device or a pipe, which may have no end."""
+    need(file.is_file(), f"{file.name} is not there, or is no file")
+    need(file.stat().st_size < 10**8 or file.suffix == ".f64", f"{file.name} is larger than 100 MB")
+    return file.read_bytes()
+
+
 def read(folder):
     """certificate.json, its sizes, the arrays as rows of integers (times 2^E), and E."""
-    need((folder / "certificate.json").stat().st_size < 10**8, "certificate.json is larger than 100 MB")
-    content = json.loads((folder / "certificate.json").read_text("utf-8"))
+    content = json.loads(raw(folder / "certificate.json"))
     need(content["schema"] == SCHEMA, f"the schema is not {SCHEMA}")
     sizes = [content["sizes"][name] for name in SIZES]
     need(all(type(size) is int and 0 <= size < 2**31 for size in sizes), f"the sizes are {str(sizes)[:200]}")
@@ -59,8 +67,9 @@ def read(folder):
     for name, shape in shapes.items():
         file = folder / f"{name}.f64"
         need(file.stat().st_size == 8 * prod(shape), f"{name}.f64 does not have the size of {shape} numbers")
-        need(hashlib.sha256(raw := file.read_bytes()).hexdigest() == content["sha256"][name], f"{name}.f64 was changed")
-        flat = array("d", raw)
+        stored = raw(file)
+        need(hashlib.sha256(stored).hexdigest() == content["sha256"][name], f"{name}.f64 was changed")
+        flat = array("d", stored)
         if sys.byteorder == "big":
             flat.byteswap()
         need(all(map(isfinite, flat)), f"{name}.f64 has a number that is not finite")
@@ -96,17 +105,18 @@ def product(a, b):
 
 
 def root_above(value):
-    """A fraction not below the square root of a fraction."""
-    return Fraction(isqrt((value.numerator << 400) // value.denominator) + 1, 1 << 200)
+    """A fraction above the square root of a fraction, by a part of 2^-199 of it at most; of 0 it is 2^-200."""
+    bits = 200 + max(0, value.denominator.bit_length() - value.numerator.bit_length() if value else 0)
+    return Fraction(isqrt((value.numerator << 2 * bits) // value.denominator) + 1, 1 << bits)
 
 
 def below(value):
-    """A float below a fraction that is not negative."""
-    return max(0.0, float(min(value, Fraction(2) ** 1000)) * (1 - 2**-50))
+    """A float below a fraction that is positive, or 0."""
+    return nextafter(float(min(value, Fraction(2) ** 1000)), 0.0)
 
 
 def bound(matrix):
-    """An upper bound of the eigenvalues of a symmetric matrix of integers >= 0, by (4)."""
+    """An upper bound of the absolute eigenvalues of a matrix of integers >= 0, by (4)."""
     shift = max(0, max(map(max, matrix)).bit_length() - 900)
     floats, v = [[float(value >> shift) for value in row] for row in matrix], [1.0] * len(matrix)
     for _ in range(30):
@@ -132,6 +142,10 @@ def check(folder):
     owner, same = content["owner"], content["same"]
     need(len(owner) == len(same) == n_all and reach > 0, "owner or same has a wrong length, or the distance is not > 0")
     need(all(type(c) is int and 0 <= c < n_clients for c in owner), "a sample's owner is none of the clients")
+    need(len(set(owner)) == n_clients, "a client has no sample")
+    multiples: list[dict[int, Fraction]] = [
+        {} for _ in range(n_clients + 1)
+    ]  # of each client, and of all: the squares' sum by sample
     for i, j in enumerate(same):  # a positive multiple of a sample, labels included, asks for nothing new
         need(
             type(j) is int and 0 <= j <= i and same[j] == j and any(x_all[j]), f"sample {i} is 0, or same[{i}] is wrong"
@@ -139,6 +153,8 @@ def check(folder):
         u, v, k = x_all[i] + y_all[i], x_all[j] + y_all[j], next(k for k, value in enumerate(x_all[j]) if value)
         alike = u[k] * v[k] > 0 and all(p * v[k] == q * u[k] for p, q in zip(u, v, strict=True))
         need(alike, f"sample {i} is no positive multiple of sample {j}")
+        for of in (multiples[owner[i]], multiples[-1]):
+            of[j] = of.get(j, Fraction(0)) + Fraction(u[k], v[k]) ** 2
     kept = sorted(set(same))
     place, n, x, y = {i: k for k, i in enumerate(kept)}, len(kept), [x_all[i] for i in kept], [y_all[i] for i in kept]
     held = [(r, place[i]) for r, i in content["held"]]
@@ -146,8 +162,7 @@ def check(folder):
     of_neuron = {r: [(k, i) for k, (q, i) in enumerate(held) if q == r] for r, _ in held}
 
     # The patterns, and the pairs within 2 D |x| of a kink. The others are safe: D |projection| <= D |x|.
-    gram_all = list(product(x_all, transposed(x_all)))
-    gram = [[gram_all[i][j] for j in kept] for i in kept]
+    gram = list(product(x, transposed(x)))
     length = [root_above(Fraction(gram[i][i], one**2)) for i in range(n)]
     far = [int(2 * reach * size * one**2) + 1 for size in length]
     on, near, fitted, at_kink = [], [], [[0] * outputs for _ in range(n)], [0] * n_held
@@ -198,7 +213,7 @@ def check(folder):
     square_sum = sum((abs(u) + doubt * v) ** 2 for u, v in zip(image, rounding, strict=True))
     slack = root_above(Fraction(square_sum, one**12) / g)
     distance = root_above(Fraction(dot(a, moved), one**6)) + 2 * slack
-    need(distance <= reach, f"(2) fails: D is shown to be below {float(distance):.9g}, not {float(reach):.9g}")
+    need(distance <= reach, f"(2) fails: D is shown to be below {below(distance):.9g}, not {float(reach):.9g}")
 
     sharp = []  # (3), first with |x_i| for the projection
     for r, i, z in near:
@@ -206,18 +221,26 @@ def check(folder):
         value = Fraction(z * one**2 + dot(a, k), one**4)
         need(value > 0 if z >= 0 else value < 0, f"(3) fails: neuron {r} changes its side of sample {kept[i]} at W*")
         if abs(value) <= reach * length[i]:
-            sharp.append((r, i, int(value**2 / reach**2 * g * one**8), k))
+            sharp.append((r, i, int(value**2 / reach**2 * g * one**8)))
     for start in range(0, len(sharp), 128):
         group = sharp[start : start + 128]
-        images = transposed(product(y_factor, transposed(k for *_, k in group)))
-        for (r, i, limit, _), image in zip(group, images, strict=True):
+        images = transposed(product(y_factor, transposed(column(r, i) for r, i, _ in group)))
+        for (r, i, limit), image in zip(group, images, strict=True):
             need(dot(image, image) < limit, f"(3) fails: neuron {r} may cross the kink of sample {kept[i]}")
 
-    limits = []  # (4), for each client's batches and for batches of all samples
-    for batch in [*([i for i in range(n_all) if owner[i] == c] for c in range(n_clients)), range(n_all)]:
-        index = [(i, place[same[i]] * outputs + o) for i in batch for o in range(outputs)]
-        top = bound([[abs(gram_all[i][j]) * most[u][v] for j, v in index] for i, u in index]) if index else 0
-        limits.append(below(2 * root_of * one**4 / top) if top else below(Fraction(2) ** 1000))
+    # (4), for each client's batches and for batches of all samples. The entries of multiples c, c' of two samples are
+    # bounded by c c' times that of the samples, M = L B L' in all: its eigenvalues are those of B L'L, and 0. L'L is
+    # diagonal: each sample's sum of c^2.
+    limits = []
+    for of in multiples:
+        unit = min(of.values()) / one
+        index = [
+            (place[j] * outputs + o, place[j], int(square / unit) + 1)
+            for j, square in of.items()
+            for o in range(outputs)
+        ]
+        top = bound([[abs(gram[i][j]) * most[u][v] * square for v, j, square in index] for u, i, _ in index])
+        limits.append(below(2 * root_of * one**4 / (top * unit)))
 
     # Outputs elsewhere: those of W + C'a, to within D |x| times the length of the readout that can be active there.
     tests = arrays["x_test"]
@@ -257,8 +280,10 @@ def main(arguments):
     except Exception as error:  # whatever the folder has in it: an answer, not a traceback
         print(f"refused: this is no folder of {SCHEMA}: {type(error).__name__}: {str(error)[:200]!r}")
         return 1
-    print(f"D, the distance to W*, is below {proved['distance']:.9g}: no later model is farther than 2 D from this one")
-    print("steps below", ", ".join(f"{v:.6g}" for v in limits[:-1]), f"by client, {limits[-1]:.6g} on batches of all")
+    distance = Context(9, ROUND_CEILING).create_decimal_from_float(proved["distance"])
+    *steps, pooled = map(str, map(Context(6, ROUND_FLOOR).create_decimal_from_float, limits))
+    print(f"D, the distance to W*, is at most {distance}: no later model is farther than 2 D from this one")
+    print("steps below", ", ".join(steps), f"by client, {pooled} on batches of all")
     print(f"final classes of the test inputs: {proved['final']}")
     print("certified")
     return 0

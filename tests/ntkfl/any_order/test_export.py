@@ -2,10 +2,14 @@
 
 import hashlib
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -137,6 +141,8 @@ EDITS = {
     "a held pair too many": (lambda c: c["held"].append([0, 0]), "held pair"),
     "an owner too many": (lambda c: c["owner"].append(0), "owner"),
     "an owner that is none": (lambda c: c["owner"].__setitem__(0, 9), "owner"),
+    "a client of no sample": (lambda c: c["sizes"].update(clients=c["sizes"]["clients"] + 1), "no sample"),
+    "more clients than can be counted": (lambda c: c["sizes"].update(clients=2**31 - 1), "no sample"),
     "a sample that stands for another": (lambda c: c["same"].__setitem__(1, 0), "refused"),
     "text for a list": (lambda c: c.update(held="all"), "refused"),
 }
@@ -180,6 +186,73 @@ def test_a_sample_that_is_there_twice_is_exported(tmp_path):
     found = certify_any_order(Problem(x, y), weights)
     proved = export_any_order(found, tmp_path / "folder")
     assert proved["step_limits"] == [pytest.approx(found.step_limit, rel=0.2)]
+
+
+def test_step_limits_are_those_of_the_gradients_of_all_samples_and_their_multiples(tmp_path):
+    """Against the eigenvalues of J J' of every sample, the multiples among them, of each client and of all."""
+    problem, weights = fitted(2, distance=1e-3, width=64, unit=False, outputs=2)
+    factors, of = np.array([1, 1, 1, 0.125, 8, 4]), np.array([0, 1, 2, 0, 0, 2])
+    x, y = factors[:, None] * problem.x[of], factors[:, None] * problem.y[of]
+    problem = Problem(x, y, np.array([0, 0, 1, 0, 1, 1]))
+    proved = export_any_order(certify_any_order(problem, weights), tmp_path / "folder")
+    active = problem.x @ weights.hidden.T > 0
+    rows = np.einsum("or,nr,nd->nord", weights.readout, active, problem.x).reshape(6, 2, -1)
+    exact_limits = [
+        2 / np.linalg.norm(rows[of_batch].reshape(-1, rows.shape[2]), 2) ** 2
+        for of_batch in (problem.owner == 0, problem.owner == 1, problem.owner >= 0)
+    ]
+    limits = np.array([*proved["step_limits"], proved["pooled_step_limit"]])
+    assert (limits < exact_limits).all() and limits == pytest.approx(exact_limits, rel=0.2)
+
+
+def test_units_of_the_weights_do_not_matter(exported, folder, capsys):
+    """Weights, labels and distance times a power of two: the same proof, however small the numbers are."""
+    for name in ("hidden", "y", "solution"):
+        change(folder, name, lambda values: values.__imul__(2.0**-400))
+    edit_json(folder, lambda c: c["claim"].update(distance=(2.0**-400 * float.fromhex(c["claim"]["distance"])).hex()))
+    assert answer(folder, capsys) == ("certified", 0)
+
+
+def test_a_distance_above_all_floats_is_refused(folder):
+    change(folder, "solution", lambda values: values.fill(1.7e308))
+    with pytest.raises(ntkfl_check.Refused, match=r"\(2\) fails"):
+        ntkfl_check.check(folder)
+
+
+@pytest.mark.parametrize("name", ["certificate.json", "x_test.f64"])
+def test_a_device_is_not_read(name, tmp_path, capsys):
+    problem, weights = fitted(2, distance=1e-3, width=64)
+    export_any_order(certify_any_order(problem, weights), tmp_path / "folder")
+    (tmp_path / "folder" / name).unlink()
+    (tmp_path / "folder" / name).symlink_to(os.devnull)
+    assert "no file" in refused(tmp_path / "folder", capsys)
+
+
+def test_printed_numbers_are_on_the_safe_side(exported, capsys):
+    proved = ntkfl_check.check(exported[0])
+    assert ntkfl_check.main([str(exported[0])]) == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    limits = map(
+        Decimal,
+        re.fullmatch(r"steps below (.*) by client, (.*) on batches of all", second).expand(r"\1, \2").split(", "),
+    )
+    assert Decimal(proved["distance"]) <= Decimal(re.search(r"at most (\S+):", first)[1])
+    exact_limits = map(Decimal, [*proved["step_limits"], proved["pooled_step_limit"]])
+    assert all(printed <= limit for printed, limit in zip(limits, exact_limits, strict=True))
+
+
+POSITIVE = st.builds(
+    lambda value, power: value * Fraction(2) ** power,
+    st.fractions(1, 4, max_denominator=10**20),
+    st.integers(-1200, 1200),
+)
+
+
+@given(POSITIVE)
+def test_roundings_are_on_the_safe_side_and_near(value):
+    low, root = Fraction(ntkfl_check.below(value)), ntkfl_check.root_above(value)
+    assert low < value and (low > value * (1 - Fraction(2) ** -50) or low <= 2.0**-1022 or low > 2.0**999)
+    assert value < root**2 < value * (1 + Fraction(2) ** -190)
 
 
 def test_a_folder_that_is_not_empty_is_kept(exported, tmp_path):
