@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from fractions import Fraction
 from types import ModuleType
 from typing import Any
@@ -109,8 +109,9 @@ def _decode_value(name: str, parts: dict) -> Any:
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise ValueError(f"{name} is not a class of cases")
     expected = {f.name for f in fields(kind) if f.init}
-    if set(parts) != expected:
-        odd = sorted(set(parts) ^ expected)
+    # A field that a file lacks and that has a default is newer than the file.
+    needed = {f.name for f in fields(kind) if f.init and f.default is MISSING and f.default_factory is MISSING}
+    if odd := sorted((set(parts) - expected) | (needed - set(parts))):
         raise ValueError(f"{name} has the fields {sorted(expected)}; the file differs in {', '.join(odd)}")
     values = {field: decode(part) for field, part in parts.items()}
     build: Callable[..., Any] = kind
