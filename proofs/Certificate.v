@@ -1,8 +1,8 @@
 (* From numbers to the certificate: a Gram matrix K >= lambda I of the rows of C, a guess alpha of the solution of
    K a = t, and a margin for every pair off A give W*, D and kappa as AnyOrder.v asks for them.
 
-   fl-ntk/any-order rests on it: this is how ntkfl/any_order, and the check of an exported certificate, conclude. Nothing
-   is believed of alpha or of the guesses h: their errors enter the bounds.
+   fl-ntk/any-order rests on it: this is how ntkfl/any_order concludes. (The check of an exported certificate has the
+   rows Y C: not here.) Nothing is believed of alpha or of the guesses h: their errors enter the bounds.
 
    The rows of C are those of the labels and those of the held pairs, a finite type Q of them: several labels of one
    sample share its pair. D and slack bound |W0 - W*| and |W~ - W*|, W~ = W0 + C' alpha the point that is computed. *)

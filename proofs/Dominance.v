@@ -1,6 +1,6 @@
 (* How to see that K >= lambda I from a witness of which nothing is believed: if Y (K - lambda I) Y' is strictly
-   diagonally dominant for some matrix Y, then K - lambda I is positive definite. Y is near the inverse of a Cholesky
-   factor; any other Y fails, and proves nothing.
+   diagonally dominant, its diagonal positive, for some Y, then K - lambda I is positive definite. Y is near the inverse
+   of a Cholesky factor; any other Y fails, and proves nothing.
 
    fl-ntk/any-order rests on it: it is the premise gram_ge of Certificate.v, from numbers. *)
 From mathcomp Require Import all_ssreflect all_algebra.

@@ -1,4 +1,4 @@
-(* From a certified checkpoint the residuals tend to 0 if every label keeps being visited, with no rate asked of anybody:
+(* From a certified checkpoint the residuals with which windows begin tend to 0, with no rate asked of anybody:
    few_large_residuals bounds the number of windows that begin with a large residual, residuals_tend_to_0 is the limit
    as epsilon and delta, over an archimedean ordered field.
 
@@ -6,7 +6,7 @@
 
    A window is any piece of training after which every label has been visited with a total step of at least eta: a
    shuffled epoch, or some rounds of a server with any batches and any share of the clients. Windows have at most k steps
-   on the way of any one model. What is not proved here: visits with gaps that no k bounds. *)
+   on the way of any one model. What is not proved here: visits with gaps that no k bounds; residuals within a window. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From mathcomp Require Import ring.
 Require Import Euclid AnyOrder.

@@ -143,9 +143,7 @@ def check(folder):
     need(len(owner) == len(same) == n_all and reach > 0, "owner or same has a wrong length, or the distance is not > 0")
     need(all(type(c) is int and 0 <= c < n_clients for c in owner), "a sample's owner is none of the clients")
     need(len(set(owner)) == n_clients, "a client has no sample")
-    multiples: list[dict[int, Fraction]] = [
-        {} for _ in range(n_clients + 1)
-    ]  # of each client, and of all: the squares' sum by sample
+    multiples: list[dict[int, Fraction]] = [{} for _ in range(n_clients + 1)]  # of clients, and of all: sums of squares
     for i, j in enumerate(same):  # a positive multiple of a sample, labels included, asks for nothing new
         need(
             type(j) is int and 0 <= j <= i and same[j] == j and any(x_all[j]), f"sample {i} is 0, or same[{i}] is wrong"
