@@ -37,6 +37,18 @@ def write(words: Sequence[str] = ()) -> None:
         seen = seen_of(statements, progress=progress, limit=KEPT)
     for statement in statements:
         kept[statement.id] = {form: found.to_json() for (one, form), found in seen.items() if one == statement.id}
+    _keep(kept)
+
+
+def write_seen_by_verify(verdicts: Path) -> None:
+    """Keep what a whole `ntkfl verify --json FILE` has seen."""
+    kept: dict[str, dict[str, Any]] = {}
+    for verdict in json.loads(verdicts.read_text(encoding="utf-8"))["verdicts"]:
+        kept.setdefault(verdict["id"], {})[verdict["form"]] = verdict["seen"]
+    _keep(kept)
+
+
+def _keep(kept: dict[str, dict[str, Any]]) -> None:
     lines = [f"{json.dumps(identifier)}: {json.dumps(kept[identifier])}" for identifier in own() if identifier in kept]
     DATA.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
@@ -44,4 +56,9 @@ def write(words: Sequence[str] = ()) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", metavar="ID|PAPER", help="only these statements")
-    write(parser.parse_args().words)
+    parser.add_argument("--from", dest="verdicts", type=Path, help="a file of a whole `ntkfl verify --json FILE`")
+    given = parser.parse_args()
+    if given.verdicts:
+        write_seen_by_verify(given.verdicts)
+    else:
+        write(given.words)
