@@ -22,7 +22,8 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
     """A `ntkfl.training.Model` of any network, to be trained by every method, and for `gram.empirical`.
 
     A torch module is copied and converted to float64. Its parameters as they are belong to seed 0; for another seed
-    every part that has any must have `reset_parameters`. Those with `requires_grad` False are not trained.
+    every part that has any must have `reset_parameters`. Those with `requires_grad` False are not trained. Buffers are
+    constants: batch norm and dropout are taken in eval mode, and refused in training mode.
 
     A JAX function is `apply(params, x)`, with its parameters, any pytree of real arrays, converted to float64; a
     function of the seed in their place gives others for other seeds. It is computed by JAX, on the processor.
@@ -35,7 +36,8 @@ def network(given: Any, params: Any = None, *, name: str | None = None) -> Model
         name: what reports call it; default: that of its class or function.
 
     Raises:
-        ValueError: what is no network, has no parameters, or integer ones; a torch module with buffers or dropout.
+        ValueError: what is no network, has no parameters, or integer ones; a torch module in training mode
+            with batch norm, dropout or another part that is a pure function in eval mode only.
     """
     import torch
 

@@ -12,8 +12,10 @@
 #
 # ## From a module to its kernel
 #
-# Any module will do whose output on a sample is a differentiable function of that sample alone. Batch norm mixes the
-# samples of a batch, and dropout is random: both are refused, with the reason. Parameters are converted to float64.
+# Any module will do whose output on a sample is a differentiable function of that sample alone. In training mode batch
+# norm mixes the samples of a batch, and dropout is random: both are refused, with the reason. Call `eval()` on the
+# module, and they are used: batch norm with the statistics that it has, which are constants, and dropout switched off.
+# Parameters are converted to float64.
 
 # %%
 import torch

@@ -68,7 +68,10 @@ def network_of(
 
     wide = wide_of(spec, known)
     if wide is None:
-        return networks.from_file(spec), None
+        model = networks.from_file(spec)
+        if model.remark:
+            typer.echo(f"{model.name}: {model.remark}")
+        return model, None
     outputs = problem.y.shape[1] if problem.y.ndim > 1 else None
     return wide.model(problem.x.shape[1:], setup.width, outputs), wide
 

@@ -59,7 +59,7 @@ def checked_outputs(name: str, outputs: Callable[[Params, Tensor], Tensor], para
         if (first - alone).abs().max() > ALIKE * first.abs().max():  # not where one is not finite
             raise ValueError(
                 f"{name} gives a sample other outputs beside another sample than alone; each sample must be treated by "
-                "itself: use GroupNorm or LayerNorm for BatchNorm, and nothing else that goes over the batch"
+                "itself: use GroupNorm or LayerNorm for a norm over the batch, and nothing else that goes over it"
             )
     gradients = _gradients(first, own)
     without = [key for key, gradient in gradients.items() if gradient is None]

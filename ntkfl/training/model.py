@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,7 @@ class Model:
         initial: seed -> parameters, a dict of tensors; a pure function of the seed.
         features: (params, x (b, ...)) -> z (b, k). head: (params, z) -> outputs (b, C), or (b,) for one output.
         head_names: the parameters that `head` uses and `features` does not.
+        remark: what reports say of it besides its name, a sentence; "" for nothing.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Model:
     features: Callable[[Params, Tensor], Tensor]
     head: Callable[[Params, Tensor], Tensor]
     head_names: tuple[str, ...] = ()
+    remark: str = ""
 
     def outputs(self, params: Params, x: Tensor) -> Tensor:
         """f(params, x)."""
@@ -139,13 +142,20 @@ def from_modules(
 ) -> Model:
     """A model from two modules, body and head, as `make` builds them; drawn on the CPU, so alike on every device.
 
+    Buffers are constants: at every seed those that `make` gives at seed 0.
+
     Args:
         name: of the model. make: draws new modules, body and head. dtype, device: of the parameters.
 
     Raises:
-        ValueError: a module with buffers (running statistics of BatchNorm cannot be averaged: use GroupNorm or none),
-            with dropout, or without parameters in the head.
+        ValueError: a module as `refuse_state` says, or a head without parameters.
     """
+
+    def drawn(seed: int) -> tuple[nn.Module, nn.Module]:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return make()
+
     try:
         with torch.device("meta"):  # only their structure is used: no memory, and no numbers drawn
             body, head = make()
@@ -156,17 +166,16 @@ def from_modules(
     require_parameters(name, sum(w.numel() for part in (body, head) for w in part.parameters()), dtype, device)
     for module in (body, head):
         refuse_state(name, module)
+    if any(True for module in (body, head) for _ in module.buffers()):
+        body, head = drawn(0)
     head_names = tuple(f"head.{key}" for key, _ in head.named_parameters())
     if not head_names:
         raise ValueError(f"the head of {name} has no parameters; a head is the last layer, with its weights")
 
     def initial(seed: int) -> Params:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            modules = make()
         return {
             f"{part}.{key}": value.detach().to(device, dtype).clone()
-            for part, module in zip(("body", "head"), modules, strict=True)
+            for part, module in zip(("body", "head"), drawn(seed), strict=True)
             for key, value in module.named_parameters()
         }
 
@@ -203,45 +212,89 @@ def free_on(device: torch.device) -> float | None:
 
 
 def refuse_state(name: str, module: nn.Module) -> None:
-    """Refuse what is neither a parameter nor a pure function: buffers, dropout that is not in eval mode.
+    """Refuse parts in training mode that are pure functions in eval mode only, as batch norm and dropout are.
 
     Raises:
-        ValueError: naming the first such thing.
+        ValueError: naming the first such part.
     """
-    for key, _ in module.named_buffers():
-        raise ValueError(
-            f"{name} has the buffer {key!r}; what is not a parameter is not averaged (running statistics of BatchNorm, "
-            "say): use GroupNorm or no norm"
-        )
     for key, part in module.named_modules():
-        if isinstance(part, nn.modules.dropout._DropoutNd) and part.p > 0 and part.training:
+        does = in_training(part)
+        if does and part.training:
             raise ValueError(
-                f"{name} has dropout at {key!r}; a model must be a function of parameters and input: call eval() on "
-                "the module, which turns dropout off"
+                f"{name} is in training mode, in which its part {key!r} ({type(part).__name__}) {does}; a model must "
+                "be a function of parameters and inputs: call eval() on the module"
             )
+
+
+RENEWS, RANDOM = "renews its statistics", "is random"
+
+
+def in_training(part: nn.Module) -> str | None:
+    """What makes this part, without those inside it, no pure function in training mode, where it is one in eval."""
+    if isinstance(part, nn.modules.batchnorm._NormBase) and part.track_running_stats:
+        return RENEWS
+    if isinstance(part, nn.modules.dropout._DropoutNd):
+        return RANDOM if part.p > 0 else None
+    if isinstance(part, nn.MultiheadAttention | nn.RNNBase):
+        return RANDOM if part.dropout > 0 else None
+    return RANDOM if isinstance(part, nn.RReLU) else None
 
 
 def applied(module: nn.Module, prefix: str) -> Callable[[Params, Tensor], Tensor]:
     """(params, x) -> module(x), the parameters named PREFIX + NAME standing in for the module's own during the call.
 
     What `torch.func.functional_call` does, but that looks all names up in each call, which costs as much as a layer.
+    Buffers are constants, in the type of the parameters. A call that changes one is refused.
     """
-    names = {id(own): prefix + name for name, own in module.named_parameters()}  # one, where layers share a parameter
-    places = [
+    # one name, where layers share a parameter
+    names = {id(own): prefix + name for name, own in chain(module.named_parameters(), module.named_buffers())}
+    parameters = [
         (part._parameters, key, names[id(own)])
         for part in module.modules()
         for key, own in part._parameters.items()
         if own is not None
     ]
+    buffers = [
+        (part, key, names[id(own)], own.detach())
+        for part in module.modules()
+        for key, own in part._buffers.items()
+        if own is not None
+    ]
+    places = parameters + [(part._buffers, key, name) for part, key, name, _ in buffers]
 
     def call(params: Params, x: Tensor) -> Tensor:
         own = [held[key] for held, key, _ in places]
+        if buffers:
+            like = next(iter(params.values()))
+            params = params | {name: in_type_of(like, value) for _, _, name, value in buffers}
+        versions = [params[name]._version for _, _, name, _ in buffers]
         try:
             for held, key, name in places:
                 held[key] = params[name]  # type: ignore[assignment]  # a module computes with any tensor
-            return module(x)
+            outputs = module(x)
+            for (part, key, name, _), version in zip(buffers, versions, strict=True):
+                _refuse_change(part, key, name, params[name], version)
+            return outputs
         finally:
             for (held, key, _), value in zip(places, own, strict=True):
-                held[key] = value
+                held[key] = value  # type: ignore[assignment]
 
     return call
+
+
+def _refuse_change(part: nn.Module, key: str, name: str, before: Tensor, version: int) -> None:
+    """Refuse a buffer that a call has renewed; in eval mode one that it put another tensor for is only put back."""
+    in_place = before._version != version
+    if part.training and (in_place or part._buffers.get(key) is not before):
+        raise ValueError(f"in training mode it renews its buffer {name!r} in each call: call eval() on the module")
+    if in_place:
+        raise ValueError(
+            f"it changes its buffer {name!r} in place, in eval mode too; buffers are constants: compute with a copy"
+        )
+
+
+def in_type_of(like: Tensor, value: Tensor) -> Tensor:
+    """A constant beside parameters: on their device, real and complex numbers with as many digits, others as is."""
+    if value.is_floating_point():
+        return value.to(like.device, like.dtype)
+    return value.to(like.device, like.dtype.to_complex() if value.is_complex() else value.dtype)

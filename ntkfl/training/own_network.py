@@ -12,27 +12,37 @@ from torch import Tensor, nn
 
 from ntkfl.double_precision import in_float64
 from ntkfl.training.jax_function import Call
-from ntkfl.training.model import Model, applied, refuse_state
+from ntkfl.training.model import RANDOM, RENEWS, Model, applied, in_training, in_type_of, refuse_state
 from ntkfl.training.tree import Params
+
+# Is it on, and what switches it on or off; the backends named for CUDA are those of the processor too.
+FUSED: tuple[tuple[Callable[[], bool], Callable[[bool], Any]], ...] = (
+    (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
+    (torch.backends.cuda.flash_sdp_enabled, torch.backends.cuda.enable_flash_sdp),
+    (torch.backends.cuda.mem_efficient_sdp_enabled, torch.backends.cuda.enable_mem_efficient_sdp),
+    (torch.backends.cuda.cudnn_sdp_enabled, torch.backends.cuda.enable_cudnn_sdp),
+)
 
 
 def from_module(module: nn.Module, name: str) -> Model:
     """A torch module in float64; it is copied, and keeps its mode (`train` or `eval`).
 
     Seed 0 gives the parameters as they are. Another seed draws them anew by `reset_parameters` of the parts, in the
-    type that the module has. Parameters with `requires_grad` False stay as they are, at every seed, and are no part of
-    the kernel. Outputs (b, 1) count as one output, (b,).
+    type that the module has. Parameters with `requires_grad` False and buffers stay as they are, at every seed, and
+    are no part of the kernel. Outputs (b, 1) count as one output, (b,).
 
     Raises:
-        ValueError: parameters that have no shape yet, none that can be trained, buffers, dropout.
+        ValueError: parameters that have no shape yet, none that can be trained, parts as `refuse_state` says.
     """
-    for key, value in module.named_parameters():
+    kinds = ("parameter", module.named_parameters()), ("buffer", module.named_buffers())
+    for kind, key, value in ((kind, key, value) for kind, found in kinds for key, value in found):
         if nn.parameter.is_lazy(value):
-            raise ValueError(f"the parameter {key!r} of {name} has no shape yet; call the module once on some inputs")
+            raise ValueError(f"the {kind} {key!r} of {name} has no shape yet; call the module once on some inputs")
+        if value.is_meta:
+            raise ValueError(f"the {kind} {key!r} of {name} has no numbers: it is on the device 'meta'; load some")
+    for key, value in module.named_parameters():
         if value.is_complex():
             raise ValueError(f"the parameter {key!r} of {name} is {value.dtype}; parameters must be real numbers")
-        if value.is_meta:
-            raise ValueError(f"the parameter {key!r} of {name} has no numbers: it is on the device 'meta'; load some")
         if not value.is_floating_point():
             raise ValueError(f"the parameter {key!r} of {name} is {value.dtype}; parameters must be real numbers")
     refuse_state(name, module)
@@ -73,22 +83,35 @@ def from_module(module: nn.Module, name: str) -> Model:
 
     def features(params: Params, x: Tensor) -> Tensor:
         like = next(iter(params.values()))
-        with _default_dtype(like.dtype):  # of constants that `forward` makes
+        with _default_dtype(like.dtype), _plain_attention():  # the type of constants that `forward` makes
             # A copy, as an in-place ReLU on the inputs, or x -= 1, changes it.
-            return call(params | {key: value.to(like) for key, value in frozen.items()}, x.clone())
+            return call(params | {key: in_type_of(like, value) for key, value in frozen.items()}, x.clone())
 
-    return Model(name, initial, features, _outputs)
+    return Model(name, initial, features, _outputs, remark=_in_eval_mode(given))
+
+
+def _in_eval_mode(module: nn.Module) -> str:
+    """A sentence on the parts that eval mode makes other functions than training mode; "" where there is none."""
+    parts: dict[str | None, list[str]] = {RENEWS: [], RANDOM: []}
+    for key, part in module.named_modules():
+        parts.setdefault(in_training(part), []).append(f"{key!r} ({type(part).__name__})")
+    first = {does: f"{of[0]}{f' and {len(of) - 1} more' if of[1:] else ''}" for does, of in parts.items() if of}
+    said = [f"the statistics of {first[RENEWS]} are constants"] if RENEWS in first else []
+    said += [f"the randomness of {first[RANDOM]} is off"] if RANDOM in first else []
+    return f"the network is taken in eval mode: {', '.join(said)}" if said else ""
 
 
 def _copied(module: nn.Module) -> nn.Module:
     """A copy of a module, also of one that keeps tensors computed from its parameters, as the old weight_norm does."""
-    kept = [value for part in module.modules() for value in vars(part).values() if isinstance(value, Tensor)]
+    parts = list(module.modules())
+    kept = [value for part in parts for value in vars(part).values() if isinstance(value, Tensor)]
+    kept += [value for part in parts for value in part._buffers.values() if value is not None]
     return copy.deepcopy(module, {id(value): value.detach().clone() for value in kept if not value.is_leaf})
 
 
 def _in_float64(module: nn.Module) -> nn.Module:
     """The module converted, with the tensors that are attributes of its parts and neither parameters nor buffers."""
-    module = module.to(torch.float64)
+    module = module.double()  # unlike to(torch.float64), this leaves complex buffers complex
     for part in module.modules():
         for key, value in vars(part).items():
             if isinstance(value, Tensor) and value.is_floating_point():
@@ -111,6 +134,19 @@ def _default_dtype(dtype: torch.dtype) -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(before)
+
+
+@contextmanager
+def _plain_attention() -> Iterator[None]:
+    """Attention by single operations: fused ones have no forward derivative, and round otherwise without gradients."""
+    before = [enabled() for enabled, _ in FUSED]
+    for _, enable in FUSED:
+        enable(False)
+    try:
+        yield
+    finally:
+        for (_, enable), value in zip(FUSED, before, strict=True):
+            enable(value)
 
 
 def from_function(apply: Callable[[Any, Any], Any], params: Any, name: str) -> Model:

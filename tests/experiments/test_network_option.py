@@ -63,6 +63,19 @@ def test_rate_of_a_file_s_network_of_several_outputs(tmp_path):
     ran("simulate", "--network", path, "--data", points, "--partition", "given", "--eta-local", 0.01, "--rounds", 2)
 
 
+@pytest.mark.parametrize("command", ["gram", "rate", "simulate"])
+def test_commands_say_that_a_network_is_taken_in_eval_mode(command, tmp_path):
+    path, parts = tmp_path / "mine.py", "part(64, 9), torch.nn.BatchNorm1d(9), torch.nn.Dropout(), part(9, 1)"
+    text = "import torch\npart = torch.nn.Linear\nmodule = torch.nn.Sequential({}){}\n"
+    said = "the network is taken in eval mode: the statistics of '1' (BatchNorm1d) are constants, "
+    path.write_text(text.format(parts, ".eval()"))
+    assert f"{said}the randomness of '2' (Dropout) is off" in ran(command, "--network", path, "--n", 8)
+    path.write_text(text.format(parts, ""))
+    assert "call eval() on the module" in ran(command, "--network", path, "--n", 8, status=2)
+    path.write_text(text.format("part(64, 1)", ".eval()"))
+    assert "eval mode" not in ran(command, "--network", path, "--n", 8)
+
+
 def test_simulate_prints_how_far_a_network_is_from_its_exact_runs(module):
     printed = ran("simulate", "--network", module, "--rounds", 4, "--eta-local", 0.02)
     model, problem = networks.from_file(module), data.digits(n=20, seed=0, clients=4)

@@ -321,6 +321,50 @@ class Then(nn.Module):
         return self.after(self.of(x @ self.table))
 
 
+class Tokens(nn.Module):
+    """The four numbers of an input as tokens with positions, real, whole and complex ones; a layer; a readout."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.embed, self.layer, self.readout = nn.Linear(1, 4), layer, nn.Linear(4, 1)
+        self.register_buffer("positions", torch.sin(torch.arange(16.0)).reshape(4, 4))
+        self.register_buffer("order", torch.tensor([2, 0, 3, 1]), persistent=False)
+        self.register_buffer("turn", torch.polar(torch.ones(4), torch.arange(4.0)))
+
+    def forward(self, x):
+        tokens = self.embed(x[..., None])[:, self.order] + self.positions
+        return self.readout(self.layer((tokens * self.turn).real + (tokens * self.turn).imag).mean(1))
+
+
+class Renewing(nn.Module):
+    """A linear layer less the mean of what it has seen, renewed in training mode: by another tensor, or in place."""
+
+    def __init__(self, in_place):
+        super().__init__()
+        self.of, self.in_place = nn.Linear(4, 1), in_place
+        self.register_buffer("mean", torch.ones(1))
+
+    def forward(self, x):
+        z = self.of(x)
+        if self.training and self.in_place:
+            self.mean.mul_(0.9).add_(z.detach().mean(0), alpha=0.1)
+        elif self.training:
+            self.mean = 0.9 * self.mean + 0.1 * z.detach().mean(0)
+        return z - self.mean
+
+
+def normed(*after):
+    """Batch norm with statistics of its own, in training mode."""
+    found = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.Tanh(), *after, nn.Linear(5, 2))
+    found[1].running_mean.normal_()
+    found[1].running_var.uniform_(0.5, 2)
+    return found
+
+
+def encoder_layer(dropout=0.1):
+    return nn.TransformerEncoderLayer(4, 2, 8, dropout, batch_first=True)
+
+
 def less_a_half(x):
     x -= 0.5
     return x
@@ -343,6 +387,11 @@ UNUSUAL = {
     "inputs changed in place": lambda: Then(module(2), less_a_half),
     "relu in place first": lambda: nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 5), nn.ReLU(inplace=True)),
     "weight_norm": lambda: nn.Sequential(old_weight_norm(nn.Linear(4, 3)), nn.Tanh(), nn.Linear(3, 1)),
+    "batch norm": lambda: normed(nn.Dropout(0.5)).eval(),
+    "positions": lambda: Tokens(nn.Tanh()),
+    "spectral_norm": lambda: nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(4, 3)), nn.Tanh()).eval(),
+    "encoder layer": lambda: Tokens(encoder_layer()).eval(),
+    "encoder": lambda: Tokens(nn.TransformerEncoder(encoder_layer(), 2, enable_nested_tensor=False)).eval(),
     "constants of float32": lambda: Then(module(1), after=lambda z: z + z**2 @ torch.ones(1, 1)),
 }
 
@@ -407,6 +456,71 @@ def moved(params, values):
         own.copy_(value)
 
 
+@pytest.mark.parametrize("kind", ["batch norm", "encoder layer"])
+def test_modules_in_eval_mode_are_mapped_over_clients_and_linearised(kind):
+    """Without a warning that anything is slow, and with a forward derivative: that of the run's own kernel."""
+    model, outputs = ntkfl.network(drawn(kind)), {"batch norm": (2,), "encoder layer": ()}[kind]
+    problem = Problem(inputs(), np.sin(np.arange(12.0 * np.prod(outputs))).reshape(12, *outputs), np.arange(12) % 3)
+    start, setup = model.initial(0), Setup(rounds=2, local_steps=2, eta_local=0.01)
+    assert model.mappable(start, torch.tensor(inputs()))
+    run = ntkfl.simulate_network(problem, setup, model, linearised=True)
+    flat = problem.per_output() if outputs else problem
+    regime = ntkfl.kernel_regime(flat, setup, gram.empirical(model, start, inputs()))
+    exact = regime.trajectory(run.outputs[0].ravel()).outputs
+    assert np.abs(run.outputs.reshape(exact.shape) - exact).max() < 1e-11
+    assert torch.backends.mha.get_fastpath_enabled() and torch.backends.cuda.flash_sdp_enabled()
+
+
+def test_statistics_are_those_that_the_module_has_at_every_seed():
+    module = normed().eval()
+    model, x = ntkfl.network(module), torch.tensor(inputs())
+    params = model.initial(1)
+    assert not torch.equal(params["0.weight"], model.initial(0)["0.weight"])
+    expected = functional_call(module.double(), params, (x,))
+    assert (model.outputs(params, x) - expected).abs().max() < EXACT
+    assert not any("running" in key for key in params)
+
+
+@pytest.mark.parametrize(
+    ("make", "refused"),
+    [
+        (normed, r"'1' \(BatchNorm1d\) renews its statistics"),
+        (lambda: nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.1)), r"'1' \(Dropout\) is random"),
+        (lambda: nn.Sequential(nn.Linear(4, 3), nn.RReLU()), r"'1' \(RReLU\) is random"),
+        (lambda: Tokens(encoder_layer()), r"'layer.self_attn' \(MultiheadAttention\) is random"),
+        (lambda: Sequence(nn.LSTM(1, 3, 2, batch_first=True, dropout=0.5)), r"'layer' \(LSTM\) is random"),
+        (lambda: Renewing(True), "Renewing fails .*: in training mode it renews its buffer 'mean' in each call"),
+        (lambda: Renewing(False), "Renewing fails .*: in training mode it renews its buffer 'mean' in each call"),
+        (
+            lambda: nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(4, 1))),
+            "in training mode it renews its buffer '0.parametrizations.weight.0._u' in each call",
+        ),
+    ],
+)
+def test_the_one_advice_of_what_is_refused_in_training_mode_works(make, refused):
+    def tried(module):
+        model = ntkfl.network(module)
+        return model.checked_outputs(model.initial(0), torch.tensor(inputs()))
+
+    module = make()
+    with pytest.raises(ValueError, match=rf"{refused}.*: call eval\(\) on the module$"):
+        tried(module)
+    found = tried(module.eval())
+    expected = module.double()(torch.tensor(inputs()))
+    assert (found.reshape(expected.shape) - expected).abs().max() < EXACT
+
+
+def test_a_buffer_that_is_changed_in_eval_mode_too_is_refused():
+    class Counting(Renewing):
+        def forward(self, x):
+            self.mean += 1
+            return super().forward(x)
+
+    model = ntkfl.network(Counting(True).eval())
+    with pytest.raises(ValueError, match=r"changes its buffer 'mean' in place, in eval mode too; .* with a copy"):
+        model.checked_outputs(model.initial(0), torch.tensor(inputs()))
+
+
 def test_weights_that_are_computed_from_others_are_not_drawn_anew():
     model = ntkfl.network(drawn("weight_norm"))
     with pytest.raises(ValueError, match="cannot be drawn for seed 1: '0' has parameters and no reset_parameters"):
@@ -448,11 +562,15 @@ class TestRefused:
         with pytest.raises(ValueError, match=r"'0.weight' of Sequential has no shape yet; call the module once"):
             ntkfl.network(nn.Sequential(nn.LazyLinear(3)))
 
-    def test_state(self):
-        with pytest.raises(ValueError, match=r"buffer '1.running_mean'; .* use GroupNorm"):
-            ntkfl.network(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)))
-        with pytest.raises(ValueError, match="dropout at '1'; a model must be a function of parameters and input"):
-            ntkfl.network(nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.1)))
+    def test_buffers_without_numbers(self):
+        with pytest.raises(
+            ValueError, match=r"buffer '1\.running_mean' of Sequential has no shape yet; call the module"
+        ):
+            ntkfl.network(nn.Sequential(nn.Linear(4, 1), nn.LazyBatchNorm1d(affine=False)).eval())
+        with pytest.raises(ValueError, match="buffer 'mean' of Renewing has no numbers: it is on the device 'meta'"):
+            found = Renewing(True)
+            found.mean = found.mean.to("meta")
+            ntkfl.network(found)
 
     def test_seeds_that_cannot_be_drawn(self):
         class Own(nn.Module):

@@ -196,16 +196,6 @@ def test_methods_for_classes_are_refused_on_real_labels():
         run("fedlc", data=regression(), model=line(), dtype="float64")
 
 
-def test_batch_norm_is_refused():
-    from ntkfl.training.model import from_modules
-
-    def make():
-        return torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 3)
-
-    with pytest.raises(ValueError, match=r"has the buffer 'running_mean'.*use GroupNorm or no norm"):
-        from_modules("normed", make, torch.float64, "cpu")
-
-
 def test_nothing_is_written_without_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     toy_run("fedavg", rounds=1)
