@@ -55,11 +55,11 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "note on theorems beyond the papers, section C",
+            "docs/proofs/any_order.md#the-theorem",
             note="one point W* serves every order. relu is homogeneous, so <grad f_i, W* - W> is exactly the residual "
             "as long as W and W* have the same signs w_r.x_i outside A, the pairs (r, i) that are held at kinks; and "
             "steps along gradients cannot change these signs. In a mean of models each step counts with its model's "
-            "weight. Several outputs need no change; training both layers is not covered. Proof: ntkfl/any_order",
+            "weight. Several outputs need no change; training both layers is not covered.",
         ),
         hypotheses=(
             certified(

@@ -16,30 +16,20 @@ rows g_i(W), i in B. So from W0 on, whatever the batches, their order, the clien
 |W - W*| never grows. A mean of such models, with weights p_c that sum to 1, is such a model too (convexity), so that
 server steps in [0, 1] are covered: W + g sum_c p_c (W_c - W) = (1-g) W + g sum_c p_c W_c.
 (2) The sum over all steps of eps eta_i r_i^2 is at most D^2, where a client's steps count with their weight g p_c.
-(3) If eps > 0 is fixed, and every sample is visited again and again with weighted steps above a fixed number, all
-residuals tend to 0 and the weights converge.
+(3) If eps > 0 is fixed, every sample is visited again and again with steps above a fixed number, and every client that
+trains in a round counts in its mean with a weight above a fixed number, all residuals tend to 0 and the weights
+converge.
 (4) |f_W(x) - f_W*(x)| <= |a| D |x| for every later W, and |f_W(x) - f_W0(x)| <= 2 |a| D |x|.
 
-Proof. (a) For W as in (1) and (r, i) off A, |w_r.x_i - w*_r.x_i| = |<x_i (x) e_r, W - W*>| <= kappa_ri D, since W - W*
-is in V: w_r.x_i has the strict sign that s_ri says. W0 is such a W: the nearest point moves within V.
-(b) So g_i(W) is phi_i plus multiples of x_i (x) e_r, (r, i) in A: it is in V, and so is the step.
-(c) relu is homogeneous: <g_i(W), W> = f_i(W). Off A the patterns of W are those of C, on A w*_r.x_i = 0, hence
-<g_i(W), W*> = phi_i.W* = y_i. Together <g_i(W), W* - W> = r_i, exactly.
-(d) |W+ - W*|^2 = |W - W*|^2 - 2 sum eta_i r_i^2 + |J' E (E r)|^2, and the last is at most (2 - eps) |E r|^2.
-(e) For (2) sum (d) over the steps; |.|^2 is convex, so a mean lowers |W - W*|^2 by at least the mean of what its parts
-have lowered it by.
-(f) For (3): W stays in a ball of V, so let W' be a limit of a subsequence and I the samples it fits. Near W' every sign
-that W' has off its kinks is kept, so (c) and (d) hold for I with W' for W*: steps on I do not lead away from W'. If
-some j is not in I, then after every visit near W' the next step on such a j happens near W', where |r_j| is above a
-fixed number. That happens infinitely often, against (2). So W' fits all, and steps near it never lead away from it.
-(g) (4): relu is 1-Lipschitz, then Cauchy and Schwarz over the neurons.
+The proof is on the page named below. Its core: <g_i(W), W* - W> = r_i exactly, by homogeneity, as long as W has the
+signs of W* off A; and steps stay in V, where no sign off A can change within D of W*.
 
 Several outputs, a_r in R^C: the signs do not depend on the output. Rows phi_io = (a_ro s_ri x_i)_r for each sample and
-output, n C + |A| rows in all; gradients of all outputs of a batch are in V, and (c) holds for each with the same W*.
+output, n C + |A| rows in all; gradients of all outputs of a batch are in V, and the identity holds for each with W*.
 Nothing else changes; |a| is the spectral norm of the readout in the universal step limit, a row's norm in (4).
 Held pairs cost one row each, as before: w*_r.x_i = 0 holds them for all outputs.
 
-Both layers trained: not covered. f is then homogeneous of degree 2, and (c) is off by
+Both layers trained: not covered. f is then homogeneous of degree 2, and the identity is off by
 sum_r s_ri (v*_r - v_r)(w*_r - w_r).x_i, of either sign and quadratic in the distance, which does not fall with r_i: the
 zero-loss set is curved, and the distance to a point of it grows along most runs. Nor momentum or control variates after
 the checkpoint, server steps above 1, or frozen biases as features (a frozen bias is covered by the same proof with
@@ -54,7 +44,7 @@ k' M^-1 k = h'k + h't + t' M^-1 t, t = k - M h, true for every h, so that a comp
 |w_r.x_i| > 2 D |x_i| meet the condition as kappa <= |x_i| and |w*_r - w_r| <= D; only the others are looked at.
 
 Memory: (n C + |A|)^2 and n m / 8 bytes of patterns.
-Source: beyond FL-NTK (note on theorems beyond the papers, section C).
+Source: docs/proofs/any_order.md#the-theorem.
 """
 
 from ntkfl.any_order.certificate import AnyOrderCertificate, certify_any_order

@@ -9,11 +9,12 @@ What is proved. f_o(x) = sum_r b_or relu(w_r.x) / sqrt(q). Only the hidden weigh
 sum of squares over a batch. A set of pairs (neuron r, sample i) is held. s_ri is 1 where w_r.x_i >= 0 and the pair is
 not held, else 0. C has a row (b_or s_ri x_i)_r for each sample and output, and a row x_i (x) e_r for each held pair.
 K = C C', k_ri = C (x_i (x) e_r). W* is the point nearest W with C W* = t: t is y_io sqrt(q) in a sample's row and 0 in
-a held pair's. Theorem (its proof is the docstring of the package `ntkfl.any_order`): let |W - W*| <= D, and let every
+a held pair's. Theorem (its proof: docs/proofs/any_order.md in ntkfl's repository): let |W - W*| <= D, and let every
 other pair have w*_r.x_i on the side that s_ri says, with |w*_r.x_i| > D |projection of x_i (x) e_r on the rows of C|.
 Then every further training whose steps stay below the limits printed here, in any order of batches and clients, with
 means of the clients' models, stays within D of W*. Its residuals tend to 0 if every sample is visited again and again,
-with steps above one fixed number and below another that is less than the limits. The samples of a batch are distinct.
+with steps above one fixed number and below another that is less than the limits, and every client that trains has a
+weight above a fixed number in its mean. The samples of a batch are distinct.
 
 How it is proved. The folder brings a matrix Y and a vector a, which may be anything. (1) The eigenvalues of Y K Y' are
 at least g > 0, by its diagonal against the rest of each row: so K^-1 <= Y'Y / g. (2) With e = t - C W - K a, W* lies

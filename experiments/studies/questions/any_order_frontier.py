@@ -31,7 +31,7 @@ SHARE = 0.5  # eta_local over its stability limit
 SHORT = 1e-4  # of that step: for X.11, whose need then no longer depends on it
 NEVER = ("round", "round_x", "held")  # quantities without a value where nothing certifies
 WIDE = 500  # neurons from which on the power of the width is looked at
-SOURCE = "note on theorems beyond the papers, section C"
+SOURCE = "docs/proofs/any_order.md#the-theorem"
 
 
 def measure(point: Point) -> Measured:
