@@ -224,7 +224,7 @@ def random_rounds(
         ValueError: as `kernel_regime`; a method whose clients remember, or do more than plain steps; a participation
             outside (0, 1], a batch_size below 1.
 
-    Source: the note on further methods, B.
+    Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
     """
     from ntkfl.training.engine.local_plan import LocalWork, cohort_size
     from ntkfl.training.methods import build

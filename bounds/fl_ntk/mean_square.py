@@ -60,10 +60,9 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "note on theorems beyond the papers, section B",
-            note="E r r' goes to C - h L1(C) + h^2 L2(C). Both e^(-L1 t) and L2 keep positive matrices positive, so "
-            "that the radius of the map passes 1 where h L1^-1 L2 has the eigenvalue 1; below no later eigenvalue "
-            "can",
+            "docs/proofs/random_rounds.md#the-largest-stable-server-step",
+            note="E r r' goes to C - h L1(C) + h^2 L2(C). Both L1^-1 and L2 keep positive matrices positive, so that "
+            "the radius of the map is below 1 exactly if that of h L1^-1 L2 is",
         ),
         forms={Form.NEW: Claim((N / rho, sp.Integer(1)))},
         constants=_constants,
@@ -78,7 +77,9 @@ STATEMENTS = (
         id="fl-ntk/mean-square-sides",
         title="A thousandth below that step the mean square falls, a thousandth above it some grows",
         kind=Kind.UPPER,
-        source=Source(BEYOND, "note on theorems beyond the papers, section B", note="seen without L1 and L2"),
+        source=Source(
+            BEYOND, "docs/proofs/random_rounds.md#the-largest-stable-server-step", note="seen without L1 and L2"
+        ),
         forms={Form.NEW: Claim((sp.Integer(1), sp.Integer(1)))},
         measure=_sides,
         says_left="the spectral radius of E M (x) M over every choice of clients and batches, at .999 times the "

@@ -65,7 +65,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "note on theorems beyond the papers, section B",
+            "docs/proofs/random_rounds.md#second-moments-of-a-round",
             note="s of N clients a round without replacement, equal weights, h = eta_g/N, A = H P. Batches of b are "
             "drawn without replacement and independently from step to step, and scaled by n_c/b; here with one local "
             "step, where their noise is (gamma - 1) C_cc + (n_c/b - gamma) diag(C_cc), gamma = n_c (b - 1)/(b (n_c - "

@@ -24,7 +24,7 @@ def batch_noise(
         second: E r r^T of the client's residual at the start of the round. basis, values: Q = basis diag(values)
             basis^T, the client's block of the Gram matrix. step: eta. steps: K. batch: b, at most n. pull: of FedProx.
 
-    Source: the note on further methods, B; the recursion of the noise alone, which loses no digits, is our own.
+    Source: docs/proofs/random_rounds.md#noise-of-the-batches; of the noise alone, which loses no digits.
     """
     size = len(values)
     if batch >= size:

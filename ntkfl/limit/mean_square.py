@@ -8,6 +8,7 @@ S = E s s^T, a linear map that keeps positive matrices positive.
 The map of the second moments has an eigenvalue l > max_i |B_i|^2 where S -> h(l) N(S), entry by entry, has the
 eigenvalue 1: h_ij(l) = sum_t l^(-t-1) (B_i^t j)_0 (B_j^t j)_0 is what noise of the modes i and j becomes. The radius of
 that map, the gain, falls with l. So the mean square falls iff the mean does and the gain at l = 1 is below 1.
+Source: docs/proofs/random_rounds.md#server-memory.
 """
 
 from __future__ import annotations

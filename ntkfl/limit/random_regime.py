@@ -86,7 +86,7 @@ class RandomRegime(Regime):
     Args: those of `Regime`; and
         mean: the round in the mean. noise: what the draws add to it.
 
-    Source: the note on further methods, B.
+    Source: docs/proofs/random_rounds.md#server-memory.
     """
 
     mean: LinearRegime
