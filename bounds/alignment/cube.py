@@ -15,7 +15,7 @@ STATEMENTS = (
         "Theorem 3.5 at the aligned distance",
         Source(
             BEYOND,
-            "FedGuCci, Theorem 3.5 (B.2), Eq (32), and the sure bound of our notes",
+            "FedGuCci, Theorem 3.5 (B.2), Eq (32); docs/proofs/connectivity.md#the-sure-bound",
             note="d is the smallest side of a cube, around the middle of the first network and the aligned second one, "
             "that holds both. Theorem 3.5 is about networks drawn uniformly in a cube that was there before; read for "
             "two given networks it has no probability to speak of, and fails where they differ along an input (1600 "

@@ -15,8 +15,8 @@ STATEMENTS = (
         "Barrier between two networks of a cube, second moment of the data known",
         Source(
             BEYOND,
-            "R1 of our notes",
-            note="our notes have x uniform in the ball, E x x^T = b^2/(l+2) I; the proof uses the second moment "
+            "docs/proofs/connectivity.md#two-networks-of-a-cube",
+            note="x uniform in the ball has E x x^T = b^2/(l+2) I; the proof uses the second moment "
             "alone, so s^2 = lambda_max(E x x^T) gives it for any data fixed before the draw, samples included. "
             "Surely E_x |(U_1 - U_2) x| <= E1 = d s sqrt(h l). The terms of v_1 - v_anc and v_2 - v_anc: tails "
             "averaged over x by Jensen, a net of ceil(sqrt(C h)) midpoints for alpha, between which they change by at "

@@ -15,7 +15,7 @@ STATEMENTS = (
         "Barrier between two networks of a cube, any data of bounded length",
         Source(
             BEYOND,
-            "R1g of our notes",
+            "docs/proofs/connectivity.md#two-networks-of-a-cube",
             note="any law of x on |x| <= b fixed before the draw, one point included. With y = log(12Ch/delta), E_x "
             "((U_1 - U_2)_i x)^2 <= d^2 b^2 y for all rows i but with probability .034 delta. R1's tail with p = "
             "2 exp(-y) = delta/(6Ch) at N = ceil(sqrt(Ch)) <= Ch places of two readouts costs delta/3. As 1 + "

@@ -26,7 +26,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "R2 of our notes",
+            "docs/proofs/connectivity.md#the-gap-on-a-segment",
             note="from the identity z = -alpha(1-alpha)(v_1 - v_2).(s_1 - s_2) - (alpha v_1 + (1-alpha) v_2).J (X2) "
             "and J_i <= |a_i c_i|/(|a_i| + |c_i|) where the signs of a = U_1 x and c = U_2 x differ, J_i = 0 "
             "elsewhere. With C outputs |.| is the l2 norm of the C-vector, and max(|v_1i|, |v_2i|) that of the "

@@ -111,7 +111,7 @@ STATEMENTS = (
         "A bound of second order in the side of the cube, for anchors without dead rows",
         Source(
             BEYOND,
-            "R3 of our notes",
+            "docs/proofs/connectivity.md#second-order-in-the-side",
             note="x uniform in the ball of radius b. A unit switches between the two networks only where |u_anc,i . x| "
             "<= (d/2) sqrt(l) b, which has a probability of at most c_l d sqrt(l)/|u_anc,i| (the density of u.x/|u| is "
             "at most c_l/b, c_l = Gamma(l/2+1)/(sqrt(pi) Gamma((l+1)/2))), and J_i <= d sqrt(l) b/4 there. So R1's "

@@ -18,7 +18,7 @@ STATEMENTS = (
         "Group barrier of networks of a cube, whatever their number",
         Source(
             BEYOND,
-            "R4 of our notes",
+            "docs/proofs/connectivity.md#groups",
             note="(1/K) sum |U_i - mean U|_F^2 <= h l d^2/4 surely (Popoviciu), so the anchor's term is at most E1 "
             "d_anc/4 and the others are one sub-Gaussian sum, averaged over x by Jensen; with C outputs one for each, "
             "by (J_C) of R1 at p = delta. Three parts: without K; with the 1/sqrt K that the sum of K independent V_i "

@@ -34,7 +34,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "R5 of our notes",
+            "docs/proofs/connectivity.md#groups",
             note="replaces the step (51)-(52) of Theorem 3.8. All clients draw in the same cube: the sets where L_i < "
             "epsilon share at least 1 - K delta of it, and the mean loss is below epsilon there. No gamma, no Gamma; "
             "a statement of measure theory, true of any losses, so it is checked on losses that are constant on "

@@ -100,7 +100,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "section 3 of our notes, X1",
+            "docs/proofs/connectivity.md#the-gap-on-a-segment",
             note="at no more than n h points of the segment (kinks) a unit changes its sign. Between them an output is "
             "quadratic in alpha and the mean squared error quartic; the absolute loss is quadratic between the kinks "
             "and the roots of the residuals",

@@ -33,7 +33,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "section 3 of our notes, X2",
+            "docs/proofs/connectivity.md#the-gap-on-a-segment",
             note="J is 0 on units whose sign the two networks share: without kinks z is a parabola, largest at 1/2",
         ),
         forms={Form.NEW: Claim(-alpha * (1 - alpha) * product - (alpha * first_kinks + (1 - alpha) * second_kinks))},

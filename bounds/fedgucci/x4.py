@@ -24,7 +24,7 @@ NOTE = (
     "loss (with any factor), the integral over alpha in full and on the same samples, and weights of the server that "
     "sum to one; unequal clients, partial participation and any number of local steps are fine. An alpha drawn at "
     "random gives it in the mean only. The paper trains networks with cross-entropy and momentum and does not claim "
-    "it. Source: Eqs (7), (11), (12) with N = 1, our notes, X4"
+    "it. Source: Eqs (7), (11), (12) with N = 1"
 )
 
 
@@ -38,7 +38,7 @@ STATEMENTS = (
         id="fedgucci/X4",
         title="FedGuCci(beta) is FedAvg with local step x (1 + beta/3), server step x (1 + beta/(6 + 2 beta))",
         kind=Kind.EQUALITY,
-        source=Source(BEYOND, "X4 of our notes", note=NOTE),
+        source=Source(BEYOND, "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime", note=NOTE),
         hypotheses=(ONE_ANCHOR, SQUARED_LOSS, NO_DECAY),
         forms={Form.NEW: RescaledFedAvg((LOCAL, SERVER), note="the two steps of FedAvg, whose weights are compared")},
         constants=run_constants,

@@ -51,7 +51,7 @@ STATEMENTS = (
         kind=Kind.TWO_SIDED,
         source=Source(
             BEYOND,
-            "X4 of our notes, drift",
+            "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime",
             note="in a mode of curvature q the ratio of the moves is (1 + c) g((1 + beta/3) eta_l q) / g(eta_l q), "
             "g(z) = 1 - (1 - z)^K, which is concave and increasing on [0, 1]; the upper bound, (1 + c)(1 + beta/3) = "
             "1 + beta/2, is attained with one step, the lower one by clients that converge. With longer steps the "

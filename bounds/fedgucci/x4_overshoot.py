@@ -33,7 +33,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "X4 of our notes, overshoot",
+            "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime",
             note="r = f - y of the global model on the client's samples, c = beta/(6 + 2 beta) < 1/2. A client that "
             "converges ends at -c r: where f = 0 at the start, at outputs (1 + c) y, 1.125 y at beta = 1: r'^2 + "
             "beta (r'^2 + r' r + r^2)/3, the client's loss and its mean on the line to the anchor, is least there",

@@ -87,7 +87,7 @@ def summarise(cells: Cells) -> Iterable[Answer]:
         claim = "one local step: drift = 1 + beta/2 in every network"
         yield equal(claim, SOURCE, first - exact, ROUNDING, 1.0, note=CHECK)
     claim = "drift of the network, over that of the kernel regime, less 1 ~ m^(-1/2)"
-    source = "X4 of our notes, fl-ntk/W-gram"
+    source = "docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime, fl-ntk/W-gram"
     yield power_law(claim, source, -0.5, off_limit(cells), "width", biased=False)
 
 
@@ -130,7 +130,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 STUDY = Study(
     name="drift",
     question="How much farther does a client go when FedGuCci keeps it connected to the model that it starts from?",
-    source="FedGuCci, Eq (12); X4 of our notes",
+    source="FedGuCci, Eq (12); docs/proofs/connectivity.md#fedgucci-in-the-kernel-regime",
     axes=(
         Axis("beta", (0.5, 1.0, 3.0), "weight of the connectivity loss", least=0),
         Axis("local_steps", (1, 4, 16), "local steps K", least=1),
