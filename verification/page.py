@@ -68,6 +68,7 @@ def as_text(verdict: Verdict, statement: Statement | None = None, width: int = 1
         ("tightness", tightness_lines(verdict)),
         ("worst case", [case_text(verdict.worst_case or {})]),
         ("witness", [verdict.witness or ""]),
+        ("search", [verdict.search or ""]),
         (verdict.standing or "redone", [verdict.confirmation or ""]),
         ("", [""]),
         ("mutants", mutants_lines(verdict)),
@@ -172,9 +173,11 @@ def _violation(verdict: Verdict) -> str:
     between = "≠" if verdict.kind is Kind.EQUALITY else ">" if left.value > right.value else "<"
     digits = next((d for d in range(4, 17) if f"{left.value:.{d}g}" != f"{right.value:.{d}g}"), 17)
     sides = f"left {left.value:.{digits}g} {between} right {right.value:.{digits}g}"
+    only = ", seen but not confirmed: nothing redid it" if verdict.standing is Standing.SEEN else ""
+    if verdict.broken_by_search:
+        return f"broken by search, {sides}; {verdict.violated} of {verdict.trials} trials violate it{only}"
     by_witness = " and so does the stored case" if verdict.violated else "; the stored case does"
     stored = by_witness if verdict.witness and not verdict.own_data else ""
-    only = ", seen but not confirmed: nothing redid it" if verdict.standing is Standing.SEEN else ""
     return f"{sides}; {verdict.violated} of {verdict.trials} trials violate it{stored}{only}"
 
 

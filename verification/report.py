@@ -136,10 +136,10 @@ def _cells(verdict: Verdict) -> list[str]:
     remarks = [
         f"DIFFERS: recorded {verdict.recorded.value}" if verdict.contradicts_record else "",
         READ_AS.get(_nature(verdict), "") if verdict.outcome is Outcome.VIOLATED else "",
-        _decided_by(verdict) if verdict.outcome is Outcome.VIOLATED and not verdict.violated else "",
+        _decided_by(verdict) if verdict.outcome is Outcome.VIOLATED else "",
         "recorded open" if verdict.refutes_open else "",
         f"would exclude {percent(verdict.would_exclude)}" if verdict.would_exclude is not None else "",
-        "seen, not confirmed" if verdict.standing is Standing.SEEN else "",
+        _only_seen(verdict),
         "FAILED" if verdict.error is not None else "",
         _not_computed(verdict),
         f"exponent ± {verdict.lhs.error:.2g}" if verdict.kind is Kind.RATE and verdict.lhs else "",
@@ -161,8 +161,19 @@ def _not_computed(verdict: Verdict) -> str:
     return f"{verdict.unresolved} unresolved" if held and verdict.unresolved else ""
 
 
+def _only_seen(verdict: Verdict) -> str:
+    """That a violation was seen and nothing could redo it, and whether a search saw it, which then decides nothing."""
+    if verdict.standing is not Standing.SEEN:
+        return ""
+    return "seen, not confirmed" if verdict.outcome is Outcome.VIOLATED else "a search saw a violation, not confirmed"
+
+
 def _decided_by(verdict: Verdict) -> str:
-    """The stored case that alone violates the claim, and by how much."""
+    """What violates the claim where none of its cases does, and by how much: a search, or the stored case."""
+    if verdict.broken_by_search:
+        return f"broken by search, {measured_ratio(verdict.kind, (verdict.tightness or {})['search'])}"
+    if verdict.violated:
+        return ""
     ratio = (verdict.tightness or {}).get("stored case")
     return "stored case" if ratio is None else f"stored case, {measured_ratio(verdict.kind, ratio)}"
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bounds.statement import Form, Kind, Outcome
+from ntkfl.estimate import Estimate
 from verification.page import as_text
 from verification.seen import Seen
 from verification.standing import Standing
@@ -24,6 +25,11 @@ class Side:
     value: float
     error: float
     method: str
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> Side:
+        """The side that an estimate of one number is."""
+        return cls(float(estimate.value), float(estimate.error), estimate.method)
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,8 @@ class Verdict:
     outcome; `data_unused`: there are such data, and the form is not about data; `elsewhere`: with `own_data`, where the
     form is known to fail on other cases, on which. `unmet`: by hypothesis that rejected cases, the value found, the
     limit, and where it is known an option with which cases pass. `not_computed`: the admitted cases that could not be
-    computed, with the error; they are among the unresolved. `seen`: some of the cases, for a picture.
+    computed, with the error; they are among the unresolved. `seen`: some of the cases, for a picture. `search`: what a
+    search after the cases found; `broken_by_search`: a counterexample, which decided, where the cases held.
     """
 
     id: str
@@ -81,6 +88,8 @@ class Verdict:
     unmet: dict[str, str] = field(default_factory=dict)
     not_computed: dict[str, str] = field(default_factory=dict)
     seen: Seen | None = None
+    search: str | None = None
+    broken_by_search: bool = False
 
     @property
     def word(self) -> str:

@@ -73,13 +73,16 @@ STATEMENTS = (
 
 # %% [markdown]
 # It holds in 60 of 60 trials, with a factor of three to spare. Many papers would print a figure of this and go on.
-# But sampling proves nothing: it looked at networks of 4096 neurons on generic points, where averages are close to
-# their means.
+# But sampling proves nothing: the trials are networks of 4096 neurons on generic points, where averages are close to
+# their means. So `verify` goes on where a form of your own held in its cases: it searches for a counterexample, for
+# about ten seconds of processor time. Here it finds one, and the claim is *violated, broken by search*. The exit
+# status is 3, since the form is recorded open. `--no-attack` leaves the search out.
 #
 # ## Attack it
 #
-# `ntkfl attack` draws small cases of wide ranges (few points, nearly equal points, one neuron), climbs towards a
-# violation, and shrinks what it finds. It stops at the first one, or after a minute.
+# `verify` writes no file of what it finds. `ntkfl attack` does, and it may search for longer, by default for a
+# minute. It draws small cases of wide ranges (few points, nearly equal points, one neuron), climbs towards a
+# violation, and shrinks what it finds. It stops at the first one.
 
 # %% tags=["timing"]
 # !ntkfl attack my_theorem.py
@@ -176,6 +179,7 @@ STATEMENTS = (
 #   more than half of the bound.
 # - Both mutants are killed. Without `CLUSTERS` both would survive, and the verdict would say *weakly tested*.
 # - `needed?`: dropping the hypothesis breaks the claim, and the stored case shows it.
+# - `search`: the search after the cases found no counterexample.
 # - `replay` is the command that gives this verdict again. The line above it names the file by its checksum, so that
 #   an old verdict is not mistaken for one of the file as it is now.
 #
@@ -192,6 +196,7 @@ STATEMENTS = (
 # ## From Python
 #
 # The file is an ordinary module; `bounds.load` returns its statements, which work like those of the catalogue.
+# The function `verify` runs the cases alone; `verification.search.attack_held(verdicts)` is the search after them.
 
 # %%
 import bounds
@@ -207,7 +212,7 @@ print("for 50 samples:", *statement.evaluate({n: 50}))
 # ## Limits
 #
 # - A verdict *holds* means: no violation on the cases that were drawn, with the error of both sides taken into
-#   account. It is no proof. The false claim above held in 60 trials, too.
+#   account, and no counterexample in a short search. It is no proof. The false claim above held in 60 trials, too.
 # - The file is code, and it is run. Do not run a file that you have not read. Where one of its functions fails, that
 #   check ends as *unresolved*, with the error and the line.
 # - The left side is only as good as its error. Return what a function of this project gives (`Estimate`), or say how

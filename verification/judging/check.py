@@ -258,8 +258,8 @@ class Check:
             not_computed=dict(tally.failed),
             rejected=dict(tally.rejected),
             margins=dict(tally.margins),
-            lhs=_side(lhs),
-            rhs=_side(rhs),
+            lhs=None if lhs is None else Side.of(lhs),
+            rhs=None if rhs is None else Side.of(rhs),
             tightness=tightness,
             worst_case=worst_case,
             vacuous=self.says_nothing,
@@ -359,10 +359,6 @@ def _above_trivial(excess: list[float]) -> str | None:
     if not excess or min(excess) < 1:
         return None
     return f"a bound that holds without it is smaller in every case, by a factor of {min(excess):.2g} at least"
-
-
-def _side(estimate) -> Side | None:
-    return None if estimate is None else Side(float(estimate.value), float(estimate.error), estimate.method)
 
 
 def _tightness(ratios: list[float]) -> dict[str, float] | None:

@@ -1,9 +1,10 @@
 """Counterexample search: Hypothesis climbs, Nelder-Mead goes on, what is found is shrunk and confirmed.
 
 `attack` searches, `stored_counterexample` takes the stored case, `written` and `read` keep what was found in a file,
-`rejudge` judges such a file again.
+`rejudge` judges such a file again, `attack_held` searches what held in the cases of `verify`.
 """
 
+from verification.search.after_cases import attack_held
 from verification.search.hunt import Attack, Counterexample, attack
 from verification.search.replay_file import Rejudged, Replay, read, rejudge, written
 from verification.search.stored_counterexample import stored_counterexample
@@ -14,6 +15,7 @@ __all__ = [
     "Rejudged",
     "Replay",
     "attack",
+    "attack_held",
     "read",
     "rejudge",
     "stored_counterexample",

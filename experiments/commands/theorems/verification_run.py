@@ -55,6 +55,13 @@ def verify(
     strict: Annotated[
         bool, typer.Option("--strict", help="exit status 1 unless every form asked for was tested and holds")
     ] = False,
+    attack: Annotated[
+        bool,
+        typer.Option(
+            "--attack/--no-attack",
+            help="search for a counterexample to each form of your own that held in its cases, for ten seconds",
+        ),
+    ] = True,
     symbolic: Annotated[
         bool, typer.Option("--symbolic", help="prove the algebraic steps of the proofs instead of running cases")
     ] = False,
@@ -64,7 +71,9 @@ def verify(
 
     With --data the outcome is that of your data; a remark says where a form is known to fail on other cases.
     --eta-local auto takes the largest step that the hypotheses allow. A case that cannot be computed, since its run
-    overflows say, is named and leaves the outcome unresolved.
+    overflows say, is named and leaves the outcome unresolved. A form of a statement of your own that held in all its
+    cases is then attacked: a search of ten seconds of processor time, which --no-attack leaves out. A confirmed
+    counterexample makes the form violated, "broken by search"; `ntkfl attack` writes it to a file.
 
     Exit status: 0 as expected; 1 when a verdict differs from the recorded outcome (with --data: when a form recorded to
     hold is violated, or nothing could be tested; with --strict: unless every form was tested and holds); 2 for bad
@@ -115,7 +124,7 @@ def verify(
             with if_stopped(lambda: REPORTED), held():
                 return check_verifier(statements, forms, options, whole=not ids, library=library, **pages)
         with if_stopped(lambda: REPORTED), held():  # but for the cases: what is counted is reported, whatever comes
-            verdicts, complete = _run(statements, forms, options, processes)
+            verdicts, complete = _run(statements, forms, options, processes, attack)
             _print(verdicts, strict, pages=len(statements) == 1)
             if write_json:
                 write_json(as_json(_record(verdicts, options, complete)))
@@ -214,17 +223,22 @@ def _warn_of_rows(problem: "Problem") -> None:
 
 
 def _run(
-    statements: "list[Statement]", forms: "list[Form]", options: "Options", processes: int | None
+    statements: "list[Statement]", forms: "list[Form]", options: "Options", processes: int | None, attack: bool
 ) -> "tuple[list[Verdict], bool]":
     """The verdicts, and whether they are all that were asked for and on all cases."""
     from ntkfl.exact_dynamics import UnstableSteps
     from verification.processes import verify_in_processes
+    from verification.search import attack_held
 
     wanted = sum(form in statement.forms for statement in statements for form in forms)
-    with warnings.catch_warnings(), CaseProgress() as progress:
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnstableSteps)  # said of the user's already; stored cases pass it on purpose
-        verdicts = verify_in_processes(statements, options, forms, progress, processes)
-    return verdicts, progress.complete and len(verdicts) == wanted
+        with CaseProgress() as progress:
+            verdicts = verify_in_processes(statements, options, forms, progress, processes)
+        complete = progress.complete and len(verdicts) == wanted
+        if attack and complete:
+            verdicts = attack_held(verdicts, progress=lambda said: typer.echo(said, err=True))
+    return verdicts, complete and all(verdict.complete for verdict in verdicts)
 
 
 def _print(verdicts: "list[Verdict]", strict: bool, pages: bool) -> None:

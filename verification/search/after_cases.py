@@ -1,0 +1,109 @@
+"""The short search for a counterexample that follows the cases of a user's own statement, where these all held."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from bounds.brought import extension_of, failure
+from bounds.case import case_of
+from bounds.listing import catalogue, word_for
+from bounds.statement import Outcome, Statement
+from ntkfl import interruption
+from verification.page import measured_ratio
+from verification.search.hunt import EXAMPLES, Attack, attack
+from verification.search.plain_case import in_words
+from verification.standing import Standing
+from verification.verdict import Side, Verdict
+
+SHORT = 10.0  # seconds of a search after the cases
+SHRINKING = 2.0  # and for each of the two ways of shrinking what it finds
+
+
+def attack_held(
+    verdicts: Iterable[Verdict],
+    *,
+    examples: int = EXAMPLES,
+    seconds: float = SHORT,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda said: None,
+) -> list[Verdict]:
+    """The verdicts, after a short search for a counterexample to each that held in all its cases.
+
+    Only forms of statements that a user brought are searched. A form with a confirmed counterexample is violated,
+    *broken by search*; one that was only seen, since nothing could redo it, is said and decides nothing. On a user's
+    own data the outcome stays that of these data, and the verdict says where the form fails. Nothing is written.
+    Interrupted (Ctrl-C), it returns all verdicts; those that were still to be searched say that they are not complete.
+
+    Args:
+        verdicts: as `verify` gives them. examples, seconds, seed: of each form's search, as of `attack`.
+        progress: told each search as it begins, and one that fails.
+    """
+    done, stopped, known = [], False, catalogue()
+    for verdict in verdicts:
+        statement = known.get(verdict.id)
+        if statement is None or extension_of(statement) is None or not _held(verdict):
+            done.append(verdict)
+            continue
+        name = f"{verdict.id} ({verdict.form.value})"
+        if not stopped:
+            progress(f"{name} held in its cases; a search for a counterexample begins, of about {seconds:g} s at most")
+            try:
+                found = attack(
+                    statement, verdict.form, examples=examples, seconds=seconds, seed=seed, shrinking=SHRINKING
+                )
+            except KeyboardInterrupt:
+                interruption.taken()
+                stopped = True
+            except Exception as error:  # of the statement's own code: what its cases showed is not lost
+                said = f"the search for a counterexample {failure(error, statement)}"
+                progress(f"{name}: {said}")
+                verdict = replace(verdict, search=said)
+            else:
+                stopped = found.interrupted
+                budget = f"{examples} cases of the strategies and {seconds:g} s"
+                changed = "" if (examples, seed) == (EXAMPLES, 0) else f" --examples {examples} --seed {seed}"
+                verdict = _after(verdict, statement, found, budget, changed)
+        if stopped and not verdict.broken_by_search:
+            said = "the search for a counterexample was interrupted"
+            verdict = replace(verdict, complete=False, search=said, notes=(*verdict.notes, said))
+        done.append(verdict)
+    return done
+
+
+def _held(verdict: Verdict) -> bool:
+    """Whether a form held in its cases, all of which were run."""
+    return verdict.outcome in (Outcome.HOLDS, Outcome.TOUCHES) and verdict.complete and verdict.error is None
+
+
+def _after(verdict: Verdict, statement: Statement, done: Attack, budget: str, changed: str) -> Verdict:
+    """The verdict with what the search found.
+
+    budget: of the search, in words. changed: the options of `ntkfl attack` with which it looks at the same cases.
+    """
+    found = done.found
+    if found is None:
+        said = f"no counterexample among at most {budget}" if done.untested is None else done.untested
+        return replace(verdict, search="; ".join([said, *(f"not counted: {why}" for why in done.unconfirmed)]))
+    command = f"ntkfl attack {word_for(statement)} --form {verdict.form.value}{changed}"
+    said = f"a counterexample: {'; '.join(in_words(found.case))}. `{command}` writes a file that replays it"
+    ratio = found.seen.tightness
+    verdict = replace(verdict, confirmation=found.confirmation, standing=found.standing)
+    if found.standing is not Standing.CONFIRMED:
+        seen = f"a violation that was not confirmed: {said.partition(': ')[2]}"
+        return replace(verdict, search=f"left {found.seen.left}, right {found.seen.right} in {seen}")
+    if verdict.own_data:
+        return replace(
+            verdict,
+            search=said,
+            elsewhere=verdict.elsewhere or f"found by a search, {measured_ratio(verdict.kind, ratio)}",
+        )
+    return replace(
+        verdict,
+        outcome=Outcome.VIOLATED,
+        broken_by_search=True,
+        search=said,
+        lhs=Side.of(found.seen.left),
+        rhs=Side.of(found.seen.right),
+        worst_case={"cases": "found by a search"} | case_of(found.case).describe(),
+        tightness=(verdict.tightness or {}) | {"search": ratio},
+        would_exclude=None,
+    )
