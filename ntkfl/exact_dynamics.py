@@ -103,7 +103,7 @@ def kernel_regime(
             given to another method than fl-ntk. An unknown loss, labels that it does not take, a loss together with
             another method, momentum, steps or window.
 
-    Source: docs/proofs/linear_methods.md#state-maps; the note on further methods, F.
+    Source: docs/proofs/linear_methods.md#state-maps; docs/proofs/convex_loss.md#the-recursion.
     """
     base = algorithm1_limit(problem, setup, gram)
     regime: KernelRegime | LinearRegime | ConvexRegime = base

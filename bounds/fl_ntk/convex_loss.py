@@ -80,7 +80,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "note on theorems beyond the papers, section F",
+            "docs/proofs/convex_loss.md#the-mean-loss",
             note="l >= 0 convex with |l'|^2 <= 2 b l, L = b max_c |H_cc|, any K, N and partition. The mean is over "
             "rounds and local steps of the sum over the clients of their losses at their own models. By |w+ - u|^2 <= "
             "|w - u|^2 - 2 eta_l (1 - eta_l L) F_c(w) + 2 eta_l F_c(u), summed; the server's step is a convex "
@@ -112,7 +112,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "note on theorems beyond the papers, section F",
+            "docs/proofs/convex_loss.md#the-recursion",
             note="a client takes K steps f_c <- f_c - eta_l H_cc l'(f_c); the server adds eta_g/N times their "
             "coefficients",
         ),

@@ -35,7 +35,7 @@ class ConvexRegime(Regime):
     Args: those of `Regime`; and
         loss: of an output and its label.
 
-    Source: the note on further methods, F.
+    Source: docs/proofs/convex_loss.md#the-recursion and, for `bound`, docs/proofs/convex_loss.md#the-mean-loss.
     """
 
     loss: ConvexLoss
