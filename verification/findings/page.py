@@ -1,6 +1,7 @@
 """The findings page: where a printed form differs from what holds, by how much, and the command that shows it."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -79,6 +80,14 @@ class PaperFindings:
         """The findings of each nature that occurs, the weightiest nature first."""
         groups = [(nature, [found for found in self.differing if found.nature is nature]) for nature in MEANING]
         return [(nature, group) for nature, group in groups if group]
+
+
+PROOF = re.compile(r"docs/proofs/(?:\w|\\_)+\.md\\#[\w-]+")  # of a source, escaped
+
+
+def _link(page: re.Match[str]) -> str:
+    """The page that proves something, as a link."""
+    return f"[proof]({page[0].replace(chr(92), '')})"
 
 
 def by_paper(verdicts: Sequence[Verdict]) -> list[PaperFindings]:
@@ -233,7 +242,7 @@ def _entry(finding: Finding) -> list[str]:
     ]
     lines = [f'<a id="{anchor(statement, verdict.form)}"></a>', ""]
     lines += [f"#### {escaped(verdict.id)}, {verdict.form.value}: {escaped(statement.title)}", ""]
-    lines += [f"*{escaped(str(statement.source))}*", ""]
+    lines += [f"*{PROOF.sub(_link, escaped(str(statement.source)))}*", ""]
     lines += [f"- **{name}**: {escaped(text)}" for name, text in items if text]
     lines += [f"- **replay**: `{verdict.replay}`", f"- **cite**: `ntkfl cite {verdict.id}`"]
     if (script := check_script(statement, verdict.form)) is not None:
