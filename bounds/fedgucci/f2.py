@@ -1,15 +1,14 @@
 """Assumption 3.2: a loss that is 1-Lipschitz in the outputs and smooth in the weights."""
 
-import numpy as np
 import sympy as sp
 
 from bounds.cases.loss_constant import lipschitz_constant
 from bounds.fedgucci.cases.circle_neuron import CIRCLE_UNITS, CircleNeuron
 from bounds.fedgucci.cases.loss_steepness import ALL_LOSSES, SCALAR_LOSSES
+from bounds.formula import evaluate
 from bounds.mutants import power, replaced, scaled, without
 from bounds.statement import FEDGUCCI, Change, Claim, Form, Kind, Nature, Outcome, Source, Statement
 from bounds.symbols import b
-from ntkfl.estimate import Estimate
 
 lipschitz, readout, length, gamma = sp.symbols("c_L v u gamma", positive=True)
 
@@ -81,7 +80,7 @@ STATEMENTS = (
             readout: case.readout,
             length: case.length,
             b: case.radius,
-            gamma: Estimate(case.readout * case.radius / np.pi, 1e-15 * case.readout * case.radius, "rounding bound"),
+            gamma: evaluate(readout * b / sp.pi, {readout: case.readout, b: case.radius}),
         },
         measure=lambda case: case.curvature(),
         symbols={

@@ -61,8 +61,8 @@ def test_a_finding_is_an_item_of_its_own_with_its_address_and_its_check():
     entry = found.entries[1]
     assert r"findings.html\#fl-ntk-C.10-stated}" in entry and r"by docs/checks/fl\_ntk\_c\_10.py}" in entry
     assert r"B\_3: what" in entry and "recorded: violated" in entry
-    misprint = citation("fl-ntk/B.12").entries[1]
-    assert "note         = {misprint; recorded: violated}" in misprint
+    of_a_scan = citation("fl-ntk/B.12").entries[1]
+    assert "note         = {scan; recorded: violated}" in of_a_scan
     items = [entry for one in statements().values() for entry in citation(one.id).entries if "@misc" in entry]
     assert len(items) == len({re.match(r"@misc{([^,]+),", entry)[1] for entry in items}) > 30
     for entry in items:

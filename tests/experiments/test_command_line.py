@@ -88,7 +88,7 @@ def test_several_statements_make_a_table_worst_first():
     assert result.exit_code == 0
     outcomes = [line.split()[0] for line in result.stdout.splitlines() if "fl-ntk/" in line]
     assert outcomes == ["violated", "holds", "holds", "holds"]
-    assert result.stdout.splitlines()[-1].startswith("4 verdicts: 3 hold, 1 violated as recorded")
+    assert result.stdout.splitlines()[-1].startswith("4 verdicts: 3 hold, 1 violated as a scan reads")
     assert "\x1b" not in result.output
 
 

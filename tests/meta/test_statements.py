@@ -133,10 +133,14 @@ def test_a_verdict_survives_strict_json(identifier, form):
     assert content["replay"].startswith(f"ntkfl verify {identifier} --form {form.value} --seed 0")
 
 
+WITHIN_REACH = "fl-ntk/C.7-norm"  # its premise asks for a width that can be had
+
+
 @CHECKED
 def test_only_what_is_out_of_reach_is_vacuous(identifier, form):
     formula = catalogue()[identifier].forms[form]
-    assert (verdict_of(identifier, form).vacuous is not None) == (bool(formula.premise) or formula.trivial is not None)
+    may_be = (bool(formula.premise) and identifier != WITHIN_REACH) or formula.trivial is not None
+    assert (verdict_of(identifier, form).vacuous is not None) == may_be
 
 
 def test_a_vacuous_verdict_says_what_it_would_take():
