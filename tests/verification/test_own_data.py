@@ -128,8 +128,9 @@ def test_the_headline_of_a_report_counts_what_the_run_was_about(data):
     ours = replace(mine, own_data=False, outcome=Outcome.VIOLATED, elsewhere=None)
     brought = replace(ours, outcome=Outcome.HOLDS, provenance={"statement": {"file": "my_theorem.py"}})
     assert headline([ours]) == "Of 0 printed claims, 0 hold as they stand"  # what a scan alone has is not counted
-    assert headline([replace(ours, id="averaging/I10")]) == "Of 1 printed claim, 0 hold as they stand"
-    assert headline([ours, brought]).endswith("; of 1 form of your own, 1 holds")
+    counted = replace(ours, id="averaging/I10")
+    assert headline([counted]) == "Of 1 printed claim, 0 hold as they stand"
+    assert headline([counted, brought]).endswith("; of 1 form of your own, 1 holds")
     assert headline([brought]) == "Of 1 form of your own, 1 holds"
 
 
