@@ -168,7 +168,7 @@ def test_what_is_preloaded_can_be_forked():
         "from ntkfl.algorithm1 import client_passes, compiled_neurons\n"
         "counted = compiled_neurons.passes.__wrapped__.cache_info()\n"
         "assert counted.hits == 0 and counted.currsize == 1\n"
-        "assert initialisation._normal._cache_size() == 0\n"
+        "assert initialisation._normal.cache_info().currsize == 0\n"
         "print(len(os.listdir('/proc/self/task')) if os.path.isdir('/proc/self/task') else 1)"
     )
     given = os.environ | processes.ONE_THREAD

@@ -1,8 +1,8 @@
 """Imported by the process that workers are forked from, see `verification.processes`: their code and the catalogue.
 
-And what would take each of them seconds: the library that the digits are in, and the passes of the simulators, which
-are compiled without starting a thread that a fork would lose. That takes seconds here too, and who has started this
-process may be killed meanwhile.
+And what would take each of them seconds: JAX, the library that the digits are in, and the passes of the simulators,
+which are compiled without starting a thread that a fork would lose. That takes seconds here too, and who has started
+this process may be killed meanwhile.
 """
 
 import os
@@ -19,6 +19,7 @@ def _end_if_alone(*_: object) -> None:
 signal.signal(signal.SIGALRM, _end_if_alone)
 signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
 
+import jax  # noqa: E402, F401
 import sklearn.datasets  # noqa: E402, F401
 
 import verification.workers.worker  # noqa: E402, F401
