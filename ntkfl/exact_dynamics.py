@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal, overload
 
 from numpy.typing import ArrayLike
@@ -207,8 +207,9 @@ def random_rounds(
     *,
     participation: float = 1.0,
     batch_size: int | None = None,
+    noise: float = 0.0,
 ) -> RandomRegime:
-    """The exact mean and covariance of a method's rounds when clients or batches are drawn, in the kernel regime.
+    """The exact mean and covariance of random rounds in the kernel regime: clients, batches or noise are drawn.
 
     A round draws its clients without replacement; a local step draws its batch without replacement, independently of
     the other steps (passes over shuffled samples are something else), and takes n_c/b times the gradient of the batch's
@@ -219,10 +220,13 @@ def random_rounds(
             file of yours whose linear round brings its `server`.
         participation: share of the clients in a round, as in training. batch_size: samples a local step, at most; None:
             all of the client's.
+        noise: standard deviation of the Gaussian noise that the server adds to every weight of the clients' mean
+            displacement, independently in every round, as differentially private training does; 0. It needs each
+            displacement to be below the norm at which private training clips.
 
     Raises:
         ValueError: as `kernel_regime`; a method whose clients remember, or do more than plain steps; a participation
-            outside (0, 1], a batch_size below 1.
+            outside (0, 1], a batch_size below 1, a noise that is negative or not finite.
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
     """
@@ -232,10 +236,12 @@ def random_rounds(
 
     cohort = cohort_size(problem.n_clients, participation)
     LocalWork(batch_size=batch_size)  # which says what a batch size may be
+    if not (isinstance(noise, Real) and 0 <= noise < float("inf")):
+        raise ValueError(f"noise is {noise!r}; it is a standard deviation: a finite number, 0 or more")
     base, chosen = algorithm1_limit(problem, setup, gram), options or {}
     mean = of_method(base, method, chosen, cohort=cohort)
     weighting = build(method, HalfSquares("sum"), **chosen).weighting
-    regime = random_regime(mean, replace(base.blocks, cohort=cohort), weighting, batch_size)
+    regime = random_regime(mean, replace(base.blocks, cohort=cohort), weighting, batch_size, float(noise))
     if regime.step_warning:
         warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
     return regime

@@ -20,13 +20,14 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, gmres
 
 from ntkfl import interruption
 from ntkfl.limit.linear_round import Blocks, LinearRound
 
 PRECISE = 1e-10  # relative, of rates and limits
 DENSE = 8  # modes up to which the map of their second moments is written out
+STATIONARY = 200  # restarts of the solver of the stationary equation
 POWERS = 10_000  # turns of the power method, where Arnoldi's does not end
 
 
@@ -101,7 +102,7 @@ class MeanSquare:
             return float("inf")
         if self.nu[0] <= 0:
             return 0.0
-        rate = 1.0 if self.round.server_rate is None else self.round.server_rate
+        rate = self._server_rate
         mean = self.round.limit / (rate * float(self.nu[-1]))
         if self.covariance is None:
             return mean
@@ -115,6 +116,59 @@ class MeanSquare:
         while self._gain(low, 1.0) > 1:
             low /= 2
         return float(brentq(lambda factor: np.log(self._gain(factor, 1.0)), low, high, rtol=PRECISE))
+
+    def resting(self, residual: Float[np.ndarray, " n"], blocks: Blocks) -> Float[np.ndarray, " n"]:
+        """What the mean of this residual tends to, where the mean square does not grow."""
+        if not self.rests:
+            return np.zeros_like(residual)
+        assert self.round.response is not None
+        displacement = blocks.apply(self.round.response, residual[:, None])[:, 0] / self._server_rate
+        return residual - self.modes @ ((self.modes.T @ displacement) / self.nu)
+
+    def stationary_trace(self, rest: Float[np.ndarray, " n"], gaussian: float) -> float:
+        """The trace of the covariance of the residual, as t goes to infinity.
+
+        With F the modes, that covariance is F S F^T, S = h(1) (F^T Noise(F S F^T + rest rest^T) F + s^2 I), entry by
+        entry. Source: docs/proofs/random_rounds.md#gaussian-noise.
+
+        Args:
+            rest: what the mean tends to. gaussian: s.
+
+        Raises:
+            ValueError: the equation could not be solved to 1e-9, as happens where the draws are all but unstable.
+        """
+        if not len(self.nu):
+            return 0.0
+        becomes = self._response_to_noise(1.0, 1.0)
+        source = gaussian**2 * np.eye(len(self.nu))
+        if self.covariance is None:
+            return self._trace(becomes * source)
+        source += self.modes.T @ self.covariance(np.outer(rest, rest)) @ self.modes
+        driven = becomes * source
+        if not driven.any():
+            return 0.0
+
+        def remains(vector: np.ndarray) -> np.ndarray:
+            interruption.check()
+            second = vector.reshape(driven.shape)
+            second = (second + second.T) / 2
+            return (second - becomes * self._noise(second)).ravel()
+
+        operator = LinearOperator((driven.size, driven.size), remains, dtype=float)
+        second, failed = gmres(operator, driven.ravel(), x0=driven.ravel(), rtol=PRECISE, atol=0.0, maxiter=STATIONARY)
+        if failed:
+            raise ValueError(
+                "the stationary mean square is not found: the draws of clients or batches are all but unstable"
+            )
+        return self._trace(second.reshape(driven.shape))
+
+    def _trace(self, second: np.ndarray) -> float:
+        """Of F second F^T."""
+        return float(np.einsum("ni,ij,nj->", self.modes, (second + second.T) / 2, self.modes, optimize=True))
+
+    @property
+    def _server_rate(self) -> float:
+        return 1.0 if self.round.server_rate is None else self.round.server_rate
 
     def _noise(self, second: np.ndarray) -> np.ndarray:
         assert self.covariance is not None
@@ -137,12 +191,16 @@ class MeanSquare:
 
     def _gain(self, factor: float, level: float) -> float:
         """The radius of S -> h(level) N(S), the server going `factor` times as far; needs level > max |B_i|^2."""
+        becomes = self._response_to_noise(factor, level)
+        return self._largest(lambda second: becomes * self._noise(second))
+
+    def _response_to_noise(self, factor: float, level: float) -> Float[np.ndarray, "r r"]:
+        """h(level): what noise of the modes i and j becomes."""
         onward, jump = self._round_of_modes(factor)
         parts, count = len(jump), len(self.nu)
         pairs = np.einsum("iab,jcd->ijacbd", onward, onward).reshape(count, count, parts**2, parts**2)
         driven = np.tile(np.outer(jump, jump).reshape(-1, 1), (count, count, 1, 1))
-        becomes = np.linalg.solve(level * np.eye(parts**2) - pairs, driven)[:, :, 0, 0]
-        return self._largest(lambda second: becomes * self._noise(second))
+        return np.linalg.solve(level * np.eye(parts**2) - pairs, driven)[:, :, 0, 0]
 
     def _largest(self, function: Callable[[np.ndarray], np.ndarray]) -> float:
         """The radius of a map that keeps positive matrices positive: its largest eigenvalue, which is real."""

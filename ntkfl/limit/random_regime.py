@@ -1,9 +1,11 @@
 """The kernel regime under random rounds: the exact mean and covariance of the residual, and what is stable in the mean
 square.
 
-With r the residual and m what the server remembers, a round maps z = (r, m) to B z + J e: B is the round in the mean,
-e the noise of the clients' mean displacement and J what the server makes of it. The noise has mean 0 given z, and its
-covariance is a linear map of E r r^T, `Noise.covariance`. Hence E z <- B E z, and Cov z <- B Cov z B^T + J Noise J^T.
+With r the residual and v = H m, m the coefficients that the server remembers, a round maps z = (r, v) to B z + J H e:
+B is the round in the mean, e the noise of the clients' mean displacement and J what the server makes of it. The noise
+has mean 0 given z, and its covariance is a linear map of E r r^T, `Noise.covariance`. Gaussian noise of variance s^2 a
+weight, added to the mean, moves the outputs by a noise of covariance s^2 H. Hence E z <- B E z, and
+Cov z <- B Cov z B^T + J (H Noise H + s^2 H) J^T.
 """
 
 from collections.abc import Iterator
@@ -23,6 +25,7 @@ from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.mean_square import MeanSquare
 from ntkfl.limit.regime import Regime, checked_rounds
 from ntkfl.memory import require
+from ntkfl.problem import finite_array
 
 MOST_ROUNDS = 100_000  # that are counted one by one
 
@@ -34,16 +37,18 @@ class Noise:
     Args:
         blocks: of the data, with the steps. weights: of the clients in the server's mean. pull: of FedProx.
         batch: samples a local step, at most; None: all of a client.
+        gaussian: s, the standard deviation of the noise that is added to every weight of the mean.
     """
 
     blocks: Blocks
     weights: CohortWeights
     pull: float
     batch: int | None
+    gaussian: float = 0.0
 
     @cached_property
-    def absent(self) -> bool:
-        """Whether nothing is drawn: every client trains on all its samples in every round."""
+    def nothing_drawn(self) -> bool:
+        """Whether every client trains on all its samples in every round."""
         largest = max(len(owned) for owned in self.blocks.clients.members)
         return not self.weights.covariance.any() and (self.batch is None or self.batch >= largest)
 
@@ -100,7 +105,7 @@ class RandomRegime(Regime):
     @cached_property
     def mean_square(self) -> MeanSquare:
         """The mean square of the modes of the residual: what decides rate and stability."""
-        covariance = None if self.noise.absent else self.noise.covariance
+        covariance = None if self.noise.nothing_drawn else self.noise.covariance
         return MeanSquare.of(self.gram, self.mean.round, self.noise.blocks, covariance)
 
     @property
@@ -180,45 +185,117 @@ class RandomRegime(Regime):
     def _coefficients(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:
         return self.mean._coefficients(initial, t)
 
-    def _moments(self, rounds, initial_outputs, quantity) -> np.ndarray:
-        """A quantity of E r (n, C) and Cov r (C, n, n) at these rounds, on a leading axis."""
+    def prediction_covariance(
+        self,
+        x: ArrayLike | None,
+        rounds: int,
+        initial_outputs: ArrayLike | None = None,
+        cross_gram: ArrayLike | None = None,
+        own_gram: ArrayLike | None = None,
+    ) -> Float[np.ndarray, "*C p p"]:
+        """Covariance of f(x, t) over the draws and the noise, (p, p), or (C, p, p) for y of shape (n, C).
+
+        Args:
+            x: points, (p, d). rounds: t. initial_outputs, cross_gram: as in `predict`.
+            own_gram: the kernel between the points x, (p, p). Default: by the regime's kernel; needed where the Gram
+                matrix was given as a matrix.
+
+        Raises:
+            ValueError: as `predict`; an own_gram that is missing or of the wrong shape.
+        """
+        h = self._cross_gram(x, cross_gram)
+        if own_gram is None:
+            if self.kernel is None or x is None:
+                raise ValueError(
+                    "own_gram is missing: with x absent or a Gram matrix of your own, give the kernel's values between "
+                    f"the new points, shape ({len(h)}, {len(h)})"
+                )
+            own_gram = self.kernel(np.asarray(x, float), None)
+            if len(own_gram) * self.problem.outputs == len(h):
+                own_gram = np.kron(own_gram, np.eye(self.problem.outputs))
+        own = finite_array("own_gram", own_gram)
+        if own.shape != (len(h), len(h)):
+            raise ValueError(f"own_gram has shape {own.shape}; it must be ({len(h)}, {len(h)})")
+        together = np.block([[self.gram, h.T], [h, own]])
+        n, t = self.problem.n, checked_rounds(np.array([rounds]))
+        found = self._moments(t, initial_outputs, lambda _, covariance: covariance[:, n:, n:], together)[0]
+        return found if self.problem.y.ndim > 1 else found[0]
+
+    def stationary_mean_square(self, initial_outputs: ArrayLike | None = None) -> float:
+        """What E |r(t)|^2 tends to: infinite where the mean square grows.
+
+        Without Gaussian noise it is the part of the residual that no weights change, and what the draws add to that.
+
+        Args:
+            initial_outputs: y(0), 0 unless given; of interest where H is singular.
+        """
+        if self.mean_square.grows:
+            return float("inf")
+        initial, found = self._initial_residual(initial_outputs), 0.0
+        for column in initial.T:
+            rest = self.mean_square.resting(column, self.noise.blocks)
+            found += float(rest @ rest) + self.mean_square.stationary_trace(rest, self.noise.gaussian)
+        return found
+
+    def _moments(self, rounds, initial_outputs, quantity, gram: np.ndarray | None = None) -> np.ndarray:
+        """A quantity of E r (n, C) and of the covariance (C, p, p) at these rounds, on a leading axis."""
         t = checked_rounds(rounds)
         initial, found = self._initial_residual(initial_outputs), {}
         last = int(t.max(initial=-1))
         with np.errstate(over="ignore", invalid="ignore"):  # said below
-            for now, (mean, own) in zip(range(last + 1), self._rounds(initial), strict=False):
+            for now, (mean, own) in zip(range(last + 1), self._rounds(initial, gram), strict=False):
                 if now in t:
                     found[now] = quantity(mean, own)
         return self._finite(np.array([found[int(now)] for now in t]))
 
-    def _rounds(self, initial: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """E r, (n, C), and Cov r, (C, n, n), of round 0, 1, ..."""
-        n, outputs = initial.shape
-        parts = 1 + self.mean.round.memory
-        size = n * parts
-        require("the covariance of random rounds", lambda n: 8 * (2 * outputs + 5) * (n * parts) ** 2, n=n)
+    def _rounds(self, initial: np.ndarray, gram: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """E r, (n, C), and the covariance of the outputs, (C, p, p), of round 0, 1, ...
+
+        Args:
+            initial: r(0). gram: the kernel of the p points that are followed, the n samples first; H unless given.
+        """
+        gram = self.gram if gram is None else gram
+        points, outputs, parts = len(gram), initial.shape[1], 1 + self.mean.round.memory
+        size = points * parts
+        require("the covariance of random rounds", lambda n: 8 * (2 * outputs + 5) * (n * size / len(initial)) ** 2,
+                n=len(initial))  # fmt: skip
         mean, remembered = initial, self.mean._empty(initial)
         covariance = np.zeros((outputs, size, size))
         while True:
-            yield mean, covariance[:, :n, :n]
+            yield mean, covariance[:, :points, :points]
             interruption.check()
-            covariance = np.stack([self._next(one, mean[:, k]) for k, one in enumerate(covariance)])
+            covariance = np.stack([self._next(one, mean[:, k], gram) for k, one in enumerate(covariance)])
             mean, remembered, _ = self.mean._next(mean, remembered)
 
-    def _next(self, covariance: Float[np.ndarray, "s s"], mean: Float[np.ndarray, " n"]) -> Float[np.ndarray, "s s"]:
-        if self.noise.absent:
+    def _next(
+        self, covariance: Float[np.ndarray, "s s"], mean: Float[np.ndarray, " n"], gram: Float[np.ndarray, "p p"]
+    ) -> Float[np.ndarray, "s s"]:
+        noise, n = self.noise, len(mean)
+        if noise.nothing_drawn and not noise.gaussian:
             return covariance  # 0 it is, and stays
-        n = len(mean)
-        drawn = self.noise.covariance(covariance[:n, :n] + np.outer(mean, mean))
-        found = self.mean.mapped(self.mean.mapped(covariance).T) + self._injected(self._injected(drawn).T)
-        return (found + found.T) / 2
+        added = noise.gaussian**2 * gram
+        if not noise.nothing_drawn:
+            drawn = noise.covariance(covariance[:n, :n] + np.outer(mean, mean))
+            added = added + gram[:, :n] @ drawn @ gram[:n]
+        following = self._onward(self._onward(covariance, gram).T, gram) + self._injected(self._injected(added).T)
+        return (following + following.T) / 2
 
-    def _injected(self, columns: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "s k"]:
-        """J times columns."""
+    def _onward(self, states: Float[np.ndarray, "s k"], gram: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "s k"]:
+        """B times the states."""
+        round_, n = self.mean.round, self.problem.n
+        assert round_.response is not None and round_.server is not None  # `random_regime` looked
+        response = round_.response / (1.0 if round_.server_rate is None else round_.server_rate)
+        outputs, *memory = np.split(states, 1 + round_.memory)
+        displaced = gram[:, :n] @ self.noise.blocks.apply(response, outputs[:n])
+        move, remembered = round_.server(displaced, tuple(memory))
+        return np.concatenate([outputs - move, *remembered])
+
+    def _injected(self, columns: Float[np.ndarray, "p k"]) -> Float[np.ndarray, "s k"]:
+        """J times columns: what the server makes of a change of the outputs."""
         server = self.mean.round.server
-        assert server is not None  # `random_regime` looked
+        assert server is not None
         move, memory = server(columns, (np.zeros_like(columns),) * self.mean.round.memory)
-        return np.concatenate([-self.gram @ move, *memory])
+        return np.concatenate([-move, *memory])
 
 
 def _mean_square(mean: Float[np.ndarray, "n C"], covariance: Float[np.ndarray, "C n n"]) -> float:
@@ -226,12 +303,15 @@ def _mean_square(mean: Float[np.ndarray, "n C"], covariance: Float[np.ndarray, "
     return (mean**2).sum() + np.trace(covariance, 0, 1, 2).sum()
 
 
-def random_regime(mean: LinearRegime, blocks: Blocks, weighting: str, batch: int | None) -> RandomRegime:
+def random_regime(
+    mean: LinearRegime, blocks: Blocks, weighting: str, batch: int | None, gaussian: float = 0.0
+) -> RandomRegime:
     """The regime of random rounds whose mean round, of these blocks, is known.
 
     Args:
         mean: the regime of the mean round. blocks: with the cohort. weighting: of the clients in the server's mean.
         batch: samples a local step, at most; None: all of a client.
+        gaussian: standard deviation of the noise that is added to every weight of the mean.
 
     Raises:
         ValueError: a method whose clients do more than plain steps, or whose server reads more than their mean.
@@ -243,5 +323,5 @@ def random_regime(mean: LinearRegime, blocks: Blocks, weighting: str, batch: int
             "methods that have them are those whose server combines the mean displacements: fedavg, fedprox, fedavgm "
             "and fl-ntk"
         )
-    noise = Noise(blocks, blocks.weights(weighting), round_.pull, batch)
+    noise = Noise(blocks, blocks.weights(weighting), round_.pull, batch, gaussian)
     return RandomRegime(mean.problem, mean.setup, mean.gram, mean.kernel, mean=mean, noise=noise)

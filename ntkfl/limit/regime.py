@@ -89,7 +89,14 @@ class Regime(ABC):
             ValueError: as `outputs`; a cross_gram that is missing or of the wrong shape.
             OverflowError: as `outputs`.
         """
-        t = checked_rounds(rounds)
+        t, h = checked_rounds(rounds), self._cross_gram(x, cross_gram)
+        initial = self._initial_residual(initial_outputs)
+        start = self._columns("initial_prediction", initial_prediction, len(h))
+        change = np.tensordot(self._coefficients(initial, t), h, axes=(1, 1)).swapaxes(1, 2)
+        return self._shaped(start + self._finite(change), np.shape(rounds))
+
+    def _cross_gram(self, x: ArrayLike | None, cross_gram: ArrayLike | None) -> Float[np.ndarray, "p n"]:
+        """h, the kernel between new points and the samples, computed unless given."""
         if cross_gram is None:
             if self.kernel is None or x is None:
                 raise ValueError(
@@ -100,10 +107,7 @@ class Regime(ABC):
         h = np.asarray(cross_gram, float)
         if h.ndim != 2 or h.shape[1] != self.problem.n:
             raise ValueError(f"cross_gram has shape {h.shape}; it must be (n', {self.problem.n})")
-        initial = self._initial_residual(initial_outputs)
-        start = self._columns("initial_prediction", initial_prediction, len(h))
-        change = np.tensordot(self._coefficients(initial, t), h, axes=(1, 1)).swapaxes(1, 2)
-        return self._shaped(start + self._finite(change), np.shape(rounds))
+        return h
 
     @property
     def _labels(self) -> Float[np.ndarray, "n C"]:

@@ -100,6 +100,109 @@ def test_every_choice_of_clients_and_batches_adds_up_to_it(method, options, size
         second = sum(chance * m @ second @ m.T for chance, m in maps)
 
 
+def weight_moments(features, problem, method, options, drawn, setup, noise, rounds):
+    """E z z^T of z = (weights moved, velocity, 1) after the rounds, by enumeration in the space of the weights.
+
+    `features` (n, p) have the Gram matrix of `choices`; `noise` is added to each of the p weights of the mean.
+    """
+    p, g, b = features.shape[1], options.get("server_rate", 1.0), options.get("momentum", 0.0)
+    maps = []
+    for chance, mean in choices(problem, method, options, *drawn, setup):
+        displaced = np.hstack(
+            [-features.T @ mean @ features, np.zeros((p, p)), (features.T @ mean @ problem.y)[:, None]]
+        )
+        velocity = displaced + b * np.eye(p, 2 * p + 1, p)
+        move = g * (displaced + b * velocity if options.get("nesterov") else velocity)
+        maps.append((chance, np.vstack([np.eye(p, 2 * p + 1) + move, velocity, np.eye(1, 2 * p + 1, 2 * p)])))
+    once = g * (1 + b if options.get("nesterov") else 1)
+    inject = np.vstack([once * np.eye(p), np.eye(p), np.zeros((1, p))])
+    second = np.zeros((2 * p + 1, 2 * p + 1))
+    second[-1, -1] = 1
+    for _ in range(rounds):
+        second = sum(chance * m @ second @ m.T for chance, m in maps) + noise**2 * inject @ inject.T
+    return second
+
+
+@EACH
+@pytest.mark.parametrize("repeated", [False, True])
+@quietly
+def test_with_gaussian_noise_it_is_the_enumeration_in_the_weights(method, options, repeated):
+    problem = ragged((2, 1, 2), seed=3, repeated=repeated)
+    setup, drawn, noise = Setup(eta_local=0.3, local_steps=2), (2, 1), 0.35
+    points = np.concatenate([problem.x, np.random.default_rng(7).standard_normal((2, problem.d))])
+    both = gram.infinite(points)
+    values, basis = np.linalg.eigh(both)
+    features = basis * np.sqrt(np.maximum(values, 0))  # of the samples, then of two other points
+    n, p = problem.n, features.shape[1]
+    regime = random_rounds(
+        problem, setup, None, method, options, participation=2 / 3, batch_size=1, noise=noise
+    )  # fmt: skip
+    for rounds in (1, 4):
+        second = weight_moments(features[:n], problem, method, options, drawn, setup, noise, rounds)
+        mean = second[:p, -1]
+        covariance = features @ (second[:p, :p] - np.outer(mean, mean)) @ features.T
+        scale = 1e-11 * max(1.0, np.abs(second).max())
+        assert np.abs(regime.covariance(rounds) - covariance[:n, :n]).max() <= scale
+        assert np.abs(regime.prediction_covariance(points[n:], rounds) - covariance[n:, n:]).max() <= scale
+        assert np.abs(regime.predict(points[n:], rounds) - features[n:] @ mean).max() <= scale
+        assert regime.root_mean_square(rounds) ** 2 == pytest.approx(
+            ((problem.y - features[:n] @ mean) ** 2).sum() + np.trace(covariance[:n, :n]), abs=10 * scale
+        )
+
+
+@EACH
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize(("cohort", "batch"), [(3, None), (2, 2)])
+def test_the_mean_square_tends_to_what_is_said(method, options, repeated, cohort, batch):
+    problem = ragged((2, 1, 3), d=12, seed=2, repeated=repeated)
+    setup = Setup(eta_local=0.3, local_steps=2)
+    drawn = {"participation": cohort / 3, "batch_size": batch, "noise": 0.2}
+    regime = random_rounds(problem, setup, None, method, options, **drawn)
+    start = np.linspace(-1, 1, problem.n)
+    late = regime.root_mean_square([600, 1200], start) ** 2
+    assert late[0] == pytest.approx(late[1], rel=1e-7)
+    assert regime.stationary_mean_square(start) == pytest.approx(late[1], rel=1e-7)
+    quiet = random_rounds(problem, setup, None, method, options, **(drawn | {"noise": 0.0}))
+    if not repeated:
+        assert quiet.stationary_mean_square() == pytest.approx(0, abs=1e-14)
+
+
+def test_noise_with_one_step_on_all_data_has_its_closed_form():
+    """One eigenvalue at a time: variance s^2 q g^2 / (1 - (1 - g eta q)^2) in the long run."""
+    problem = ragged((4,), d=9)
+    regime = random_rounds(
+        problem, Setup(eta_local=0.2, local_steps=1), None, "fedavg", {"server_rate": 1.5}, noise=0.7
+    )
+    q = np.linalg.eigvalsh(gram.infinite(problem.x))
+    variance = 1.5**2 * 0.7**2 * q / (1 - (1 - 1.5 * 0.2 * q) ** 2)
+    assert regime.stationary_mean_square() == pytest.approx(variance.sum(), rel=1e-12)
+
+
+@quietly
+def test_beyond_the_limit_the_mean_square_is_infinite():
+    regime = random_rounds(ragged((2, 2)), Setup(eta_local=5.0), None, "fedavg", {}, noise=0.1)
+    assert regime.stationary_mean_square() == np.inf
+
+
+@pytest.mark.parametrize("noise", [-0.1, float("nan"), float("inf"), "much", None])
+def test_a_noise_that_is_no_standard_deviation_is_refused(noise):
+    with pytest.raises(ValueError, match="it is a standard deviation: a finite number, 0 or more"):
+        random_rounds(ragged((2, 2)), Setup(), noise=noise)
+
+
+def test_covariances_of_predictions_need_the_kernel_between_the_points():
+    problem = ragged((2, 2))
+    h = gram.infinite(problem.x)
+    regime = random_rounds(problem, Setup(eta_local=0.1), h, noise=0.1)
+    cross = np.ones((2, 4))
+    with pytest.raises(ValueError, match=r"own_gram is missing: .*shape \(2, 2\)"):
+        regime.prediction_covariance(None, 3, cross_gram=cross)
+    with pytest.raises(ValueError, match=r"own_gram has shape \(3, 3\); it must be \(2, 2\)"):
+        regime.prediction_covariance(None, 3, cross_gram=cross, own_gram=np.eye(3))
+    with pytest.raises(ValueError, match="cross_gram is missing"):
+        regime.prediction_covariance(None, 3)
+
+
 @EACH
 @pytest.mark.parametrize(
     ("cohort", "batch"),
