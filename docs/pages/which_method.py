@@ -23,9 +23,9 @@
 # - A row is a method, a column a number of local steps $K$; the fastest method stands first.
 # - **vectors**: vectors of the model's size that a client receives and sends until then. SCAFFOLD sends its control
 #   variates too, so that each of its rounds counts twice.
-# - **tuned to**: the steps with the fastest convergence. `eta_local` is searched for up to 95% of the step at which a
-#   client alone diverges. The server's step and momentum are exact optima; `mu`, `alpha` and SCAFFOLD's server step
-#   come from a search over one number.
+# - **tuned to**: the steps with the fewest rounds that a search has found, `eta_local` (up to 95% of the step at which a
+#   client alone diverges) and the method's own numbers together. A method is never slower than one that it contains:
+#   FedAvg than with server rate 1, FedProx and momentum than FedAvg. Beyond that no optimum is promised.
 # - **floor**: whatever the clients compute from their own data, a round is governed by a matrix $H P$ with $P$
 #   block-diagonal over the clients. Its condition number has a lower bound that depends on the data and the partition
 #   only. The rounds given are those of server momentum at that condition number, for
@@ -108,8 +108,8 @@ for method, options in (("fedavg", {}), ("scaffold", {"server_rate": 2.0}), ("fe
 #   width with the best steps of each method, and says which pairs of methods come out in the other order. The
 #   predictions are worst for steps that are tuned to the edge of stability: FedAvg's server step and heavy-ball
 #   momentum. A network takes fewer rounds than predicted where the largest eigenvalue of its kernel falls in
-#   training, and more where its slow modes are not those of the limit (FedAvg on Dirichlet clients took 435 rounds to
-#   .001, predicted 244). Methods a few rounds apart may change places.
+#   training, and more where its slow modes are not those of the limit (FedAvg on Dirichlet clients, at the
+#   steps of the least rate, took 435 rounds to .001, predicted 244). Methods a few rounds apart may change places.
 # - It is about the training residual. The fastest method is not the one that generalises best.
 #
 # Where to go next: [will this network converge](will_it_converge.ipynb), or [train federated

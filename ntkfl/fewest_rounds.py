@@ -1,0 +1,207 @@
+"""The search for the steps by which a linear method needs the fewest rounds on given data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ntkfl import interruption
+from ntkfl.exact_dynamics import of_method
+from ntkfl.limit.infinite_width import KernelRegime
+from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.rounds_between import NEVER
+from ntkfl.problem import Setup
+
+Options = dict[str, Any]
+Setting = tuple[float, Options]  # eta_local and the method's options
+
+SHARES = (1.9, 1.4, 1.0, 0.55, 0.3, 0.1)  # of 1 / max_c |H_cc|: local steps from which the search may begin
+LOWEST = 0.03  # of these shares
+RATES = 2.0 ** np.arange(-2, 6)  # server rates from which it may begin where no formula gives a better one
+PULLS = 4.0 ** np.arange(-3, 4)  # the same of alpha and mu, in units of 1 / (K eta_local)
+QUARTERS = np.linspace(0, 1, 5)  # of the spectrum: eigenvalues from which on the closed forms are the best steps
+WIDTH, CLOSE, TRIES = 0.3, 2e-2, 40  # of the search: its first step, its last one, settings for each number
+APART, BEGINNINGS = 0.5, 3  # what lies between two beginnings, in one number at least; how many there are
+PULLING = "alpha", "mu"  # which are in units of 1 / (K eta_local)
+# Each number as one that may be varied by about the same amounts: from it, to it, and its bounds there.
+SCALES: dict[str, tuple[Callable, Callable, float, float]] = {
+    "eta_local": (np.log, np.exp, np.log(LOWEST), np.log(SHARES[0])),
+    "server_rate": (np.log, np.exp, -10.0, 10.0),
+    "alpha": (np.log, np.exp, -15.0, 15.0),
+    "mu": (np.log1p, np.expm1, 0.0, 10.0),
+    "momentum": (lambda b: -np.log1p(-b), lambda z: -np.expm1(-z), 0.0, 15.0),
+}
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """A method and what is tuned of it.
+
+    Args:
+        method: its name. names: of its options that are searched for. starts: the options from which the search may
+            begin at a local step. special: the label of a method that is this one with the options `at`.
+    """
+
+    method: str
+    names: tuple[str, ...]
+    starts: Callable[[KernelRegime], Iterator[Options]]
+    special: str | None = None
+    at: Options = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Search:
+    """The settings of a method that need the fewest rounds at this number of local steps.
+
+    Args:
+        tunable: the method. base: the data, at any steps. steps: K. unit: 1 / max_c |H_cc|. aim: what is to be small.
+        eta_local: None: searched for.
+    """
+
+    tunable: Tunable
+    base: KernelRegime
+    steps: int
+    unit: float
+    aim: Callable[[LinearRegime, float], float]
+    eta_local: float | None = None
+    least: float = NEVER
+    best: Setting | None = None
+
+    def run(self, known: list[Setting]) -> None:
+        """From the best of all starts and of settings that are known, and from the best at another local step."""
+        etas = [share * self.unit for share in SHARES] if self.eta_local is None else [self.eta_local]
+        starts = [(eta, options) for eta in etas for options in self.tunable.starts(self._at(eta))] + known
+        ranked = sorted((self.value(*setting), number) for number, setting in enumerate(starts))
+        if not ranked or self.best is None:
+            return
+        begun: list[np.ndarray] = []
+        for _, number in ranked:
+            z = self._numbers(*starts[number])
+            if all(np.abs(z - other).max(initial=0) > APART for other in begun):
+                begun.append(z)
+                self._descend(z, starts[number][1])
+            if len(begun) == BEGINNINGS:
+                break
+
+    def value(self, eta: float, options: Options) -> float:
+        """The aim there, NEVER where it would be the least so far and the steps are not stable."""
+        interruption.check()
+        regime = self.regime(eta, options)
+        found = self.aim(regime, self.least)
+        if found >= self.least:
+            return found
+        if regime.step_warning is not None:
+            return NEVER
+        self.least, self.best = found, (eta, options)
+        return found
+
+    def regime(self, eta: float, options: Options) -> LinearRegime:
+        return of_method(self._at(eta), self.tunable.method, options)
+
+    def _at(self, eta: float) -> KernelRegime:
+        return self.base.at(Setup(eta_local=eta, local_steps=self.steps))
+
+    @property
+    def _names(self) -> list[str]:
+        """Of the numbers that are searched for."""
+        return [*(["eta_local"] if self.eta_local is None else []), *self.tunable.names]
+
+    def _numbers(self, eta: float, options: Options) -> np.ndarray:
+        """The setting as numbers of `SCALES`, within their bounds."""
+        own = {"eta_local": eta / self.unit} | options
+        scaled = {name: own[name] * eta * self.steps if name in PULLING else own[name] for name in self._names}
+        return np.array([np.clip(SCALES[name][0](value), *SCALES[name][2:]) for name, value in scaled.items()])
+
+    def _setting(self, numbers: np.ndarray, options: Options) -> Setting:
+        """The inverse of it; the options that are not searched for stay."""
+        own = {name: float(SCALES[name][1](z)) for name, z in zip(self._names, numbers, strict=True)}
+        eta = self.unit * own.pop("eta_local") if self.eta_local is None else self.eta_local
+        return eta, options | {n: v / (eta * self.steps) if n in PULLING else v for n, v in own.items()}
+
+    def _descend(self, start: np.ndarray, options: Options) -> None:
+        """Nelder and Mead's search from there."""
+        if not len(start):
+            return
+        bounds = np.array([SCALES[name][2:] for name in self._names])
+        steps = np.where(start + WIDTH > bounds[:, 1], -WIDTH, WIDTH)
+        minimize(
+            lambda z: np.log(max(self.value(*self._setting(z, options)), np.finfo(float).tiny)),
+            start,
+            method="Nelder-Mead",
+            bounds=bounds,
+            options={
+                "initial_simplex": np.vstack([start, start + np.diag(steps)]),
+                "xatol": CLOSE,
+                "fatol": CLOSE / 10,
+                "maxfev": TRIES * len(start),
+            },
+        )
+
+
+def above_rounding(eigenvalues: np.ndarray) -> np.ndarray:
+    """Those of a positive semi-definite matrix, ascending, that are no rounding of 0."""
+    return eigenvalues[eigenvalues > len(eigenvalues) * np.finfo(float).eps * eigenvalues[-1]]
+
+
+def _spectra(at: KernelRegime, method: str, **options: Any) -> Iterator[tuple[float, float]]:
+    """Of H u(H_D) at server rate 1: eigenvalues that a quarter of all are below, or two, ..., and the largest."""
+    regime = of_method(at, method, {"server_rate": 1.0, **options})
+    response = regime.round.response
+    if response is not None and np.isfinite(response).all() and regime.nu is not None:
+        nu = above_rounding(regime.nu)
+        if len(nu):
+            for low in np.unique(nu[np.round(QUARTERS * (len(nu) - 1)).astype(int)]):
+                yield float(low), float(nu[-1])
+
+
+def _averaged(at: KernelRegime) -> Iterator[Options]:
+    for low, high in _spectra(at, "fedavg"):
+        yield {"server_rate": 2 / (low + high)}
+
+
+def _pulled(at: KernelRegime) -> Iterator[Options]:
+    for pull in PULLS[2:5]:
+        mu = pull / (at.setup.eta_local * at.setup.local_steps)
+        for low, high in _spectra(at, "fedprox", mu=mu):
+            yield {"mu": mu, "server_rate": 2 / (low + high)}
+
+
+def _momentum(at: KernelRegime) -> Iterator[Options]:
+    for low, high in _spectra(at, "fedavg"):
+        a, b = np.sqrt(low), np.sqrt(high)
+        yield {"momentum": float(((b - a) / (b + a)) ** 2), "server_rate": float((2 / (a + b)) ** 2)}
+
+
+def _nesterov(at: KernelRegime) -> Iterator[Options]:
+    for low, high in _spectra(at, "fedavg"):
+        root = np.sqrt(3 * high / low + 1)
+        momentum = max(0.0, float((root - 2) / (root + 2)))
+        yield {"momentum": momentum, "nesterov": True, "server_rate": 4 / (3 * high + low)}
+
+
+def _server_rates(at: KernelRegime) -> Iterator[Options]:
+    for rate in RATES:
+        yield {"server_rate": float(rate)}
+
+
+def _duals(at: KernelRegime) -> Iterator[Options]:
+    for pull in PULLS:
+        yield {"alpha": float(pull / (at.setup.eta_local * at.setup.local_steps))}
+
+
+METHODS: dict[str, Tunable] = {
+    "fedavg, server rate 1": Tunable("fedavg", (), lambda at: iter([{"server_rate": 1.0}])),
+    "fedavg": Tunable("fedavg", ("server_rate",), _averaged, "fedavg, server rate 1"),
+    "fedprox": Tunable("fedprox", ("mu", "server_rate"), _pulled, "fedavg", {"mu": 0.0}),
+    "scaffold": Tunable("scaffold", ("server_rate",), _server_rates),
+    "feddyn": Tunable("feddyn", ("alpha",), _duals),
+    "cyclic": Tunable("cyclic", ("server_rate",), _server_rates),
+    "fedavgm": Tunable("fedavgm", ("momentum", "server_rate"), _momentum, "fedavg", {"momentum": 0.0}),
+    "fedavgm, nesterov": Tunable(
+        "fedavgm", ("momentum", "server_rate"), _nesterov, "fedavg", {"momentum": 0.0, "nesterov": True}
+    ),
+}

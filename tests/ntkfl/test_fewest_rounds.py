@@ -1,0 +1,134 @@
+"""The search for the fewest rounds: rounds between whole numbers, and steps that dense grids hardly better."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plain_grid import Grid, random_problem
+
+from ntkfl import kernel_regime
+from ntkfl.exact_dynamics import of_method
+from ntkfl.fastest_method import fastest
+from ntkfl.fewest_rounds import METHODS
+from ntkfl.limit import rounds_between as counting
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.rounds_between import NEVER, left_after, rounds_between
+from ntkfl.problem import Problem, Setup
+
+CASES = [
+    ("fedavg", {"server_rate": 1.3}),
+    ("fedprox", {"mu": 0.2, "server_rate": 1.0}),
+    ("scaffold", {"server_rate": 1.2}),
+    ("feddyn", {"alpha": 0.5}),
+    ("cyclic", {"server_rate": 0.9}),
+    ("fedavgm", {"momentum": 0.6, "server_rate": 1.0}),
+]
+
+
+EASY = (2, 3, 5, 8, 10)  # problems on which every method arrives soon
+
+
+def of_share(problem, h, steps, share, method, options):
+    base = algorithm1_limit(problem, Setup(), h)
+    eta = float(share / base.blocks.clients.values.max())
+    return of_method(base.at(Setup(eta_local=eta, local_steps=steps)), method, options)
+
+
+@pytest.mark.parametrize(("method", "options"), CASES)
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 2**16), share=st.floats(0.1, 1.5), eps=st.sampled_from([0.3, 1e-2, 1e-6]))
+def test_the_whole_number_above_is_the_count(method, options, seed, share, eps):
+    problem, h, steps = random_problem(seed)
+    regime = of_share(problem, h, steps, share, method, options)
+    between = rounds_between(regime, eps, 2**14)
+    if regime.step_warning is None and between <= 2**13:
+        counted = regime.rounds_to(eps)
+        assert counted == np.ceil(between) if counted <= 64 else counted <= np.ceil(between)
+        sizes = np.linalg.norm(regime.residual(np.array([0, counted - 1, counted])), axis=1)
+        if counted == np.ceil(between):
+            part = np.log(sizes[1] / (eps * sizes[0])) / np.log(sizes[1] / sizes[2])
+            assert between - counted + 1 == pytest.approx(part, abs=1e-5)
+
+
+def test_a_large_state_is_counted_round_by_round_to_the_same(monkeypatch):
+    problem, h, steps = random_problem(5)
+    for method, options in CASES:
+        regime = of_share(problem, h, steps, 0.5, method, options)
+        most = counting.rounds_between(regime, 1e-2, 2**14)
+        with monkeypatch.context() as patched:
+            patched.setattr(counting, "SMALL", 0)
+            patched.setattr(counting, "STRETCH", 2)
+            assert rounds_between(regime, 1e-2, 2**14) == pytest.approx(most, rel=1e-9)
+            size = problem.n * (1 + regime.round.memory)
+            assert rounds_between(regime, 0.5, size) == pytest.approx(counting.rounds_between(regime, 0.5, 2**14))
+
+
+def test_what_is_not_reached_is_more_than_was_looked_at_and_what_grows_is_never():
+    problem, h, steps = random_problem(5)
+    slow = of_share(problem, h, steps, 0.01, "fedavg", {"server_rate": 0.01})
+    assert 64 <= rounds_between(slow, 1e-6, 64) < NEVER
+    assert rounds_between(of_share(problem, h, steps, 0.5, "fedavg", {"server_rate": 99.0}), 1e-6, 2**14) == NEVER
+    nothing = Problem(problem.x, 0 * problem.y, problem.owner)
+    still = of_share(nothing, h, steps, 0.5, "fedavg", {})
+    assert rounds_between(still, 0.1, 100) == left_after(still, 3) == 0
+
+
+def test_what_is_left_is_that_of_the_rounds():
+    problem, h, steps = random_problem(8)
+    for method, options in CASES:
+        regime = of_share(problem, h, steps, 0.5, method, options)
+        ends = np.linalg.norm(regime.residual(np.array([0, 13])), axis=1)
+        assert left_after(regime, 13) == pytest.approx(ends[1] / ends[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("label", METHODS)
+@pytest.mark.parametrize("seed", EASY[:3])
+def test_the_plain_grid_counts_as_the_regimes_do(label, seed):
+    problem, h, steps = random_problem(seed)
+    arrived = Grid(label, problem, h, steps).fewest(0.3, 400)
+    assert arrived is not None
+    rounds, (eta, pull, rate, momentum) = arrived
+    every = {"server_rate": rate, "momentum": momentum, "mu": pull, "alpha": pull, "nesterov": True}
+    names = METHODS[label].names or ("server_rate",)
+    chosen = {name: every[name] for name in (*names, *(("nesterov",) if "nesterov" in label else ()))}
+    regime = kernel_regime(problem, Setup(eta_local=eta, local_steps=steps), h, METHODS[label].method, chosen)
+    assert regime.rounds_to(0.3) == rounds
+
+
+@pytest.mark.parametrize("seed", EASY)
+@pytest.mark.parametrize("eta_local", [None, 0.3])
+def test_a_method_is_never_slower_than_what_it_contains(seed, eta_local):
+    problem, h, steps = random_problem(seed)
+    for budget in (None, 9):
+        tuned = fastest(problem, h, local_steps=(steps,), eta_local=eta_local, budget=budget, eps=1e-3).tuned
+        of = {one.label: one.rounds or 10**6 if one.left is None else one.left for one in tuned}
+        for label, tunable in METHODS.items():
+            if tunable.special in of:
+                assert of[label] <= of[tunable.special]
+
+
+SWINGING = "feddyn", "fedavgm", "fedavgm, nesterov"  # whose residual may dip below eps for a moment, anywhere
+FAR = 400  # rounds of a grid
+
+
+def behind_a_grid(seed, labels):
+    """Of these methods the rounds as tuned and the fewest of the grid, where the grid has fewer."""
+    problem, h, steps = random_problem(seed)
+    for one in fastest(problem, h, local_steps=(steps,)).tuned:
+        if one.label in labels:
+            arrived = Grid(one.label, problem, h, steps).fewest(1e-6, min(one.rounds or FAR, FAR))
+            if arrived is not None:
+                yield one.label, one.rounds or float("inf"), arrived[0]
+
+
+@pytest.mark.parametrize("seed", [5, 8])
+def test_a_dense_grid_is_hardly_better(seed):
+    for label, tuned, rounds in behind_a_grid(seed, METHODS):
+        assert tuned <= 1.15 * rounds + 1, label
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(120))
+def test_a_dense_grid_is_hardly_better_where_nothing_swings(seed):
+    for label, tuned, rounds in behind_a_grid(seed, set(METHODS) - set(SWINGING)):
+        assert tuned <= (1.25 if label == "scaffold" else 1.15) * rounds + 1, label
