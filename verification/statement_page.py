@@ -1,5 +1,6 @@
 """The page of one statement, before anything is run: what it claims, in every form, and how it is checked."""
 
+from bounds.evidence import evidence_text
 from bounds.listing import word_for
 from bounds.statement import Statement
 from verification.page import LABEL, entry, nature_text, symbols, wrapped
@@ -25,6 +26,7 @@ def as_text(statement: Statement, width: int = 100, latex: bool = False) -> str:
             lines += [" " * (LABEL + 1) + part for part in claim.latex().split(r" ;\quad ")]
         lines += entry("", [*more, claim.note], width)
         lines += entry("", [f"recorded: {claim.recorded.value}", nature_text(claim)], width)
+        lines += entry("", [f"evidence: {evidence_text(statement, form)}"], width)
         if claim.witness is not None:
             lines += entry("", ["a stored case shows the violation"], width)
     mutants = ", ".join(mutant.name for mutant in statement.mutants)

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from bounds.evidence import evidence
+from bounds.papers import own
 from bounds.statement import Form, Kind, Outcome
 from ntkfl.estimate import Estimate
 from verification.page import as_text
@@ -145,10 +147,13 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types, a number that is not finite as the string "inf", "-inf" or "nan": strict JSON has none.
 
+        `evidence` has what the recorded outcome of one of this project's forms rests on, with the places that show it.
         `from_json` gives the verdict back.
         """
         content = strict_json(asdict(replace(self, seen=None)))
-        return content | {"seen": None if self.seen is None else self.seen.to_json()}
+        statement = own().get(self.id)
+        rests = strict_json(evidence(statement, self.form)) if statement and self.form in statement.forms else {}
+        return content | {"seen": None if self.seen is None else self.seen.to_json(), "evidence": rests}
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Verdict:
@@ -162,7 +167,7 @@ class Verdict:
         standing = {"standing": Standing(content["standing"]) if content.get("standing") else None}
         seen = {"seen": None if content.get("seen") is None else Seen.from_json(content["seen"])}
         given = seen | sides | tightness | margins | words | outcomes | standing | {"notes": tuple(content["notes"])}
-        return cls(**(content | given))
+        return cls(**({name: part for name, part in content.items() if name != "evidence"} | given))
 
 
 def _side(content: dict[str, Any] | None) -> Side | None:

@@ -1,4 +1,7 @@
-"""Directives: `statement-table` (all), `statement-pages PAPER` (each in full), `findings-by-nature`, `symbol-table`."""
+"""Directives that list the statements.
+
+`statement-table`, `statement-pages PAPER` (each in full), `findings-by-nature`, `evidence-by-kind`, `symbol-table`.
+"""
 
 import re
 
@@ -9,6 +12,8 @@ from sphinx.util.docutils import SphinxDirective
 from statement_pictures import figure
 from tables import code, html, link, table
 
+from bounds.evidence import MEANING as EVIDENCE
+from bounds.evidence import Evidence, evidence, evidence_text, strongest
 from bounds.papers import own, slug
 from bounds.statement import Form, Statement
 from bounds.symbols import GLOSSARY
@@ -65,6 +70,7 @@ class StatementPages(SphinxDirective):
         claim = statement.forms[form]
         shown = [html(f'<div class="math-block">{line}</div>') for line in mathml.claims(statement, form)]
         facts = [("read from", [nodes.Text(prose(read_from(statement, form)))])]
+        facts.append(("evidence", _with_links(evidence_text(statement, form))))
         facts += [(f"needs {h.name}", [nodes.Text(prose(h.says))]) for h in claim.hypotheses]
         if (failure := mathml.failure(claim)) is not None:
             facts.append(("may fail", [nodes.Text("with probability at most "), html(failure)]))
@@ -85,6 +91,24 @@ class FindingsByNature(SphinxDirective):
             said = [nodes.Text(f"{meaning} "), *links[1:]]
             items.append((f"{nature.value}: {len(links) // 2}", said))
         return [_definitions(items)]
+
+
+class EvidenceByKind(SphinxDirective):
+    """How many forms have each kind of evidence, for how many it is the strongest, and which these are."""
+
+    def run(self) -> list[nodes.Node]:
+        forms = [(statement, form) for statement in own().values() for form in statement.forms]
+        rows = []
+        for kind in Evidence:
+            have = sum(kind in evidence(statement, form) for statement, form in forms)
+            best = [(statement.id, form) for statement, form in forms if strongest(statement, form) == kind]
+            links = [node for i, form in best for node in (nodes.Text(", "), _form_link(i, form))]
+            shown = links[1:] if kind is not Evidence.SAMPLED else [nodes.Text("all others")]
+            counts = [[nodes.Text(str(have))], [nodes.Text(str(len(best)))]]
+            rows.append([[nodes.Text(kind.value)], [nodes.Text(EVIDENCE[kind])], *counts, shown])
+        none = sum(not evidence(statement, form) for statement, form in forms)
+        said = nodes.paragraph("", f"Of {len(forms)} forms {none} have no evidence at all: recorded open or untested.")
+        return [table(("evidence", "what it means", "forms", "as their strongest", "which"), rows), said]
 
 
 class SymbolTable(SphinxDirective):
@@ -141,5 +165,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("statement-table", StatementTable)
     app.add_directive("statement-pages", StatementPages)
     app.add_directive("findings-by-nature", FindingsByNature)
+    app.add_directive("evidence-by-kind", EvidenceByKind)
     app.add_directive("symbol-table", SymbolTable)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

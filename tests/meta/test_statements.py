@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 
+from bounds.evidence import Evidence, evidence
 from bounds.listing import catalogue
 from bounds.options import Options
 from bounds.statement import Kind, Outcome
@@ -105,6 +106,7 @@ def test_a_witness_shows_the_violation_and_is_confirmed(identifier, form):
     balls = verdict.confirmation == "both sides are balls" or verdict.confirmation.startswith("run in balls of")
     assert balls or (slopes and verdict.confirmation.startswith("other networks agree"))
     assert "sides known by" not in verdict.confirmation
+    assert balls is (Evidence.ENCLOSED in evidence(statement, form)), verdict.confirmation
     above = verdict.lhs.value - verdict.lhs.error > verdict.rhs.value + verdict.rhs.error
     below = verdict.lhs.value + verdict.lhs.error < verdict.rhs.value - verdict.rhs.error
     assert above or (below and statement.kind in (Kind.EQUALITY, Kind.DEFINITION, Kind.LOWER, Kind.RATE))

@@ -1,6 +1,7 @@
 """The findings page: every form that differs is on it with its evidence and replay, and nothing else is."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from bounds.listing import catalogue, get
 from bounds.options import Options
 from bounds.statement import Form, Nature, Outcome
 from verification.engine import verify_all
-from verification.findings.page import MEANING, as_page
+from verification.findings.page import MEANING, VERSION, as_page
 from verification.report import as_markdown, totals, worst_first
 
 CHECKED = ("fl-ntk/A.1", "fl-ntk/Eq11", "fl-ntk/X.7")
@@ -25,7 +26,9 @@ def test_a_violated_form_is_shown_with_what_holds_what_it_was_read_from_and_the_
     assert "VIOLATED" in entry
     assert "**holds**" in entry
     assert "`ntkfl verify fl-ntk/A.1 --form stated --seed 0 --trials 20`" in entry
-    assert "**read from**: a scan that a machine read; the lemma comes once" in entry
+    assert "both appendices: a scan that a machine read; the lemma comes once" in entry
+    assert "**evidence by kind**: sampled, enclosed (FINDINGS.md" in entry
+    assert "(docs/how_we_read.md#how-to-object), with `fl-ntk/A.1`, stated" in entry
     assert page.index("### Scan") < page.index("#### fl-ntk/A.1, stated") < page.index("### Holds as printed")
 
 
@@ -55,6 +58,14 @@ def test_what_a_scan_or_a_report_alone_says_is_in_no_count(verdicts):
     assert "Of 1 printed form 0 hold as they stand. Of the others: 1 lack a hypothesis" not in as_page([charged])
     assert "1 lacks a hypothesis" in as_page([charged])
     assert "None of its forms was read in print" in as_page(scanned)
+
+
+def test_the_versions_are_those_that_were_read():
+    table = (Path(__file__).parents[2] / "docs" / "how_we_read.md").read_text()
+    papers = {statement.source.paper for statement in catalogue().values()}
+    assert set(VERSION) <= papers
+    for version in VERSION.values():
+        assert all(part in table for part in version.split(", and the ")), version
 
 
 def test_every_nature_has_a_section():

@@ -6,8 +6,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bounds.evidence import evidence_text
 from bounds.listing import catalogue, papers
-from bounds.statement import BEYOND, UNCHARGED, Form, Kind, Nature, Outcome, Provenance, Statement
+from bounds.statement import (
+    BEYOND,
+    FEDGUCCI,
+    FL_NTK,
+    IMA,
+    UNCHARGED,
+    Form,
+    Kind,
+    Nature,
+    Outcome,
+    Provenance,
+    Statement,
+)
 from verification.findings.address import anchor, check_script, replay_path
 from verification.page import headline, measured_ratio, read_from
 from verification.plain_text import claim_lines
@@ -32,6 +45,11 @@ INTRODUCTION = [
     "surrounding text shows what was meant. Each says what it was read from: a text, a scan that a machine read, or a "
     "report ([How we read the papers](docs/how_we_read.md)).",
 ]
+VERSION = {  # what was read of a paper; one that is not here is named as its statements' sources name it
+    FL_NTK: "arXiv version of the ICML 2021 paper, with both appendices",
+    FEDGUCCI: "KDD 2025 version, and the ICLR submission",
+    IMA: "full version with its appendix",
+}
 SETTLED = (Outcome.HOLDS, Outcome.TOUCHES)
 AS_READ = {
     Provenance.TEXT: "printed",
@@ -235,16 +253,21 @@ def _entry(finding: Finding) -> list[str]:
         items.append(("holds", "; ".join(claim_lines(statement, holding))))
     items += [
         ("left side", statement.says_left),
-        ("read from", read_from(statement, verdict.form)),
+        (
+            "read from",
+            f"{VERSION.get(statement.source.paper, statement.source.paper)}: {read_from(statement, verdict.form)}",
+        ),
         ("why", finding.why),
         ("for a reader", finding.consequence),
         ("evidence", finding.evidence),
+        ("evidence by kind", evidence_text(statement, verdict.form)),
     ]
     lines = [f'<a id="{anchor(statement, verdict.form)}"></a>', ""]
     lines += [f"#### {escaped(verdict.id)}, {verdict.form.value}: {escaped(statement.title)}", ""]
     lines += [f"*{PROOF.sub(_link, escaped(str(statement.source)))}*", ""]
     lines += [f"- **{name}**: {escaped(text)}" for name, text in items if text]
     lines += [f"- **replay**: `{verdict.replay}`", f"- **cite**: `ntkfl cite {verdict.id}`"]
+    lines.append(f"- **object**: [how](docs/how_we_read.md#how-to-object), with `{verdict.id}`, {verdict.form.value}")
     if (script := check_script(statement, verdict.form)) is not None:
         lines.append(f"- **check**: [{script}]({script}), with numpy and mpmath alone: `python {script}`")
     if (kept := replay_path(statement, verdict.form)) is not None:

@@ -22,7 +22,7 @@ def list_statements(
     ] = None,
     paper: Annotated[str | None, typer.Option(help="only the statements of this paper, such as fl-ntk")] = None,
 ) -> None:
-    """List the statements: id, kind, title, and each form with its recorded outcome."""
+    """List the statements: id, kind, title, and each form with its recorded outcome and its strongest evidence."""
     from bounds.listing import catalogue, find, papers
     from ntkfl.messages import number_of
 
@@ -42,7 +42,7 @@ def list_statements(
         )
     forms = sum(len(statement.forms) for statement in statements)
     counts = f"{number_of(len(statements), 'statement')} in {number_of(forms, 'form')}"
-    typer.echo(f"{counts}, each with its recorded outcome")
+    typer.echo(f"{counts}, each with its recorded outcome and its strongest evidence")
 
 
 def show(
@@ -108,5 +108,8 @@ def _conventions(paper: str) -> list[str]:
 
 
 def _recorded(statement: "Statement", form: "Form") -> str:
-    nature = statement.forms[form].nature
-    return statement.forms[form].recorded.value + (f" ({nature.value})" if nature else "")
+    from bounds.evidence import strongest
+
+    nature, evidence = statement.forms[form].nature, strongest(statement, form)
+    said = statement.forms[form].recorded.value + (f" ({nature.value})" if nature else "")
+    return said + (f" [{evidence}]" if evidence else "")

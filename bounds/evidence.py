@@ -1,0 +1,62 @@
+"""What each form's recorded outcome rests on, from trials to theorems that a machine has checked."""
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+from bounds.papers import own
+from bounds.statement import Form, Outcome, Statement
+
+FILE = Path(__file__).with_suffix(".json")  # written by docs/evidence.py from proofs, scripts and findings
+
+
+class Evidence(StrEnum):
+    """A kind of evidence for what is recorded of a form, that it holds or that it fails; weakest first."""
+
+    SAMPLED = "sampled"
+    ENCLOSED = "enclosed"
+    CHECKED = "checked"
+    PAPER = "proved on paper"
+    MACHINE = "machine-checked"
+
+
+MEANING = {
+    Evidence.SAMPLED: "It came out so in trials, or in a stored case.",
+    Evidence.ENCLOSED: "A stored case fails with both sides enclosed in balls: no rounding can explain it.",
+    Evidence.CHECKED: "A script that imports nothing of this project comes to the same result.",
+    Evidence.PAPER: "A page of docs/proofs proves it in full.",
+    Evidence.MACHINE: "Coq has checked a proof of it that assumes no axiom.",
+}
+
+
+def evidence(statement: Statement, form: Form) -> Mapping[Evidence, tuple[str, ...]]:
+    """What a form's recorded outcome rests on, weakest first, each with the places in the repository that show it.
+
+    A statement of the user's own has trials alone; what is recorded open or untested has nothing.
+    """
+    found: dict[Evidence, tuple[str, ...]] = {}
+    if statement.forms[form].recorded not in (Outcome.OPEN, Outcome.UNTESTED):
+        found[Evidence.SAMPLED] = ()
+    if own().get(statement.id) is statement:
+        kept = _kept().get(statement.id, {}).get(form.value, {})
+        found |= {kind: tuple(kept[kind]) for kind in Evidence if kind in kept}
+    return found
+
+
+def strongest(statement: Statement, form: Form) -> str:
+    """The strongest kind of evidence for a form in a word or three; empty where there is none."""
+    return next(reversed(list(evidence(statement, form))), "")
+
+
+def evidence_text(statement: Statement, form: Form) -> str:
+    """All kinds of evidence for a form in a line, weakest first, with the places that show it."""
+    said = [f"{kind.value} ({', '.join(at)})" if at else kind.value for kind, at in evidence(statement, form).items()]
+    return ", ".join(said) or "none"
+
+
+@cache
+def _kept() -> dict[str, dict[str, dict[str, list[str]]]]:
+    kept: dict[str, dict[str, dict[str, list[str]]]] = json.loads(FILE.read_text(encoding="utf-8"))
+    return kept
