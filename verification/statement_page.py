@@ -2,6 +2,7 @@
 
 from bounds.evidence import evidence_text
 from bounds.listing import word_for
+from bounds.registry import version
 from bounds.statement import Statement
 from verification.page import LABEL, entry, nature_text, symbols, wrapped
 from verification.plain_text import claim_lines, symbol_text
@@ -25,7 +26,8 @@ def as_text(statement: Statement, width: int = 100, latex: bool = False) -> str:
         if latex:  # to be copied, so not wrapped
             lines += [" " * (LABEL + 1) + part for part in claim.latex().split(r" ;\quad ")]
         lines += entry("", [*more, claim.note], width)
-        lines += entry("", [f"recorded: {claim.recorded.value}", nature_text(claim)], width)
+        meaning = [f"meaning: version {known}"] if (known := version(statement, form)) else []
+        lines += entry("", [*meaning, f"recorded: {claim.recorded.value}", nature_text(claim)], width)
         lines += entry("", [f"evidence: {evidence_text(statement, form)}"], width)
         if claim.witness is not None:
             lines += entry("", ["a stored case shows the violation"], width)

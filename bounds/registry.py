@@ -1,0 +1,63 @@
+"""The register of what each id means: a form that changes its meaning gets a new version, never the old one's name.
+
+`python -m bounds.registry` adds what is new to registry.json and takes nothing away.
+"""
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import sympy as sp
+
+from bounds.papers import own
+from bounds.statement import Form, Statement
+
+FILE = Path(__file__).with_suffix(".json")
+Register = dict[str, dict[str, list[str]]]  # by id and form, the hashes of its meanings; the last one is today's
+
+
+def meaning(statement: Statement, form: Form) -> str:
+    """The hash of what a form claims: its kind, formulas, failure probability, premise and hypotheses in words.
+
+    Titles, notes and how the left side is measured are not part of it.
+    """
+    claim = statement.forms[form]
+    premise = sorted((str(symbol), _spelled(needed)) for symbol, needed in (claim.premise or {}).items())
+    hypotheses = sorted((h.name, h.says) for h in statement.required(form))
+    formulas = [*map(_spelled, claim.parts), _spelled(claim.lower), _spelled(claim.failure)]
+    said = json.dumps([statement.id, form.value, statement.kind.value, formulas, premise, hypotheses])
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+def version(statement: Statement, form: Form) -> int | None:
+    """How many meanings a form has had under its id; None of a statement that is not this project's."""
+    return len(registered().get(statement.id, {}).get(form.value, ())) or None
+
+
+def with_changes(register: Register, statements: dict[str, Statement]) -> Register:
+    """The register with the meanings that it does not have yet; what it has stays, also of a form that is gone."""
+    forms = {(name, form): list(hashes) for name, kept in register.items() for form, hashes in kept.items()}
+    for statement in statements.values():
+        for form in statement.forms:
+            hashes = forms.setdefault((statement.id, form.value), [])
+            if (today := meaning(statement, form)) not in hashes[-1:]:
+                hashes.append(today)
+    names = sorted({name for name, _ in forms})
+    return {name: {form: hashes for (of, form), hashes in sorted(forms.items()) if of == name} for name in names}
+
+
+@cache
+def registered() -> Register:
+    """The register as it is kept; empty before the first one is written."""
+    kept: Register = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+    return kept
+
+
+def _spelled(expression: Any) -> str:
+    return "" if expression is None else sp.srepr(sp.sympify(expression))
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(with_changes(registered(), own()), indent=1) + "\n", encoding="utf-8")
