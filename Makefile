@@ -2,7 +2,7 @@
 PYTHON ?= python3
 STAMP := .venv/.complete
 
-.PHONY: verify test test-slow docs docs-execute check proofs format clean
+.PHONY: verify test test-slow docs docs-execute check proofs artifact format clean
 
 verify: $(STAMP)
 	@.venv/bin/ntkfl verify
@@ -33,6 +33,11 @@ check: $(STAMP)
 # The proofs that Coq checks; without the project's environment. It says what to install where Coq is missing.
 proofs:
 	@$(PYTHON) proofs/check.py
+
+# An anonymous archive of the last commit with a table of claims, the commands that show them, and what they print.
+artifact: $(STAMP)
+	@mkdir -p dist
+	@.venv/bin/python docs/artifact/build.py dist/ntkfl-artifact.tar.gz
 
 format: $(STAMP)
 	.venv/bin/ruff format .
