@@ -19,7 +19,7 @@ extensions = [
     "statement_pictures",
     "statements",
 ]
-exclude_patterns = ["_build", "pages", "bench.md"]  # bench.md is part of performance.md
+exclude_patterns = ["_build", "pages", "paper", "bench.md"]  # bench.md is part of performance.md
 nitpicky = True
 highlight_language = "text"
 nitpick_ignore_regex = [("py:.*", ".*")]  # types of other projects, whose pages would take a network to find

@@ -15,10 +15,12 @@ from ntkfl.version import VERSION
 if TYPE_CHECKING:
     from bounds.statement import Statement
 
+YEAR = 2026  # of this version
 TOOL = f"""@software{{ntkfl,
-  author    = {{{{The ntkfl founders}}}},
+  author    = {{{{The ntkfl project}}}},
   title     = {{ntkfl: the theorems of federated learning on wide networks, run}},
   version   = {{{VERSION}}},
+  year      = {{{YEAR}}},
 }}"""
 
 
@@ -101,10 +103,11 @@ def _findings(statement: Statement) -> list[str]:
         note += f"; checked with numpy and mpmath alone by {script}" if script else ""
         entries.append(
             f"""@misc{{ntkfl-{anchor(statement, form)},
-  author       = {{{{The ntkfl founders}}}},
+  author       = {{{{The ntkfl project}}}},
   title        = {{{{{_tex(f"{statement.id}, {form.value}: {statement.title}")}}}}},
   howpublished = {{Findings of ntkfl {VERSION}, {_tex(address(statement, form))}}},
   note         = {{{_tex(note)}}},
+  year         = {{{YEAR}}},
 }}"""
         )
     return entries
