@@ -100,8 +100,7 @@ STATEMENTS = (
             "called P models in the same sentence: an index slip. Algorithm 1 sends w_IMA^(t-1) in round t = t_s, "
             "before any has been formed; w^(t_s - 1) is meant, and sent here. It needs t >= max(t_s, P-1). The second "
             "part is a consequence that tells windows of different P apart: on a quadratic where w_t = rho w_IMA(t-1) "
-            "+ noise, Var w_IMA = 1/((P + rho)(1 - rho)), found here; our notes have only its values (rho = .9: "
-            "5.263, 3.448, 1.695, .917 at P = 1, 2, 5, 10), and they agree",
+            "+ noise, Var w_IMA = 1/((P + rho)(1 - rho)): docs/proofs/linear_methods.md#noise-in-a-window",
         ),
         forms={
             Form.STATED: Claim(

@@ -42,10 +42,8 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "repairs Theorem B.3 (B.3' of our notes)",
-            note="no probability, no sets Q_i and no width beyond what the numbers of the network at hand "
-            "require; the derivation is in "
-            "bounds/fl_ntk/certificates/certificate.py",
+            "repairs Theorem B.3, docs/proofs/certificates.md#the-a-priori-certificate",
+            note="no probability, no sets Q_i and no width beyond what the numbers of the network at hand require",
         ),
         hypotheses=(certified("the certificate's three conditions hold, in balls", certificate),),
         forms={Form.NEW: Claim((rate**t * r0**2, R, R))},

@@ -21,11 +21,11 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "section 6 of our notes",
+            "docs/proofs/certificates.md#the-a-priori-certificate",
             note="B.3' nowhere uses that the weights are Gaussian, so it may start at the weights of round T0. The "
             "residual shrinks geometrically while lambda hardly changes, so real images that are out of its reach at "
             "round 0 certify later. The stored float64 weights are the start; the run that continues from them is "
-            "Algorithm 1 in exact arithmetic. Proof: bounds/fl_ntk/certificates/certificate.py",
+            "Algorithm 1 in exact arithmetic.",
         ),
         hypotheses=(certified("the certificate's three conditions hold at the checkpoint, in balls", certificate),),
         forms={Form.NEW: Claim((rate**t * r0**2, need, need))},

@@ -56,12 +56,10 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "section 6 of our notes",
-            note="our notes have the H^-1 norm and H(0). The proof was derived again without a gap, and holds for any "
-            "norm |S^-1 r| and for any symmetric H that the kernels of the run stay near, up to a perturbation E. The "
-            "matrix in the middle of the possible counts nearly halves E where neurons sit on both sides of a kink, "
-            "and |H^(-1/4) r| (p = 1/2) allows an E half as large again. Proof: "
-            "bounds/fl_ntk/certificates/stable_step_certificate.py",
+            "docs/proofs/certificates.md#any-stable-step",
+            note="it holds for any norm |S^-1 r| and any symmetric H that the kernels of the run stay near, up to a "
+            "perturbation E. The matrix in the middle of the possible counts nearly halves E where neurons sit on both "
+            "sides of a kink, and |H^(-1/4) r| (p = 1/2) allows an E half as large again",
         ),
         hypotheses=(
             certified(

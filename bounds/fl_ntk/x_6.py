@@ -31,7 +31,7 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=Source(
             BEYOND,
-            "section 6 of our notes",
+            "docs/proofs/linear_methods.md#rounds-and-clients",
             note="theorem 4.1 is read as: more clients need more rounds. That is so at a fixed eta_g, because the "
             "server takes the unweighted mean of updates of which each client makes only its own samples' share. With "
             "eta_g = N the sum of the updates is taken, and the rounds stay those of one client up to eta_l K. The "

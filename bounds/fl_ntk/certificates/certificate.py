@@ -13,28 +13,7 @@ For R > 0 call s_ri = w_r.x_i / |x_i| at the start and let, for all i and j,
 If eta_l h^2 <= 2 (lam_c - E), beta > 0 and need <= R, then for all t: |y - y(t)|^2 <= q^t r0^2, every u_r(t) and
 w_{k,c,r}(t) with k <= K stays within R of its start, and no client's residual grows during its local steps.
 
-Proof. (1) Let two positions of neuron r lie within R of its start, with values z, z' on x_i. Then
-relu(z') - relu(z) = psi (z' - z) with psi in [0, 1]; take psi = 1{z >= 0} if z = z'. Positions move s by at most R, so
-s_ri >= R makes both values >= 0 and psi = 1, and s_ri < -R makes both < 0 and psi = 0. Let the pattern b of x_j be
-taken at any position within R: b = 1 if s_rj >= R, b = 0 if s_rj < -R. Hence psi b - 1{s_ri >= 0} 1{s_rj >= 0}, never
-outside [-1, 1], is negative only for a neuron counted in D_ij and positive only for one counted in U_ij. Every matrix
-F_ij = G_ij sum_r psi_ri b_rj / m, symmetric or not, thus has |F - H| <= |G| o max(D, U) / m entrywise, so
-|F - H|_2 <= E; the same holds for its blocks.
-(2) While all positions are within R, a local step is r_c -> (I - eta_l F) r_c with an F as in (1), and
-|r_c|^2 changes by a factor of at most 1 - 2 eta_l (lam_c - E) + eta_l^2 h^2 <= 1. So with r^(k) the residuals of all
-clients after k local steps, |r^(k)| <= |r| and |r^(k) - r| <= k eta_l h |r|.
-(3) A round is r -> r - rho v with v = (1/K) sum_{k<K} F_k r^(k), the psi of F_k along the server's move. Then
-|v| <= (mu + E) |r| and, with (2), r.v >= (lam - E - mu eta_l h (K-1)/2) |r|^2, so |r|^2 shrinks by the factor q.
-(4) A round moves a server neuron by at most rho |X| |r| / sqrt m, and k local steps move a client's neuron by at most
-k eta_l |X| |r| / sqrt m, as |X_c| <= |X|.
-(5) Induction on (t, k). Say |r(s)|^2 <= q^s r0^2 for s <= t and the server's neurons have moved by at most
-rho |X| r0 / sqrt m times sum_{s<t} q^{s/2} < 1 / (1 - sqrt q). By (4) the first local step ends within need <= R of the
-start, so (2) applies to it, hence (4) to the next, and so on to k = K. The round then moves the server as (4) says, it
-stays within R, and (3) applies: both hypotheses hold for t + 1.
-
-Against our notes nothing was missing but the thresholds R |x_i| for rows that are not exactly of unit norm. (The
-server's part of need grows while the client's shrinks, so the larger of the two would do for their sum; it gains
-little.)
+Proof: docs/proofs/certificates.md#the-a-priori-certificate.
 
 Rounding: lam, lam_c enter by lower ends, the rest by upper ends; beta lam falls in E, mu, h and rises in lam, and need
 falls in beta lam. It is computed as |X| r0 / sqrt m ((1 + sqrt q) / (beta lam) + K eta_l), which does not cancel.

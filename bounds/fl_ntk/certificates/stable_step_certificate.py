@@ -15,24 +15,11 @@ Let S be any invertible matrix, and
 If q < 1 and need <= R, then for all t: |S^-1 (y - y(t))| <= q^t z0, and every u_r(t) and w_{k,c,r}(t) with k <= K
 stays within R of its start.
 
-Proof. (1) Step (1) of certificate.py shows for psi and b belonging to any positions within R that F_ij =
-G_ij sum_r psi_ri b_rj / m lies between G_ij (n_ij - D_ij) / m and G_ij (n_ij + U_ij) / m, in this order or the other.
-H_ij is the middle and B_ij half the distance, so |F - H| <= B entrywise, |F - H|_2 <= E, and |F_cc - H_cc|_2 <= E_c.
-(2) While positions are within R, a local step is r -> (A - eta_l Delta) r on the residuals of all clients stacked, with
-Delta block diagonal and |Delta|_2 <= E_c. So r^(k) = A^k r + d_k with d_0 = 0, d_{k+1} = A d_k - eta_l Delta_k r^(k),
-and by induction on k |d_k| <= delta_k |z| and |r^(k)| <= rho_k |z|, z = S^-1 r.
-(3) The server's move changes the residual by -(eta_g eta_l/N) sum_k F_k r^(k), the psi of F_k along that move and its b
-after k local steps. With F_k = H + Delta'_k this is r -> M r - (eta_g eta_l/N) sum_k (Delta'_k r^(k) + H d_k), hence
-|S^-1 r| shrinks by the factor q.
-(4) A round moves a server neuron by at most (eta_g eta_l / (N sqrt m)) |X| sum_k |r^(k)|, and k local steps move that
-of client c by at most (eta_l / sqrt m) |X_c| sum_{j<k} |r^(j)|.
-(5) Induction on (t, k) as in step (5) of certificate.py: the server has moved by at most the first part of need (with
-sum_{s<t} q^s < 1/(1-q) in it), and each local step adds to the second, so that all positions stay within R.
+Proof: docs/proofs/certificates.md#any-stable-step.
 
-Against our notes: its X.12 is S = L with H = L L^T and H = H(0), E with max(D, U) in place of (D + U)/2 for the
-clients too, |A^k S| <= a^k sqrt(mu), |S^-1| = lam^-1/2, |S^-1 H| = sqrt(mu). The middle matrix is what matters most:
-neurons stuck at a kink straddle it, so D and U are alike, and E is nearly halved. The norm is a trade: |S| |S^-1| =
-(mu/lam)^(p/2) multiplies E, while for p < 1 the frozen map contracts more slowly, or not at all at p = 0 (X.5).
+The middle matrix matters most: neurons stuck at a kink straddle it, so D and U are alike, and E is nearly halved. The
+norm is a trade: |S| |S^-1| = (mu/lam)^(p/2) multiplies E, while for p < 1 the frozen map contracts more slowly, or
+not at all at p = 0 (X.5).
 
 Rounding: S is the float64 matrix V diag(nu^(p/2)) of H's eigenpairs, taken as it is; S^-1 and all products are balls.
 

@@ -188,7 +188,7 @@ def _rate_chart(cells: Cells, common: str) -> Chart:
 STUDY = Study(
     name="convergence",
     question="How do the rounds depend on the clients, the local steps and both step sizes?",
-    source="FL-NTK, Theorems 4.1 and B.3; X.3b and X.6 of our notes",
+    source="FL-NTK, Theorems 4.1 and B.3; X.3b and X.6 (docs/proofs/linear_methods.md#rounds-and-clients)",
     axes=(
         Axis("clients", (1, 2, 4, 8, 16), "clients N", least=1),
         Axis("local_steps", (1, 2, 4, 8), "local steps K", least=1),

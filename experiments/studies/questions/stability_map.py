@@ -246,7 +246,7 @@ def spaced(least: float, most: float) -> tuple[float, ...]:
 STUDY = Study(
     name="stability-map",
     question="At which pairs of step sizes does training diverge, and is it where the kernel regime says?",
-    source="X.3 of our notes; FL-NTK, Theorem B.3 (its step sizes)",
+    source="X.3 (docs/proofs/linear_methods.md#spectrum-and-stability); FL-NTK, Theorem B.3 (its step sizes)",
     axes=(
         Axis("network", (TWO_LAYER,), "or of any depth, such as fc:3:relu", option="networks", read=network_name),
         Axis(ETA, spaced(0.1, 5), "step of the clients", above=0),
