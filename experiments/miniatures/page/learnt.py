@@ -175,13 +175,13 @@ def _undertrained(found: Found) -> str:
 def _scale(found: Found) -> str:
     rows = [row for _, row in found.every() if row.verdict == NOT_SEEN and row.paper_difference is not None]
     settings = [row for _, row in found.every() if row.paper_difference is not None]
-    if not rows:
+    errors = [row.difference_error for row in rows if row.quantity == "test accuracy"]  # others are no percentages
+    if not errors:
         return ""
-    largest = max(row.difference_error for row in rows)
     return (
         f"Scale is needed for {len(rows)} of the {len(settings)} printed differences: here they are within noise "
-        f"(standard errors up to {largest:.1f} points), on data that are learnt to {_best(found):.0f} % and leave "
-        "little to gain; `--scale paper` runs them as printed."
+        f"(standard errors of accuracies up to {max(errors):.1f} points), on data that are learnt to "
+        f"{_best(found):.0f} % and leave little to gain; `--scale paper` runs them as printed."
     )
 
 
