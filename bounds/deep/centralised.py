@@ -20,8 +20,7 @@ STATEMENTS = (
         title="No width brings FedAvg on a deep network to gradient descent on all the data",
         kind=Kind.RATE,
         source=reported(
-            "T3, Eq 42; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent; "
-            "note on theorems beyond the papers, section G",
+            "T3, Eq 42; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
             note="reported: at infinite width FedAvg with K local steps is gradient descent after K t steps, on the "
             "mean over clients. Both have a limit, and the limits are apart (fl-ntk/centralised): the "
             "distance of the two networks tends to theirs",
@@ -64,8 +63,7 @@ STATEMENTS = (
         title="Small steps bring FedAvg on a deep network to gradient descent: in proportion to the step",
         kind=Kind.RATE,
         source=reported(
-            "T3; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent; "
-            "note on theorems beyond the papers, section G",
+            "T3; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
             note="what T3 says is so in the limit of gradient flow, at any width; maps differ in the second order of "
             "the step, and a run takes of the order of 1/eta_l rounds",
         ),

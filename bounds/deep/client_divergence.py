@@ -18,8 +18,7 @@ STATEMENTS = (
         title="Deep networks' clients diverge as little as a round moves a neuron, and no less beside the round",
         kind=Kind.RATE,
         source=reported(
-            "T1; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent; "
-            "note on theorems beyond the papers, section G",
+            "T1; docs/proofs/linear_methods.md#fedavg-is-not-gradient-descent",
             note="reported: sum_c p_c |theta_c - theta| = O(width^-1/2). In NTK parametrisation so it is for a "
             "neuron; over all parameters the divergence is of order 1, as the round's own movement is, and their "
             "ratio tends to a number that data, partition, steps and the limit kernel fix",

@@ -57,7 +57,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "note on theorems beyond the papers, section G",
+            "docs/proofs/finite_width.md#deep-networks",
             note="Theta_1 = Sigma_1 = x.z + beta^2, Sigma_{l+1} = c E[phi(u) phi(v)] + beta^2 with Gaussian u, v of "
             "covariance Sigma_l, Theta_{l+1} = Sigma_{l+1} + c Theta_l E[phi'(u) phi'(v)]; c = 2 from ReLU layer to "
             "ReLU layer, 1 for erf, GELU and before the readout, which has no bias. ReLU's moments are the arc-cosine "

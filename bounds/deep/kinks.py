@@ -17,8 +17,8 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=Source(
             BEYOND,
-            "note on theorems beyond the papers, section G",
-            note="the note has drift -1 for ReLU, from slopes of |H(T) - H(0)| over few widths. There the fluctuation "
+            "docs/proofs/finite_width.md#deep-networks",
+            note="slopes of |H(T) - H(0)| over few widths show a drift of order 1/m. There the fluctuation "
             "is larger, whose exponent moves from -1 to -3/4; the mean is of order m^(-1/2), by X.9: a neuron with "
             "readout weight a moves by |a| times as much, so that |a| times as many change their pattern, and counts "
             "a^2 in the kernel. E[H(T) - H(0)] = E|a|^3 B m^(-1/2) + O(1/m), with B that of X.9 along the residuals of "

@@ -15,7 +15,7 @@ STATEMENTS = (
         title="A deep network is off its linearisation by O(m^(-1/2))",
         kind=Kind.ORDER,
         source=reported(
-            "T2, after the note on theorems beyond the papers, section G",
+            "T2",
             note="reported: sup_t |f_lin - f| = O(width^-1/2). True; for smooth activations it is of order 1/m "
             "(deep/smooth), for ReLU its mean is of order m^(-1/2) in the end (deep/kinks), smaller at these widths",
         ),

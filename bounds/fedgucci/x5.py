@@ -13,10 +13,10 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=Source(
             BEYOND,
-            "X5 and section F9 of our notes",
+            "docs/proofs/connectivity.md#not-proved-here",
             note="the right side of Theorem 3.5 goes like d d_anc for small d. With anchor rows away from 0 both "
             "parts of z are of second order, the product of the layers' differences and the kinks (R3); at U_anc = 0 "
-            "a unit switches on a share of the inputs that does not fall with d. Our notes measured 1.86 on d = .2 "
+            "a unit switches on a share of the inputs that does not fall with d. 1.86 was seen on d = .2 "
             "to .0125, where the larger sides are not yet small against the rows",
         ),
         forms={Form.NEW: Claim((sp.Integer(2), sp.Integer(1)), note="exponents in d: unit rows; U_anc = 0")},

@@ -49,8 +49,8 @@ STATEMENTS = (
             "tends to 0. Repaired: l(y,y) = 0, |y| = O(1), unit rows. The O() is written out with the proof's own "
             "constants. Where it takes the union over i up to a fixed O(sqrt(n)/lambda), failure delta/(3 i (i+1)) for "
             "the ball of radius i allows the i that the data need, ceil(sqrt(Q)), and the same ln(6 i (i+1)/delta) "
-            "(our notes' i_max = ceil(B+1) depends on the data, which a union bound with equal shares does not "
-            "allow; for B <= 1 both give ln(12/delta)). Misprints: Pr[E_1] <= eps/3 for delta/3, Pr[E_4] <= 1 - "
+            "(an i_max that depends on the data, as ceil(B+1) does, is not allowed by a union bound with equal shares; "
+            "for B <= 1 both give ln(12/delta)). Misprints: Pr[E_1] <= eps/3 for delta/3, Pr[E_4] <= 1 - "
             "delta/9 for delta/9; sigma must be below lambda/(n polylog) for the step to 2/sqrt n, and the term "
             "(2 log/m)^(1/4) is dropped there",
         ),

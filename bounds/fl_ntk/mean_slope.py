@@ -25,7 +25,7 @@ STATEMENTS = (
         kind=Kind.EQUALITY,
         source=Source(
             BEYOND,
-            "sharpens Eqs (3), (4) of FL-NTK",
+            "sharpens Eqs (3), (4) of FL-NTK: docs/proofs/certificates.md#one-step",
             note="1{u(t).x_i >= 0} is replaced by the mean slope of relu between u(t).x_i and u(t+1).x_i; C_2 "
             "and C_3 disappear",
         ),

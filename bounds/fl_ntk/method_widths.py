@@ -11,9 +11,9 @@ STATEMENTS = (
         tuple(Quantity(f"|y_m - y_inf| under {name}", HALF, statistic(name), biased=False) for name in METHODS),
         source=Source(
             BEYOND,
-            "the maps of docs/proofs/linear_methods.md#state-maps; the order is observed",
-            note="section 7 of our notes have -1/2 for FL-NTK's algorithm, fl-ntk/W-outputs: H(0) - H_inf is of that "
-            "order, and so is the mean change of the outputs by neurons that cross kinks. A state map of another "
+            "docs/proofs/linear_methods.md#state-maps, docs/proofs/finite_width.md#powers-of-the-width",
+            note="as for FL-NTK's algorithm, fl-ntk/W-outputs: H(0) - H_inf is of that order, and so is "
+            "the mean change of the outputs by neurons that cross kinks. A state map of another "
             "method passes both on. Eleven widths tell the bias by the two smallest being dropped; a next-order term "
             "beside it would fit noise only",
         ),

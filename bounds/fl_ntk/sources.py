@@ -7,12 +7,14 @@ JIAN_LIU = (
     "2508.12576), as reported: only its abstract and a public summary were read, not its text"
 )
 
+EXACT = "docs/proofs/finite_width.md#exact-means-at-the-start"
+
 
 def reported(label: str, note: str) -> Source:
     """Jian and Liu's results, whose text was not read."""
     return Source(JIAN_LIU, label, note=note, read=Provenance.REPORTED)
 
 
-def of_section_7(note: str) -> Source:
-    """The notes that the powers of the width and their coefficients are from."""
-    return Source(BEYOND, "section 7 of our notes", note=note)
+def on_width(note: str, section: str = "docs/proofs/finite_width.md#powers-of-the-width") -> Source:
+    """Where the powers of the width and their coefficients are derived, as far as they are."""
+    return Source(BEYOND, section, note=note)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import sympy as sp
 
-from bounds.fl_ntk.sources import of_section_7
+from bounds.fl_ntk.sources import EXACT, on_width
 from bounds.ladders.initial_ladder import InitialLadder, initial_ladder_draws
 from bounds.ladders.width_ladder import WidthLadder, ladder_draws
 from bounds.ladders.width_rate import (
@@ -63,7 +63,7 @@ def _one(
     quantity = Quantity(title, exponent, statistic(name), biased, coefficient=coefficient)
     says = f"{ON_RUNS}{title}"
     return width_rate(
-        f"fl-ntk/W-{label}", title, (quantity,), source=of_section_7(note), says_left=says, draws=ladder_draws
+        f"fl-ntk/W-{label}", title, (quantity,), source=on_width(note), says_left=says, draws=ladder_draws
     )
 
 
@@ -77,9 +77,7 @@ def _mean_and_spread(label: str, title: str, name: str, note: str) -> WidthRate:
         f"fl-ntk/W-{label}",
         f"{title}: its mean over networks, and its fluctuation",
         quantities,
-        source=of_section_7(
-            f"{note}; our notes have one exponent, of the RMS of both together, which moves from -3/4 to -1/2"
-        ),
+        source=on_width(f"{note}; the RMS of both together has no one exponent, it moves from -3/4 to -1/2"),
         says_left=f"{ON_RUNS}the norm of the mean over networks of {title}, and the RMS distance from that mean",
         draws=ladder_draws,
         note="exponents of the mean and of the fluctuation",
@@ -100,7 +98,10 @@ STATEMENTS = (
                 _gram_coefficient,
             ),
         ),
-        source=of_section_7("the mean square is exactly a constant over m, at every width: see W-coefficient-gram"),
+        source=on_width(
+            "the mean square is exactly a constant over m, at every width: see W-coefficient-gram",
+            EXACT,
+        ),
         says_left=f"{AT_START}|H(0) - H_inf|_F from streamed pattern counts",
         draws=initial_ladder_draws,
         uses=("fl-ntk/C.6",),
@@ -109,7 +110,7 @@ STATEMENTS = (
         "fl-ntk/W-eigenvalue",
         "|lambda_min(H(0)) - lambda_min(H_inf)|",
         (Quantity("|lambda_min(H(0)) - lambda_min(H_inf)|", HALF, _at_start(_eigenvalue_gap)),),
-        source=of_section_7("first-order perturbation of a simple eigenvalue"),
+        source=on_width("first-order perturbation of a simple eigenvalue"),
         says_left=f"{AT_START}|lambda_min(H(0)) - lambda_min(H_inf)|",
         draws=initial_ladder_draws,
         uses=("fl-ntk/W-gram",),
@@ -127,7 +128,7 @@ STATEMENTS = (
                 _initial_coefficient,
             ),
         ),
-        source=of_section_7("its mean square is exactly sigma^2 |x|^2 / 2, at every width"),
+        source=on_width("its mean square is exactly sigma^2 |x|^2 / 2, at every width", EXACT),
         says_left=f"{AT_START}the RMS over samples of f(0)",
         draws=initial_ladder_draws,
     ),
@@ -137,7 +138,7 @@ STATEMENTS = (
         "movement",
         HALF,
         "the leading coefficient is at least max_s |X^T (c_T * s)| over initial patterns s (W-coefficient-movement), "
-        "not equal to it as our notes have it: runs exceed it by up to 6%, without a trend in the width where they do",
+        "not equal to it: runs exceed it by up to 6%, without a trend in the width where they do",
         coefficient=_limit("movement_limit", HALF),
     ),
     _one(
@@ -145,14 +146,14 @@ STATEMENTS = (
         "max_{c,r,k} |w_{k,c,r}(t) - u_r(t)|",
         "local_step",
         HALF,
-        "at the middle round; our notes did not run it",
+        "at the middle round",
     ),
     _one(
         "total-movement",
         "|U(T) - U(0)|_F",
         "total_movement",
         ZERO,
-        "m neurons that move by m^(-1/2) each; our notes did not run it",
+        "m neurons that move by m^(-1/2) each",
         coefficient=_limit("total_movement_limit", ZERO),
     ),
     _one("flips", "share of patterns flipped by round T", "flips", HALF, "only neurons within m^(-1/2) of a kink flip"),

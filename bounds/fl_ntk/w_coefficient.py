@@ -4,7 +4,7 @@ import numpy as np
 import sympy as sp
 from scipy.special import stdtrit
 
-from bounds.fl_ntk.sources import of_section_7
+from bounds.fl_ntk.sources import EXACT, on_width
 from bounds.fl_ntk.terms.round_map import MAP_SYMBOLS, H, map_constants, start
 from bounds.fl_ntk.terms.trained_coefficients import COEFFICIENTS, MOVEMENT
 from bounds.formula import evaluate
@@ -92,8 +92,9 @@ STATEMENTS = (
         id="fl-ntk/W-coefficient-gram",
         title="m E|H(0) - H_inf|_F^2 = tr H_inf (X X^T - H_inf)",
         kind=Kind.TWO_SIDED,
-        source=of_section_7(
-            "exact at every width: the sum of G_ij^2 p_ij (1 - p_ij), p_ij = H_inf,ij / G_ij; claimed to a fifth"
+        source=on_width(
+            "exact at every width: the sum of G_ij^2 p_ij (1 - p_ij), p_ij = H_inf,ij / G_ij; claimed to a fifth",
+            EXACT,
         ),
         forms={Form.NEW: _within(VARIANCE, FIFTH)},
         constants=_initial_constants,
@@ -108,7 +109,7 @@ STATEMENTS = (
         id="fl-ntk/W-coefficient-initial-output",
         title="E|f(0)|^2 = sigma^2 |X|_F^2 / 2",
         kind=Kind.TWO_SIDED,
-        source=of_section_7("exact at every width: sigma/sqrt 2 on a unit row; claimed to a fifth"),
+        source=on_width("exact at every width: sigma/sqrt 2 on a unit row; claimed to a fifth", EXACT),
         forms={Form.NEW: _within(OUTPUT, FIFTH)},
         constants=_initial_constants,
         measure=_outputs,
@@ -122,7 +123,7 @@ STATEMENTS = (
         id="fl-ntk/W-coefficient-total-movement",
         title="|U(T) - U(0)|_F^2 tends to c_T^T H_inf c_T",
         kind=Kind.TWO_SIDED,
-        source=of_section_7("X.8 at infinite width; claimed to a tenth for networks of the ladder's largest width"),
+        source=on_width("X.8 at infinite width; claimed to a tenth for networks of the ladder's largest width"),
         forms={Form.NEW: _within(MOVEMENT, TENTH)},
         constants=_kernel_constants,
         measure=lambda ladder: _observed(ladder, "total_movement").squared(),
@@ -136,9 +137,9 @@ STATEMENTS = (
         id="fl-ntk/W-coefficient-movement",
         title="The farthest neuron goes at least as far as the best fixed pattern",
         kind=Kind.LOWER,
-        source=of_section_7(
-            "our notes take max_s |X^T (c_T * s)|, s the initial patterns, for the coefficient of the largest "
-            "movement. Runs exceed it by 0 to 6%, without a trend in the width where they do, so it is taken as a "
+        source=on_width(
+            "max_s |X^T (c_T * s)|, s the initial patterns, is what a neuron that keeps its pattern can go. "
+            "Runs exceed it by 0 to 6%, without a trend in the width where they do, so it is taken as a "
             "lower bound; a likely reason, not isolated here, is that about sqrt(m) neurons cross a kink on the way "
             "and may go further than any that keeps its pattern. Claimed less a twentieth at the largest width"
         ),

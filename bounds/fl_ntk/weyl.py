@@ -25,7 +25,7 @@ STATEMENTS = (
         kind=Kind.UPPER,
         source=Source(
             BEYOND,
-            "Weyl's inequality",
+            "Weyl's inequality, docs/proofs/finite_width.md#exact-means-at-the-start",
             note="|lambda_k(H(0)) - lambda_k(H_inf)| <= |H(0) - H_inf|_2 for every k, both spectra in ascending order, "
             "so that one bound on the matrices, C.6 say, is one on lambda, mu and all between. For one sample, and "
             "nearly so where the difference has the top eigenvector of both, it is an equality",

@@ -75,17 +75,14 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=Source(
             BEYOND,
-            "section 6 of our notes",
-            note="our notes' line, derived there and not run, is right in its first part and in its drift term, "
-            "given two corrections. (a) Its r is y(0) - y: with r(t) = y - y(t), as in section 0, the sum has the "
-            "other sign. (b) Its remainder O(1/m) is right for the network linearised in its weights, where the "
-            "first part is all there is to this order. For the network itself it is not: about m^(1/2) neurons change "
+            "docs/proofs/finite_width.md#second-order-of-the-linearised-network",
+            note="the remainder O(1/m) is right for the network linearised in its weights, where the first part is all "
+            "there is to this order. For the network itself it is not: about m^(1/2) neurons change "
             "their pattern and each weighs 1/m in H, so that the drift scatters about its mean by m^(-3/4), and so "
             "do the outputs (the mean of what is left is smaller: no more of it was seen than 1/m allows). Without "
             "the drift term m^(-1/2) is left; it is a number that the data and the steps fix, the same for all "
             "networks. The drift is not only that of H(t) at whole rounds: it acts in every local step (on a "
-            "client's own samples) and in the server's, with the mean slope of relu over the step. Kind: rate, for "
-            "what is claimed are orders in the width; the list said equality",
+            "client's own samples) and in the server's, with the mean slope of relu over the step.",
         ),
         forms={
             Form.NEW: Claim(

@@ -81,7 +81,7 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=Source(
             BEYOND,
-            "section 6 of our notes, which observed it",
+            "docs/proofs/finite_width.md#neurons-at-their-kinks",
             note="where a sample pushes a neuron out of its half-space and the other samples push it back, the neuron "
             "stays at the kink and jumps across it every few steps: a sliding mode, with an amplitude of one step, "
             "which shrinks with |r(t)|/sqrt(m). Which neurons are held depends on the signs of the pushes; these are "
@@ -90,8 +90,8 @@ STATEMENTS = (
             "prediction is the boundary layer of X.9, with no constant fitted. Digits, n = 50, m = 8000, N = 4, K = 5, "
             "eta_l = .5, c = .1: 514, 286, 169, 161 pairs at rounds 30, 100, 200, 300 (|r| from .41 to .0008) where "
             "the density at the start would give 141, 24, 3, 2; predicted 514, 298, 179, 167 with an error of 20 to "
-            "30; at m = 2000 the last is 78, half of it. (Our notes count 594 pairs within 1e-4 at round 300; in this "
-            "draw there are 329.) For the paper's proofs: B.5, B.11 and C.7 count neurons by their position at the "
+            "30; at m = 2000 the last is 78, half of it. "
+            "For the paper's proofs: B.5, B.11 and C.7 count neurons by their position at the "
             "start, before any has moved, so that their flip counts stay valid. A bound that starts again at a "
             "checkpoint (X.11, X.12) meets the gathered neurons: the radius it needs is itself a multiple of "
             "|r(t)|/sqrt(m), so that its count of possible flips over m, and with it E(R), has a floor of order "

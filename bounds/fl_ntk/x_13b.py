@@ -37,8 +37,8 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=Source(
             BEYOND,
-            "note on theorems beyond the papers, section D",
-            note="the question that the note leaves open. At the kink of x_i a neuron feels a (B + 1{z >= 0} G_ii "
+            "docs/proofs/finite_width.md#neurons-at-their-kinks",
+            note="at the kink of x_i a neuron feels a (B + 1{z >= 0} G_ii "
             "r_i), B = sum_(j != i) G_ij s_j r_j; both sides push it there iff a r_i < 0 and psi = -B/(G_ii "
             "r_i) is in (0, 1); several pairs at one neuron have their psi together, s_j = psi_j in B. In the "
             "limit of small steps it then slides (Filippov) with the activation psi, which is the share of "

@@ -47,7 +47,7 @@ STATEMENTS = (
         kind=Kind.RATE,
         source=Source(
             BEYOND,
-            "section 6 of our notes",
+            "docs/proofs/finite_width.md#boundary-layer",
             note="only neurons with |w.x_i| = O(m^(-1/2)) change their pattern. z = sqrt(m) w.x_i follows a scalar "
             "recursion with the residuals of infinite width and the other patterns frozen; its start is uniform near "
             "0 with density 1/(sqrt(2 pi) sigma |x_i|), the other patterns are those of a Gaussian w orthogonal to "

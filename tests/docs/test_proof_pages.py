@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from bounds.listing import catalogue
+from bounds.statement import BEYOND
 
 ROOT = Path(__file__).parents[2]
 PAGES = {path.name: path.read_text() for path in sorted((ROOT / "docs" / "proofs").glob("*.md"))}
@@ -59,3 +60,13 @@ def test_a_theorem_of_coq_is_in_its_file(name):
     for names, file in re.findall(r"Coq: (.*?) in `(proofs/\w+\.v)`", PAGES[name]):
         theorems = re.findall(r"`(\w+)`", names)
         assert theorems and set(theorems) <= set(re.findall(r"(?:Theorem|Lemma) (\w+)", (ROOT / file).read_text()))
+
+
+def test_every_result_of_ours_names_a_section_and_no_source_is_unpublished():
+    for statement in catalogue().values():
+        if statement.source.paper == BEYOND:
+            assert LINK.search(statement.source.label), f"{statement.id}: {statement.source.label}"
+    unpublished = re.compile(r"\bour notes\b|\bnote on theorems", re.IGNORECASE)
+    sources = {statement.id: statement.source.label for statement in catalogue().values()}
+    sources |= {path.name: path.read_text() for path in (ROOT / "experiments" / "studies").rglob("*.py")}
+    assert [where for where, text in sources.items() if unpublished.search(" ".join(text.split()))] == []

@@ -30,7 +30,7 @@ NARROW = 3  # widths at which chance moves a network's run by a third of what te
 SETUP = Setup(eta_local=0.2, local_steps=3, rounds=8)
 RELU, ERF = "fc:2:relu", "fc:3:erf"
 LEFT = "log-log slopes over widths of the RMS over networks, trained by the engine from the residual r_0, of "
-SECTION = "note on theorems beyond the papers, section G"
+SECTION = "docs/proofs/finite_width.md#deep-networks"
 
 
 class Seen(NamedTuple):

@@ -129,7 +129,7 @@ def _slopes(series: Series) -> tuple[Series, ...]:
 STUDY = Study(
     name="asymmetry",
     question="How does the asymmetry of the Gram matrix H(t,k) grow with the local steps and fall with the width?",
-    source="FL-NTK, Definition 3.2; section 7 of our notes",
+    source="FL-NTK, Definition 3.2; docs/proofs/finite_width.md#powers-of-the-width",
     axes=(
         Axis(WIDTH, tuple(2**k for k in range(7, 14)), "hidden neurons m", option="widths", least=1),
         Axis(ETA, (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4), "step of the clients", above=0),

@@ -126,7 +126,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 STUDY = Study(
     name="averaging-factors",
     question="How does the error of the averaged model split into the paper's factors, round by round?",
-    source="IMA, Theorem 1, (13)-(14); I4, I8 of our notes",
+    source="IMA, Theorem 1, (13)-(14); averaging/I4, averaging/I8",
     axes=(
         Axis("partition", ("iid", "shards:1"), "of the samples over the clients"),
         Axis("local_steps", (1, 4, 16), "local steps K", least=1),

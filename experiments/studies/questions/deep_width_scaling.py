@@ -34,7 +34,7 @@ STEPS, ROUNDS = 2, 10
 SHARE = 0.3  # of the stability limit of the limit kernel: what eta_local is
 NETWORKS = tuple(f"fc:{depth}:{phi}" for phi in ("relu", "erf") for depth in range(2, 7))
 KINKED = ("relu",)  # activations whose derivative jumps
-SOURCE = "note on theorems beyond the papers, section G"
+SOURCE = "docs/proofs/finite_width.md#deep-networks"
 LIMITS, SMOOTH, KINKS = (f"deep/{label}; {SOURCE}" for label in ("widths", "smooth", "kinks"))
 QUANTITIES = {
     "kernel": "|H_m(0) - H_inf|_F / |H_inf|_F",

@@ -119,7 +119,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 STUDY = Study(
     name="ima-window",
     question="How much noise does the mean of the last P global models leave, by P and by the round it starts in?",
-    source="IMA, Eq (5) and section 6.2; I11 of our notes",
+    source="IMA, Eq (5) and section 6.2; I11 (docs/proofs/linear_methods.md#noise-in-a-window)",
     axes=(
         Axis("window", (1, 2, 5, 10, 20), "models P in the mean", least=1),
         Axis("start", (0.0, 0.5, 0.75, 0.98), "round t_s from which on is averaged", "T", least=0),

@@ -114,7 +114,7 @@ def charts(cells: Cells) -> Iterable[Chart]:
 STUDY = Study(
     name="width-scaling",
     question="With which power of the width does everything in training approach the kernel regime?",
-    source="FL-NTK, sections 3.2 and 6, Eq (18); section 7 of our notes",
+    source="FL-NTK, sections 3.2 and 6, Eq (18); docs/proofs/finite_width.md#powers-of-the-width",
     axes=(
         Axis(WIDTH, tuple(2**k for k in range(6, 15)), "hidden neurons m", option="widths", least=1),
         seeds(8, "of the initial network"),
