@@ -1,10 +1,12 @@
 """The README: its Python prints what it is said to, its table is what is recorded; and what FINDINGS.md says."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
 from outputs import assert_same
 
@@ -33,6 +35,28 @@ def test_a_python_block_needs_no_more_than_it_imports(code, shown):
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert_same(done.stdout, shown)
+
+
+STORY = re.search(r"```\n(\$ ntkfl .*?)```", README, flags=re.DOTALL)[1].splitlines()
+
+
+def test_the_story_of_the_attack_is_the_one_that_the_guide_was_executed_with():
+    guide = nbformat.read(ROOT / "docs/executed/statements_in_ci.ipynb", as_version=4)
+    printed = "".join(output.get("text", "") for cell in guide.cells for output in cell.get("outputs", ()))
+    told = STORY[STORY.index("$ ntkfl attack my_lemma.py --budget 60s") + 1 :]
+    assert len(told) > 5 and set(told) <= set(printed.splitlines())
+
+
+@pytest.mark.slow
+def test_the_story_begins_with_a_lemma_that_holds_in_every_trial(tmp_path):
+    guide = nbformat.read(ROOT / "docs/executed/statements_in_ci.ipynb", as_version=4)
+    (file,) = (cell.source for cell in guide.cells if cell.source.startswith("%%writefile my_lemma.py\n"))
+    (tmp_path / "my_lemma.py").write_text(file.partition("\n")[2])
+    command, first = STORY[:2]
+    words = [sys.executable, "-m", "experiments", *command.removeprefix("$ ntkfl ").split()]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "80"}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stdout.splitlines()[0] == first
 
 
 def _forms(wanted=lambda claim: True):

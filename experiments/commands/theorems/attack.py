@@ -7,6 +7,7 @@ import typer
 
 from experiments.console.bad_input import bad_input
 from experiments.console.choices import OnlyForm
+from experiments.console.durations import duration
 from experiments.console.interruptible import if_stopped, stopped
 from experiments.console.output_files import reserved
 
@@ -28,7 +29,12 @@ def attack(
     ] = None,
     form: OnlyForm = None,
     examples: Annotated[int, typer.Option(help="cases looked at for each form, before shrinking")] = EXAMPLES,
-    budget: Annotated[float, typer.Option(help="seconds of processor time for each form, before shrinking")] = SECONDS,
+    budget: Annotated[
+        float,
+        typer.Option(
+            parser=duration, metavar="TIME", help="of processor for each form, before shrinking: 60, 60s, 5m or 1h"
+        ),
+    ] = SECONDS,
     seed: Annotated[int, typer.Option(help="of the search: the same seed gives the same cases")] = 0,
     nightly: Annotated[
         bool, typer.Option("--nightly", help="search for an hour, in the forms named above; vary --seed")

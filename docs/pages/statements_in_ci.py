@@ -1,0 +1,77 @@
+# %% [markdown]
+# # Keep your theorem checked
+#
+# A bound in a paper changes from draft to draft. Put it into a file beside the text, and let your continuous integration
+# search for counterexamples at every push, as it runs the tests of a program. If one is found, the job fails and keeps
+# a small file that replays it on any machine.
+#
+# The file here claims that no eigenvalue of the Gram matrix of a two-layer ReLU network exceeds $n/2$.
+# [Bring your own theorem](bring_your_own_theorem.ipynb) explains its parts.
+
+# %%
+# %%writefile my_lemma.py
+from bounds import Claim, Form, Hypothesis, Kind, Source, Statement
+from bounds.initial_network import initial_network_draws
+from bounds.symbols import n
+from ntkfl import gram
+
+UNIT_ROWS = Hypothesis("unit-rows", "|x_i| = 1 to 1e-12", lambda case: 1e-12 - case.problem.unit_deviation)
+
+STATEMENTS = (
+    Statement(
+        id="mine/largest-eigenvalue",
+        title="Largest eigenvalue of H(0)",
+        kind=Kind.UPPER,
+        source=Source("my notes", "page 3"),
+        hypotheses=(UNIT_ROWS,),
+        forms={Form.STATED: Claim(n / 2)},
+        constants=lambda case: {n: case.problem.n},
+        measure=lambda case: gram.largest_eigenvalue(case.initial_gram),
+        says_left="lambda_max(H(0)), certified",
+        draws=initial_network_draws,
+    ),
+)
+
+# %% [markdown]
+# ## One line for any CI
+#
+# `--budget` is the processor time for each form. The exit status is 0 if nothing was found, 1 for a counterexample, 2
+# if the file cannot be read, and 4 if no case met the hypotheses, so that nothing was tested.
+
+# %% tags=["timing"]
+# !ntkfl attack my_lemma.py --budget 60s 2>/dev/null; echo "exit status $?"
+
+# %% [markdown]
+# The claim is false: one sample and one neuron break it. Whoever has the two files sees it again, computed anew:
+
+# %%
+# !ntkfl attack my_lemma.py --replay counterexample_mine_largest_eigenvalue_stated.json
+
+# %% [markdown]
+# In GitHub Actions, with the replay file kept if the job fails:
+#
+# ```yaml
+#       - run: ntkfl attack my_lemma.py --budget 60s
+#       - if: failure()
+#         uses: actions/upload-artifact@v4
+#         with: {name: counterexamples, path: "counterexample_*.json"}
+# ```
+#
+# A search that finds nothing proves nothing. The same `--seed` searches the same cases at every push; give the number
+# of the build, `--seed ${{ github.run_number }}`, to look at others each time.
+#
+# ## Three lines for pytest
+#
+# No plugin is needed: the exit status says it all, and pytest shows the counterexample of a test that fails.
+
+# %%
+# %%writefile test_my_lemma.py
+import subprocess
+
+
+def test_no_counterexample_is_found():
+    subprocess.run(["ntkfl", "attack", "my_lemma.py", "--budget", "60s"], check=True)
+
+
+# %% tags=["timing"]
+# !python -m pytest -q --no-header --tb=no -p no:cacheprovider -rN test_my_lemma.py

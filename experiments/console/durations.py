@@ -1,0 +1,21 @@
+"""Times on the command line: 60, 60s, 5m or 1h."""
+
+import re
+
+import typer
+
+SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def duration(text: str | float) -> float:
+    """The seconds that a number with s, m, h or no unit means.
+
+    Raises:
+        typer.BadParameter: it is no such time.
+    """
+    read = re.fullmatch(r"(-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([smh]?)", str(text).strip())
+    if read is None:
+        raise typer.BadParameter(
+            f"it is {text!r}; it must be a number of seconds, or one with s, m or h: 60, 60s, 5m, 1h"
+        )
+    return float(read[1]) * SECONDS[read[2]]
