@@ -13,6 +13,7 @@ from experiments.commands.limits.certificate import certify
 from experiments.commands.limits.convergence import rate
 from experiments.commands.limits.fastest import fastest
 from experiments.commands.limits.gram_matrix import gram_matrix
+from experiments.commands.limits.privacy import privacy
 from experiments.commands.limits.simulation import simulation
 from experiments.commands.models.barrier import barrier_between
 from experiments.commands.models.compare import compare
@@ -92,6 +93,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable | typer.Typer, str]]] = {
     "The limit of wide networks": {
         "rate": (rate, "Rate and stability limits at infinite width."),
         "fastest": (fastest, "Which method and steps are fastest on your data."),
+        "privacy": (privacy, "What a privacy budget costs on your data, and the best rounds within it."),
         "certify": (certify, "Certify that a network converges."),
         "simulate": (simulation, "Algorithm 1, finite, linearised or infinitely wide."),
         "gram": (gram_matrix, "The Gram matrix of data and its extreme eigenvalues."),

@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 PROJECT = Path(__file__).parents[1] / "pyproject.toml"  # of a checkout
 EXTRAS = {
     "cluster": "studies on several machines",
+    "privacy": "counting a privacy budget",
     "data": "the data mnist-5k, tiny-imagenet",
     "docs": "building the pages",
 }

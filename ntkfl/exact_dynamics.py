@@ -230,6 +230,30 @@ def random_rounds(
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
     """
+    regime = unwarned_random_rounds(
+        problem, setup, gram, method, options, participation=participation, batch_size=batch_size, noise=noise
+    )
+    if regime.step_warning:
+        warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
+    return regime
+
+
+def unwarned_random_rounds(
+    problem: Problem,
+    setup: Setup,
+    gram: ArrayLike | Kernel | None = None,
+    method: str = "fedavg",
+    options: Mapping[str, Any] | None = None,
+    *,
+    participation: float = 1.0,
+    batch_size: int | None = None,
+    noise: float = 0.0,
+) -> RandomRegime:
+    """As `random_rounds`, without the search for the limit that its warning costs.
+
+    Args:
+        problem, setup, gram, method, options, participation, batch_size, noise: as there.
+    """
     from ntkfl.training.engine.local_plan import LocalWork, cohort_size
     from ntkfl.training.methods import build
     from ntkfl.training.objectives import HalfSquares
@@ -241,10 +265,7 @@ def random_rounds(
     base, chosen = algorithm1_limit(problem, setup, gram), options or {}
     mean = of_method(base, method, chosen, cohort=cohort)
     weighting = build(method, HalfSquares("sum"), **chosen).weighting
-    regime = random_regime(mean, replace(base.blocks, cohort=cohort), weighting, batch_size, float(noise))
-    if regime.step_warning:
-        warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
-    return regime
+    return random_regime(mean, replace(base.blocks, cohort=cohort), weighting, batch_size, float(noise))
 
 
 def _of_loss(base: KernelRegime, loss: str | ConvexLoss) -> ConvexRegime:

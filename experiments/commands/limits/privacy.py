@@ -1,0 +1,149 @@
+"""`ntkfl privacy`: what a privacy budget costs in the kernel regime, and the best rounds within it."""
+
+from dataclasses import replace
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.console.bad_input import bad_input
+from experiments.console.choices import REFUSE, Duplicates, Everything, chosen_problem, setting, takes_options
+from experiments.console.interruptible import if_stopped
+from experiments.console.kernels import NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
+from experiments.console.output_files import as_json, picture_kind, reserved
+
+if TYPE_CHECKING:
+    from bounds.options import Options
+    from ntkfl.privacy import Choice, PrivateRounds
+
+SAMPLES = 200  # of a built-in data set
+UNUSED = ("width", "sigma", "eta_global", "eta_local", "local_steps")
+SHOWN = (0.25, 64.0)  # epsilon of the picture, from and to
+POINTS = 13
+NO_GAIN = 1  # exit status
+
+
+@takes_options
+def privacy(
+    options: "Options",
+    epsilon: Annotated[float, typer.Option(help="of the budget (epsilon, delta) of each client's data")] = 4.0,
+    delta: Annotated[float, typer.Option(help="of the budget")] = 1e-5,
+    network: Annotated[str, NETWORK] = TWO_LAYER,
+    duplicates: Duplicates = REFUSE,
+    steps: Annotated[str, typer.Option(help="the numbers of local steps to try")] = "1,5",
+    clipped: Annotated[float, typer.Option(help="chance that any clip of the training is active, at most")] = 0.01,
+    json_file: Everything = None,
+    plot: Annotated[Path | None, typer.Option(help="a picture of the error against epsilon, .png or .svg")] = None,
+) -> None:
+    """The expected error of FedAvg with clipped updates and Gaussian noise, exactly, and the best rounds for a budget.
+
+    Default: digits, n = 200, each sample a client of its own, at infinite width. A round clips each client's update,
+    takes their plain mean and adds noise. The clipping norm is the smallest that a proven bound allows: with the chance
+    --clipped at most any update is clipped at all, and while none is, mean and variance of the residual are exact.
+    --rounds is the most that are tried (100). All clients take part in a round, and each client's updates are
+    protected. Privacy is counted by dp-accounting. The steps and rounds are chosen by looking at the data, which the
+    budget does not count. Exit status: 0 done, 1 no training within the budget lowers the expected error, 2 bad input.
+    """
+    with bad_input():
+        given = [name for name in UNUSED if getattr(options, name) is not None]
+        if given:
+            raise ValueError(f"--{given[0].replace('_', '-')} is not for this command, which tunes the steps itself")
+        kind = None if plot is None else picture_kind(plot)
+        counts = _counts(steps)
+        if options.clients is None and options.data is None:
+            options = replace(options, clients=options.n or SAMPLES)
+        problem = chosen_problem(options, "digits", SAMPLES, condition=condition_of(network), duplicates=duplicates)
+        gram = None
+        if network != TWO_LAYER:
+            matrices = kernels(network, problem, options.setup(seed=options.seed), finite=False)
+            problem = of_their_outputs(problem, matrices)
+            gram = next(iter(matrices.values())).value
+    with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
+        from ntkfl.privacy import best_choices, private_settings
+
+        with if_stopped(lambda: "no table was made"), bad_input(ImportError, OverflowError, ValueError):
+            settings = private_settings(
+                problem,
+                gram,
+                local_steps=counts,
+                rounds=options.rounds or 100,
+                progress=lambda label: typer.echo(f"running {label}", err=True),
+            )
+            choices = best_choices(settings, epsilon, delta, clipped)
+            of = "" if network == TWO_LAYER else f"{network}, "
+            before = float((problem.y**2).sum() / problem.n)
+            _print(choices, before, epsilon, delta, of + setting(problem, options.setup(seed=options.seed)))
+            if draw and kind is not None:
+                draw(_picture(settings, before, epsilon, delta, clipped, kind))
+        if write:
+            content = {"epsilon": epsilon, "delta": delta, "clipped": clipped, "mean_square_at_the_start": before}
+            write(as_json(content | {"choices": [choice.to_dict() for choice in choices]}))
+    if choices[0].plan.mean_square >= before:
+        raise typer.Exit(NO_GAIN)
+
+
+def _counts(typed: str) -> tuple[int, ...]:
+    try:
+        return tuple(sorted({int(part) for part in typed.split(",")}))
+    except ValueError:
+        raise ValueError(f"--steps is {typed!r}; it must be whole numbers, such as 1,5,20") from None
+
+
+def _print(choices: "list[Choice]", before: float, epsilon: float, delta: float, said: str) -> None:
+    from experiments.console.tables import as_lines
+    from verification.tables import plain_table
+
+    best = choices[0].plan
+    typer.echo(
+        f"training within epsilon = {epsilon:g}, delta = {delta:g} brings the mean square error from {before:.3g} to "
+        f"{best.mean_square:.3g}, in expectation"
+        if best.mean_square < before
+        else f"no training within epsilon = {epsilon:g}, delta = {delta:g} lowers the mean square error {before:.3g}, "
+        "in expectation: the noise outweighs it"
+    )
+    typer.echo(f"  setting: {said}\n")
+    columns = [
+        "K",
+        "eta_local",
+        "server rate",
+        "rounds",
+        "clip",
+        "noise a weight",
+        "mean square error",
+    ]
+    table = plain_table(columns, numbers=columns, wrapped=columns)
+    for choice in choices:
+        plan = choice.plan
+        cells = (choice.eta_local, choice.server_rate, plan.rounds, plan.clip, plan.noise, plan.mean_square)
+        table.add_row(str(choice.local_steps), *(f"{value:.3g}" for value in cells))
+    typer.echo(as_lines(table))
+
+
+def _picture(
+    settings: "list[PrivateRounds]", before: float, epsilon: float, delta: float, clipped: float, kind: str
+) -> bytes:
+    """The error against epsilon, a line for each number of local steps."""
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    from experiments.pictures import as_bytes
+    from ntkfl.privacy import best_choices
+
+    grid = np.geomspace(*SHOWN, num=POINTS)
+    lines: dict[int, list[float]] = {}
+    for each in grid:
+        for choice in best_choices(settings, float(each), delta, clipped):
+            lines.setdefault(choice.local_steps, []).append(choice.plan.mean_square)
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for count, values in sorted(lines.items()):
+        axes.plot(grid, values, "o-", label=f"K = {count}")
+    axes.axhline(before, color="black", linestyle=":", label="without training")
+    axes.axvline(epsilon, color="grey", linewidth=0.8)
+    lowest = min(min(values) for values in lines.values())
+    axes.set(xscale="log", yscale="log", xlabel=f"epsilon, at delta = {delta:g}", ylabel="expected mean square error")
+    if isfinite(lowest):
+        axes.set_ylim(0.7 * lowest, 3 * before)
+    axes.legend(fontsize="small")
+    return as_bytes(figure, kind, "privacy")

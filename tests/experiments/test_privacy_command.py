@@ -1,0 +1,56 @@
+"""`ntkfl privacy`: what it prints and writes is what Python gives; bad input is said in one line."""
+
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from experiments.command_line import app
+from ntkfl import data
+from ntkfl.privacy import best_choices, private_settings
+
+SMALL = ("--n", 16, "--rounds", 8, "--steps", "1,4", "--clients", 8)
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["privacy", *(str(word) for word in words)])
+
+
+def test_the_table_and_the_file_are_what_python_gives(tmp_path):
+    file, picture = tmp_path / "a.json", tmp_path / "a.svg"
+    result = run(*SMALL, "--epsilon", 30, "--json", file, "--plot", picture)
+    assert result.exit_code == 0, result.output
+    problem = data.BUILT_IN["digits"](n=16, clients=8)
+    choices = best_choices(private_settings(problem, local_steps=(1, 4), rounds=8), 30.0, 1e-5)
+    assert json.loads(file.read_text())["choices"] == [choice.to_dict() for choice in choices]
+    assert f"from 1 to {choices[0].plan.mean_square:.3g}, in expectation" in result.stdout
+    assert picture.read_text().lstrip().startswith("<?xml")
+
+
+def test_a_budget_that_allows_no_gain_is_said_and_has_its_status():
+    result = run(*SMALL, "--epsilon", 0.01)
+    assert result.exit_code == 1
+    assert "no training within epsilon = 0.01, delta = 1e-05 lowers the mean square error 1" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--epsilon", 0), "epsilon is 0.0; it must be a positive number"),
+        (("--delta", 2), "delta is 2.0; it must lie between 0 and 1"),
+        (("--clipped", 0), "clipped is 0.0; it is a chance and must lie between 0 and 1"),
+        (("--steps", "many"), "--steps is 'many'; it must be whole numbers"),
+        (("--eta-local", 0.1), "--eta-local is not for this command"),
+        (("--plot", "a.txt"), "pictures are .png or .svg"),
+    ],
+)
+def test_bad_input_is_one_line(words, message):
+    result = run(*SMALL, *words)
+    assert result.exit_code == 2 and message in result.stderr, result.output
+
+
+def test_without_the_accountant_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    result = run(*SMALL, "--epsilon", 7.7)
+    assert result.exit_code == 2 and "pip install dp-accounting" in result.stderr

@@ -1,0 +1,127 @@
+"""Private rounds: the accountant against the exact curve, clipping norms against simulated displacements."""
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from linear_methods import ragged
+from scipy.stats import norm
+
+from ntkfl import Problem, Setup, gram, random_rounds
+from ntkfl.privacy import best_choices, noise_multiplier, private_rounds, private_settings
+
+
+def even(clients=6, each=2, d=18, seed=0, outputs=None):
+    """A problem of clients with as many samples each."""
+    problem = ragged((each,) * clients, d=d, seed=seed)
+    y = np.random.default_rng(seed).choice([-1.0, 1.0], (problem.n, outputs) if outputs else problem.n)
+    return Problem(problem.x, y, problem.owner)
+
+
+@settings(deadline=None, max_examples=20)
+@given(epsilon=st.floats(0.1, 10), rounds=st.integers(1, 300))
+def test_the_noise_of_whole_rounds_is_that_of_the_exact_curve_of_gaussian_noise(epsilon, rounds):
+    """delta = Phi(1/2s - e s) - exp(e) Phi(-1/2s - e s) of s = sigma / sqrt(T) (Balle and Wang, Theorem 8)."""
+    s = noise_multiplier(epsilon, 1e-5, rounds) / rounds**0.5
+    delta = norm.cdf(0.5 / s - epsilon * s) - np.exp(epsilon + norm.logcdf(-0.5 / s - epsilon * s))
+    assert delta == pytest.approx(1e-5, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"epsilon": 0.0}, "epsilon is 0.0; it must be a positive number"),
+        ({"epsilon": float("nan")}, "epsilon is nan; it must be a positive number"),
+        ({"delta": 1.0}, "delta is 1.0; it must lie between 0 and 1"),
+        ({"rounds": 0}, "rounds is 0; it must be 1 or more"),
+    ],
+)
+def test_a_budget_that_is_none_is_refused(changed, message):
+    given = {"epsilon": 1.0, "delta": 1e-5, "rounds": 1}
+    with pytest.raises(ValueError, match=message):
+        noise_multiplier(**(given | changed))
+
+
+def test_without_the_accountant_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(ImportError, match="pip install dp-accounting"):
+        noise_multiplier(1.23, 1e-5, 1)
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_a_plan_is_the_random_rounds_with_its_noise(outputs):
+    problem, setup = even(outputs=outputs), Setup(eta_local=0.4, local_steps=3)
+    options = {"server_rate": 0.7}
+    done = private_rounds(problem, setup, None, "fl-ntk", options, rounds=12)
+    for rounds in (1, 5, 12):
+        plan = done.plan(20.0, 1e-3, rounds)
+        assert plan.noise == pytest.approx(plan.noise_multiplier * plan.clip / 6, rel=1e-14)
+        regime = random_rounds(problem, setup, None, "fl-ntk", options, noise=plan.noise)
+        assert plan.mean_square == pytest.approx(regime.root_mean_square(rounds) ** 2 / problem.n, rel=1e-10)
+
+
+def longest(problem, setup, server_rate, noise, rounds, rng):
+    """The longest displacement of a training without clipping, in the features of the Gram matrix."""
+    values, basis = np.linalg.eigh(gram.infinite(problem.x))
+    features = basis * np.sqrt(values)
+    weights, found = np.zeros((problem.n, 1)), 0.0
+    for _ in range(rounds):
+        mean = np.zeros_like(weights)
+        for own in problem.clients():
+            local = weights.copy()
+            for _ in range(setup.local_steps):
+                local += setup.eta_local * features[own].T @ (problem.y[own, None] - features[own] @ local)
+            found = max(found, float(np.linalg.norm(local - weights)))
+            mean += (local - weights) / problem.n_clients
+        weights += server_rate * (mean + noise * rng.standard_normal(weights.shape))
+    return found
+
+
+def test_displacements_pass_the_clipping_norm_as_rarely_as_is_said():
+    problem, setup, rate, rounds = even(), Setup(eta_local=0.4, local_steps=2), 0.9, 15
+    done = private_rounds(problem, setup, None, "fl-ntk", {"server_rate": rate}, rounds=rounds)
+    plan = done.plan(60.0, 1e-3, rounds, clipped=0.2)
+    rng = np.random.default_rng(0)
+    lengths = np.array([longest(problem, setup, rate, plan.noise, rounds, rng) for _ in range(60)])
+    assert np.mean(lengths > plan.clip) <= 0.2
+    assert np.mean(lengths > 0.6 * plan.clip) > 0.2  # a norm so much smaller would break the promise
+
+
+def test_the_norms_of_the_first_round_are_those_of_the_displacements():
+    problem, setup = even(), Setup(eta_local=0.4, local_steps=2)
+    done = private_rounds(problem, setup, None, "fl-ntk", {"server_rate": 1.0}, rounds=2)
+    rng = np.random.default_rng(0)
+    assert done.displacements.mean[0].max() == pytest.approx(longest(problem, setup, 1.0, 0.0, 1, rng), rel=1e-12)
+    assert not done.displacements.trace[0].any()
+
+
+def test_the_best_choice_is_the_best_of_all_and_better_with_a_larger_budget():
+    settings_ = private_settings(even(20, 1, 30), local_steps=(1, 3), rounds=20)
+    found = {}
+    for epsilon in (2.0, 8.0, 500.0):
+        choices = best_choices(settings_, epsilon, 1e-5)
+        assert [choice.local_steps for choice in choices] != [] and len(choices) == 2
+        every = [plan.mean_square for one in settings_ for plan in one.plans(epsilon, 1e-5)]
+        assert choices[0].plan.mean_square == min(every)
+        found[epsilon] = choices[0].plan.mean_square
+    assert found[2.0] > found[8.0] > found[500.0]
+
+
+def test_what_private_rounds_cannot_be_is_refused():
+    unequal, setup = ragged((1, 3, 2)), Setup(eta_local=0.2, local_steps=2)
+    with pytest.raises(ValueError, match="fedavg weighs clients by their samples, which differ here"):
+        private_rounds(unequal, setup, None, "fedavg")
+    with pytest.raises(ValueError, match="rounds is 0; it must be 1 or more"):
+        private_rounds(even(), setup, rounds=0)
+    done = private_rounds(even(), setup, rounds=3)
+    with pytest.raises(ValueError, match="rounds is 4; it must be from 1 to 3, which were computed"):
+        done.plan(1.0, 1e-5, 4)
+    with pytest.raises(ValueError, match=r"clipped is 0\.0; it is a chance"):
+        done.plan(1.0, 1e-5, 3, clipped=0.0)
+
+
+def test_noise_that_would_clip_everything_has_no_finite_plan():
+    done = private_rounds(even(), Setup(eta_local=0.4, local_steps=2), rounds=50)
+    assert done.plan(0.01, 1e-5, 50).mean_square == np.inf and done.plan(0.01, 1e-5, 1).mean_square < np.inf
