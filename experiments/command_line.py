@@ -93,7 +93,7 @@ SECTIONS: dict[str, dict[str, tuple[Callable | typer.Typer, str]]] = {
     "The limit of wide networks": {
         "rate": (rate, "Rate and stability limits at infinite width."),
         "fastest": (fastest, "Which method and steps are fastest on your data."),
-        "privacy": (privacy, "What a privacy budget costs on your data, and the best rounds within it."),
+        "privacy": (privacy, "What a privacy budget costs on your data."),
         "certify": (certify, "Certify that a network converges."),
         "simulate": (simulation, "Algorithm 1, finite, linearised or infinitely wide."),
         "gram": (gram_matrix, "The Gram matrix of data and its extreme eigenvalues."),
