@@ -1,7 +1,8 @@
 """Settings against their baselines and controls, seed by seed, and whether the paper's ordering is seen.
 
 An ordering is seen where the difference from the baseline is beyond its error and, for a setting with a control, the
-difference from the control too: what a step size does as well is no effect of the method.
+difference from the control too: what a step size does as well is no effect of the method. Where the baseline has a
+control of its own, what the two have beyond their controls is compared.
 """
 
 import math
@@ -119,17 +120,23 @@ def _comparison(
         curves = [cell.curves[quantity.name] for cell in cells[name].values() if quantity.name in cell.curves]
         return None if quantity.flat is None else last_third(curves, quantity.flat, BEYOND)
 
-    def less(other: str | None) -> Difference:
-        theirs = {} if other is None else values(other)
-        found = mean_and_error([own[seed] - theirs[seed] for seed in own if seed in theirs])
-        return found._replace(resolution=quantity.resolution(setting.keys))
+    def less(own: Mapping[int, float], theirs: Mapping[int, float]) -> dict[int, float]:
+        return {seed: own[seed] - theirs[seed] for seed in own if seed in theirs}
+
+    def known(differences: Mapping[int, float]) -> Difference:
+        return mean_and_error(list(differences.values()))._replace(resolution=quantity.resolution(setting.keys))
 
     own, base = values(setting.name), settings.get(setting.against or "")
+    beyond_control = less(own, values(setting.control)) if setting.control else {}
+    base_control = base.control if base and setting.control else None
+    if base and base_control:
+        beyond_control = less(beyond_control, less(values(base.name), values(base_control)))
     paper, failed = (
         printed(setting, quantity),
         [str(seed) for seed, cell in cells[setting.name].items() if cell.failure],
     )
-    mean, difference, beyond = mean_and_error(list(own.values())), less(setting.against), less(setting.control)
+    mean, beyond = mean_and_error(list(own.values())), known(beyond_control)
+    difference = known(less(own, values(base.name)) if base else {})
     finding = "baseline" if base is None else difference.finding
     claim, paper_difference, verdict = setting.claim.get(quantity.name), None, ""
     base_paper = printed(base, quantity) if base else None
@@ -145,7 +152,7 @@ def _comparison(
         verdict = _verdict(claim, finding, beyond if setting.control else None)
         if any(_at_chance(mean_and_error(list(values(name).values())), quantity) for name in (setting.name, base.name)):
             claim, verdict = None, f"{NO_CLAIM} here"
-    there = [name for name in (setting.name, setting.against, setting.control) if name]
+    there = [name for name in (setting.name, setting.against, setting.control, base_control) if name]
     states = {one.state for name in there if (one := plateau(name))}
     return Comparison(
         setting.name,

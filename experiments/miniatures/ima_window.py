@@ -4,6 +4,7 @@ from experiments.miniatures.federated import ACCURACY
 from experiments.miniatures.ima import COMMON, IMA, PAPER_KEYS, ROUND_TO_ROUND, measure
 from experiments.miniatures.ima import MINIATURE as ALONE
 from experiments.miniatures.miniature import PAPER, Keys, Miniature, Setting
+from experiments.miniatures.step_size import control
 
 BASE = "5 models, from half of the rounds"
 
@@ -12,12 +13,20 @@ def _settings(common: Keys) -> tuple[Setting, ...]:
     def keys(start: float, window: int) -> Keys:
         return {**common, **IMA, "ima_start": start, "ima_window": window}
 
+    rates = {start: f"the rates from {start:g}, no averaging" for start in (0.5, 0.375, 0.75)}
     return (
-        Setting(BASE, keys(0.5, 5)),
-        Setting("5 models, from 0.375", keys(0.375, 5), BASE, claim={ACCURACY: "lower"}),
-        Setting("5 models, from 0.75", keys(0.75, 5), BASE, claim={ACCURACY: "higher"}),
-        Setting("3 models, from half", keys(0.5, 3), BASE, claim={ROUND_TO_ROUND: "higher"}),
-        Setting("9 models, from half", keys(0.5, 9), BASE, claim={ACCURACY: "lower", ROUND_TO_ROUND: "lower"}),
+        Setting(BASE, keys(0.5, 5), control=rates[0.5]),
+        Setting("5 models, from 0.375", keys(0.375, 5), BASE, claim={ACCURACY: "lower"}, control=rates[0.375]),
+        Setting("5 models, from 0.75", keys(0.75, 5), BASE, claim={ACCURACY: "higher"}, control=rates[0.75]),
+        Setting("3 models, from half", keys(0.5, 3), BASE, claim={ROUND_TO_ROUND: "higher"}, control=rates[0.5]),
+        Setting(
+            "9 models, from half",
+            keys(0.5, 9),
+            BASE,
+            claim={ACCURACY: "lower", ROUND_TO_ROUND: "lower"},
+            control=rates[0.5],
+        ),
+        *(Setting(name, control(keys(start, 5)) or {}, BASE) for start, name in rates.items()),
     )
 
 
@@ -32,6 +41,8 @@ MINIATURE = Miniature(
     seeds=ALONE.seeds,
     caveat=(
         "The rate decays faster from the start of averaging on: an earlier start is also a smaller rate for longer. "
+        "So each start has the same rates without averaging as its control, and what is compared is what averaging "
+        "has beyond them. "
         "The claims are those of section 7.3.1 on FedAvg and FedFA."
     ),
     quick=ALONE.quick,

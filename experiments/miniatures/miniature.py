@@ -48,6 +48,7 @@ class Setting:
         name: as in the table. keys: what `Miniature.measure` gets.
         against: the setting of which it is a variation; None for such a setting itself.
         control: the setting that has its step size and nothing else of it; None: it has no such, or it is `against`.
+            Where the baseline has one too, what the two have beyond their controls is compared.
         printed: what picks its rows in paper_numbers.csv, beside what the quantity says; None: the paper has no such.
         claim: by quantity, how the paper says that it compares, where it prints no numbers.
     """

@@ -77,6 +77,32 @@ def test_an_ordering_is_seen_only_beyond_its_control(effect, of_control, verdict
     assert alone.verdict == {2.0: SEEN, -2.0: OPPOSITE, 0.0: NOT_SEEN}[effect] and math.isnan(alone.beyond)
 
 
+def test_where_the_baseline_has_a_control_the_gains_over_the_controls_are_compared():
+    """More is above its baseline by 2; of that the controls differ by 2 as well, or by 1."""
+    for of_controls, verdict in ((2.0, STEP_SIZE), (1.0, SEEN)):
+        effects = {"base": 1.0, "more": 3.0, "base alone": 0.5, "more alone": 0.5 + of_controls}
+        controls = {"base": "base alone", "more": "more alone"}
+        settings = tuple(
+            Setting(
+                name,
+                {"effect": effect},
+                None if name == "base" else "base",
+                claim={"score": "higher"} if name == "more" else {},
+                control=controls.get(name),
+            )
+            for name, effect in effects.items()
+        )
+
+        def measure(keys, seed):
+            noise = 0.05 * np.random.default_rng([seed, int(1000 * keys["effect"])]).standard_normal()
+            return {"score": 60 + 5 * seed + keys["effect"] + noise}  # what a seed changes, it changes in all
+
+        found = ordering(toy(measure, *settings, quantities=(Quantity("score", "%"),)))
+        assert found.difference == pytest.approx(2, abs=0.2)
+        assert found.beyond == pytest.approx(2 - of_controls, abs=0.2) and found.beyond_error < 0.1
+        assert found.verdict == verdict
+
+
 @pytest.mark.parametrize("where", ["base", "more", "same"])
 def test_an_ordering_of_curves_that_move_is_one_before_the_plateau(where):
     rises = {"base": 0.0, "more": 0.0, "same": 0.0, where: 5.0}

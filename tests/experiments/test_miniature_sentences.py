@@ -1,6 +1,7 @@
 """What the page says first: its numbers and its words come from the results, and change with them."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from test_miniatures import toy
 
 from experiments.miniatures import catalogue
 from experiments.miniatures.cells import Cell
+from experiments.miniatures.comparison import compared
 from experiments.miniatures.page.learnt import sentences
 from experiments.miniatures.page.report import page
 
@@ -48,6 +50,29 @@ def test_what_remains_of_fedgucci_is_counted_against_its_controls(control, says)
     assert f"{72 - control:+.1f}" in of("beyond that control", results)
     word = "3 are there but not beyond it" if control == 72.0 else "3 are seen beyond the step size"
     assert word in of("^Of 3 orderings", results)
+
+
+def test_equal_runs_of_two_names_count_once():
+    """FedNova is FedAvg where clients take equally many steps: one comparison of the nine less."""
+    names = [setting.name for setting in catalogue()["ima-methods"].settings]
+    miniature, cells = planted("ima-methods", {name: 60.0 + 0.37 * k**1.5 for k, name in enumerate(names)})
+    fedavg = [cell for cell in cells if cell.setting.startswith("FedAvg")]
+    of_fedavg = {(cell.setting.replace("FedAvg", "FedNova"), cell.seed): cell.numbers for cell in fedavg}
+    equal = [replace(cell, numbers=of_fedavg.get((cell.setting, cell.seed), cell.numbers)) for cell in cells]
+    assert "of 9 comparisons" in of("^IMA is", [(miniature, cells)])
+    assert "of 8 comparisons" in of("^IMA is", [(miniature, equal)])
+
+
+def test_orderings_without_a_control_are_not_called_beyond_the_step_size():
+    results = [planted("plane", {})]
+    judged = [row for row in compared(*results[0]) if row.claim]
+    assert judged and not any(row.beyond_finding for row in judged)
+    assert "0 are seen beyond the step size" in of("^Of ", results)
+
+
+def test_a_radius_of_zero_is_not_sharpness_aware():
+    count = len([s for s in catalogue()["ablation"].settings if s.keys["method"] == "fedgucci+"])
+    assert f"of {count - 1} settings" in of("sharpness-aware", [planted("ablation", {})])
 
 
 def test_orderings_before_a_plateau_are_named():

@@ -48,9 +48,12 @@ def _counts(found: Found) -> str:
     if not judged:
         return ""
     seen, step, noise, other = (sum(row.verdict == verdict for row in judged) for verdict in VERDICTS)
+    alone = sum(row.verdict == SEEN and not row.beyond_finding for row in judged)
+    uncontrolled = f"{alone} are seen in settings without such a control, " if alone else ""
     return (
-        f"Of {number_of(len(judged), 'ordering')} of the papers that are looked at here, {seen} are seen beyond the "
-        f"step size, {step} are there but not beyond it, {noise} are within noise, and of {other} the opposite is seen."
+        f"Of {number_of(len(judged), 'ordering')} of the papers that are looked at here, {seen - alone} are seen "
+        f"beyond the step size, {uncontrolled}{step} are there but not beyond it, {noise} are within noise, and of "
+        f"{other} the opposite is seen."
     )
 
 
@@ -67,7 +70,7 @@ def _fedgucci(found: Found) -> str:
         sum(row.finding == "higher" for row in rows),
         sum(row.finding == "higher" and row.beyond_finding == "higher" for row in rows),
     )
-    rest = f"; the other {above - beyond} are a larger step" if above > beyond else ""
+    rest = f"; the other {above - beyond} are a larger step, as far as can be told" if above > beyond else ""
     return (
         f"FedGuCci is above FedAvg in {above} of {number_of(len(rows), 'comparison')}, and above FedAvg at the rates "
         f"that X4 computes for it in {beyond} of these{rest}."
@@ -93,8 +96,13 @@ def _largest(found: Found) -> str:
     return f"{said}."
 
 
+def _sharpness_aware(keys: Mapping) -> bool:
+    """FedSAM, and FedGuCci+ unless its radius is 0."""
+    return keys.get("method") in ("fedsam", "fedgucci+") and keys.get("options", {}).get("rho") != 0
+
+
 def _sharpness(found: Found) -> str:
-    rows = [row for _, row in found.every(lambda keys: keys.get("method") in ("fedsam", "fedgucci+"))]
+    rows = [row for _, row in found.every(_sharpness_aware)]
     settled = [row for row in rows if not row.settled]
     if not rows:
         return ""
@@ -130,11 +138,11 @@ def _scaffold(found: Found) -> str:
 
 
 def _ima(found: Found) -> str:
-    rows = [
-        row
-        for label, row in found.every(lambda keys: bool(keys.get("ima")) and keys.get("ima_window") != 1)
-        if row.quantity == "test accuracy" and not math.isnan(row.beyond)
-    ]
+    added: dict[tuple[float, ...], Comparison] = {}  # a run that two miniatures have, or two names, counts once
+    for label, row in found.every(lambda keys: bool(keys.get("ima")) and keys.get("ima_window") != 1):
+        if row.quantity == "test accuracy" and not math.isnan(row.beyond) and not label.startswith("ima-window"):
+            added.setdefault(tuple(round(value, 6) for value in (row.mean, row.difference, row.beyond)), row)
+    rows = list(added.values())
     if not rows:
         return ""
     above = sum(row.finding == "higher" for row in rows)
@@ -179,15 +187,9 @@ def _scale(found: Found) -> str:
     if not errors:
         return ""
     return (
-        f"Scale is needed for {len(rows)} of the {len(settings)} printed differences: here they are within noise "
-        f"(standard errors of accuracies up to {max(errors):.1f} points), on data that are learnt to "
-        f"{_best(found):.0f} % and leave little to gain; `--scale paper` runs them as printed."
+        f"{len(rows)} of the {len(settings)} printed differences are within noise here (standard errors of accuracies "
+        f"up to {max(errors):.1f} points), neither seen nor excluded; `--scale paper` runs them as printed."
     )
-
-
-def _best(found: Found) -> float:
-    """The largest mean test accuracy anywhere."""
-    return max(row.mean for _, row in found.every() if row.quantity == "test accuracy")
 
 
 def _signed(value: float, error: float = math.nan) -> str:
