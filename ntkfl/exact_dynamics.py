@@ -230,42 +230,47 @@ def random_rounds(
 
     Source: docs/proofs/random_rounds.md#second-moments-of-a-round.
     """
-    regime = unwarned_random_rounds(
-        problem, setup, gram, method, options, participation=participation, batch_size=batch_size, noise=noise
+    regime = random_of_method(
+        algorithm1_limit(problem, setup, gram),
+        method,
+        options or {},
+        participation=participation,
+        batch_size=batch_size,
+        noise=noise,
     )
     if regime.step_warning:
         warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
     return regime
 
 
-def unwarned_random_rounds(
-    problem: Problem,
-    setup: Setup,
-    gram: ArrayLike | Kernel | None = None,
-    method: str = "fedavg",
-    options: Mapping[str, Any] | None = None,
+def random_of_method(
+    regime: KernelRegime,
+    method: str,
+    options: Mapping[str, Any],
     *,
     participation: float = 1.0,
     batch_size: int | None = None,
     noise: float = 0.0,
 ) -> RandomRegime:
-    """As `random_rounds`, without the search for the limit that its warning costs.
+    """The random rounds of a method with the same data, Gram matrix and steps; what is decomposed is used again.
 
     Args:
-        problem, setup, gram, method, options, participation, batch_size, noise: as there.
+        regime, method, options: as in `of_method`. participation, batch_size, noise: as in `random_rounds`.
+
+    Raises:
+        ValueError: as `random_rounds`. It warns of nothing, and so spares the search for the limit.
     """
     from ntkfl.training.engine.local_plan import LocalWork, cohort_size
     from ntkfl.training.methods import build
     from ntkfl.training.objectives import HalfSquares
 
-    cohort = cohort_size(problem.n_clients, participation)
+    cohort = cohort_size(regime.problem.n_clients, participation)
     LocalWork(batch_size=batch_size)  # which says what a batch size may be
     if not (isinstance(noise, Real) and 0 <= noise < float("inf")):
         raise ValueError(f"noise is {noise!r}; it is a standard deviation: a finite number, 0 or more")
-    base, chosen = algorithm1_limit(problem, setup, gram), options or {}
-    mean = of_method(base, method, chosen, cohort=cohort)
-    weighting = build(method, HalfSquares("sum"), **chosen).weighting
-    return random_regime(mean, replace(base.blocks, cohort=cohort), weighting, batch_size, float(noise))
+    mean = of_method(regime, method, options, cohort=cohort)
+    weighting = build(method, HalfSquares("sum"), **options).weighting
+    return random_regime(mean, replace(regime.blocks, cohort=cohort), weighting, batch_size, float(noise))
 
 
 def _of_loss(base: KernelRegime, loss: str | ConvexLoss) -> ConvexRegime:

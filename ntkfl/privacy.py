@@ -1,8 +1,8 @@
 """Differentially private rounds in the kernel regime: what a privacy budget costs, exactly, before anything is trained.
 
-A round clips every client's displacement at the norm S, takes the plain mean over all clients, and adds
-Gaussian noise to every weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is
-chosen as small as a proven bound on the chance of clipping allows.
+A round clips every client's displacement at the norm S, takes the plain mean over all clients, and adds Gaussian noise
+to every weight of the mean. While nothing is clipped, `random_rounds` has the exact moments. So S is chosen as small as
+a proven bound on the chance of clipping allows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from ntkfl import interruption
-from ntkfl.exact_dynamics import unwarned_random_rounds
+from ntkfl.exact_dynamics import random_of_method
+from ntkfl.limit.algorithm1_limit import algorithm1_limit
+from ntkfl.limit.infinite_width import KernelRegime
 from ntkfl.limit.random_regime import Noise, RandomRegime
 from ntkfl.limit.regime import Kernel
 from ntkfl.problem import Problem, Setup
@@ -170,36 +172,42 @@ def private_rounds(
 
     Source: docs/proofs/random_rounds.md#gaussian-noise.
     """
+    return _private_rounds(algorithm1_limit(problem, setup, gram), method, options or {}, rounds)
+
+
+def _private_rounds(base: KernelRegime, method: str, options: Mapping[str, Any], rounds: int) -> PrivateRounds:
     if rounds < 1:
         raise ValueError(f"rounds is {rounds}; it must be 1 or more")
-    regime = unwarned_random_rounds(problem, setup, gram, method, options)
+    regime, problem = random_of_method(base, method, options), base.problem
     if not np.allclose(regime.noise.weights.mean, 1 / problem.n_clients, rtol=1e-12, atol=0):
         raise ValueError(
             f"{method} weighs clients by their samples, which differ here; private training takes the plain mean over "
             "the clients: use the method fl-ntk, or clients of equal size"
         )
     unit = replace(regime, noise=replace(regime.noise, gaussian=1.0))
-    initial = regime._initial_residual(None)
+    initial, clients = regime._initial_residual(None), list(_clients(regime.noise))
     square, gain, rows = [], [], []
     for t, (mean, added) in zip(range(rounds + 1), unit._rounds(initial), strict=False):
         interruption.check()
         square.append((mean**2).sum())
         gain.append(np.trace(added, 0, 1, 2).sum())
         if t < rounds:
-            rows.append(_moments(regime.noise, mean, added))
+            rows.append([_moments(*client, mean, added) for client in clients])
     regime._finite(np.concatenate([square, gain]))
     own = Displacements(*np.moveaxis(np.array(rows), 2, 0))
     return PrivateRounds(regime, np.array(square) / problem.n, np.array(gain) / problem.n, own)
 
 
-def _moments(noise: Noise, mean: Float[np.ndarray, "n C"], added: Float[np.ndarray, "C n n"]) -> list[tuple]:
-    """Of every client's displacement: the norm of the mean, trace and top eigenvalue of the covariance."""
-    rows = []
-    for owned, scaled in _clients(noise):
-        parts = [scaled @ one[np.ix_(owned, owned)] @ scaled.T for one in added]
-        top = max(float(np.linalg.eigvalsh(part)[-1]) for part in parts)
-        rows.append((float(np.linalg.norm(scaled @ mean[owned])), float(sum(map(np.trace, parts))), max(top, 0.0)))
-    return rows
+def _moments(
+    owned: np.ndarray,
+    scaled: Float[np.ndarray, "k k"],
+    mean: Float[np.ndarray, "n C"],
+    covariance: Float[np.ndarray, "C n n"],
+) -> tuple[float, float, float]:
+    """Of a client's displacement: the norm of the mean, trace and top eigenvalue of the covariance."""
+    parts = [scaled @ of_output[np.ix_(owned, owned)] @ scaled.T for of_output in covariance]
+    top = max(float(np.linalg.eigvalsh(part)[-1]) for part in parts)
+    return float(np.linalg.norm(scaled @ mean[owned])), float(sum(map(np.trace, parts))), max(top, 0.0)
 
 
 def _clients(noise: Noise) -> Iterator[tuple[np.ndarray, Float[np.ndarray, "k k"]]]:
@@ -252,16 +260,17 @@ def private_settings(
         ValueError: as `private_rounds`; a Gram matrix with no stable server rate.
     """
     found = []
+    base = algorithm1_limit(problem, Setup(), gram)
+    eta_local = LOCAL_SHARE * base.step_limits.eta_local
     for steps in local_steps:
-        setup = Setup(eta_local=1.0, local_steps=steps)
-        setup = replace(setup, eta_local=LOCAL_SHARE * unwarned_random_rounds(problem, setup, gram)._local_limit())
-        limit = unwarned_random_rounds(problem, setup, gram, "fl-ntk").mean.step_limits.eta_global
+        at_steps = base.at(Setup(eta_local=eta_local, local_steps=steps))
+        limit = at_steps.step_limits.eta_global
         if not (limit > 0 and isfinite(limit)):
             raise ValueError("no server rate is stable: the Gram matrix is 0, or not positive definite")
         for share in SERVER_SHARES:
             options = {"server_rate": float(share * limit)}
             progress(f"K = {steps}, server rate {options['server_rate']:.3g}")
-            found.append(private_rounds(problem, setup, gram, options=options, rounds=rounds))
+            found.append(_private_rounds(at_steps, "fl-ntk", options, rounds))
     return found
 
 

@@ -121,6 +121,12 @@ class LinearRound:
     server: Step | None = None
     outer: OuterSpectrum | None = None
 
+    @property
+    def mean_response(self) -> Float[np.ndarray, " n"]:
+        """u(q) at server rate 1, of the clients' mean displacement; of a round with a `response`."""
+        assert self.response is not None
+        return self.response if self.server_rate is None else self.response / self.server_rate
+
 
 def averaging(
     blocks: Blocks, response: Float[np.ndarray, " n"], server_rate: float | None = None, pull: float = 0.0

@@ -55,9 +55,7 @@ class MeanSquare:
         values, basis = np.linalg.eigh(gram)
         kept = values > len(gram) * np.finfo(float).eps * values[-1]
         root = basis[:, kept] * np.sqrt(values[kept])
-        assert round.response is not None
-        rate = 1.0 if round.server_rate is None else round.server_rate
-        product = root.T @ blocks.apply(round.response / rate, root)
+        product = root.T @ blocks.apply(round.mean_response, root)
         nu, turned = np.linalg.eigh((product + product.T) / 2)
         return cls(round, nu, root @ turned, covariance)
 
@@ -102,7 +100,7 @@ class MeanSquare:
             return float("inf")
         if self.nu[0] <= 0:
             return 0.0
-        rate = self._server_rate
+        rate = 1.0 if self.round.server_rate is None else self.round.server_rate
         mean = self.round.limit / (rate * float(self.nu[-1]))
         if self.covariance is None:
             return mean
@@ -121,8 +119,7 @@ class MeanSquare:
         """What the mean of this residual tends to, where the mean square does not grow."""
         if not self.rests:
             return np.zeros_like(residual)
-        assert self.round.response is not None
-        displacement = blocks.apply(self.round.response, residual[:, None])[:, 0] / self._server_rate
+        displacement = blocks.apply(self.round.mean_response, residual[:, None])[:, 0]
         return residual - self.modes @ ((self.modes.T @ displacement) / self.nu)
 
     def stationary_trace(self, rest: Float[np.ndarray, " n"], gaussian: float) -> float:
@@ -165,10 +162,6 @@ class MeanSquare:
     def _trace(self, second: np.ndarray) -> float:
         """Of F second F^T."""
         return float(np.einsum("ni,ij,nj->", self.modes, (second + second.T) / 2, self.modes, optimize=True))
-
-    @property
-    def _server_rate(self) -> float:
-        return 1.0 if self.round.server_rate is None else self.round.server_rate
 
     def _noise(self, second: np.ndarray) -> np.ndarray:
         assert self.covariance is not None

@@ -257,8 +257,8 @@ class RandomRegime(Regime):
         gram = self.gram if gram is None else gram
         points, outputs, parts = len(gram), initial.shape[1], 1 + self.mean.round.memory
         size = points * parts
-        require("the covariance of random rounds", lambda n: 8 * (2 * outputs + 5) * (n * size / len(initial)) ** 2,
-                n=len(initial))  # fmt: skip
+        need = 8 * (2 * outputs + 5) * (size / len(initial)) ** 2  # bytes, for each pair of samples
+        require("the covariance of random rounds", lambda n: need * n**2, n=len(initial))
         mean, remembered = initial, self.mean._empty(initial)
         covariance = np.zeros((outputs, size, size))
         while True:
@@ -283,10 +283,9 @@ class RandomRegime(Regime):
     def _onward(self, states: Float[np.ndarray, "s k"], gram: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "s k"]:
         """B times the states."""
         round_, n = self.mean.round, self.problem.n
-        assert round_.response is not None and round_.server is not None  # `random_regime` looked
-        response = round_.response / (1.0 if round_.server_rate is None else round_.server_rate)
+        assert round_.server is not None  # `random_regime` looked
         outputs, *memory = np.split(states, 1 + round_.memory)
-        displaced = gram[:, :n] @ self.noise.blocks.apply(response, outputs[:n])
+        displaced = gram[:, :n] @ self.noise.blocks.apply(round_.mean_response, outputs[:n])
         move, remembered = round_.server(displaced, tuple(memory))
         return np.concatenate([outputs - move, *remembered])
 
