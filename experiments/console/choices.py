@@ -227,3 +227,22 @@ def setting(problem: "Problem", setup: "Setup", *fields: str) -> str:
     """
     sizes = [f"n = {problem.n}", f"d = {problem.d}", f"N = {problem.n_clients}"]
     return ", ".join([problem.name, *sizes, *(f"{name} = {getattr(setup, name):g}" for name in fields)])
+
+
+def refuse_steps(options: "Options", unused: tuple[str, ...]) -> None:
+    """Raise a ValueError that names the first of these options that is given to a command which tunes the steps."""
+    given = next((name for name in unused if getattr(options, name) is not None), None)
+    if given is not None:
+        raise ValueError(f"--{given.replace('_', '-')} is not for this command, which tunes the steps itself")
+
+
+def step_counts(typed: str) -> tuple[int, ...]:
+    """The numbers of local steps in --steps, ascending and each once.
+
+    Raises:
+        ValueError: they are no whole numbers.
+    """
+    try:
+        return tuple(sorted({int(part) for part in typed.split(",")}))
+    except ValueError:
+        raise ValueError(f"--steps is {typed!r}; it must be whole numbers, such as 1,5,20") from None

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from experiments.console.choices import chosen_problem
+
 if TYPE_CHECKING:
     import numpy as np
+    from jaxtyping import Float
 
+    from bounds.options import Options
     from ntkfl.estimate import Estimate
     from ntkfl.problem import Problem, Setup
     from ntkfl.training.model import Model
@@ -51,6 +55,24 @@ def kernels(spec: str, problem: Problem, setup: Setup, *, finite: bool) -> dict[
         return {f"H(0) of {model.name}": own_kernel(model, problem, setup)}
     found = {LIMIT: wide.kernel_estimate(problem.x)}
     return found | ({at_width: own_kernel(model, problem, setup)} if finite else {})
+
+
+def problem_and_gram(
+    options: Options, spec: str, samples: int, duplicates: str
+) -> tuple[Problem, Float[np.ndarray, "n n"] | None]:
+    """Digits unless the options name other data, and the kernel matrix of a network; None for FL-NTK's, the default.
+
+    Args:
+        options: as the user gave them. spec: the network. samples: of built-in data. duplicates: what becomes of them.
+
+    Raises:
+        ValueError, OSError: as `chosen_problem` and `kernels`.
+    """
+    problem = chosen_problem(options, "digits", samples, condition=condition_of(spec), duplicates=duplicates)
+    if spec == TWO_LAYER:
+        return problem, None
+    matrices = kernels(spec, problem, options.setup(seed=options.seed), finite=False)
+    return of_their_outputs(problem, matrices), next(iter(matrices.values())).value
 
 
 def network_of(

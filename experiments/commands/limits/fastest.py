@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.choices import REFUSE, Duplicates, Eps, Everything, chosen_problem, setting, takes_options
+from experiments.console.choices import (
+    REFUSE,
+    Duplicates,
+    Eps,
+    Everything,
+    refuse_steps,
+    setting,
+    step_counts,
+    takes_options,
+)
 from experiments.console.interruptible import if_stopped
-from experiments.console.kernels import NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
+from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram
 from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
@@ -44,26 +53,19 @@ def fastest(
     momentum, mu or alpha, and eta_local (from .03 to 1.9 / max_c |H_cc|; at 2 / max_c |H_cc| a client alone diverges)
     are searched for, for the fewest rounds to eps, or with --budget for the least residual after it. The search
     promises no optimum: on random problems dense grids had up to 15% fewer rounds for averaging and cyclic training, a
-    quarter for SCAFFOLD, now and then over half for FedDyn and momentum, where the residual dips below eps for a
-    moment. The floor is the least condition number that any method whose clients use their own data only can reach,
-    and the rounds that the best momentum at the server then takes for the worst
-    labels; labels along large eigenvalues may take fewer. --train tests the ranking on one two-layer network, drawn
-    from --seed and trained with the best setting of each method. After Ctrl-C no file is written.
+    quarter for SCAFFOLD, now and then over half for FedDyn and momentum. The floor is the least condition number that
+    any method whose clients use their own data only can reach, and the rounds that the best momentum at the server then
+    takes for the worst labels; labels along large eigenvalues may take fewer. --train tests the ranking on one
+    two-layer network, drawn from --seed and trained with the best setting of each method. After Ctrl-C no file is
+    written.
     """
     with bad_input():
-        given = [name for name in UNUSED if getattr(options, name) is not None]
-        if given:
-            raise ValueError(f"--{given[0].replace('_', '-')} is not for this command, which tunes the steps itself")
+        refuse_steps(options, UNUSED)
         kind = None if plot is None else picture_kind(plot)
-        counts = _counts(steps)
+        counts = step_counts(steps)
         if train is not None and network != TWO_LAYER:
             raise ValueError(f"--train is for the two-layer network; leave it out with --network {network}")
-        problem = chosen_problem(options, "digits", SAMPLES, condition=condition_of(network), duplicates=duplicates)
-        gram = None
-        if network != TWO_LAYER:
-            matrices = kernels(network, problem, options.setup(seed=options.seed), finite=False)
-            problem = of_their_outputs(problem, matrices)
-            gram = next(iter(matrices.values())).value
+        problem, gram = problem_and_gram(options, network, SAMPLES, duplicates)
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
         from ntkfl.fastest_method import fastest as compared
 
@@ -95,13 +97,6 @@ def fastest(
                 {} if train is None else {"width": train, "trained": [asdict(row) for row in rows]}
             )
             write(as_json(written))
-
-
-def _counts(typed: str) -> tuple[int, ...]:
-    try:
-        return tuple(sorted({int(part) for part in typed.split(",")}))
-    except ValueError:
-        raise ValueError(f"--steps is {typed!r}; it must be whole numbers, such as 1,5,20") from None
 
 
 def _print(found: "Fastest", counts: tuple[int, ...], said: str) -> None:

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.console.bad_input import bad_input
-from experiments.console.choices import REFUSE, Duplicates, Everything, chosen_problem, setting, takes_options
+from experiments.console.choices import (
+    REFUSE,
+    Duplicates,
+    Everything,
+    refuse_steps,
+    setting,
+    step_counts,
+    takes_options,
+)
 from experiments.console.interruptible import if_stopped
-from experiments.console.kernels import NETWORK, TWO_LAYER, condition_of, kernels, of_their_outputs
+from experiments.console.kernels import NETWORK, TWO_LAYER, problem_and_gram
 from experiments.console.output_files import as_json, picture_kind, reserved
 
 if TYPE_CHECKING:
@@ -46,19 +54,12 @@ def privacy(
     budget does not count. Exit status: 0 done, 1 no training within the budget lowers the expected error, 2 bad input.
     """
     with bad_input():
-        given = [name for name in UNUSED if getattr(options, name) is not None]
-        if given:
-            raise ValueError(f"--{given[0].replace('_', '-')} is not for this command, which tunes the steps itself")
+        refuse_steps(options, UNUSED)
         kind = None if plot is None else picture_kind(plot)
-        counts = _counts(steps)
+        counts = step_counts(steps)
         if options.clients is None and options.data is None:
             options = replace(options, clients=options.n or SAMPLES)
-        problem = chosen_problem(options, "digits", SAMPLES, condition=condition_of(network), duplicates=duplicates)
-        gram = None
-        if network != TWO_LAYER:
-            matrices = kernels(network, problem, options.setup(seed=options.seed), finite=False)
-            problem = of_their_outputs(problem, matrices)
-            gram = next(iter(matrices.values())).value
+        problem, gram = problem_and_gram(options, network, SAMPLES, duplicates)
     with reserved(json_file, plot, inputs=(options.data,)) as (write, draw):
         from ntkfl.privacy import best_choices, private_settings
 
@@ -72,7 +73,7 @@ def privacy(
             )
             choices = best_choices(settings, epsilon, delta, clipped)
             of = "" if network == TWO_LAYER else f"{network}, "
-            before = float((problem.y**2).sum() / problem.n)
+            before = float(settings[0].square[0])
             _print(choices, before, epsilon, delta, of + setting(problem, options.setup(seed=options.seed)))
             if draw and kind is not None:
                 draw(_picture(settings, before, epsilon, delta, clipped, kind))
@@ -81,13 +82,6 @@ def privacy(
             write(as_json(content | {"choices": [choice.to_dict() for choice in choices]}))
     if choices[0].plan.mean_square >= before:
         raise typer.Exit(NO_GAIN)
-
-
-def _counts(typed: str) -> tuple[int, ...]:
-    try:
-        return tuple(sorted({int(part) for part in typed.split(",")}))
-    except ValueError:
-        raise ValueError(f"--steps is {typed!r}; it must be whole numbers, such as 1,5,20") from None
 
 
 def _print(choices: "list[Choice]", before: float, epsilon: float, delta: float, said: str) -> None:
@@ -103,15 +97,7 @@ def _print(choices: "list[Choice]", before: float, epsilon: float, delta: float,
         "in expectation: the noise outweighs it"
     )
     typer.echo(f"  setting: {said}\n")
-    columns = [
-        "K",
-        "eta_local",
-        "server rate",
-        "rounds",
-        "clip",
-        "noise a weight",
-        "mean square error",
-    ]
+    columns = ["K", "eta_local", "server rate", "rounds", "clip", "noise a weight", "mean square error"]
     table = plain_table(columns, numbers=columns, wrapped=columns)
     for choice in choices:
         plan = choice.plan
