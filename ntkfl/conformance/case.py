@@ -26,7 +26,8 @@ class Case:
 
     Args:
         document: what `case.json` has (`ntkfl.conformance.kit.SCHEMA`). arrays: what `case.npz` has: x (n, d), y (n,),
-            owner (n,), the client of each sample, and start/NAME for every tensor of the model.
+            owner (n,), the client of each sample, start/NAME for every tensor of the model, and noise (rounds, P),
+            standard normal, where the method adds some.
 
     `start` and all that `flat` returns are vectors (P,), the tensors one after the other.
 
@@ -43,6 +44,7 @@ class Case:
         local = document["local"]
         self.momentum, self.weight_decay, self.clip = local["momentum"], local["weight_decay"], local["clip"]
         self.x, self.y, owner = arrays["x"], arrays["y"], arrays["owner"]
+        self.noise = arrays.get("noise", np.zeros((len(document["rounds"]), 0)))
         self.population = document["clients"]
         self.members = [np.flatnonzero(owner == client) for client in range(self.population)]
         self.sizes = [len(own) for own in self.members]

@@ -12,8 +12,8 @@ from ntkfl.conformance.case import Case
 from ntkfl.conformance.plan import Setting
 from ntkfl.conformance.problems import Problem
 from ntkfl.messages import did_you_mean
+from ntkfl.training import methods as trained
 from ntkfl.training.engine.local_plan import LocalWork
-from ntkfl.training.methods import options
 
 Trajectory = dict[str, np.ndarray]
 ROUNDS = 4
@@ -79,6 +79,9 @@ PLUS = {"tau": 0.5, "rho": 0.1}
 # of each method: what goes before the setting's name, and the options
 OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
     "cyclic": {"": {}, "server-rate-": {"server_rate": 0.7}},
+    "diloco": {"": {"momentum": 0.8, "server_rate": 0.7}},
+    "dp-fedavg": {"": {"bound": 0.3, "noise": 0.2, "cap": 6.0}},
+    "fedadagrad": {"": {"server_rate": 0.1, "first": 0.4, "tau": 1e-2}},
     "fedadam": {"": ADAPTIVE},
     "fedasam": {"": {"rho": 0.5, "eta": 0.1}},
     "fedavg": {"": {}, "server-rate-": {"server_rate": 0.7}},
@@ -151,9 +154,11 @@ def build(method: str, name: str, setting: Setting, given: Mapping[str, Any], li
         method: its name. name: of the case. setting: data, model and work. given: options that are not the defaults.
         limit: what must hold exactly, in words.
     """
-    chosen = {key: option.default for key, option in options(method).items()} | dict(given)
+    known = trained.options(method) if method in trained.catalogue() else {}  # the others' stand in OPTIONS
+    chosen = {key: option.default for key, option in known.items()} | dict(given)
     draws = chosen["anchors"] if chosen.get("alpha") == "uniform" else 0
-    return plan.case(method, chosen, setting, ROUNDS, name=f"{method}/{name}", limit=limit, draws=draws)
+    words = {"name": f"{method}/{name}", "limit": limit}
+    return plan.case(method, chosen, setting, ROUNDS, **words, draws=draws, noise="noise" in chosen)
 
 
 def _ordinary(method: str) -> Iterator[KitCase]:
@@ -180,7 +185,12 @@ BY_SIZE: dict[str, dict[str, Any]] = {
     "fednova": {},
 }
 ADAPTIVE_FROZEN = {"fedadam": FROZEN, "fedyogi": FROZEN}
-UNIFORM: dict[str, dict[str, Any]] = {"scaffold": {}, "fl-ntk": {}}
+UNIFORM: dict[str, dict[str, Any]] = {
+    "diloco": {"momentum": 0.0, "server_rate": 1.0},
+    "fl-ntk": {},
+    "scaffold": {},
+}
+NOT_PRIVATE = {"bound": 1e6, "noise": 0.0, "cap": 9.0}
 
 
 @dataclass(frozen=True)
@@ -200,7 +210,7 @@ LIMITS = (
         "one full-batch step of every client is a step of gradient descent on the pooled loss",
         RAGGED,
         limits.pooled_descent,
-        BY_SIZE | {"fedprox": {"mu": 0.5}} | ADAPTIVE_FROZEN,
+        BY_SIZE | {"fedprox": {"mu": 0.5}, "dp-fedavg": NOT_PRIVATE} | ADAPTIVE_FROZEN,
     ),
     Limit(
         "one-full-step",
@@ -214,14 +224,14 @@ LIMITS = (
         "a single client is centralised training, its momentum begun anew every round",
         ALONE,
         limits.one_client,
-        BY_SIZE | UNIFORM | ADAPTIVE_FROZEN | {"fedprox": {"mu": 0.0}, "cyclic": {}},
+        BY_SIZE | UNIFORM | ADAPTIVE_FROZEN | {"fedprox": {"mu": 0.0}, "cyclic": {}, "dp-fedavg": NOT_PRIVATE},
     ),
     Limit(
         "identical-clients",
         "clients with the same samples train as one of them alone",
         COPIES,
         limits.one_client,
-        BY_SIZE | UNIFORM | {"fedgma": {"threshold": 0.8}, "fedprox": {"mu": 0.0}},
+        BY_SIZE | UNIFORM | {"fedgma": {"threshold": 0.8}, "fedprox": {"mu": 0.0}, "dp-fedavg": NOT_PRIVATE},
     ),
     Limit(
         "zero-rate",
@@ -232,6 +242,7 @@ LIMITS = (
             **{name: given[""] for name, given in OPTIONS.items() if name != "scaffold"},
             "fedfa": ANCHORS | {"calibration_rate": 0.0},
             "scaffold": {"option": "I"},
+            "dp-fedavg": NOT_PRIVATE,
         },
     ),
     Limit(

@@ -21,7 +21,8 @@ TEXT = f"""# A conformance kit for federated methods
 Every folder METHOD/CASE has
 
 * `case.json`, as `{SCHEMA_FILE}` describes it;
-* `case.npz`: x, y, owner (the client of each sample), and start/NAME, the tensors of the first model;
+* `case.npz`: x, y, owner (the client of each sample), start/NAME, the tensors of the first model, and where the method
+  adds noise, noise, a standard normal vector a round, parameters in the order of `tensors`;
 * `{EXPECTED}`: for every tensor of the model, under its name, its values after rounds 1, 2, ...; beside them vectors
   that the method keeps, parameters in the order of `tensors`; names that begin with `client_` have a row a client.
 

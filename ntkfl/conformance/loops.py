@@ -87,6 +87,16 @@ def mean_move(case: Case, w: np.ndarray, t: int, added: Added = nothing) -> Any:
     return sum(p * move for p, move in zip(shares(case, t), moves, strict=True))
 
 
+def uniform_move(case: Case, w: np.ndarray, t: int) -> Any:
+    """The mean of the moves of the cohort of round t, all clients counting alike.
+
+    Args:
+        case: data and plan. w: the model sent, (P,). t: the round.
+    """
+    clients = case.cohort(t)
+    return sum(train(case, w, t, i) - w for i in clients) / len(clients)
+
+
 def fed_avg(case: Case, server_rate: float = 1.0, mu: float = 0.0) -> States:
     """McMahan et al. 2017; FedProx (Li et al. 2020) where mu is not 0.
 
@@ -144,10 +154,28 @@ def fed_avg_m(case: Case, momentum: float = 0.9, nesterov: bool = False, server_
     Args:
         case: data and plan. momentum, nesterov, server_rate: of the server.
     """
+    yield from with_momentum(case, mean_move, momentum, nesterov, server_rate)
+
+
+def diloco(case: Case, momentum: float = 0.9, server_rate: float = 0.7) -> States:
+    """Douillard et al. 2023: the mean of the workers' moves is a gradient for Nesterov's method; inner steps are SGD.
+
+    Args:
+        case: data and plan. momentum, server_rate: of the outer optimizer.
+    """
+    yield from with_momentum(case, uniform_move, momentum, True, server_rate)
+
+
+def with_momentum(case: Case, mean: Any, momentum: float, nesterov: bool, server_rate: float) -> States:
+    """A server with momentum.
+
+    Args:
+        case: data and plan. mean: (case, w, t) -> the clients' mean move. momentum, nesterov, server_rate: its own.
+    """
     w = case.start
     v = np.zeros_like(w)
     for t in range(case.rounds):
-        d = mean_move(case, w, t)
+        d = mean(case, w, t)
         v = momentum * v + d
         step = d + momentum * v if nesterov else v
         w = w + server_rate * step
@@ -158,8 +186,7 @@ def fl_ntk(case: Case, server_rate: float = 1.0) -> States:
     """Algorithm 1 of FL-NTK: all clients count alike."""
     w = case.start
     for t in range(case.rounds):
-        clients = case.cohort(t)
-        move = sum(train(case, w, t, i) - w for i in clients) / len(clients)
+        move = uniform_move(case, w, t)
         w = w + server_rate * move
         yield {"model": w}
 
@@ -253,6 +280,47 @@ def fed_adam(
         yield {"model": w, "first_moment": m, "second_moment": v}
 
 
+def fed_adagrad(case: Case, server_rate: float = 0.1, first: float = 0.0, tau: float = 1e-3) -> States:
+    """Reddi et al. 2021: all squares are added up, from tau^2, the least that Algorithm 2 allows.
+
+    Args:
+        case: data and plan. server_rate: of the server's step. first: decay of the mean. tau: beside the root.
+    """
+    w = case.start
+    mean, squares = np.zeros_like(w), np.full_like(w, tau**2)
+    for t in range(case.rounds):
+        d = mean_move(case, w, t)
+        mean = first * mean + (1 - first) * d
+        squares = squares + d**2
+        w = w + server_rate * mean / (np.sqrt(squares) + tau)
+        yield {"model": w, "first_moment": mean, "second_moment": squares}
+
+
+def dp_fed_avg(case: Case, bound: float = 1.0, noise: float = 1.0, cap: float = 1.0) -> States:
+    """DP-FedAvg, McMahan et al. 2018: moves are clipped, the sum gets noise, and is divided by its expected weight.
+
+    Args:
+        case: data and plan. bound: largest norm of a move. noise: standard deviation, in units of the bound.
+        cap: samples from which on a client counts as one.
+    """
+    w = case.start
+    counts = [min(n / cap, 1.0) for n in case.sizes]
+    for t in range(case.rounds):
+        clients = case.cohort(t)
+        expected = sum(counts) * len(clients) / case.population
+        moves = [train(case, w, t, i) - w for i in clients]
+        moves = [bounded(case, move) for move in moves]
+        total = sum(counts[i] * move for i, move in zip(clients, moves, strict=True))
+        total = total + noise * bound * case.noise[t]
+        w = w + total / expected
+        yield {"model": w}
+
+
+def bounded(case: Case, move: np.ndarray) -> np.ndarray:
+    """At most `bound` long, an option of the case."""
+    return move / max(1.0, np.linalg.norm(move) / case.options["bound"])
+
+
 def fed_gma(
     case: Case, threshold: float = 0.8, mask: str = "soft", released: bool = False, server_rate: float = 1.0
 ) -> States:
@@ -301,6 +369,9 @@ def fed_gma_released(case: Case, threshold: float, overwritten: bool = True) -> 
 
 LOOPS: dict[str, Callable[..., States]] = {
     "cyclic": cyclic,
+    "diloco": diloco,
+    "dp-fedavg": dp_fed_avg,
+    "fedadagrad": fed_adagrad,
     "fedadam": fed_adam,
     "fedavg": fed_avg,
     "fedavg-aligned": fed_avg_aligned,

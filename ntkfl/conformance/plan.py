@@ -38,6 +38,7 @@ def case(
     data: tuple[Samples, Mapping[str, np.ndarray]] | None = None,
     clients: int | None = None,
     draws: int = 0,
+    noise: bool = False,
 ) -> Case:
     """A case of so many rounds.
 
@@ -46,6 +47,7 @@ def case(
         name: of the case. limit: what must hold exactly.
         data: samples and the model's first tensors by name, in place of those of the setting's problem.
         clients: how many there are, where some own nothing. draws: uniform numbers that a step gets.
+        noise: whether a round gets a standard normal vector of the model's size.
     """
     (x, y, owner), start = data or (setting.problem.samples(), setting.problem.start())
     population = clients or int(owner.max()) + 1
@@ -86,4 +88,7 @@ def case(
         ],
     }
     arrays = {"x": x, "y": y, "owner": owner, **{f"start/{key}": value for key, value in start.items()}}
+    if noise:
+        size = sum(value.size for value in start.values())
+        arrays["noise"] = np.random.default_rng([setting.seed, 1]).standard_normal((rounds, size))
     return Case(document, arrays)

@@ -1,4 +1,4 @@
-"""Somebody's implementation of seven methods, tensor by tensor, written from the papers and from nothing here."""
+"""Somebody's implementation of ten methods, tensor by tensor, written from the papers and from nothing here."""
 
 import numpy as np
 
@@ -177,7 +177,60 @@ class Nova(Server):
         self.model = add(self.model, update, sum(self.taus))
 
 
+class Adagrad(Server):
+    def __init__(self, case):
+        super().__init__(case)
+        self.server_rate, self.scaled = 1.0, self.server_rate
+        self.direction = zeros(self.model)
+        self.sums = {name: np.full_like(value, self.tau * self.tau) for name, value in self.model.items()}
+
+    def apply(self, update):
+        for name, delta in update.items():
+            self.sums[name] += delta * delta
+            self.direction[name] = delta + self.first * (self.direction[name] - delta)
+            root = np.sqrt(self.sums[name])
+            self.model[name] = self.model[name] + self.scaled * self.direction[name] / (root + self.tau)
+
+
+class Outer(Server):
+    """DiLoCo with the steps of torch's SGD(nesterov=True) on the difference of the model and the workers' mean."""
+
+    def __init__(self, case):
+        super().__init__(case)
+        self.outer = zeros(self.model)
+
+    def count(self, client):
+        return 1
+
+    def apply(self, update):
+        for name, value in update.items():
+            gradient = -value
+            self.outer[name] = self.momentum * self.outer[name] + gradient
+            nesterov = gradient + self.momentum * self.outer[name]
+            self.model[name] = self.model[name] - self.server_rate * nesterov
+
+
+class Private(Server):
+    """DP-FedAvg; the sum of the clipped updates gets its noise and is divided by q W."""
+
+    def round(self, number):
+        self.number, self.cohort = number, self.case.cohort(number)
+        population = range(self.case.population)
+        mean_weight = sum(min(1.0, self.case.sizes[k] / self.cap) for k in population) / self.case.population
+        spread = self.noise * self.bound
+        released = self.case.tensors(spread * self.case.noise[number])
+        for client in self.cohort:
+            update = add(self.fit(client), self.model, -1.0)
+            length = np.sqrt(sum(float((part**2).sum()) for part in update.values()))
+            shrunk = min(1.0, self.bound / length) if length > 0 else 1.0
+            released = add(released, update, shrunk * min(1.0, self.case.sizes[client] / self.cap))
+        self.model = add(self.model, released, 1 / (len(self.cohort) * mean_weight))
+
+
 SERVERS = {
+    "fedadagrad": Adagrad,
+    "diloco": Outer,
+    "dp-fedavg": Private,
     "fedavg": Server,
     "fedprox": Prox,
     "fedavgm": Momentum,

@@ -27,8 +27,8 @@ def slow_if(case):
 
 
 def test_every_method_has_cases_and_names_are_unique():
-    assert methods() == tuple(OPTIONS) and set(methods()) == set(catalogue())
-    assert {case.case.method for case in KIT} == set(catalogue())
+    assert methods() == tuple(OPTIONS) and set(methods()) > set(catalogue())
+    assert {case.case.method for case in KIT} == set(OPTIONS)
     assert len({case.case.name for case in KIT}) == len(KIT)
 
 

@@ -104,6 +104,31 @@ PLANTED = [
     ("feddyn", "self.dual = [zeros(self.model) for _ in range(case.population)]",
      "self.dual = [case.tensors(case.gradient(case.start, *case.samples(i))) for i in range(case.population)]",
      "duals-from-gradients"),
+    ("fedadagrad", "np.full_like(value, self.tau * self.tau)", "np.zeros_like(value)", "second-moment-from-0"),
+    ("fedadagrad", "np.full_like(value, self.tau * self.tau)", "np.full_like(value, 0.1)",
+     "second-moment-from-a-tenth"),
+    ("fedadagrad", "self.sums[name] += delta * delta",
+     "self.sums[name] = self.first * self.sums[name] + (1 - self.first) * delta * delta", "square-decayed"),
+    ("fedadagrad", "root = np.sqrt(self.sums[name])", "root = self.sums[name]", "no-root"),
+    ("diloco", "nesterov = gradient + self.momentum * self.outer[name]", "nesterov = self.outer[name]",
+     "nesterov-never"),
+    ("diloco", "gradient = -value", "gradient = value", "server-sign"),
+    ("diloco", "self.outer[name] = self.momentum * self.outer[name] + gradient",
+     "self.outer[name] = self.momentum * self.outer[name] + (1 - self.momentum) * gradient", "damped-momentum"),
+    ("diloco", "def count(self, client):\n        return 1\n\n    def apply(self, update):\n        for name, value",
+     "def apply(self, update):\n        for name, value", "size-weights"),
+    ("dp-fedavg", "1 / (len(self.cohort) * mean_weight)", "1 / sum(min(1.0, self.case.sizes[client] / self.cap) "
+     "for client in self.cohort)", "mean-over-cohort"),
+    ("dp-fedavg", "spread = self.noise * self.bound", "spread = self.noise", "noise-without-bound"),
+    ("dp-fedavg", "spread = self.noise * self.bound", "spread = self.noise * self.bound * len(self.cohort) * "
+     "mean_weight", "noise-after-mean"),
+    ("dp-fedavg", "spread = self.noise * self.bound", "spread = self.noise * self.bound * (len(self.cohort) * "
+     "mean_weight) ** 0.5", "noise-over-root"),
+    ("dp-fedavg", "shrunk = min(1.0, self.bound / length) if length > 0 else 1.0", "shrunk = 1.0", "no-clip"),
+    ("dp-fedavg", "update = add(self.fit(client), self.model, -1.0)",
+     "update = add(add(self.fit(client), self.model, -1.0), self.case.tensors(self.case.noise[number]), spread / "
+     "len(self.cohort))\n            released = zeros(self.model) if client == self.cohort[0] else released",
+     "noise-before-clip"),
 ]  # fmt: skip
 
 
@@ -111,7 +136,8 @@ def test_the_implementation_is_every_method_that_it_has():
     found = conformance(OWN)
     outcomes = {one.method: one.outcome for one in found.methods}
     equal = {method for method, outcome in outcomes.items() if outcome is Outcome.EQUAL}
-    assert equal == {"fedadam", "fedavg", "fedavgm", "feddyn", "fednova", "fedprox", "scaffold"}
+    further = {"diloco", "dp-fedavg", "fedadagrad"}
+    assert equal == {"fedadam", "fedavg", "fedavgm", "feddyn", "fednova", "fedprox", "scaffold"} | further
     assert found.conforms and set(outcomes.values()) == {Outcome.EQUAL, Outcome.LEFT_OUT}
 
 
