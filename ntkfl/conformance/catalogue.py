@@ -157,8 +157,8 @@ def build(method: str, name: str, setting: Setting, given: Mapping[str, Any], li
     known = trained.options(method) if method in trained.catalogue() else {}  # the others' stand in OPTIONS
     chosen = {key: option.default for key, option in known.items()} | dict(given)
     draws = chosen["anchors"] if chosen.get("alpha") == "uniform" else 0
-    words = {"name": f"{method}/{name}", "limit": limit}
-    return plan.case(method, chosen, setting, ROUNDS, **words, draws=draws, noise="noise" in chosen)
+    noise, full = "noise" in chosen, f"{method}/{name}"
+    return plan.case(method, chosen, setting, ROUNDS, name=full, limit=limit, draws=draws, noise=noise)
 
 
 def _ordinary(method: str) -> Iterator[KitCase]:
