@@ -5,7 +5,7 @@ import warnings
 import jax
 import numpy as np
 
-from ntkfl.tangents import neural_tangents
+from experiments.benchmarks.neural_tangents_import import neural_tangents
 
 TRUSTED_IMPLEMENTATIONS = (1, 2)  # of its empirical kernel: contracted Jacobians, and products of one with vectors
 

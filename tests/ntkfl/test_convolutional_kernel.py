@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import acos, asin, mp, mpf, pi, sin, sqrt
 
-from ntkfl import gram, tangents
+from experiments.benchmarks import neural_tangents_import
+from ntkfl import gram
 from ntkfl.memory import TooLittleMemory
 
 TORCH = {"relu": torch.relu, "erf": torch.erf, "gelu": torch.nn.functional.gelu}
@@ -99,7 +100,7 @@ def test_finite_networks_have_it_as_their_mean(activation, depth):
 
 @pytest.mark.parametrize("activation", gram.ACTIVATIONS)
 def test_neural_tangents_agrees(activation):
-    stax = tangents.neural_tangents().stax
+    stax = neural_tangents_import.neural_tangents().stax
     phi = {"relu": stax.Relu(), "erf": stax.Erf(), "gelu": stax.Gelu()}[activation]
     x, gain = images(3), 2**0.5 if activation == "relu" else 1.0
     layers = [

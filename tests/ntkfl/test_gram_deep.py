@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from neural_kernels import deep_kernel
 
-from ntkfl import tangents
+from experiments.benchmarks import neural_tangents_import
 from ntkfl.balls import precision
 from ntkfl.gram import ACTIVATIONS, deep, deep_estimate, infinite, infinite_estimate, limit, smallest_eigenvalue
 from ntkfl.memory import TooLittleMemory
@@ -163,7 +163,7 @@ def test_neural_tangents_agrees_away_from_small_angles(depth):
 @pytest.mark.parametrize("bias", [0.0, 0.7])
 @pytest.mark.parametrize(("depth", "name"), [(2, "erf"), (4, "erf"), (4, "relu"), (2, "gelu"), (4, "gelu")])
 def test_neural_tangents_agrees_with_biases_and_other_activations(depth, name, bias):
-    stax = tangents.neural_tangents().stax
+    stax = neural_tangents_import.neural_tangents().stax
     phi = {"relu": stax.Relu(), "erf": stax.Erf(), "gelu": stax.Gelu()}[name]
     x, z = (np.random.default_rng(k).normal(size=(k, 3)) for k in (6, 4))
     hidden = {"relu": 2**0.5}.get(name, 1.0)

@@ -11,7 +11,8 @@ from neural_kernels import TRUSTED_IMPLEMENTATIONS
 from torch.func import functional_call, jacrev, vmap
 from torch.nn import functional
 
-from ntkfl import gram, memory, tangents
+from experiments.benchmarks import neural_tangents_import
+from ntkfl import gram, memory
 from ntkfl.gram import empirical_kernel
 from ntkfl.initialisation import draw
 from ntkfl.memory import TooLittleMemory
@@ -183,7 +184,9 @@ def test_against_neural_tangents(implementation, outputs):
         return inputs @ own["v"].reshape(-1, 8).T / 8**0.5
 
     count = max(1, outputs)
-    full = tangents.neural_tangents().empirical_ntk_fn(apply, trace_axes=(), implementation=implementation)
+    full = neural_tangents_import.neural_tangents().empirical_ntk_fn(
+        apply, trace_axes=(), implementation=implementation
+    )
     kernel = np.asarray(jax.jit(full)(x, z, theirs))
     assert off(gram.empirical(model, params, x, z), kernel.transpose(0, 2, 1, 3).reshape(5 * count, -1)) < EXACT
 

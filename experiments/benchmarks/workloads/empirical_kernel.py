@@ -75,7 +75,7 @@ def _neural_tangents(implementation: int) -> Callable[[Sizes], Call]:
     def build(sizes: Sizes) -> Call:
         import jax
 
-        from ntkfl.tangents import neural_tangents
+        from experiments.benchmarks.neural_tangents_import import neural_tangents
 
         x, weights = _given(sizes)
         empirical = neural_tangents().empirical_ntk_fn

@@ -45,7 +45,7 @@ def _neural_tangents(sizes: Sizes) -> Call:
     import jax
     import jax.numpy as jnp
 
-    from ntkfl.tangents import neural_tangents
+    from experiments.benchmarks.neural_tangents_import import neural_tangents
 
     stax, d = neural_tangents().stax, sizes["d"]
     *_, kernel = stax.serial(stax.Dense(1), stax.Relu(), stax.Dense(1))  # W_std 1, no biases, NTK parametrisation

@@ -89,7 +89,7 @@ def _neural_tangents(sizes: Sizes) -> Call:
     import jax
     import jax.numpy as jnp
 
-    from ntkfl.tangents import neural_tangents
+    from experiments.benchmarks.neural_tangents_import import neural_tangents
 
     x, hidden, signs = (jnp.asarray(array, jnp.float32) for array in _given(sizes))
     nt = neural_tangents()

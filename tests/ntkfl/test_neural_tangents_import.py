@@ -12,7 +12,7 @@ import scipy.linalg
 from jax.interpreters import ad
 from neural_kernels import TRUSTED_IMPLEMENTATIONS, deep_kernel, empirical_ntk, relu_ntk
 
-from ntkfl import tangents
+from experiments.benchmarks import neural_tangents_import
 from ntkfl.gram import finite, infinite, infinite_estimate
 from ntkfl.initialisation import draw
 
@@ -69,7 +69,7 @@ def test_empirical_ntk_is_the_gram_of_the_finite_network(implementation):
 def test_predict_solves_the_gradient_flow():
     x, y = rows(6, 4), rows(6, 1, seed=2)
     h = infinite(x)
-    predict = tangents.neural_tangents().predict.gradient_descent_mse(h, y, learning_rate=1.0)
+    predict = neural_tangents_import.neural_tangents().predict.gradient_descent_mse(h, y, learning_rate=1.0)
     for time in (0.0, 0.7, 30.0):
         outputs = np.asarray(predict(time, np.zeros_like(y)))
         # their loss is the mean of squares over the samples, halved: the flow has the rate H / n
@@ -84,7 +84,7 @@ def names():
 
 
 def test_the_names_it_misses_are_gone_after_the_import():
-    assert tangents.neural_tangents().__version__ == "0.6.5"
+    assert neural_tangents_import.neural_tangents().__version__ == "0.6.5"
     assert names() == []
 
 
@@ -93,9 +93,9 @@ def unimported(monkeypatch):
     """A process that has not imported neural-tangents yet; what it had is put back."""
     for name in [name for name in sys.modules if name.split(".")[0] == "neural_tangents"]:
         monkeypatch.delitem(sys.modules, name)
-    tangents.neural_tangents.cache_clear()
+    neural_tangents_import.neural_tangents.cache_clear()
     yield monkeypatch
-    tangents.neural_tangents.cache_clear()
+    neural_tangents_import.neural_tangents.cache_clear()
 
 
 def test_the_names_are_gone_after_an_import_that_fails(unimported):
@@ -108,7 +108,7 @@ def test_the_names_are_gone_after_an_import_that_fails(unimported):
 
     unimported.setattr(importlib, "import_module", fail)
     with pytest.raises(RuntimeError, match="half way"):
-        tangents.neural_tangents()
+        neural_tangents_import.neural_tangents()
     assert len(seen) == 9
     assert names() == []
     assert "neural_tangents.half" not in sys.modules
@@ -118,4 +118,4 @@ def test_absent_it_names_the_command(unimported):
     unimported.setattr(importlib.util, "find_spec", lambda name: None)
     command = "pip install --no-deps -r requirements-neural-tangents.txt"
     with pytest.raises(ImportError, match=f"`make verify` sets it up, or run: {command}"):
-        tangents.neural_tangents()
+        neural_tangents_import.neural_tangents()
