@@ -4,15 +4,20 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, Literal, overload
+from typing import Any, Literal, cast, overload
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from ntkfl.double_precision import in_float64
+from ntkfl.gram import infinite
+from ntkfl.gram.tiles import Tiles
 from ntkfl.limit.algorithm1_limit import UnstableSteps, algorithm1_limit, warn_if_unstable
 from ntkfl.limit.convex_loss import LOSSES, ConvexLoss
 from ntkfl.limit.convex_regime import ConvexRegime
 from ntkfl.limit.infinite_width import KernelRegime, StepLimits
 from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.matrix_free import MatrixFreeRegime, tiles_of
 from ntkfl.limit.moving_window import MovingWindow, WindowedRegime
 from ntkfl.limit.random_regime import RandomRegime, random_regime
 from ntkfl.limit.regime import Kernel
@@ -23,6 +28,7 @@ __all__ = [
     "ConvexRegime",
     "KernelRegime",
     "LinearRegime",
+    "MatrixFreeRegime",
     "MovingWindow",
     "RandomRegime",
     "StepLimits",
@@ -58,7 +64,23 @@ def kernel_regime(
     client_steps: Sequence[int] | None = None,
     step_factors: Sequence[float] | None = None,
     ima: MovingWindow | None = None,
+    matrix_free: Literal[False, "auto"] = False,
 ) -> KernelRegime | LinearRegime: ...
+
+
+@overload
+def kernel_regime(
+    problem: Problem,
+    setup: Setup,
+    gram: Kernel | None = None,
+    method: str = "fl-ntk",
+    options: Mapping[str, Any] | None = None,
+    momentum: float = 0.0,
+    *,
+    client_steps: Sequence[int] | None = None,
+    step_factors: Sequence[float] | None = None,
+    matrix_free: Literal[True, "float64", "float32"],
+) -> MatrixFreeRegime: ...
 
 
 def kernel_regime(
@@ -73,6 +95,7 @@ def kernel_regime(
     step_factors: Sequence[float] | None = None,
     ima: MovingWindow | None = None,
     loss: str | ConvexLoss | None = None,
+    matrix_free: bool | Literal["auto", "float64", "float32"] = False,
 ) -> KernelRegime | LinearRegime | ConvexRegime:
     """The exact dynamics of a federated method at infinite width, or in the kernel regime of any other Gram matrix.
 
@@ -93,6 +116,9 @@ def kernel_regime(
         client_steps: K_c, the local steps of each client, (N,), in place of `setup.local_steps`.
         step_factors: of eta_local in the first, second, ... local step, the last one for all that follow.
         ima: the moving window of models that is sent out, or evaluated; None: the model itself.
+        matrix_free: whether rounds take products with tiles of H, in half the memory of H or less, in place of its
+            eigenvectors: then `rate` and `stable` may be unknown, and are said to be. "auto": where those do not fit
+            the memory. "float64", "float32": entries of the tiles; True: float64 where they fit.
         loss: "logistic": log(1 + exp(-y f)), labels -1 and +1; "squares": (f - y)^2 / 2; or a `ConvexLoss` of yours.
 
     Raises:
@@ -101,12 +127,20 @@ def kernel_regime(
             or not positive semi-definite, to 1e-12 of its largest entry and its norm; below that the asymmetry is
             averaged out. An unknown method or option; a method that is not linear in the weights (and why); eta_global
             given to another method than fl-ntk. An unknown loss, labels that it does not take, a loss together with
-            another method, momentum, steps or window.
+            another method, momentum, steps or window. Of matrix_free: a matrix for `gram`, a loss or a window, a
+            problem `per_output`, a kernel that is not symmetric, or tiles that do not fit the memory.
 
     Source: docs/proofs/linear_methods.md#state-maps; docs/proofs/convex_loss.md#the-recursion.
     """
+    steps: dict[str, Any] = {"client_steps": client_steps, "step_factors": step_factors}
+    regime: KernelRegime | LinearRegime | ConvexRegime
+    if tiles := _tiles(problem, gram, matrix_free, loss, ima):
+        regime = _matrix_free(problem, setup, gram, tiles, method, dict(options or {}), momentum, **steps)
+        if regime.step_warning:
+            warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
+        return regime
     base = algorithm1_limit(problem, setup, gram)
-    regime: KernelRegime | LinearRegime | ConvexRegime = base
+    regime = base
     another = method != "fl-ntk" or options or momentum or client_steps is not None or step_factors is not None or ima
     if loss is not None:
         if another:
@@ -116,11 +150,47 @@ def kernel_regime(
             )
         regime = _of_loss(base, loss)
     elif another:
-        other = of_method(base, method, options or {}, momentum, client_steps=client_steps, step_factors=step_factors)
+        other = of_method(base, method, options or {}, momentum, **steps)
         regime = _windowed(other, method, options or {}, ima) if ima else other
     if regime.step_warning:
         warnings.warn(regime.step_warning, UnstableSteps, stacklevel=2)
     return regime
+
+
+def _tiles(
+    problem: Problem,
+    gram: ArrayLike | Kernel | None,
+    how: bool | str,
+    loss: str | ConvexLoss | None,
+    ima: MovingWindow | None,
+) -> Tiles | None:
+    """The Gram matrix by tiles, where rounds are to be run without eigenvectors; None where not."""
+    not_for = "a loss" if loss is not None else "a moving window" if ima else "a matrix for gram"
+    if loss is None and not ima and (gram is None or callable(gram)):
+        return tiles_of(problem, infinite if gram is None else in_float64(gram), how)
+    if how not in (False, "auto"):
+        raise ValueError(f"matrix_free is {how!r} with {not_for}; it is for kernels (x, z) -> (p, n) and squares alone")
+    return None
+
+
+def _matrix_free(
+    problem: Problem,
+    setup: Setup,
+    gram: ArrayLike | Kernel | None,
+    tiles: Tiles,
+    method: str,
+    options: dict[str, Any],
+    momentum: float,
+    **steps: Any,
+) -> MatrixFreeRegime:
+    """The regime of a method by tiles; Algorithm 1 is the method fl-ntk at server rate eta_global."""
+    if method == "fl-ntk" and "server_rate" not in options:
+        setup, options["server_rate"] = replace(setup, eta_global=1.0), setup.eta_global
+    kernel = in_float64(gram) if callable(gram) else infinite
+    base = KernelRegime(problem, setup, cast(np.ndarray, tiles), kernel)  # its products and blocks are asked for alone
+    found = of_method(base, method, options, momentum, **steps)
+    assert isinstance(found, MatrixFreeRegime)
+    return found
 
 
 def of_method(
@@ -169,13 +239,12 @@ def of_method(
         return of_method(regime, method, changed, momentum, cohort, **same)  # type: ignore[arg-type]
 
     has_rate = found.server_rate is None and "server_rate" in options_of(method)
-    other = LinearRegime(
-        *shared,
-        method=name,
-        round=found,
-        step_factors=factors,
-        at_server_rate=at_server_rate if has_rate else None,
-    )
+    own = {"method": name, "round": found, "step_factors": factors}
+    other: LinearRegime
+    if isinstance(regime.gram, Tiles):
+        other = MatrixFreeRegime(*shared, **own, work=blocks)
+    else:
+        other = LinearRegime(*shared, **own, at_server_rate=at_server_rate if has_rate else None)
     vars(other).update(regime._decomposed)
     return other
 

@@ -203,7 +203,7 @@ class LinearRegime(Regime):
     def movement(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> np.ndarray:
         """|U(t) - U(0)|_F, of rounds' shape: sqrt(c_t^T H c_t), H c_t = y(t) - y(0). Source: fl-ntk/X.8."""
         c = self._coefficients(self._initial_residual(initial_outputs), checked_rounds(rounds))
-        squared = np.einsum("tic,ij,tjc->t", c, self.gram, c, optimize=True)
+        squared = np.array([np.vdot(each, self.gram @ each) for each in c])
         return np.sqrt(np.maximum(self._finite(squared), 0)).reshape(np.shape(rounds))
 
     def _residuals(self, initial: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "T n C"]:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from jaxtyping import Float
@@ -14,6 +15,7 @@ from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.round_modes import EXACT_INTEGERS, ClientModes
 from ntkfl.problem import Problem, Setup, finite_array
 
+STREAMED = 2**25  # entries of the kernel between new points and samples that are there at a time
 Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]  # (p, d) and (n, d) -> (p, n); None: with itself
 
 
@@ -89,11 +91,19 @@ class Regime(ABC):
             ValueError: as `outputs`; a cross_gram that is missing or of the wrong shape.
             OverflowError: as `outputs`.
         """
-        t, h = checked_rounds(rounds), self._cross_gram(x, cross_gram)
-        initial = self._initial_residual(initial_outputs)
-        start = self._columns("initial_prediction", initial_prediction, len(h))
-        change = np.tensordot(self._coefficients(initial, t), h, axes=(1, 1)).swapaxes(1, 2)
+        t, initial = checked_rounds(rounds), self._initial_residual(initial_outputs)
+        pieces = [x] if x is None or cross_gram is not None else self._pieces(np.asarray(x, float))
+        first = self._cross_gram(pieces[0], cross_gram)
+        c = self._coefficients(initial, t)
+        kernels = chain([first], (self._cross_gram(piece, None) for piece in pieces[1:]))
+        change = np.concatenate([np.tensordot(c, h, axes=(1, 1)).swapaxes(1, 2) for h in kernels], axis=1)
+        start = self._columns("initial_prediction", initial_prediction, change.shape[1])
         return self._shaped(start + self._finite(change), np.shape(rounds))
+
+    def _pieces(self, x: np.ndarray) -> list[np.ndarray]:
+        """The points, so few at a time that their kernel with the samples stays small."""
+        step = max(1, STREAMED // self.problem.n)
+        return [x[s : s + step] for s in range(0, max(1, len(x)), step)] if x.ndim == 2 else [x]
 
     def _cross_gram(self, x: ArrayLike | None, cross_gram: ArrayLike | None) -> Float[np.ndarray, "p n"]:
         """h, the kernel between new points and the samples, computed unless given."""

@@ -1,0 +1,177 @@
+"""A Gram matrix too large for its eigenvectors: the lower triangle by slabs of rows, multiplied tile by tile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl import interruption
+from ntkfl.gram.limit import infinite
+from ntkfl.memory import require
+
+SLAB, TILE = 2048, 512  # rows that the kernel is asked for at a time; rows and columns that are multiplied at a time
+LOOKED_AT = 64  # samples at either end whose kernel is taken both ways, to see whether it is symmetric
+UNEVEN = 1e-12  # asymmetry relative to the largest entry that is averaged out
+UNIT = 2.0**-53
+STORED = {"float64": 0.0, "float32": 2.0**-24}  # relative error of an entry that is stored
+UNDERFLOW = 2.0**-149  # of an entry below the least normal float32
+
+Kernel = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """A symmetric matrix H that is asked for products and for blocks: `H @ v`, `H[rows]`, `H[np.ix_(rows, columns)]`.
+
+    Products are summed in float64, whatever the entries are stored in. `np.asarray` makes it a matrix, where that fits.
+
+    Args:
+        slabs: one after the other, rows s to e of the columns 0 to e.
+        rounding: relative error of each stored entry. of_kernel: a bound of the kernel's own error, in |.|_F.
+    """
+
+    slabs: tuple[np.ndarray, ...]
+    rounding: float = 0.0
+    of_kernel: float = 0.0
+
+    @classmethod
+    def of(cls, kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str = "float64") -> Tiles:
+        """The kernel of all pairs of samples.
+
+        Args:
+            kernel: (x, z) -> (p, n), with z None: x itself. x: samples. dtype: "float64", or "float32" for half the
+                memory.
+
+        Raises:
+            ValueError: too little memory; a kernel that is not symmetric, not finite, of another shape, or with an
+                entry that its diagonal does not allow, so that it is not positive semi-definite.
+        """
+        require("the tiles of the Gram matrix", lambda n: tiles_bytes(n, dtype), n=len(x))
+        _require_symmetric(kernel, x)
+        slabs, roots = [], np.empty(0)
+        for start in range(0, len(x), SLAB):
+            interruption.check()
+            rows = x[start : start + SLAB]
+            slab = np.empty((len(rows), start + len(rows)), dtype)
+            own = _values(kernel, rows, None)
+            roots = np.append(roots, np.sqrt(np.maximum(np.diagonal(own), 0)))
+            slab[:, start:] = _allowed((own + own.T) / 2, roots[start:], roots[start:])
+            if start:
+                slab[:, :start] = _allowed(_values(kernel, rows, x[:start]), roots[start:], roots[:start])
+            slabs.append(slab)
+        of_kernel = (3 * x.shape[1] + 24) * UNIT * float(np.vdot(x, x)) if kernel is infinite else 0.0
+        return cls(tuple(slabs), STORED[dtype], of_kernel)
+
+    def __len__(self) -> int:
+        return self.slabs[-1].shape[1]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        return len(self), len(self)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """What the entries are stored in."""
+        return self.slabs[0].dtype
+
+    @cached_property
+    def norm(self) -> float:
+        """|H|_F of what is stored, rounded upward."""
+        square = sum((1 + (rows != columns)) * float(np.vdot(part, part)) for rows, columns, part in self._tiles())
+        return float(np.sqrt(square)) * (1 + 2 * len(self) * UNIT)
+
+    @property
+    def error(self) -> float:
+        """A bound of |H - K|_F, K being the kernel's exact matrix."""
+        return 1.01 * (self.rounding * self.norm + self.of_kernel + (len(self) * UNDERFLOW if self.rounding else 0.0))
+
+    @property
+    def product_rounding(self) -> float:
+        """A bound of |fl(H v) - H v|_F over |v|_F: each term goes through a tile's sum and that of the tiles."""
+        additions = TILE + 2 * len(self) / TILE + 4
+        return 1.01 * additions * UNIT * self.norm
+
+    def __matmul__(self, v: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+        product = np.zeros(v.shape)
+        for rows, columns, part in self._tiles():
+            product[rows] += part @ v[columns]
+            if columns != rows:
+                product[columns] += part.T @ v[rows]
+        return product
+
+    def __getitem__(self, at: np.ndarray | tuple[np.ndarray, np.ndarray]) -> Float[np.ndarray, "p q"]:
+        rows, columns = (np.ravel(part) for part in (at if isinstance(at, tuple) else (at, np.arange(len(self)))))
+        block = np.empty((len(rows), len(columns)))
+        for slab in self.slabs:
+            end = slab.shape[1]
+            start = end - len(slab)
+            own, before = (rows >= start) & (rows < end), columns < end
+            block[np.ix_(own, before)] = slab[np.ix_(rows[own] - start, columns[before])]
+            above, own = rows < start, (columns >= start) & before
+            block[np.ix_(above, own)] = slab[np.ix_(columns[own] - start, rows[above])].T
+        return block
+
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> np.ndarray:
+        require("the whole Gram matrix", lambda n: 8 * n * n, n=len(self))
+        whole = np.empty(self.shape)
+        for rows, columns, part in self._tiles():
+            whole[rows, columns], whole[columns, rows] = part, part.T
+        return whole
+
+    def _tiles(self) -> Iterator[tuple[slice, slice, np.ndarray]]:
+        """Rows, columns and float64 entries of each tile of the lower triangle; those on the diagonal are whole."""
+        for slab in self.slabs:
+            start = slab.shape[1] - len(slab)
+            for first in range(0, len(slab), TILE):
+                interruption.check()
+                some = slab[first : first + TILE]
+                top = start + first
+                for left in range(0, top + 1, TILE):
+                    part = some[:, left : min(left + TILE, top + len(some))]
+                    columns = slice(left, left + part.shape[1])
+                    yield slice(top, top + len(some)), columns, part.astype(float, copy=False)
+
+
+def tiles_bytes(n: int, dtype: str) -> float:
+    """Bytes of the tiles of n samples, and of what the kernel takes for one slab."""
+    stored = np.dtype(dtype).itemsize * (n * n / 2 + n * min(n, SLAB) / 2)
+    return stored + 8 * 1.5 * n * min(n, SLAB)
+
+
+def _values(kernel: Kernel, x: np.ndarray, z: np.ndarray | None) -> np.ndarray:
+    values, shape = np.asarray(kernel(x, z), float), (len(x), len(x if z is None else z))
+    if values.shape != shape:
+        raise ValueError(f"the kernel of {shape[0]} by {shape[1]} samples has shape {values.shape}; it must be {shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"the kernel has the entry {values[~np.isfinite(values)][0]}; every entry must be finite")
+    return values
+
+
+def _allowed(values: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """These entries, if none is larger than the roots of the diagonal allow."""
+    for i, row in enumerate(values):
+        over = np.abs(row) - left[i] * right
+        if over.max() > 1e-9 * left[i] * right.max():
+            j = int(np.argmax(over))
+            raise ValueError(
+                f"the kernel has the entry {row[j]:.6g} between samples whose own are {left[i] ** 2:.6g} and "
+                f"{right[j] ** 2:.6g}: it is not positive semi-definite, as the kernel regime needs it"
+            )
+    return values
+
+
+def _require_symmetric(kernel: Kernel, x: np.ndarray) -> None:
+    first, last = x[:LOOKED_AT], x[-LOOKED_AT:]
+    pairs = ((_values(kernel, first, last), _values(kernel, last, first)), (_values(kernel, first, None),) * 2)
+    for one, other in pairs:
+        off, largest = np.abs(one - other.T).max(), np.abs(one).max()
+        if off > UNEVEN * largest:
+            raise ValueError(
+                f"the kernel is not symmetric: entries differ from their mirror images by up to {off:.3g}, the largest "
+                f"being {largest:.3g}; the kernel regime needs k(x, z) = k(z, x)"
+            )

@@ -1,0 +1,204 @@
+"""The kernel regime of data sets whose Gram matrix has no room for its eigenvectors: products and clients' blocks."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+from jaxtyping import Float
+from scipy.sparse.linalg import LinearOperator, lobpcg
+
+from ntkfl.estimate import Estimate
+from ntkfl.gram.tiles import Kernel, Tiles, tiles_bytes
+from ntkfl.limit.infinite_width import StepLimits
+from ntkfl.limit.linear_regime import LinearRegime
+from ntkfl.limit.linear_round import Blocks
+from ntkfl.memory import left_for, require
+from ntkfl.problem import Problem
+
+VECTORS, ITERATIONS = 4, 60  # of the search for the outermost eigenvalues
+RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
+DENSE = 8.5  # (n, n) matrices of float64 that the regime takes with a whole Gram matrix
+
+
+def tiles_of(problem: Problem, kernel: Kernel, how: bool | str) -> Tiles | None:
+    """The Gram matrix as `kernel_regime(..., matrix_free=how)` wants it; None: whole.
+
+    Args:
+        problem: data. kernel: (x, z) -> (p, n). how: False, True, "auto", "float64" or "float32".
+
+    Raises:
+        ValueError: another `how`; too little memory; as `Tiles.of`.
+    """
+    if how not in (False, True, "auto", "float64", "float32"):
+        raise ValueError(f"matrix_free is {how!r}; it is False, True, 'auto', 'float64' or 'float32'")
+    n = problem.n
+    if how is False or (how == "auto" and (whole := 8 * DENSE * n * n) <= left_for(whole)):
+        return None
+    if problem.outputs > 1:
+        raise ValueError("matrix_free takes labels of several columns, but no problem per_output(): give that itself")
+    sizes = np.bincount(problem.owner).astype(float)
+    clients = 8 * float(sizes @ sizes + 3 * sizes.max() ** 2)
+
+    def needs(dtype: str, n: int) -> float:
+        return tiles_bytes(n, dtype) + clients * (n / problem.n) ** 2 + 8 * 8 * problem.y.size * n / problem.n
+
+    wide = needs("float64", n) <= left_for(needs("float64", n))
+    dtype = str(how) if isinstance(how, str) and how != "auto" else ("float64" if wide else "float32")
+    hint = "matrix_free='float32' takes half the memory" if dtype == "float64" else ""
+    require(f"the rounds with {dtype} tiles", lambda n: needs(dtype, n), hint=hint, n=n)
+    return Tiles.of(kernel, problem.x, dtype)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MatrixFreeRegime(LinearRegime):
+    """A linear method whose rounds take products with the Gram matrix and the clients' blocks of it, nothing else.
+
+    It answers as `LinearRegime` does. What needs every eigenvalue of a large matrix is NaN, or refused with the reason.
+
+    Args: those of `LinearRegime`, the Gram matrix being `ntkfl.gram.tiles.Tiles`; and
+        work: the clients' blocks and local steps.
+
+    Source: docs/proofs/linear_methods.md#rounds-without-a-matrix.
+    """
+
+    work: Blocks
+
+    @property
+    def tiles(self) -> Tiles:
+        """The Gram matrix."""
+        return cast(Tiles, self.gram)
+
+    @property
+    def nu(self) -> None:
+        """All eigenvalues of a round are not looked for; see `outermost`."""
+
+    @cached_property
+    def outermost(self) -> tuple[Estimate, Estimate] | None:
+        """The smallest and the largest eigenvalue of H u(H_D); None where they do not decide the rounds.
+
+        The smallest is an interval from 0 where rounding or a search cut short leave it unknown.
+        """
+        response = self.round.response
+        if response is None or response.min() <= 0:
+            return None
+        root, n = np.sqrt(response), self.problem.n
+
+        def product(v: np.ndarray) -> np.ndarray:
+            return self._clients.apply(root, self.tiles @ self._clients.apply(root, v.reshape(n, -1)))
+
+        operator = LinearOperator((n, n), matvec=product, matmat=product, dtype=float)
+        noise = self._noise
+        (smallest, off), (largest, far) = (_end(operator, end) for end in (False, True))
+        least = max(0.0, smallest - off - noise)
+        least = least if 2 * (off + noise) < smallest else 0.0
+        method, above = "LOBPCG with its residual", min(largest + far + noise, max(self._largest_at_most, largest))
+        return (
+            Estimate.between(least, max(smallest + noise, 0.0), method),
+            Estimate.between(largest - noise, above, method),
+        )
+
+    @property
+    def _noise(self) -> float:
+        """What the tiles' and the products' errors may do to an eigenvalue of H u(H_D)."""
+        response = self.round.response
+        assert response is not None
+        return float(np.abs(response).max()) * (self.tiles.error + self.tiles.product_rounding)
+
+    @cached_property
+    def _largest_at_most(self) -> float:
+        """A bound of the largest eigenvalue of H u(H_D): that of a positive matrix is at most its blocks' together."""
+        response = self.round.response
+        assert response is not None
+        each = np.maximum(response * self._clients.values, 0)
+        return float(sum(each[owned].max() for owned in self._clients.members)) * (1 + 1e-12) + self._noise
+
+    @cached_property
+    def rate_estimate(self) -> Estimate:
+        """The spectral radius of a round, in an interval that ends at 1 where the smallest eigenvalue is not resolved.
+
+        Raises:
+            ValueError: a method whose clients remember, or that is not symmetric in another way.
+        """
+        if self.outermost is None or self.round.roots is None:
+            raise ValueError(
+                f"the rate of {self.method} is not found without a matrix; take matrix_free=False and fewer samples"
+            )
+        smallest, largest = self.outermost
+        ends = np.array([smallest.lo, smallest.hi, largest.lo, largest.hi], float)
+        sizes = np.abs(self.round.roots(ends)).max(axis=1)
+        return Estimate.between(min(sizes[1:3].max(), sizes.max()), sizes.max(), smallest.method)
+
+    @property
+    def rate(self) -> float:
+        """The spectral radius of a round; NaN where it is not known to a thousandth of its distance from 1."""
+        if self.outermost is None or self.round.roots is None:
+            return float("nan")
+        found = self.rate_estimate
+        return float(found.value) if found.error <= RESOLVED * abs(1 - found.value) else float("nan")
+
+    @property
+    def stable(self) -> bool:
+        """Whether every residual goes to 0.
+
+        Raises:
+            ValueError: the smallest eigenvalue, or the spectrum of this method, is not known.
+        """
+        if self.step_warning:
+            return False
+        if self.outermost is None or self.outermost[0].lo <= 0:
+            raise ValueError(
+                f"whether every residual of {self.method} goes to 0 is not resolved: the smallest eigenvalue of the "
+                "round is below what rounding and the search leave"
+            )
+        return True
+
+    @property
+    def step_limits(self) -> StepLimits:
+        """The server rate below which no residual grows, NaN where it is not known; the eta_local of `LinearRegime`."""
+        local = self._local_limit(self.round.pull) / max(self.step_factors, default=1.0)
+        if self.outermost is None or self.round.server_rate is None:
+            return StepLimits(float("nan"), local)
+        return StepLimits(float(self.round.server_rate * self.round.limit / self.outermost[1].value), local)
+
+    @cached_property
+    def step_warning(self) -> str | None:
+        """The sentence that says that rounds grow; None where they do not, or where that is not known.
+
+        It is not known of methods whose clients remember, and where clients' steps are beyond their own limit it
+        depends on the smallest eigenvalue.
+        """
+        response, setup = self.round.response, self.setup
+        if response is None:
+            return None
+        steps = f"{self.method} at eta_local = {setup.eta_local:g} with {setup.local_steps} local steps"
+        if response.min() <= 0:
+            below = self.step_limits.eta_local
+            return f"{steps} may be unstable for every server rate; eta_local < {below:.6g} lets clients contract"
+        if self._largest_at_most < self.round.limit or self.outermost[1].hi < self.round.limit:  # type: ignore[index]
+            return None
+        return f"{steps} is stable for a server rate below {self.step_limits.eta_global:.6g} only"
+
+    def require_reachable(self, initial: Float[np.ndarray, "n C"], target: float) -> None:
+        """Nothing: the kernel of H is not known, and a search that finds no round says so."""
+
+
+def _end(operator: LinearOperator, largest: bool) -> tuple[float, float]:
+    """The outermost eigenvalue that the search has come to, and the distance within which there surely is one."""
+    n = operator.shape[0]
+    start = np.random.default_rng(0).standard_normal((n, min(VECTORS, n)))
+    if n < 5 * VECTORS:  # which is no search
+        values, vectors = np.linalg.eigh(operator @ np.eye(n))
+        vector = vectors[:, -1 if largest else 0]
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of a search that is cut short: the residual says it
+            values, vectors = lobpcg(operator, start, largest=largest, maxiter=ITERATIONS, tol=1e-12)
+        vector = vectors[:, int(np.argmax(values) if largest else np.argmin(values))]
+    vector = vector / np.linalg.norm(vector)
+    image = operator @ vector
+    value = float(vector @ image)
+    return value, float(np.linalg.norm(image - value * vector))

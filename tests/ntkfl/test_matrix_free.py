@@ -1,0 +1,152 @@
+"""Rounds by tiles of the Gram matrix: the whole matrix is the judge."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from linear_methods import EACH, quietly, ragged
+
+from ntkfl import gram, kernel_regime, memory
+from ntkfl.exact_dynamics import MatrixFreeRegime, MovingWindow, UnstableSteps
+from ntkfl.gram import tiles
+from ntkfl.gram.tiles import Tiles
+from ntkfl.problem import Problem, Setup
+
+STEPS = Setup(eta_local=0.3, local_steps=3)
+
+
+@pytest.fixture(autouse=True)
+def small_tiles(monkeypatch):
+    """Matrices of tens of rows are several slabs of several tiles."""
+    monkeypatch.setattr(tiles, "SLAB", 12)
+    monkeypatch.setattr(tiles, "TILE", 4)
+
+
+def several_outputs(seed=0):
+    problem = ragged([1, 9, 20, 7], seed=seed)
+    return Problem(problem.x, np.random.default_rng(seed).uniform(-1, 1, (problem.n, 3)), problem.owner)
+
+
+@given(n=st.integers(1, 40), seed=st.integers(0, 99), dtype=st.sampled_from(["float64", "float32"]))
+def test_products_and_blocks_are_the_matrix_s(n, seed, dtype):
+    rng = np.random.default_rng(seed)
+    x, v = rng.standard_normal((n, 3)), rng.standard_normal((n, 2))
+    h, found = gram.infinite(x), Tiles.of(gram.infinite, x, dtype)
+    rows, columns = rng.permutation(n)[: n // 2 + 1], rng.permutation(n)
+    stored = np.asarray(found)
+    assert np.linalg.norm(stored - h) <= found.error
+    assert found.norm == pytest.approx(np.linalg.norm(stored), rel=1e-12)
+    assert np.linalg.norm(found @ v - stored @ v) <= 2 * found.product_rounding * np.linalg.norm(v)
+    assert (found[np.ix_(rows, columns)] == stored[np.ix_(rows, columns)]).all()
+    assert (found[rows] == stored[rows]).all()
+    assert (stored == stored.T).all()
+
+
+@EACH
+@quietly
+@pytest.mark.parametrize(("dtype", "close"), [("float64", 1e-12), ("float32", 1e-6)])
+def test_every_method_runs_as_with_the_matrix(method, options, dtype, close):
+    problem, z = several_outputs(), np.random.default_rng(1).standard_normal((5, 4))
+    setup = Setup(eta_local=0.03, local_steps=3)
+    whole = kernel_regime(problem, setup, gram.deep, method, options)
+    found = kernel_regime(problem, setup, gram.deep, method, options, matrix_free=dtype)
+    t = [0, 1, 6]
+    assert isinstance(found, MatrixFreeRegime) and found.tiles.dtype == dtype
+    np.testing.assert_allclose(found.outputs(t), whole.outputs(t), rtol=0, atol=close * np.abs(whole.outputs(t)).max())
+    np.testing.assert_allclose(found.predict(z, t), whole.predict(z, t), rtol=0, atol=10 * close)
+    np.testing.assert_allclose(found.movement(t), whole.movement(t), rtol=10 * close)
+    assert found.step_limits.eta_local == pytest.approx(whole.step_limits.eta_local, rel=close)
+
+
+@pytest.mark.parametrize(
+    "how", [{"client_steps": [1, 2, 3, 5]}, {"step_factors": [1, 0.5]}, {"momentum": 0.5}], ids=str
+)
+def test_unequal_steps_run_as_with_the_matrix(how):
+    problem = several_outputs()
+    whole, found = (kernel_regime(problem, STEPS, None, "fedavg", **how, matrix_free=free) for free in (False, True))
+    np.testing.assert_allclose(found.outputs(5), whole.outputs(5), atol=1e-12)
+    assert found.rounds_to(0.5) == whole.rounds_to(0.5)
+
+
+def test_algorithm_1_takes_its_server_step():
+    problem, setup = ragged([3, 8, 2]), Setup(eta_local=0.3, eta_global=1.7, local_steps=2)
+    whole, found = (kernel_regime(problem, setup, matrix_free=free) for free in (False, True))
+    np.testing.assert_allclose(found.residual(9), whole.residual(9), atol=1e-12)
+    assert found.step_limits.eta_global == pytest.approx(whole.step_limits.eta_global)
+
+
+@EACH
+@quietly
+@pytest.mark.parametrize("repeated", [False, True])
+def test_the_outermost_eigenvalues_are_in_their_intervals(method, options, repeated):
+    problem = ragged([6, 9, 14], seed=3, repeated=repeated)
+    whole = kernel_regime(problem, STEPS, None, method, options)
+    found = kernel_regime(problem, STEPS, None, method, options, matrix_free=True)
+    if found.outermost is None:
+        assert np.isnan(found.rate)
+        with pytest.raises(ValueError, match="not resolved"):
+            _ = found.stable
+        return
+    smallest, largest = found.outermost
+    assert smallest.lo - 1e-12 <= whole.nu[0] <= smallest.hi and largest.lo <= whole.nu[-1] <= largest.hi
+    assert found.rate_estimate.lo <= whole.rate <= found.rate_estimate.hi + 1e-12
+    if repeated:
+        assert smallest.lo <= 0 and np.isnan(found.rate)
+    else:
+        assert found.stable and found.rate == pytest.approx(whole.rate, rel=1e-6)
+
+
+def test_steps_beyond_the_limit_are_warned_of():
+    problem = ragged([4, 9, 5])
+    limit = kernel_regime(problem, STEPS, None, "fedavg", {"server_rate": 1.0}).step_limits.eta_global
+    kernel_regime(problem, STEPS, None, "fedavg", {"server_rate": 0.99 * limit}, matrix_free=True)
+    with pytest.warns(UnstableSteps, match="stable for a server rate below"):
+        beyond = kernel_regime(problem, STEPS, None, "fedavg", {"server_rate": 1.01 * limit}, matrix_free=True)
+    assert not beyond.stable
+    with pytest.raises(ValueError, match="no number of rounds"):
+        beyond.rounds_to(0.1)
+    with pytest.warns(UnstableSteps, match="lets clients contract"):
+        kernel_regime(problem, Setup(eta_local=9.0, local_steps=2), None, "fedavg", matrix_free=True)
+
+
+def skew(x, z):
+    return np.outer(x[:, 0], np.ones(len(x if z is None else z))) + 9
+
+
+def too_large(x, z):
+    return np.exp((x @ (x if z is None else z).T) ** 2) - 2 * np.eye(len(x), len(x if z is None else z))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "how", "more", "said"),
+    [
+        (None, "yes", {}, "matrix_free is 'yes'; it is False, True, 'auto'"),
+        (np.eye(18), True, {}, "a matrix for gram"),
+        (None, True, {"loss": "logistic"}, "a loss"),
+        (None, True, {"method": "fedavg", "ima": MovingWindow(2)}, "a moving window"),
+        (skew, True, {}, "is not symmetric: entries differ from their mirror images"),
+        (too_large, True, {}, "it is not positive semi-definite"),
+        (lambda x, z: np.eye(3), True, {}, r"has shape \(3, 3\); it must be \(18, 18\)"),
+        (lambda x, z: np.full((len(x), len(x if z is None else z)), np.nan), True, {}, "every entry must be finite"),
+    ],
+)
+def test_bad_input_is_said(kernel, how, more, said):
+    with pytest.raises(ValueError, match=said):
+        kernel_regime(ragged([4, 9, 5]), STEPS, kernel, **more, matrix_free=how)
+
+
+def test_tiles_that_do_not_fit_are_refused_before_the_work(monkeypatch):
+    problem = ragged([40, 70])
+    needed = tiles.tiles_bytes(problem.n, "float64")
+    monkeypatch.setattr(memory, "NEGLIGIBLE", 0)
+    monkeypatch.setattr(memory, "available", lambda: needed)
+    with pytest.raises(memory.TooLittleMemory, match=r"float64 tiles takes .* n up to .* matrix_free='float32'"):
+        kernel_regime(problem, STEPS, matrix_free="float64")
+
+
+def test_auto_is_the_matrix_where_that_fits(monkeypatch):
+    problem = ragged([3, 5])
+    assert not isinstance(kernel_regime(problem, STEPS, matrix_free="auto"), MatrixFreeRegime)
+    monkeypatch.setattr("ntkfl.limit.matrix_free.left_for", lambda needed: 0.0)
+    found = kernel_regime(problem, STEPS, matrix_free="auto")
+    assert isinstance(found, MatrixFreeRegime) and found.tiles.dtype == "float32"
