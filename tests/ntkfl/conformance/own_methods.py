@@ -51,8 +51,9 @@ class Server:
         buffer = zeros(local)
         for batch in self.case.batches(self.number, client):
             grad = self.case.tensors(self.case.gradient(self.case.flat(local), batch.x, batch.y))
-            for name in local:
-                step = grad[name] + self.extra(client, name, local)
+            here = dict(local)
+            for name in here:
+                step = grad[name] + self.extra(client, name, here)
                 step = step + self.case.weight_decay * local[name]
                 buffer[name] = self.case.momentum * buffer[name] + step
                 local[name] = local[name] - self.case.rates[self.number] * buffer[name]

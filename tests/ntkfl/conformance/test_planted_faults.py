@@ -12,6 +12,11 @@ from ntkfl.conformance.catalogue import trajectory
 from ntkfl.conformance.exchange import Answer
 
 OWN = Path(__file__).with_name("own_methods.py")
+OWN_PULL = "return self.alpha * (local[name] - self.model[name]) - self.dual[client][name]"
+RELEASED_PULL = (  # of FedGuCci's code: the norm of all parameters together, not squared
+    "far = np.linalg.norm(self.case.flat(local) - self.case.flat(self.model)) or 1.0\n"
+    "        return self.alpha / 2 * (local[name] - self.model[name]) / far - self.dual[client][name]"
+)
 # method, the lines that are changed and what stands there instead, the variant's name
 PLANTED = [
     ("fedavg", "return self.case.sizes[client]", "return 1", "uniform-weights"),
@@ -129,6 +134,7 @@ PLANTED = [
      "update = add(add(self.fit(client), self.model, -1.0), self.case.tensors(self.case.noise[number]), spread / "
      "len(self.cohort))\n            released = zeros(self.model) if client == self.cohort[0] else released",
      "noise-before-clip"),
+    ("feddyn", OWN_PULL, RELEASED_PULL, "proximal-norm"),
 ]  # fmt: skip
 
 
@@ -177,6 +183,19 @@ def test_two_faults_at_once_are_named_together():
     found = judged([(case, answer(mine.run, case.case)) for case in kit("fedavg")])
     assert [{variant.name for variant in together} for together in found.explained] == [
         {"uniform-weights", "no-server-rate"}
+    ]
+
+
+@pytest.mark.slow  # all pairs of variants
+def test_feddyn_as_fedguccis_authors_released_it_is_two_known_variants():
+    text = OWN.read_text().replace(OWN_PULL, RELEASED_PULL)
+    text = text.replace("-self.alpha * len(self.cohort) / self.case.population", "-self.alpha")
+    head, dyn = text.split("class Dyn")
+    mine = ModuleType("mine")
+    exec(f"{head}class Dyn{dyn.replace('return 1', 'return self.case.sizes[client]', 1)}", mine.__dict__)
+    found = judged([(case, answer(mine.run, case.case)) for case in kit("feddyn")])
+    assert [{variant.name for variant in together} for together in found.explained] == [
+        {"proximal-norm", "means-by-size"}
     ]
 
 
