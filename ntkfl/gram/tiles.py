@@ -31,12 +31,13 @@ class Tiles:
 
     Args:
         slabs: one after the other, rows s to e of the columns 0 to e.
-        rounding: relative error of each stored entry. of_kernel: a bound of the kernel's own error, in |.|_F.
+        rounding: relative error of each stored entry.
+        of_kernel: the kernel's own error of the entries of samples i and j is at most that of i times that of j, (n,).
     """
 
     slabs: tuple[np.ndarray, ...]
-    rounding: float = 0.0
-    of_kernel: float = 0.0
+    rounding: float
+    of_kernel: Float[np.ndarray, " n"]
 
     @classmethod
     def of(cls, kernel: Kernel, x: Float[np.ndarray, "n d"], dtype: str = "float64") -> Tiles:
@@ -63,8 +64,7 @@ class Tiles:
             if start:
                 slab[:, :start] = _allowed(_values(kernel, rows, x[:start]), roots[start:], roots[:start])
             slabs.append(slab)
-        of_kernel = (3 * x.shape[1] + 24) * UNIT * float(np.vdot(x, x)) if kernel is infinite else 0.0
-        return cls(tuple(slabs), STORED[dtype], of_kernel)
+        return cls(tuple(slabs), STORED[dtype], kernel_error(kernel, x))
 
     def __len__(self) -> int:
         return self.slabs[-1].shape[1]
@@ -88,7 +88,24 @@ class Tiles:
     @property
     def error(self) -> float:
         """A bound of |H - K|_F, K being the kernel's exact matrix."""
-        return 1.01 * (self.rounding * self.norm + self.of_kernel + (len(self) * UNDERFLOW if self.rounding else 0.0))
+        return self._error(self.norm, self.of_kernel)
+
+    def block_error(self, owned: np.ndarray, block: Float[np.ndarray, "p p"]) -> float:
+        """The same bound of the block of some samples.
+
+        Args:
+            owned: the samples. block: what is stored of it.
+        """
+        return self._error(float(np.linalg.norm(block)), self.of_kernel[owned])
+
+    def _error(self, norm: float, of_kernel: np.ndarray) -> float:
+        underflow = len(of_kernel) * UNDERFLOW if self.rounding else 0.0
+        return 1.01 * (self.rounding * norm + float(of_kernel @ of_kernel) + underflow)
+
+    @property
+    def largest_own(self) -> float:
+        """The largest entry of the diagonal."""
+        return float(max(np.diagonal(slab, slab.shape[1] - len(slab)).max() for slab in self.slabs))
 
     @property
     def product_rounding(self) -> float:
@@ -104,7 +121,7 @@ class Tiles:
                 product[columns] += part.T @ v[rows]
         return product
 
-    def __getitem__(self, at: np.ndarray | tuple[np.ndarray, np.ndarray]) -> Float[np.ndarray, "p q"]:
+    def __getitem__(self, at: np.ndarray | tuple[np.ndarray, ...]) -> Float[np.ndarray, "p q"]:
         rows, columns = (np.ravel(part) for part in (at if isinstance(at, tuple) else (at, np.arange(len(self)))))
         block = np.empty((len(rows), len(columns)))
         for slab in self.slabs:
@@ -135,6 +152,13 @@ class Tiles:
                     part = some[:, left : min(left + TILE, top + len(some))]
                     columns = slice(left, left + part.shape[1])
                     yield slice(top, top + len(some)), columns, part.astype(float, copy=False)
+
+
+def kernel_error(kernel: Kernel, x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, " n"]:
+    """What `Tiles` has of a kernel's error; 0 where the kernel is a user's, whose float64 values are what is meant."""
+    if kernel is not infinite:
+        return np.zeros(len(x))
+    return np.sqrt((3 * x.shape[1] + 24) * UNIT) * np.linalg.norm(x, axis=1)  # as in `infinite_estimate`
 
 
 def tiles_bytes(n: int, dtype: str) -> float:

@@ -9,18 +9,24 @@ from typing import cast
 
 import numpy as np
 from jaxtyping import Float
+from numpy.linalg import norm
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator, lobpcg
 
-from ntkfl.estimate import Estimate
-from ntkfl.gram.tiles import Kernel, Tiles, tiles_bytes
+from ntkfl.estimate import Estimate, Rigour
+from ntkfl.gram import infinite
+from ntkfl.gram.tiles import UNIT, Kernel, Tiles, kernel_error, tiles_bytes
+from ntkfl.limit.carried_errors import SAFE, BoundedRound, Margins, bounded_rounds
 from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks
+from ntkfl.limit.regime import checked_rounds
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem
 
 VECTORS, ITERATIONS = 4, 60  # of the search for the outermost eigenvalues
 RESOLVED = 1e-3  # relative width of an eigenvalue that counts as known
+OWN = 64  # new points whose kernel with themselves is taken at a time
 DENSE = 8.5  # (n, n) matrices of float64 that the regime takes with a whole Gram matrix
 
 
@@ -181,6 +187,63 @@ class MatrixFreeRegime(LinearRegime):
         if self._largest_at_most < self.round.limit or self.outermost[1].hi < self.round.limit:  # type: ignore[index]
             return None
         return f"{steps} is stable for a server rate below {self.step_limits.eta_global:.6g} only"
+
+    def residual_estimate(self, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> Estimate:
+        """r(t) with a bound of what tiles and rounding have done to each entry, of the shape of `residual`.
+
+        Args:
+            rounds, initial_outputs: as in `outputs`.
+
+        Raises:
+            ValueError: as `residual`; another method than plain averaging, or steps for which no bound is proved.
+
+        Source: docs/proofs/linear_methods.md#errors-of-tiles.
+        """
+        run, shape = self._bounded(checked_rounds(rounds), initial_outputs), np.shape(rounds)
+        value = np.stack([each.residual for each in run])
+        error = np.broadcast_to(np.array([each.entry_error for each in run])[:, None, None], value.shape)
+        return self._estimate(self._shaped(value, shape), self._shaped(error, shape))
+
+    def predict_estimate(self, x: ArrayLike, rounds: ArrayLike, initial_outputs: ArrayLike | None = None) -> Estimate:
+        """f(x, t) from f(x, 0) = 0 with a bound of its error, of the shape of `predict`.
+
+        Args:
+            x: points, (n', d). rounds, initial_outputs: as in `outputs`.
+
+        Raises:
+            ValueError: as `residual_estimate`.
+
+        Source: docs/proofs/linear_methods.md#errors-of-tiles.
+        """
+        points, kernel = np.asarray(x, float), self.kernel
+        assert kernel is not None
+        kernels = self._cross_grams(points, None)
+        run, shape = self._bounded(checked_rounds(rounds), initial_outputs), np.shape(rounds)
+        value = self._predicted(np.stack([each.moved for each in run]), kernels)
+        own = [np.diagonal(kernel(points[s : s + OWN], None)) for s in range(0, len(points), OWN)]
+        entry = kernel_error(kernel, points)
+        root = np.sqrt(np.concatenate(own) + entry**2)
+        trace = float(sum(np.trace(slab, slab.shape[1] - len(slab)) for slab in self.tiles.slabs)) + self.tiles.error
+        rounded = entry * np.linalg.norm(self.tiles.of_kernel) + (self.problem.n + 4) * UNIT * root * np.sqrt(trace)
+        energy, length = (
+            np.array(part)[:, None] for part in zip(*((e.energy_error, norm(e.moved)) for e in run), strict=True)
+        )
+        error = np.broadcast_to(SAFE * (root * energy + rounded * length)[:, :, None], value.shape)
+        return self._estimate(self._shaped(value, shape), self._shaped(error, shape))
+
+    @cached_property
+    def _margins(self) -> Margins:
+        return Margins.of(self.tiles, self.work, self.round)
+
+    def _bounded(self, t: np.ndarray, initial_outputs: ArrayLike | None) -> list[BoundedRound]:
+        run = bounded_rounds(self.tiles, self.round, self._margins, self._initial_residual(initial_outputs))
+        kept = {now: each for now, each in zip(range(int(t.max()) + 1), run, strict=False) if now in t}
+        return [kept[now] for now in t.tolist()]
+
+    def _estimate(self, value: np.ndarray, error: np.ndarray) -> Estimate:
+        """Proved where the kernel is the built-in one; of another it is taken that it is positive semi-definite."""
+        rigour = Rigour.ENCLOSED if self.kernel is infinite else Rigour.MEASURED
+        return Estimate(value, error, "errors of tiles carried along", rigour)
 
     def require_reachable(self, initial: Float[np.ndarray, "n C"], target: float) -> None:
         """Nothing: the kernel of H is not known, and a search that finds no round says so."""

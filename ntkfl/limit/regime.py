@@ -1,7 +1,7 @@
 """What every exact regime answers in the same way: outputs, residuals and predictions at any rounds, their shapes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -92,13 +92,20 @@ class Regime(ABC):
             OverflowError: as `outputs`.
         """
         t, initial = checked_rounds(rounds), self._initial_residual(initial_outputs)
+        kernels = self._cross_grams(x, cross_gram)
+        change = self._predicted(self._coefficients(initial, t), kernels)
+        start = self._columns("initial_prediction", initial_prediction, change.shape[1])
+        return self._shaped(start + change, np.shape(rounds))
+
+    def _predicted(self, c: Float[np.ndarray, "T n C"], kernels: Iterable[np.ndarray]) -> Float[np.ndarray, "T p C"]:
+        """h . c_t of the points of all these kernels with the samples, one after the other."""
+        return self._finite(np.concatenate([np.tensordot(c, h, axes=(1, 1)).swapaxes(1, 2) for h in kernels], axis=1))
+
+    def _cross_grams(self, x: ArrayLike | None, cross_gram: ArrayLike | None) -> Iterator[Float[np.ndarray, "p n"]]:
+        """h, few points at a time; the first is there before it is asked for, so that bad input is said at once."""
         pieces = [x] if x is None or cross_gram is not None else self._pieces(np.asarray(x, float))
         first = self._cross_gram(pieces[0], cross_gram)
-        c = self._coefficients(initial, t)
-        kernels = chain([first], (self._cross_gram(piece, None) for piece in pieces[1:]))
-        change = np.concatenate([np.tensordot(c, h, axes=(1, 1)).swapaxes(1, 2) for h in kernels], axis=1)
-        start = self._columns("initial_prediction", initial_prediction, change.shape[1])
-        return self._shaped(start + self._finite(change), np.shape(rounds))
+        return chain([first], (self._cross_gram(piece, None) for piece in pieces[1:]))
 
     def _pieces(self, x: np.ndarray) -> list[np.ndarray]:
         """The points, so few at a time that their kernel with the samples stays small."""
