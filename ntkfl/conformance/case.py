@@ -101,6 +101,18 @@ class Case:
         """The vector (P,) of tensors by name."""
         return np.concatenate([np.asarray(tensors[name]).ravel() for name in self.shapes])
 
+    @property
+    def results(self) -> tuple[str, ...]:
+        """What must be returned of the model after every round: its tensors; of LoRA, whose factors are not unique, the
+        weight that they make.
+        """
+        return ("weight",) if self.model == "lora" else tuple(self.shapes)
+
+    def result(self, w: np.ndarray) -> dict[str, np.ndarray]:
+        """That, of a vector (P,)."""
+        own = self.tensors(w)
+        return {"weight": adapted(own)} if self.model == "lora" else own
+
     def gradient(self, w: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Of the loss of these samples at w, (P,): their mean, or their sum where `loss` says so.
 
@@ -147,7 +159,26 @@ def network(w: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str,
     }
 
 
-GRADIENTS = {"line": line, "logistic": logistic, "network": network}
+def lora(w: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
+    """The gradient of the sum of the cross-entropies of (base + B A) x, where base stays as it is.
+
+    Args:
+        w: "base.weight" (C, d), "lora_A" (r, d) and "lora_B" (C, r). x: (n, d). y: classes (n,).
+    """
+    whole = _error(x @ adapted(w).T, y).T @ x
+    return {
+        "base.weight": np.zeros_like(w["base.weight"]),
+        "lora_A": w["lora_B"].T @ whole,
+        "lora_B": whole @ w["lora_A"].T,
+    }
+
+
+def adapted(w: dict[str, np.ndarray]) -> np.ndarray:
+    """The weight base + B A of LoRA's tensors."""
+    return w["base.weight"] + w["lora_B"] @ w["lora_A"]
+
+
+GRADIENTS = {"line": line, "logistic": logistic, "lora": lora, "network": network}
 
 
 def _error(logits: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ntkfl.conformance import limits, loops, plan, split_loops
+from ntkfl.conformance import limits, loops, merging_loops, plan, split_loops
 from ntkfl.conformance.case import Case
 from ntkfl.conformance.plan import Setting
 from ntkfl.conformance.problems import Problem
@@ -17,7 +17,7 @@ from ntkfl.training.engine.local_plan import LocalWork
 
 Trajectory = dict[str, np.ndarray]
 ROUNDS = 4
-LOOPS = loops.LOOPS | split_loops.LOOPS
+MODULES = loops, split_loops, merging_loops
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class KitCase:
     @property
     def required(self) -> tuple[str, ...]:
         """What must be returned; the other names of `expected` are compared where they are."""
-        return (*self.case.shapes, *(("client_models",) if "client_models" in self.expected else ()))
+        return (*self.case.results, *(("client_models",) if "client_models" in self.expected else ()))
 
 
 def trajectory(case: Case, run: Callable[[Case], Iterable[Mapping[str, np.ndarray]]]) -> Trajectory:
@@ -51,7 +51,7 @@ def trajectory(case: Case, run: Callable[[Case], Iterable[Mapping[str, np.ndarra
 
 def loops_of(method: str) -> Any:
     """The module whose `run` is the method's plain loop."""
-    return loops if method in loops.LOOPS else split_loops
+    return next(module for module in MODULES if method in module.LOOPS)
 
 
 SETTINGS = {
@@ -64,6 +64,8 @@ SPLIT = {
     "network-plain": Setting(LACKING, 0.2, LocalWork(2, 3)),
     "network": Setting(LACKING, 0.2, LocalWork(2, 3), 0.9, 0.9, 1e-2, participation=0.6),
 }
+ADAPTED = Setting(Problem("lora"), 0.2, LocalWork(3, 3), 0.9, 0.5, participation=0.6)
+ADAPTERS = "fedex-lora", "fedit", "flexlora", "flora"
 FURTHER = {
     "fedavg": {"clipped": replace(SETTINGS["logistic"], clip=0.5, weight_decay=0.2, momentum=0.5)},
     "fedavg-aligned": {  # hidden units change places
@@ -91,6 +93,7 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "nesterov-": {"momentum": 0.8, "nesterov": True, "server_rate": 0.7},
     },
     "feddyn": {"": {"alpha": 0.4}},
+    "fedex-lora": {"": {}},
     "fedfa": {
         "": ANCHORS,
         "present-": ANCHORS | {"anchor_avg": "present_only", "calibrate_from": 1},
@@ -108,12 +111,15 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "released-": GUCCI | AS_RELEASED,
     },
     "fedgucci+": {"": GUCCI | PLUS, "released-": GUCCI | PLUS | AS_RELEASED},
+    "fedit": {"": {}},
     "fedlc": {"": {"tau": 0.5}},
     "fednova": {"": {}, "proximal-": {"mu": 0.5}},
     "fedprox": {"": {"mu": 0.5}, "server-rate-": {"mu": 0.5, "server_rate": 0.7}},
     "fedrod": {"": {"gamma": 0.8}},
     "fedsam": {"": {"rho": 0.2}},
     "fedyogi": {"": ADAPTIVE},
+    "flexlora": {"": {}},
+    "flora": {"": {}},
     "fl-ntk": {"": {}, "server-rate-": {"server_rate": 1.3}},
     "local": {"": {}},
     "moon": {
@@ -121,6 +127,11 @@ OPTIONS: dict[str, dict[str, dict[str, Any]]] = {
         "released-": {"mu": 2.0, "temperature": 0.7, "released": True},
     },
     "scaffold": {"": {}, "server-rate-": {"server_rate": 0.8}, "option-I-": {"option": "I"}},
+    "task-arithmetic": {"": {"scale": 0.4}},
+    "ties": {
+        "": {"density": 0.7, "scale": 0.8, "weighted": False},
+        "weighted-": {"density": 0.7, "scale": 0.8, "weighted": True},
+    },
 }
 
 
@@ -147,22 +158,25 @@ def cases(chosen: Collection[str] | None = None) -> tuple[KitCase, ...]:
     return tuple(case for method in methods(chosen) for case in (*_ordinary(method), *_limits(method)))
 
 
-def build(method: str, name: str, setting: Setting, given: Mapping[str, Any], limit: str = "") -> Case:
+def build(
+    method: str, name: str, setting: Setting, given: Mapping[str, Any], limit: str = "", rounds: int = ROUNDS
+) -> Case:
     """The case of these options; those not given have the method's defaults, and all stand in the case.
 
     Args:
         method: its name. name: of the case. setting: data, model and work. given: options that are not the defaults.
-        limit: what must hold exactly, in words.
+        limit: what must hold exactly, in words. rounds: how many.
     """
     known = trained.options(method) if method in trained.catalogue() else {}  # the others' stand in OPTIONS
     chosen = {key: option.default for key, option in known.items()} | dict(given)
     draws = chosen["anchors"] if chosen.get("alpha") == "uniform" else 0
     noise, full = "noise" in chosen, f"{method}/{name}"
-    return plan.case(method, chosen, setting, ROUNDS, name=full, limit=limit, draws=draws, noise=noise)
+    return plan.case(method, chosen, setting, rounds, name=full, limit=limit, draws=draws, noise=noise)
 
 
 def _ordinary(method: str) -> Iterator[KitCase]:
-    settings = (SETTINGS if method in loops.LOOPS else SPLIT) | FURTHER.get(method, {})
+    usual = SPLIT if method in split_loops.LOOPS else {"lora": ADAPTED} if method in ADAPTERS else SETTINGS
+    settings = usual | FURTHER.get(method, {})
     for tag, given in OPTIONS[method].items():
         for name, setting in settings.items():
             yield KitCase(build(method, tag + name, setting, given))
@@ -190,18 +204,20 @@ UNIFORM: dict[str, dict[str, Any]] = {
     "fl-ntk": {},
     "scaffold": {},
 }
+WHOLE_VECTORS = {"ties": {"density": 1.0, "scale": 1.0, "weighted": False}}
 NOT_PRIVATE = {"bound": 1e6, "noise": 0.0, "cap": 9.0}
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What must hold exactly of some methods, with these options: `says` it, `equals` computes it."""
+    """What must hold exactly of some methods, with these options, for some rounds: `says` it, `equals` computes it."""
 
     name: str
     says: str
     setting: Setting
     equals: Callable[[Case], Iterable[Mapping[str, np.ndarray]]]
     methods: Mapping[str, Mapping[str, Any]]
+    rounds: int = ROUNDS
 
 
 LIMITS = (
@@ -217,21 +233,87 @@ LIMITS = (
         "with clients of one size, one full-batch step of each is gradient descent on the pooled loss",
         ALIKE,
         limits.pooled_descent,
-        UNIFORM,
+        UNIFORM | {"task-arithmetic": {"scale": 1 / 3}},
     ),
     Limit(
         "one-client",
         "a single client is centralised training, its momentum begun anew every round",
         ALONE,
         limits.one_client,
-        BY_SIZE | UNIFORM | ADAPTIVE_FROZEN | {"fedprox": {"mu": 0.0}, "cyclic": {}, "dp-fedavg": NOT_PRIVATE},
+        BY_SIZE
+        | UNIFORM
+        | ADAPTIVE_FROZEN
+        | WHOLE_VECTORS
+        | {"fedprox": {"mu": 0.0}, "cyclic": {}, "dp-fedavg": NOT_PRIVATE, "task-arithmetic": {"scale": 1.0}},
+    ),
+    Limit(
+        "one-client",
+        "a single client is centralised training of its factors",
+        replace(ADAPTED, problem=Problem("lora", (9,)), participation=1.0),
+        limits.one_client,
+        {"fedex-lora": {}, "fedit": {}},
     ),
     Limit(
         "identical-clients",
         "clients with the same samples train as one of them alone",
         COPIES,
         limits.one_client,
-        BY_SIZE | UNIFORM | {"fedgma": {"threshold": 0.8}, "fedprox": {"mu": 0.0}, "dp-fedavg": NOT_PRIVATE},
+        BY_SIZE
+        | UNIFORM
+        | WHOLE_VECTORS
+        | {
+            "fedgma": {"threshold": 0.8},
+            "fedprox": {"mu": 0.0},
+            "dp-fedavg": NOT_PRIVATE,
+            "task-arithmetic": {"scale": 1 / 3},
+        },
+    ),
+    Limit(
+        "identical-clients",
+        "clients with the same samples train as one of them alone",
+        replace(ADAPTED, problem=Problem("lora", copies=3), work=SEVERAL, participation=1.0),
+        limits.one_client,
+        {"fedex-lora": {}, "fedit": {}},
+    ),
+    Limit(
+        "first-round",
+        "after a round the weight is the base and the mean of the clients' products",
+        ADAPTED,
+        limits.mean_of_products,
+        {"fedex-lora": {}, "flora": {}},
+        1,
+    ),
+    Limit(
+        "one-client",
+        "after a round a single client's product is kept, whose rank is that of its factors",
+        replace(ADAPTED, problem=Problem("lora", (9,)), participation=1.0),
+        limits.mean_of_products,
+        {"flexlora": {}, "flora": {}},
+        1,
+    ),
+    Limit(
+        "identical-clients",
+        "after a round the product of one of the identical clients is kept",
+        replace(ADAPTED, problem=Problem("lora", copies=3), participation=1.0, work=SEVERAL),
+        limits.mean_of_products,
+        {"flexlora": {}, "flora": {}},
+        1,
+    ),
+    Limit(
+        "full-rank",
+        "where the factors have full rank, projecting the mean of the products loses nothing",
+        replace(ADAPTED, problem=Problem("lora", rank=3)),
+        limits.mean_of_products,
+        {"flexlora": {}},
+        1,
+    ),
+    Limit(
+        "first-step",
+        "after one step from B = 0 no client's A has moved, and the product of means is the mean of products",
+        replace(ADAPTED, work=WHOLE),
+        limits.mean_of_products,
+        {"fedit": {}},
+        1,
     ),
     Limit(
         "zero-rate",
@@ -239,11 +321,18 @@ LIMITS = (
         STILL,
         limits.still,
         {
-            **{name: given[""] for name, given in OPTIONS.items() if name != "scaffold"},
+            **{name: given[""] for name, given in OPTIONS.items() if name not in ("scaffold", *ADAPTERS)},
             "fedfa": ANCHORS | {"calibration_rate": 0.0},
             "scaffold": {"option": "I"},
             "dp-fedavg": NOT_PRIVATE,
         },
+    ),
+    Limit(
+        "zero-rate",
+        "with a local rate of 0 the weight stays as it is, and nothing becomes NaN",
+        replace(ADAPTED, rate=0.0),
+        limits.still,
+        {name: {} for name in ADAPTERS},
     ),
     Limit(
         "is-fedavg",
@@ -269,5 +358,5 @@ LIMITS = (
 def _limits(method: str) -> Iterator[KitCase]:
     for limit in LIMITS:
         if method in limit.methods:
-            case = build(method, limit.name, limit.setting, limit.methods[method], limit.says)
+            case = build(method, limit.name, limit.setting, limit.methods[method], limit.says, limit.rounds)
             yield KitCase(case, limit.equals)

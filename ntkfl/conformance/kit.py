@@ -23,8 +23,9 @@ Every folder METHOD/CASE has
 * `case.json`, as `{SCHEMA_FILE}` describes it;
 * `case.npz`: x, y, owner (the client of each sample), start/NAME, the tensors of the first model, and where the method
   adds noise, noise, a standard normal vector a round, parameters in the order of `tensors`;
-* `{EXPECTED}`: for every tensor of the model, under its name, its values after rounds 1, 2, ...; beside them vectors
-  that the method keeps, parameters in the order of `tensors`; names that begin with `client_` have a row a client.
+* `{EXPECTED}`: for every tensor of the model, under its name, its values after rounds 1, 2, ... (for `lora` those of
+  `weight`); beside them vectors that the method keeps, parameters in the order of `tensors`; names that begin with
+  `client_` have a row a client.
 
 All real numbers are float64, and no file has pickles. `{INDEX}` lists the cases.
 
@@ -32,6 +33,8 @@ Models, with the loss of a sample:
 
 * `line`: w.x, (w.x - y)^2 / 2.
 * `logistic`: head.weight x + head.bias, cross-entropy of the softmax with class y.
+* `lora`: weight x, the same cross-entropy, weight = base.weight + lora_B lora_A; base.weight is not trained. Factors
+  are not unique, so that only `weight` is compared.
 * `network`: head.weight tanh(body.0.weight x + body.0.bias) + head.bias, the same cross-entropy.
 
 A local step: the gradient g of the batch's loss, a mean or a sum as `loss` says, with what the method adds to it;

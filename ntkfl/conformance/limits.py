@@ -13,7 +13,7 @@ Tensors = Iterator[dict[str, np.ndarray]]
 def still(case: Case) -> Tensors:
     """The first model, for ever."""
     for _ in range(case.rounds):
-        yield case.tensors(case.start)
+        yield case.result(case.start)
 
 
 def pooled_descent(case: Case) -> Tensors:
@@ -21,7 +21,7 @@ def pooled_descent(case: Case) -> Tensors:
     w = case.start
     for rate in case.rates:
         w = w - rate * (case.gradient(w, case.x, case.y) + case.weight_decay * w)
-        yield case.tensors(w)
+        yield case.result(w)
 
 
 def one_client(case: Case) -> Tensors:
@@ -32,10 +32,22 @@ def one_client(case: Case) -> Tensors:
         for batch in case.batches(number, 0):
             move = case.momentum * move - rate * (case.gradient(w, batch.x, batch.y) + case.weight_decay * w)
             w = w + move
-        yield case.tensors(w)
+        yield case.result(w)
 
 
 def fed_avg(case: Case) -> Tensors:
     """FedAvg."""
     for kept in loops.fed_avg(case):
-        yield case.tensors(kept["model"])
+        yield case.result(kept["model"])
+
+
+def mean_of_products(case: Case) -> Tensors:
+    """The base with the mean of the clients' products B A, after a round."""
+    clients = case.cohort(0)
+    total = sum(case.sizes[i] for i in clients)
+    own = case.tensors(case.start)
+    update = np.zeros_like(own["base.weight"])
+    for i in clients:
+        end = case.tensors(loops.train(case, case.start, 0, i))
+        update = update + case.sizes[i] / total * (end["lora_B"] @ end["lora_A"])
+    yield {"weight": own["base.weight"] + update}

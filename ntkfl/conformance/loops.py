@@ -23,7 +23,7 @@ States = Iterator[dict[str, np.ndarray]]
 def run(case: Case) -> States:
     """After every round the tensors of the model by name, and what else the method keeps."""
     for kept in LOOPS[case.method](case, **case.options):
-        yield case.tensors(kept["model"]) | {name: value for name, value in kept.items() if name != "model"}
+        yield case.result(kept["model"]) | {name: value for name, value in kept.items() if name != "model"}
 
 
 def nothing(w: np.ndarray) -> float:

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 
 from ntkfl import interruption
-from ntkfl.conformance import loops, variants
+from ntkfl.conformance import split_loops, variants
 from ntkfl.conformance.catalogue import KitCase, Trajectory
 from ntkfl.conformance.comparing import allowed, first_difference, rounds_allowed
 from ntkfl.conformance.variants import Variant
@@ -22,7 +22,7 @@ def explanations(answered: Answered) -> tuple[tuple[Variant, ...], ...]:
     known = variants.of(method)
     if single := tuple(_agreeing(((one,) for one in known), answered)):
         return single
-    if method not in loops.LOOPS:  # autograd is too slow for all pairs
+    if method in split_loops.LOOPS:  # autograd is too slow for all pairs
         return ()
     return tuple(_agreeing(_pairs(known, answered), answered))
 

@@ -1,4 +1,4 @@
-"""Small problems in float64: linear regression, logistic regression, a two-layer network; clients of unequal size."""
+"""Small problems in float64: regressions, a two-layer network, a layer with LoRA; clients of unequal size."""
 
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ Samples = tuple[np.ndarray, np.ndarray, np.ndarray]  # x, y, the client of each
 SHAPES: dict[str, dict[str, tuple[int, ...]]] = {
     "line": {"w": (3,)},
     "logistic": {"head.weight": (CLASSES, 4), "head.bias": (CLASSES,)},
+    "lora": {"base.weight": (CLASSES, 3), "lora_A": (2, 3), "lora_B": (CLASSES, 2)},
     "network": {
         "body.0.weight": (5, 4),
         "body.0.bias": (5,),
@@ -25,13 +26,14 @@ class Problem:
 
     Args:
         sizes: how many samples each client has. copies: clients that all have the samples of the first.
-        lacking: whether clients lack classes, the first sample's among them.
+        lacking: whether clients lack classes, the first sample's among them. rank: of LoRA's factors.
     """
 
     model: str
     sizes: tuple[int, ...] = SIZES
     copies: int = 0
     lacking: bool = False
+    rank: int = 2
     seed: int = 0
 
     def samples(self) -> Samples:
@@ -55,9 +57,10 @@ class Problem:
         return x, y, owner
 
     def start(self) -> dict[str, np.ndarray]:
-        """The first model, Gaussian, divided by the root of the width that a tensor is given."""
+        """The first model, Gaussian, divided by the root of the width that a tensor is given; LoRA's B is 0."""
         rng = np.random.default_rng([self.seed, 1])
+        adapted = {"lora_A": (self.rank, 3), "lora_B": (CLASSES, self.rank)} if self.model == "lora" else {}
         return {
-            name: rng.standard_normal(shape) / np.sqrt(shape[-1] if len(shape) > 1 else 4)
-            for name, shape in SHAPES[self.model].items()
+            name: rng.standard_normal(shape) / np.sqrt(shape[-1] if len(shape) > 1 else 4) * (name != "lora_B")
+            for name, shape in (SHAPES[self.model] | adapted).items()
         }

@@ -1,4 +1,4 @@
-"""Somebody's implementation of ten methods, tensor by tensor, written from the papers and from nothing here."""
+"""Somebody's implementation of sixteen methods, tensor by tensor, written from the papers and from nothing here."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ def run(case):
     server = SERVERS[case.method](case)
     for number in range(case.rounds):
         server.round(number)
-        yield dict(server.model)
+        yield server.result()
 
 
 def zeros(model):
@@ -30,6 +30,9 @@ class Server:
         self.model = case.tensors(case.start.copy())
         for name, value in case.options.items():
             setattr(self, name, value)
+
+    def result(self):
+        return dict(self.model)
 
     def round(self, number):
         self.number, self.cohort = number, self.case.cohort(number)
@@ -228,7 +231,89 @@ class Private(Server):
         self.model = add(self.model, released, 1 / (len(self.cohort) * mean_weight))
 
 
+class Sum(Server):
+    """Task arithmetic."""
+
+    def round(self, number):
+        self.number, self.cohort = number, self.case.cohort(number)
+        ends = [self.fit(client) for client in self.cohort]
+        self.model = {n: w + self.scale * sum(end[n] - w for end in ends) for n, w in self.model.items()}
+
+
+class Ties(Server):
+    """Coordinate by coordinate, in plain numbers."""
+
+    def round(self, number):
+        self.number, self.cohort = number, self.case.cohort(number)
+        received = self.case.flat(self.model)
+        vectors = [self.trimmed((self.case.flat(self.fit(client)) - received).tolist()) for client in self.cohort]
+        merged = [self.coordinate(values) for values in zip(*vectors, strict=True)]
+        self.model = self.case.tensors(received + self.scale * np.array(merged))
+
+    def trimmed(self, vector):
+        order = sorted(range(len(vector)), key=lambda k: -abs(vector[k]))
+        kept = set(order[: int(self.density * len(vector))])
+        return [value if k in kept else 0.0 for k, value in enumerate(vector)]
+
+    def coordinate(self, values):
+        votes = values
+        positive = sum(votes) > 0
+        chosen = [k for k, value in enumerate(values) if value != 0 and (value > 0) == positive]
+        weights = [self.case.sizes[self.cohort[k]] if self.weighted else 1 for k in chosen]
+        return sum(w * values[k] for w, k in zip(weights, chosen, strict=True)) / sum(weights) if chosen else 0.0
+
+
+class Adapters(Server):
+    """Federated LoRA: the mean of the factors, which is FedIT."""
+
+    def result(self):
+        return {"weight": self.model["base.weight"] + self.model["lora_B"] @ self.model["lora_A"]}
+
+    def round(self, number):
+        self.number, self.cohort = number, self.case.cohort(number)
+        whole = sum(self.count(client) for client in self.cohort)
+        self.share = [self.count(client) / whole for client in self.cohort]
+        self.ends = [self.fit(client) for client in self.cohort]
+        self.merge({name: self.mean([end[name] for end in self.ends]) for name in self.model})
+
+    def mean(self, values):
+        return np.tensordot(self.share, np.array(values), 1)
+
+    def product(self):
+        return self.mean([end["lora_B"] @ end["lora_A"] for end in self.ends])
+
+    def merge(self, means):
+        self.model = means
+
+
+class Exact(Adapters):
+    def merge(self, means):
+        residual = self.product() - means["lora_B"] @ means["lora_A"]
+        self.model = means | {"base.weight": means["base.weight"] + residual}
+
+
+class Stacked(Adapters):
+    def merge(self, means):
+        first = self.case.tensors(self.case.start)
+        self.model = first | {"base.weight": self.model["base.weight"] + self.product()}
+
+
+class Projected(Adapters):
+    def merge(self, means):
+        """The singular vectors from the eigenvectors of the Gram matrix."""
+        product, rank = self.product(), len(self.model["lora_A"])
+        values, vectors = np.linalg.eigh(product.T @ product)
+        keep = vectors[:, np.argsort(values)[::-1][:rank]]
+        self.model = self.model | {"lora_B": product @ keep, "lora_A": keep.T}
+
+
 SERVERS = {
+    "task-arithmetic": Sum,
+    "ties": Ties,
+    "fedit": Adapters,
+    "fedex-lora": Exact,
+    "flora": Stacked,
+    "flexlora": Projected,
     "fedadagrad": Adagrad,
     "diloco": Outer,
     "dp-fedavg": Private,

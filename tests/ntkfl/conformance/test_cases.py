@@ -64,9 +64,11 @@ def test_a_document_of_another_form_is_none():
 @pytest.mark.parametrize("case", [pytest.param(k, marks=slow_if(k), id=k.case.name) for k in KIT])
 def test_models_move_unless_they_must_not_and_stay_moderate(case):
     found = LOOPED[case].expected
-    model = {name: found[name] for name in case.case.shapes}
-    moving = found if case.case.method == "local" else model
-    moved = max(np.abs(value[-1] - value[0]).max() for value in moving.values())
+    model = {name: found[name] for name in case.case.results}
+    began = case.case.result(case.case.start)
+    moved = max(np.abs(model[name][-1] - began[name]).max() for name in model)
+    if case.case.method == "local":
+        moved = np.abs(found["client_models"][-1] - case.case.start).max()
     assert (moved > 1e-3) == (not case.case.name.endswith("zero-rate"))
     assert all(np.isfinite(value).all() and np.abs(value).max() < 20 for value in model.values())
     assert all(len(value) == case.case.rounds for value in found.values())
@@ -75,10 +77,12 @@ def test_models_move_unless_they_must_not_and_stay_moderate(case):
 @pytest.mark.parametrize("case", [one for one in KIT if one.equals], ids=lambda case: case.case.name)
 def test_a_limit_is_what_it_says_computed_without_the_method(case):
     found, limit = LOOPED[case].expected, trajectory(case.case, case.equals)
-    assert max(np.abs(found[name] - limit[name]).max() for name in case.case.shapes) < 1e-13
+    assert max(np.abs(found[name] - limit[name]).max() for name in case.case.results) < 1e-13
 
 
-@pytest.mark.parametrize("method", [method for method in methods() if method != "fedavg"])
+@pytest.mark.parametrize(
+    "method", [m for m in methods() if m not in ("fedavg", "fedit")]
+)  # FedIT is FedAvg of the factors
 def test_fed_avg_is_not_taken_for_another_method(method):
     own = [case for case in KIT if case.case.method == method]
     assert any(first_difference(trajectory(one.case, limits.fed_avg), one.expected, allowed(one, "float32"))
@@ -93,7 +97,7 @@ def test_every_limit_has_methods_that_exist():
 def test_the_trajectory_is_that_of_extended_precision(case):
     """The reference's own rounding is far below the tolerance."""
     extended = trajectory(case.case.cast(np.longdouble), loops.run)
-    for name in case.case.shapes:
+    for name in case.case.results:
         assert extended[name].dtype == np.longdouble
         assert (np.abs(extended[name] - case.expected[name]).max(axis=tuple(range(1, extended[name].ndim)))
                 < 1e-3 * allowed(case, "float64")).all()  # fmt: skip

@@ -75,7 +75,7 @@ PLANTED = [
      "dict(self.model))", "clients-in-turn"),
     ("fedavg", "local = self.fit(client)", "local = self.fit(self.cohort[-1])", "last-client-for-all"),
     ("fedavg", "self.count(client) / total)", "1.0)", "sum-of-moves"),
-    ("fedavg", "server.round(number)\n        yield dict(server.model)",
+    ("fedavg", "server.round(number)\n        yield server.result()",
      "before = dict(server.model)\n        server.round(number)\n        yield before", "one-round-late"),
     ("fedavg", "self.model = add(self.model, update, self.server_rate)",
      "self.model = add(self.model, update, self.server_rate * self.server_rate)", "server-rate-twice"),
@@ -135,6 +135,27 @@ PLANTED = [
      "len(self.cohort))\n            released = zeros(self.model) if client == self.cohort[0] else released",
      "noise-before-clip"),
     ("feddyn", OWN_PULL, RELEASED_PULL, "proximal-norm"),
+    ("task-arithmetic", "self.scale * sum(end[n] - w for end in ends)",
+     "self.scale * sum(end[n] - w for end in ends) / len(ends)", "mean-of-vectors"),
+    ("ties", "votes = values", "votes = [value * (self.case.sizes[client] if self.weighted else 1) "
+     "for value, client in zip(values, self.cohort)]", "elected-with-weights"),
+    ("ties", "sum(votes) > 0", "sum(np.sign(value) for value in votes) >= 0", "elected-by-count"),
+    ("ties", "/ sum(weights) if chosen", "/ (sum(self.case.sizes[k] for k in self.cohort) if self.weighted else "
+     "len(self.cohort)) if chosen", "mean-over-all"),
+    ("ties", "order[: int(self.density * len(vector))]", "order[: int(self.density * len(vector)) + 1]",
+     "one-more-kept"),
+    ("ties", "if value != 0 and (value > 0) == positive]", "if value != 0]", "no-election"),
+    ("fedit", "self.share = [self.count(client) / whole for client in self.cohort]",
+     "self.share = [1 / len(self.cohort) for _ in self.cohort]", "uniform-weights"),
+    ("fedex-lora", "means[\"base.weight\"] + residual", "means[\"base.weight\"] + residual.T", "residual-transposed"),
+    ("fedex-lora", "self.product() - means[\"lora_B\"] @ means[\"lora_A\"]", "0", "no-residual"),
+    ("flora", "self.model[\"base.weight\"] + self.product()", "first[\"base.weight\"] + self.product()",
+     "stacked-product-of-the-round-only"),
+    ("flora", "first = self.case.tensors(self.case.start)", "first = means", "factors-kept"),
+    ("flexlora", "product, rank = self.product(),", "product, rank = self.product().T,", "transposed-product"),
+    ("flexlora", '{"lora_B": product @ keep, "lora_A": keep.T}',
+     '({"lora_B": product @ keep / root, "lora_A": (keep * root).T} if (root := np.sqrt(np.linalg.norm(product @ keep, '
+     'axis=0))).all() else {"lora_B": 0 * keep, "lora_A": 0 * keep.T})', "split-evenly"),
 ]  # fmt: skip
 
 
@@ -142,7 +163,17 @@ def test_the_implementation_is_every_method_that_it_has():
     found = conformance(OWN)
     outcomes = {one.method: one.outcome for one in found.methods}
     equal = {method for method, outcome in outcomes.items() if outcome is Outcome.EQUAL}
-    further = {"diloco", "dp-fedavg", "fedadagrad"}
+    further = {
+        "diloco",
+        "dp-fedavg",
+        "fedadagrad",
+        "fedex-lora",
+        "fedit",
+        "flexlora",
+        "flora",
+        "task-arithmetic",
+        "ties",
+    }
     assert equal == {"fedadam", "fedavg", "fedavgm", "feddyn", "fednova", "fedprox", "scaffold"} | further
     assert found.conforms and set(outcomes.values()) == {Outcome.EQUAL, Outcome.LEFT_OUT}
 

@@ -5,21 +5,21 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ntkfl.conformance import Variant, cases, loops, methods, variants_of
+from ntkfl.conformance import Variant, cases, methods, split_loops, variants_of
 from ntkfl.conformance.comparing import allowed
 from ntkfl.conformance.variants import catalogue, followed
 
 OF_CLIENTS = ("client_models", "client_heads")  # what only clients keep, and some variants change nothing else
-NUMPY = [method for method in methods() if method in loops.LOOPS]
 each_method = pytest.mark.parametrize(
-    "method", [m if m in NUMPY else pytest.param(m, marks=pytest.mark.slow) for m in methods()]
+    "method", [pytest.param(m, marks=pytest.mark.slow) if m in split_loops.LOOPS else m for m in methods()]
 )
 
 
 def path(case, changed):
     """What the plain loop with these variants has after every round: (rounds, P), infinite where it fails."""
     kept = list(followed(case, *changed))
-    numbers = [np.concatenate([case.flat(one), *(one[k].ravel() for k in OF_CLIENTS if k in one)]) for one in kept]
+    names = (*case.results, *(name for name in OF_CLIENTS if name in kept[0]))
+    numbers = [np.concatenate([one[name].ravel() for name in names]) for one in kept]
     full = np.full((case.rounds, len(numbers[0])), np.inf)
     full[: len(numbers)] = numbers
     return full

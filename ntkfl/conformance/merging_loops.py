@@ -1,0 +1,145 @@
+"""Merging of models and federated LoRA from their formulas: plain numpy, one client after the other.
+
+Clients train as in `loops`; every step of the merging has a line of its own, of which `ntkfl.conformance.variants`
+changes one at a time. The model of LoRA is base + B A, where B and A are trained; its weight is what is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ntkfl.conformance.loops import shares, train
+
+if TYPE_CHECKING:
+    from ntkfl.conformance.case import Case
+
+States = Iterator[dict[str, np.ndarray]]
+Factors = list[tuple[float, np.ndarray, np.ndarray]]  # the share of every client, its B and its A
+
+
+def run(case: Case) -> States:
+    """After every round what the case asks for: the tensors of the model, or the weight of LoRA's."""
+    for w in LOOPS[case.method](case, **case.options):
+        yield case.result(w)
+
+
+def task_vectors(case: Case, w: np.ndarray, t: int) -> np.ndarray:
+    """The moves of the cohort of round t, (clients, P).
+
+    Args:
+        case: data and plan. w: the model sent, (P,). t: the round.
+    """
+    return np.array([train(case, w, t, i) - w for i in case.cohort(t)])
+
+
+def task_arithmetic(case: Case, scale: float = 0.4) -> Iterator[np.ndarray]:
+    """Ilharco et al. 2023: the sum of the task vectors, scaled."""
+    w = case.start
+    for t in range(case.rounds):
+        vectors = task_vectors(case, w, t)
+        merged = vectors.sum(axis=0)
+        w = w + scale * merged
+        yield w
+
+
+def ties(case: Case, density: float = 0.2, scale: float = 1.0, weighted: bool = False) -> Iterator[np.ndarray]:
+    """Yadav et al. 2023, Algorithm 1: trim, elect a sign, average what has it.
+
+    Args:
+        case: data and plan. density: share of each task vector that is kept. scale: of what is merged.
+        weighted: whether clients count by their samples in the average; the election never does.
+    """
+    w = case.start
+    for t in range(case.rounds):
+        p = shares(case, t) if weighted else [1.0 for _ in case.cohort(t)]
+        vectors = task_vectors(case, w, t)
+        trimmed = np.array([trim(case, vector, density) for vector in vectors])
+        elected = np.sign(trimmed.sum(axis=0))
+        agree = (np.sign(trimmed) == elected) & (elected != 0)
+        counted = np.array([share * own for share, own in zip(p, agree, strict=True)])
+        merged = (counted * trimmed).sum(axis=0) / np.where(agree.any(axis=0), counted.sum(axis=0), 1)
+        w = w + (scale * merged).astype(w.dtype)
+        yield w
+
+
+def trim(case: Case, vector: np.ndarray, density: float) -> np.ndarray:
+    """The largest numbers of a vector, as many as its share, the others 0.
+
+    Args:
+        case: whose vector it is. vector: (P,). density: the share.
+    """
+    kept = int(density * len(vector))
+    return np.where(abs(vector) >= np.sort(abs(vector))[-kept], vector, 0)
+
+
+def factors(case: Case, w: np.ndarray, t: int) -> Factors:
+    """Where the cohort of round t ends.
+
+    Args:
+        case: data and plan. w: the model sent, (P,). t: the round.
+    """
+    ends = [case.tensors(train(case, w, t, i)) for i in case.cohort(t)]
+    return [(p, end["lora_B"], end["lora_A"]) for p, end in zip(shares(case, t), ends, strict=True)]
+
+
+def fed_it(case: Case) -> Iterator[np.ndarray]:
+    """FedIT, Zhang et al. 2023: B and A are averaged, each by itself: a product of means."""
+    w, base = case.start, case.tensors(case.start)["base.weight"]
+    for t in range(case.rounds):
+        ends = factors(case, w, t)
+        b = sum(p * own for p, own, _ in ends)
+        a = sum(p * own for p, _, own in ends)
+        w = case.flat({"base.weight": base, "lora_A": a, "lora_B": b})
+        yield w
+
+
+def fed_ex_lora(case: Case) -> Iterator[np.ndarray]:
+    """FedEx-LoRA, Singhal et al. 2024: as FedIT, and what the mean of the products has more goes into the base."""
+    w, base = case.start, case.tensors(case.start)["base.weight"]
+    for t in range(case.rounds):
+        ends = factors(case, w, t)
+        mean_b = np.sum([p * b for p, b, _ in ends], axis=0)
+        mean_a = np.sum([p * a for p, _, a in ends], axis=0)
+        residual = sum(p * b @ a for p, b, a in ends) - mean_b @ mean_a
+        base = base + residual
+        w = case.flat({"base.weight": base, "lora_A": mean_a, "lora_B": mean_b})
+        yield w
+
+
+def f_lora(case: Case) -> Iterator[np.ndarray]:
+    """FLoRA, Wang et al. 2024: stacked factors go into the base, and clients begin at the first factors again."""
+    w, first = case.start, case.tensors(case.start)
+    base = first["base.weight"]
+    for t in range(case.rounds):
+        ends = factors(case, w, t)
+        stacked_a = np.concatenate([p * a for p, _, a in ends], axis=0)
+        stacked_b = np.concatenate([b for _, b, _ in ends], axis=1)
+        base = base + stacked_b @ stacked_a
+        w = case.flat(first | {"base.weight": base})
+        yield w
+
+
+def flex_lora(case: Case) -> Iterator[np.ndarray]:
+    """FlexLoRA, Bai et al. 2024: the mean of the products, of which a truncated SVD makes factors again."""
+    w, base = case.start, case.tensors(case.start)["base.weight"]
+    for t in range(case.rounds):
+        ends = factors(case, w, t)
+        product = sum(p * b @ a for p, b, a in ends)
+        u, s, v = np.linalg.svd(product)
+        rank = len(case.tensors(w)["lora_A"])
+        again_b, again_a = u[:, :rank] * s[:rank], v[:rank]
+        w = case.flat({"base.weight": base, "lora_A": again_a, "lora_B": again_b})
+        yield w
+
+
+LOOPS: dict[str, Callable[..., Iterator[np.ndarray]]] = {
+    "fedex-lora": fed_ex_lora,
+    "fedit": fed_it,
+    "flexlora": flex_lora,
+    "flora": f_lora,
+    "task-arithmetic": task_arithmetic,
+    "ties": ties,
+}
