@@ -12,6 +12,7 @@ from ntkfl import interruption
 from verification.compare import IDENTITIES
 from verification.engine import Progress
 from verification.judging.check import Check, begun
+from verification.judging.way_out import Cases
 
 ALONG_SIZES = (Kind.RATE, Kind.ORDER)
 
@@ -66,39 +67,38 @@ def applicable(
     for statement in statements:
         for form in statement.forms:
             known = statement.forms[form].recorded is not Outcome.VIOLATED and statement.kind not in ALONG_SIZES
-            check = begun(statement, form, replace(options, trials=1)) if known else None
+            check = begun(statement, form, replace(options, trials=1), wrong=False) if known else None
             if check is not None and check.own_data and not isinstance(check.draws[0], WidthFamily):
-                check.mutants, check.mutated = [], []
                 asked.append(check)
             else:
                 left_out += 1
+    cases = Cases()
     by_draw: dict[Draw, list[Check]] = {}
     for check in asked:
         by_draw.setdefault(check.draws[0], []).append(check)
     for done, (draw, checks) in enumerate(by_draw.items(), 1):
-        _look(draw, checks, options.seed)
+        _look(draw, checks, options.seed, cases)
         if progress is not None:
             progress(draw.name, done, len(by_draw))
         interruption.check()
     order = list(Applies)
-    found = [_found(check, options) for check in asked]
+    found = [_found(check, options, cases) for check in asked]
     return sorted(found, key=lambda one: (order.index(one.applies), -(one.sharpness or 0.0))), left_out
 
 
-def _look(draw: Draw, checks: list[Check], seed: int) -> None:
+def _look(draw: Draw, checks: list[Check], seed: int, cases: Cases) -> None:
     label = {"cases": draw.name, "case_seed": seed}
     try:
-        case: Any = draw.case(seed)
+        case: Any = cases.of(draw, seed)
     except Exception as error:
         for check in checks:
             check.fail_on(label, error)
         return
-    margins: dict[int, float] = {}
     for check in checks:
-        check.add(case, label, margins)
+        check.add(case, label, cases.margins(draw, seed))
 
 
-def _found(check: Check, options: Options) -> Applicability:
+def _found(check: Check, options: Options, cases: Cases) -> Applicability:
     def found(applies: Applies, why: str = "", sharpness: float | None = None) -> Applicability:
         return Applicability(check.statement, check.form, applies, sharpness, dict(check.tally.margins), why)
 
@@ -109,7 +109,7 @@ def _found(check: Check, options: Options) -> Applicability:
         if not check.rejections:
             return found(Applies.FAILED, reason)
         name, rejection = next(iter(check.rejections.items()))
-        eased = check.way_out(options).get(name)
+        eased = check.way_out(options, cases).get(name)
         return found(Applies.NO if eased is None else Applies.OTHER_OPTIONS, f"{name}: {eased or rejection.found}")
     sharpness = check.tally.worst.tightness
     if check.says_nothing is not None:

@@ -13,6 +13,7 @@ from ntkfl import interruption
 from ntkfl.gram.threads import one_blas_thread
 from verification.judging.case_memory import fit_together
 from verification.judging.check import Check, begun
+from verification.judging.way_out import Cases
 from verification.verdict import Verdict
 
 THREADS, AHEAD = 3, 8  # threads that prepare cases, and how many cases they may be ahead
@@ -53,13 +54,13 @@ def verify_all(
         run_cases(checks, options, done, progress, threads)
     except KeyboardInterrupt:
         interruption.taken()
-    verdicts = []
+    verdicts, cases = [], Cases()
     try:
         with interruption.released():
             for check in checks:
                 missing = [draw.name for draw in check.draws if done[draw] < draw.trials]
                 if check.tally.trials or not missing:
-                    verdicts.append(check.verdict(options, missing))
+                    verdicts.append(check.verdict(options, missing, cases))
     except KeyboardInterrupt:  # while a violation was confirmed or a stored case run: what is settled is not lost
         interruption.taken()
     return verdicts

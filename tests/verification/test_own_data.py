@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from bounds.family import Family
 from bounds.hypothesis import Hypothesis, Limit
 from bounds.listing import get
 from bounds.options import Options
@@ -98,11 +98,11 @@ def test_the_automatic_step_says_what_is_wrong_with_the_data(tmp_path):
 def test_the_automatic_step_passes_every_hypothesis_of_every_statement(limits):
     def limited(limit):
         step = Limit("eta_l", lambda case: case, at_most=limit)
-        asked = Hypothesis(f"at most {limit}", "eta_l is small", step, eased_by=("eta_local",))
+        asked = Hypothesis(f"at most {limit}", "eta_l is small", step, free=True, eased_by=("eta_local",))
         return replace(MOVEMENT, hypotheses=(asked,), necessity={}, draws=steps)
 
     def steps(options):
-        return (SimpleNamespace(case=lambda seed: options.eta_local),)
+        return (Family("a step", lambda step, seed: step, st.nothing(), (options.eta_local,)),)
 
     found = passing_step(map(limited, limits), [MOVEMENT.mutated_form], Options())
     assert found == (0.125, "at most 0.125")

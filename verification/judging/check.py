@@ -24,7 +24,7 @@ from verification.judging.points import Points
 from verification.judging.replaying import option_words, replay_command
 from verification.judging.stored_cases import necessity, run_witness
 from verification.judging.tally import Tally
-from verification.judging.way_out import changed, passes, way_out
+from verification.judging.way_out import Cases, changed, passes, way_out
 from verification.page import PASSES, case_text, measured_ratio
 from verification.seen import STORED
 from verification.verdict import Side, Verdict
@@ -56,6 +56,7 @@ class Check:
     form: Form
     draws: tuple[Draw, ...]
     own_data: bool = False  # the cases are of the user's data
+    wrong: bool = True  # whether the mutants are judged too
     tally: Tally = field(default_factory=Tally)
     rejections: dict[str, Rejection] = field(default_factory=dict)  # by hypothesis
     mutants: list[Tally] = field(default_factory=list)
@@ -69,7 +70,8 @@ class Check:
 
     def __post_init__(self) -> None:
         self.points = Points(self.statement, self.form)
-        if self.form is self.statement.mutated_form and self.statement.forms[self.form].recorded is Outcome.HOLDS:
+        holding = self.statement.forms[self.form].recorded is Outcome.HOLDS
+        if self.wrong and holding and self.form is self.statement.mutated_form:
             formula = self.statement.forms[self.form]
             try:
                 self.mutated = [(formula.mutated(m.change), m.reverse) for m in self.statement.mutants]
@@ -182,22 +184,23 @@ class Check:
                 margin, hypothesis.found(case, margin), family, label["case_seed"]
             )
 
-    def verdict(self, options: Options, missing: Sequence[str] = ()) -> Verdict:
+    def verdict(self, options: Options, missing: Sequence[str] = (), cases: Cases | None = None) -> Verdict:
         """Settle what was counted; confirm a violation; run the witness and the necessity cases.
 
         An exception on the way makes the verdict unresolved, as one on a case does.
 
         missing: the families whose cases were not all run, since the check was interrupted; then no stored case is run.
+        cases: shared with other checks.
         """
         if self.error is None:
             try:
-                return self._verdict(options, missing)
+                return self._verdict(options, missing, cases)
             except Exception as error:
                 interruption.check()
                 self.fail(error)
-        return self._verdict(options, missing)
+        return self._verdict(options, missing, cases)
 
-    def _verdict(self, options: Options, missing: Sequence[str]) -> Verdict:
+    def _verdict(self, options: Options, missing: Sequence[str], cases: Cases | None) -> Verdict:
         statement, form, tally = self.statement, self.form, self.tally
         whole = self.error is None and not missing
         notes: tuple[str, ...] = ()
@@ -243,7 +246,7 @@ class Check:
         needed = necessity(statement, form) if whole else {}
         unmet = {name: rejection.found for name, rejection in self.rejections.items()}
         if outcome is Outcome.UNTESTED and whole and unmet:
-            unmet |= self.way_out(options)
+            unmet |= self.way_out(options, cases)
         return Verdict(
             id=statement.id,
             form=form,
@@ -288,14 +291,14 @@ class Check:
         """Why the bound says nothing that can be run, with the number; None where it does."""
         return self.vacuous or _above_trivial(self.excess)
 
-    def way_out(self, options: Options) -> dict[str, str]:
+    def way_out(self, options: Options, cases: Cases | None = None) -> dict[str, str]:
         """The hypothesis that rejected most, with options that pass where such are found."""
         name, _ = self.tally.rejected.most_common(1)[0]
         worst = self.rejections[name]
-        other = way_out(self.statement, self.form, options, list(self.rejections), worst.family, worst.seed)
+        other = way_out(self.statement, self.form, options, list(self.rejections), worst.family, worst.seed, cases)
         if other is None:
             return {}
-        whole = passes(self.statement, self.form, other, worst.family, worst.seed)
+        whole = passes(self.statement, self.form, other, worst.family, worst.seed, cases)
         words = " ".join(option_words(changed(options, other)))
         return {name: f"{worst.found}: {words} {PASSES if whole else 'meets it'}"}
 
@@ -335,14 +338,15 @@ def data_origin(options: Options) -> dict[str, Any]:
     return {"data_sha256": file_digest(Path(options.data))}
 
 
-def begun(statement: Statement, form: Form, options: Options) -> Check:
+def begun(statement: Statement, form: Form, options: Options, wrong: bool = True) -> Check:
     """The check of one form, without a case so far; already failed where its families of cases cannot be made.
 
     Args:
         statement, form: what is claimed. options: data, sizes, steps and seed of the cases.
+        wrong: whether its mutants are judged too.
     """
     try:
-        return Check(statement, form, *families(statement, form, options))
+        return Check(statement, form, *families(statement, form, options), wrong)
     except Exception as error:
         check = Check(statement, form, ())
         check.fail(error)

@@ -1,28 +1,72 @@
 """What a user may choose so that the hypotheses that rejected cases are met: found by asking them, not by a formula."""
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from decimal import ROUND_FLOOR, Context
 from typing import Any
 
+from bounds.federated_run import EXPENSIVE
 from bounds.hypothesis import Hypothesis
 from bounds.options import Options
-from bounds.statement import Form, Statement
+from bounds.statement import Draw, Form, Statement
 from ntkfl.problem import Setup
 from verification.judging.boundary import boundary
 from verification.judging.families import families
 
 FIXED: dict[str, Any] = {"unit": True, "sigma": 1.0, "local_steps": 1, "eta_global": 1.0}  # values that hypotheses name
 DIGITS, RATIO = 3, 1.001  # of a step: how many are told, and how near the search comes
+ROUGH_DIGITS, ROUGH_RATIO = 2, 1.2  # the same where every step that is tried is a run
 SHARE = 2.0**-12  # a step is looked for down to this share of the one that fails
 WIDEST = 2**14
+KEPT = 8  # cases that are held at once
 
-Build = Callable[[Options], Any]
+Build = Callable[[Options], tuple[Draw, int]]  # the family and the seed of a case of these options
+
+
+class Cases:
+    """Cases, and what is left of each hypothesis on them: each is computed once, whatever statement asks."""
+
+    def __init__(self) -> None:
+        self._cases: OrderedDict[tuple[Draw, int], Any] = OrderedDict()
+        self._margins: dict[tuple[Draw, int], dict[int, float]] = {}
+        self._asked: dict[int, Hypothesis] = {}  # kept alive, so that no other gets its id
+
+    def of(self, family: Draw, seed: int) -> Any:
+        """The case of a seed of a family; the last few are kept."""
+        key = family, seed
+        if key not in self._cases:
+            self._cases[key] = family.case(seed)
+        self._cases.move_to_end(key)
+        while len(self._cases) > KEPT:
+            self._cases.popitem(last=False)
+        return self._cases[key]
+
+    def margins(self, family: Draw, seed: int) -> dict[int, float]:
+        """The margins known so far on a case, by the id of the hypothesis; whoever computes one adds it."""
+        return self._margins.setdefault((family, seed), {})
+
+    def met(self, hypothesis: Hypothesis, family: Draw, seed: int) -> bool:
+        """Whether a case meets a hypothesis; one that cannot be computed does not."""
+        known = self.margins(family, seed)
+        if id(hypothesis) not in known:
+            self._asked[id(hypothesis)] = hypothesis
+            try:
+                known[id(hypothesis)] = hypothesis.least(self.of(family, seed))
+            except (ArithmeticError, ValueError):  # a run that overflows, a size that the data do not have
+                return False
+        return known[id(hypothesis)] >= 0
 
 
 def way_out(
-    statement: Statement, form: Form, options: Options, unmet: Sequence[str], family: int, seed: int
+    statement: Statement,
+    form: Form,
+    options: Options,
+    unmet: Sequence[str],
+    family: int,
+    seed: int,
+    cases: Cases | None = None,
 ) -> Options | None:
     """Other options with which one case passes, as near to the chosen ones as was found; None where none was.
 
@@ -30,45 +74,53 @@ def way_out(
         statement, form: what rejected cases. options: the chosen ones.
         unmet: the hypotheses that rejected cases. They must be met, and so must those that are free to check.
         family, seed: the case, of the families that the form is checked on.
+        cases: shared with other statements; default: none are.
     """
     if not all(h.eased_by for h in statement.required(form) if h.name in unmet):
         return None
-    asked = [h for h in statement.required(form) if h.free or h.name in unmet]
+    cases = cases or Cases()
+    asked = [h for h in _free_first(statement.required(form)) if h.free or h.name in unmet]
     build = _case_of(statement, form, family, seed)
     chosen: Options | None = options
     for _ in range(len(asked) + 1):
         assert chosen is not None
-        failing = next((h for h in asked if not _met(h, build, chosen)), None)
+        failing = next((h for h in asked if not _met(h, build, chosen, cases)), None)
         if failing is None:
             return chosen
-        chosen = _eased(failing, chosen, build)
+        chosen = _eased(failing, chosen, build, cases)
         if chosen is None:
             return None
     return None
 
 
-def passes(statement: Statement, form: Form, options: Options, family: int, seed: int) -> bool:
+def passes(
+    statement: Statement, form: Form, options: Options, family: int, seed: int, cases: Cases | None = None
+) -> bool:
     """Whether a case meets every hypothesis of the form.
 
     Args:
-        statement, form: what is asked. options: data, steps, seeds. family, seed: the case, as in `way_out`.
+        statement, form: what is asked. options: data, steps, seeds. family, seed, cases: as in `way_out`.
     """
-    build = _case_of(statement, form, family, seed)
-    return all(_met(h, build, options) for h in statement.required(form))
+    build, known = _case_of(statement, form, family, seed), cases or Cases()
+    return all(_met(h, build, options, known) for h in _free_first(statement.required(form)))
 
 
-def passing_step(statements: Iterable[Statement], forms: Iterable[Form], options: Options) -> tuple[float, str]:
+def passing_step(
+    statements: Iterable[Statement], forms: Iterable[Form], options: Options, cases: Cases | None = None
+) -> tuple[float, str]:
     """The largest eta_local, to three digits, with which the case of the first seed passes, and what limits it.
 
-    Hypotheses that no smaller step meets are left out: their verdicts say what would.
+    Two digits where a hypothesis asks for a run. Hypotheses that no smaller step meets are left out: their verdicts say
+    what would.
 
     Args:
         statements: to be checked. forms: of them. options: data and steps; the search begins at its eta_local.
+        cases: as in `way_out`.
 
     Raises:
         ValueError: no hypothesis of these statements limits the step, or the data cannot be had.
     """
-    wanted = set(forms)
+    wanted, cases = set(forms), cases or Cases()
     limits: dict[int, tuple[Hypothesis, Build]] = {}  # statements have hypotheses in common
     for statement in statements:
         for form in wanted & set(statement.forms):
@@ -78,11 +130,11 @@ def passing_step(statements: Iterable[Statement], forms: Iterable[Form], options
     if not limits:
         raise ValueError("--eta-local auto: no hypothesis of these statements limits the step; leave it out")
     for _, build in limits.values():
-        build(options)  # what is wrong with the data is said here; below it would pass for a step that fails
+        cases.of(*build(options))  # what is wrong with the data is said here; below it would pass for a failing step
     step, name = math.inf, ""
     for one, build in sorted(limits.values(), key=lambda pair: not pair[0].free):
         start = min(step, Setup.eta_local)
-        found = largest_step(one, options, build, start, hardest=min(step, 64.0))
+        found = largest_step(one, options, build, start, cases, hardest=min(step, 64.0))
         if found is not None and found < step:
             step, name = found, one.name
     if not name:
@@ -90,28 +142,44 @@ def passing_step(statements: Iterable[Statement], forms: Iterable[Form], options
     return step, name
 
 
+def _free_first(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
+    return sorted(hypotheses, key=lambda one: not one.free)
+
+
 def _case_of(statement: Statement, form: Form, family: int, seed: int) -> Build:
-    return lambda chosen: families(statement, form, chosen)[0][family].case(seed)
+    return lambda chosen: (families(statement, form, chosen)[0][family], seed)
 
 
 def largest_step(
-    hypothesis: Hypothesis, options: Options, build: Build, start: float, hardest: float | None = None
+    hypothesis: Hypothesis,
+    options: Options,
+    build: Build,
+    start: float,
+    cases: Cases,
+    hardest: float | None = None,
 ) -> float | None:
-    """The largest eta_local, rounded down to three digits, at which a case meets a hypothesis; None: none was found.
+    """The largest eta_local at which a case meets a hypothesis, rounded down; None: none was found.
+
+    To three digits, or to two where the hypothesis asks for a run.
 
     Args:
         hypothesis: to be met. options: all but the step. build: a case from options.
-        start: the step at which the search begins. hardest: the largest step that is tried; None: start.
+        start: the step at which the search begins. cases: as in `way_out`.
+        hardest: the largest step that is tried; None: start.
     """
 
     def ask(step: float) -> bool:
-        return _met(hypothesis, build, replace(options, eta_local=step))
+        return _met(hypothesis, build, replace(options, eta_local=step), cases)
 
     hardest = start if hardest is None else hardest
-    edge = boundary(ask, bool, start, harder=2.0, easiest=start * SHARE, hardest=hardest, ratio=RATIO)
-    if edge.value is None:
-        return None
-    context = Context(prec=DIGITS, rounding=ROUND_FLOOR)
+    easiest = start * SHARE
+    if not hypothesis.free and not ask(easiest):
+        return None  # not looked for step by step: each is a run
+    digits, ratio = (DIGITS, RATIO) if hypothesis.free else (ROUGH_DIGITS, ROUGH_RATIO)
+    edge = boundary(ask, bool, start, harder=2.0, easiest=easiest, hardest=hardest, ratio=ratio)
+    if edge.value is None or edge.failed is None:
+        return edge.value  # none was found, or the hardest passes
+    context = Context(prec=digits, rounding=ROUND_FLOOR)
     rounded = context.create_decimal(repr(edge.value))
     candidates = (float(context.next_plus(rounded)), float(rounded))
     return next((step for step in candidates if step <= hardest and ask(step)), None)
@@ -123,32 +191,39 @@ def changed(options: Options, other: Options) -> Options:
     return Options(**kept)
 
 
-def _met(hypothesis: Hypothesis, build: Build, options: Options) -> bool:
+def _met(hypothesis: Hypothesis, build: Build, options: Options, cases: Cases) -> bool:
     try:
-        return hypothesis.met(build(options))
-    except (ArithmeticError, ValueError):  # a run that overflows, a size that the data do not have
+        family, seed = build(options)
+    except (ArithmeticError, ValueError):  # a size that the data do not have
         return False
+    return cases.met(hypothesis, family, seed)
 
 
-def _eased(hypothesis: Hypothesis, options: Options, build: Build) -> Options | None:
+def _eased(hypothesis: Hypothesis, options: Options, build: Build, cases: Cases) -> Options | None:
     """The options with one of those changed that a user may meet the hypothesis with."""
-    setup = getattr(build(options), "setup", Setup())
+    case = cases.of(*build(options))
+    setup = getattr(case, "setup", Setup())
     for name in hypothesis.eased_by:
         if name == "eta_local":
-            step = largest_step(hypothesis, options, build, options.eta_local or setup.eta_local)
+            step = largest_step(hypothesis, options, build, options.eta_local or setup.eta_local, cases)
             candidate = None if step is None else replace(options, eta_local=step)
         elif name == "width":
-            candidate = _wider(hypothesis, options, build, options.width or setup.width)
+            problem = getattr(case, "problem", None)
+            samples = 1 if problem is None else problem.n
+            widest = EXPENSIVE / (samples * setup.local_steps * setup.rounds)
+            candidate = _wider(hypothesis, options, build, options.width or setup.width, widest, cases)
         else:
             candidate = replace(options, **{name: FIXED[name]})
-        if candidate is not None and candidate != options and _met(hypothesis, build, candidate):
+        if candidate is not None and candidate != options and _met(hypothesis, build, candidate, cases):
             return candidate
     return None
 
 
-def _wider(hypothesis: Hypothesis, options: Options, build: Build, width: int) -> Options | None:
-    """With the first doubled width that meets the hypothesis."""
-    while (width := 2 * width) <= WIDEST:
-        if _met(hypothesis, build, replace(options, width=width)):
+def _wider(
+    hypothesis: Hypothesis, options: Options, build: Build, width: int, widest: float, cases: Cases
+) -> Options | None:
+    """With the first doubled width that meets the hypothesis, none whose runs take more than a second or so."""
+    while (width := 2 * width) <= min(WIDEST, widest):
+        if _met(hypothesis, build, replace(options, width=width), cases):
             return replace(options, width=width)
     return None
