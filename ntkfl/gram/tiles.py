@@ -13,7 +13,8 @@ from ntkfl import interruption
 from ntkfl.gram.limit import infinite
 from ntkfl.memory import require
 
-SLAB, TILE = 2048, 512  # rows that the kernel is asked for at a time; rows and columns that are multiplied at a time
+TILE = 512  # rows and columns that are multiplied at a time
+SLAB = 4 * TILE  # rows that the kernel is asked for at a time; whole tiles, so that each on the diagonal is in one slab
 LOOKED_AT = 64  # samples at either end whose kernel is taken both ways, to see whether it is symmetric
 UNEVEN = 1e-12  # asymmetry relative to the largest entry that is averaged out
 UNIT = 2.0**-53

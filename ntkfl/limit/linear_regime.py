@@ -214,6 +214,7 @@ class LinearRegime(Regime):
 
     def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """r(t) and c_t of these rounds."""
+        require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
         found = np.empty((2, len(t), *initial.shape))
         with np.errstate(over="ignore", invalid="ignore"):  # said by who asked
             for now, (residual, moved) in zip(range(int(t.max(initial=-1)) + 1), self._rounds(initial), strict=False):

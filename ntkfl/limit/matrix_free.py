@@ -21,6 +21,7 @@ from ntkfl.limit.infinite_width import StepLimits
 from ntkfl.limit.linear_regime import LinearRegime
 from ntkfl.limit.linear_round import Blocks
 from ntkfl.limit.regime import checked_rounds
+from ntkfl.limit.skipped_rounds import Series, bounded_powers
 from ntkfl.memory import left_for, require
 from ntkfl.problem import Problem
 
@@ -63,7 +64,8 @@ def tiles_of(problem: Problem, kernel: Kernel, how: bool | str) -> Tiles | None:
 class MatrixFreeRegime(LinearRegime):
     """A linear method whose rounds take products with the Gram matrix and the clients' blocks of it, nothing else.
 
-    It answers as `LinearRegime` does. What needs every eigenvalue of a large matrix is NaN, or refused with the reason.
+    It answers as `LinearRegime` does; many rounds of plain averaging take few products (`skipped_rounds`). What needs
+    every eigenvalue of a large matrix is NaN, or refused with the reason.
 
     Args: those of `LinearRegime`, the Gram matrix being `ntkfl.gram.tiles.Tiles`; and
         work: the clients' blocks and local steps.
@@ -236,9 +238,33 @@ class MatrixFreeRegime(LinearRegime):
         return Margins.of(self.tiles, self.work, self.round)
 
     def _bounded(self, t: np.ndarray, initial_outputs: ArrayLike | None) -> list[BoundedRound]:
-        run = bounded_rounds(self.tiles, self.round, self._margins, self._initial_residual(initial_outputs))
+        initial, margins = self._initial_residual(initial_outputs), self._margins
+        if series := self._series(t, margins.largest):
+            return bounded_powers(self.tiles, self.round, series, initial, margins)
+        require("the rounds that are asked for", lambda rounds: 16 * rounds * initial.size, rounds=len(t))
+        run = bounded_rounds(self.tiles, self.round, margins, initial)
         kept = {now: each for now, each in zip(range(int(t.max()) + 1), run, strict=False) if now in t}
         return [kept[now] for now in t.tolist()]
+
+    def _run(self, initial: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if series := self._series(t, self._largest_at_most if self.round.response is not None else np.inf):
+            run = bounded_powers(self.tiles, self.round, series, initial)
+            return np.stack([each.residual for each in run]), np.stack([each.moved for each in run])
+        return super()._run(initial, t)
+
+    def _series(self, t: np.ndarray, largest: float) -> Series | None:
+        """By which these rounds take fewer products than one by one; None where they do not, or are no powers."""
+        response = self.round.response
+        if response is None or self.round.memory or self.round.server is None or response.min() <= 0:
+            return None
+        if not (t.size and 0 < largest <= 2):
+            return None
+        series = Series.of(t, 1 - largest)
+        if 2 * series.powers.shape[1] > t.max():
+            return None
+        size = self._labels.size
+        require("the rounds that are asked for", lambda rounds: 32 * rounds * size, rounds=len(t))
+        return series
 
     def _estimate(self, value: np.ndarray, error: np.ndarray) -> Estimate:
         """Proved where the kernel is the built-in one; of another it is taken that it is positive semi-definite."""

@@ -12,6 +12,7 @@ from ntkfl import gram, kernel_regime
 from ntkfl.estimate import Rigour
 from ntkfl.gram import tiles
 from ntkfl.limit.carried_errors import bounded_rounds
+from ntkfl.limit.skipped_rounds import Series, bounded_powers
 from ntkfl.problem import Setup
 
 AVERAGING = (
@@ -76,6 +77,13 @@ def test_every_entry_is_within_its_bound(method, options, how, dtype, eta, seed,
         assert (np.abs(estimate.value - exact) <= estimate.error).all()
         assert estimate.error.max() < (1e-9 if dtype == "float64" else 1e-2)
         assert estimate.rigour == Rigour.ENCLOSED
+    margins = found._margins
+    series = Series.of(np.array(ROUNDS), 1 - margins.largest)
+    for exact, each in zip(
+        residual, bounded_powers(found.tiles, found.round, series, problem.y[:, None], margins), strict=True
+    ):
+        assert (np.abs(each.residual[:, 0] - exact) <= each.norm_error).all()
+        assert each.norm_error < (1e-9 if dtype == "float64" else 1e-2)
 
 
 def test_the_bound_follows_the_errors_it_is_told_of():

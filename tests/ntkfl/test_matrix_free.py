@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from linear_methods import EACH, quietly, ragged
 
@@ -27,6 +27,7 @@ def several_outputs(seed=0):
     return Problem(problem.x, np.random.default_rng(seed).uniform(-1, 1, (problem.n, 3)), problem.owner)
 
 
+@settings(max_examples=25)
 @given(n=st.integers(1, 40), seed=st.integers(0, 99), dtype=st.sampled_from(["float64", "float32"]))
 def test_products_and_blocks_are_the_matrix_s(n, seed, dtype):
     rng = np.random.default_rng(seed)
@@ -94,6 +95,24 @@ def test_the_outermost_eigenvalues_are_in_their_intervals(method, options, repea
         assert smallest.lo <= 0 and np.isnan(found.rate)
     else:
         assert found.stable and found.rate == pytest.approx(whole.rate, rel=1e-6)
+
+
+@pytest.mark.parametrize("rate", [1.0, 1.8])
+def test_many_rounds_take_few_products(rate, monkeypatch):
+    monkeypatch.setattr(tiles, "SLAB", 40)
+    monkeypatch.setattr(tiles, "TILE", 20)
+    problem, t, calls = several_outputs(), [0, 300, 2000], []
+    options = {"server_rate": rate}
+    whole = kernel_regime(problem, STEPS, None, "fedavg", options)
+    found = kernel_regime(problem, STEPS, None, "fedavg", options, matrix_free=True)
+    product = Tiles.__matmul__
+    monkeypatch.setattr(Tiles, "__matmul__", lambda self, v: calls.append(0) or product(self, v))
+    np.testing.assert_allclose(found.residual(t), whole.residual(t), atol=1e-11)
+    assert len(calls) < 500
+    np.testing.assert_allclose(found.predict(problem.x[:4], t), whole.predict(problem.x[:4], t), atol=1e-10)
+    np.testing.assert_allclose(found.movement(t), whole.movement(t), rtol=1e-10)
+    estimate = found.residual_estimate(t)
+    assert (np.abs(estimate.value - whole.residual(t)) <= estimate.error).all() and estimate.error.max() < 1e-6
 
 
 def test_steps_beyond_the_limit_are_warned_of():

@@ -1,0 +1,105 @@
+"""Many rounds of plain averaging by few products: powers of the round's map as Chebyshev series of it.
+
+The eigenvalues of M = I - H P lie in [low, 1], and X = (2 M - (1 + low) I) / (1 - low) has them in [-1, 1]. There
+x^t and 1 + x + ... + x^(t-1) are series in Chebyshev's polynomials that end after some sqrt(2 t log(1 / eps)) terms.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.fft import dct
+
+from ntkfl import interruption
+from ntkfl.gram.tiles import UNIT, Tiles
+from ntkfl.limit.carried_errors import SAFE, BoundedRound, Margins
+from ntkfl.limit.linear_round import LinearRound
+from ntkfl.limit.round_modes import decay, geometric_sum
+
+CUT = 1e-13  # what all terms that are left out come to, relative to the largest value of the function
+
+
+class Series(NamedTuple):
+    """Coefficients of x^t and of 1 + ... + x^(t-1), a row for each t, and what they leave out, relative.
+
+    Args:
+        low: least x, from -1 to below 1. powers, sums: (T, terms). cut: (2, T), of either; with its own rounding.
+    """
+
+    low: float
+    powers: Float[np.ndarray, "T terms"]
+    sums: Float[np.ndarray, "T terms"]
+    cut: Float[np.ndarray, "2 T"]
+
+    @classmethod
+    def of(cls, rounds: Float[np.ndarray, " T"], low: float) -> "Series":
+        """The series of these rounds.
+
+        Args:
+            rounds: t. low: least eigenvalue of M.
+
+        Source: docs/proofs/linear_methods.md#many-rounds-at-once.
+        """
+        most = int(max(rounds, default=0))
+        nodes = 16 + int(np.ceil(np.sqrt(2 * most * np.log(4 * most / CUT)))) if most else 16
+        gap = (1 - low) * np.sin(np.pi * (np.arange(nodes) + 0.5) / (2 * nodes)) ** 2  # 1 - x, to full accuracy near 1
+        t = np.asarray(rounds)[:, None]
+        coefficients = dct(np.stack([decay(gap, t), geometric_sum(gap, 1.0, t)]), axis=2) / nodes
+        coefficients[:, :, 0] /= 2
+        size = np.stack([np.ones(len(t)), np.maximum(t[:, 0], 1)])
+        left = np.cumsum(np.abs(coefficients)[:, :, ::-1], axis=2)[:, :, ::-1] / size[:, :, None]
+        terms = max(2, int((left > CUT).any(axis=(0, 1)).sum()))
+        cut = left[:, :, terms] if terms < nodes else np.zeros(size.shape)
+        return cls(low, *coefficients[:, :, :terms], cut + CUT + 16 * nodes * UNIT)
+
+
+def bounded_powers(
+    tiles: Tiles,
+    round: LinearRound,
+    series: Series,
+    initial: Float[np.ndarray, "n C"],
+    margins: Margins | None = None,
+) -> list[BoundedRound]:
+    """The rounds of a series, with bounds where there are margins, infinite ones where not.
+
+    Args:
+        tiles: H. round: plain averaging. series: of the rounds, from the least eigenvalue of M. initial: r(0).
+        margins: of the two.
+
+    Source: docs/proofs/linear_methods.md#many-rounds-at-once.
+    """
+    span = 1 - series.low
+    before, now = np.zeros_like(initial), initial
+    residuals, sums = (np.zeros((len(series.powers), *initial.shape)) for _ in range(2))
+    both = np.abs(np.stack([series.powers, series.sums]))
+    terms, reached, slips, far = both.shape[2], np.zeros(both.shape[:2]), 0.0, 0.0
+    for term in range(terms):
+        interruption.check()
+        residuals += series.powers[:, term, None, None] * now
+        sums += series.sums[:, term, None, None] * now
+        reached += both[:, :, term] * (far + 2 * terms * UNIT * float(np.linalg.norm(now)))
+        if term + 1 == terms:
+            break
+        move, _ = round.step(now, ())
+        image = now - 2 / span * (tiles @ move)
+        before, now = now, image if term == 0 else 2 * image - before
+        if margins is not None:
+            size = float(np.linalg.norm(before))
+            lost = margins.product * float(np.linalg.norm(move)) + margins.size * margins.response * size
+            slips += 4 / span * lost + 24 / span * UNIT * (size + margins.size * float(np.linalg.norm(move)))
+            far += slips  # a slip grows by itself with every term
+    moved = [round.step(each, ())[0] for each in sums]
+    start = float(np.linalg.norm(initial))
+    found = []
+    for i, (residual, coefficients) in enumerate(zip(residuals, moved, strict=True)):
+        norm_error = energy_error = np.inf
+        if margins is not None:
+            total = max(1.0, float(np.abs(series.sums[i]).sum()))
+            wrong = reached[:, i] + series.cut[:, i] * np.array([1.0, total]) * start
+            slip = margins.response * float(np.linalg.norm(sums[i]))
+            norm_error = SAFE * float(np.sqrt(margins.most / margins.least) * wrong[0])
+            energy_error = SAFE * float(
+                np.sqrt(margins.largest * margins.most) * wrong[1] + np.sqrt(margins.size) * slip
+            )
+        found.append(BoundedRound(residual, coefficients, norm_error, norm_error, energy_error))
+    return found
