@@ -11,7 +11,7 @@ from ntkfl import interruption
 from ntkfl.any_order.constraint_rows import ConstraintRows, Dependent, Nearest
 from ntkfl.any_order.held_pairs import Grown, grown
 from ntkfl.any_order.neuron_pass import NO_PAIRS, Pass, passed
-from ntkfl.any_order.predictions import fitted_point, future_outputs
+from ntkfl.any_order.predictions import fitted_point, future_outputs, settled
 from ntkfl.any_order.rounding import above, gamma, length
 from ntkfl.any_order.scaled_network import Unreachable, scaled
 from ntkfl.any_order.step_limits import GradientProducts, gradient_products
@@ -23,7 +23,6 @@ from ntkfl.problem import Problem, Weights, finite_array, require_size
 MEMORY = 8e9  # bytes, unless the caller says otherwise
 MOST_NEAR = 2**22  # pairs near their kinks
 MOST_HELD = 2000  # pairs of A: where more would be needed, holding them makes others fail
-OPEN = "open"
 _COPIES = 10  # of the Gram matrix of C, in float64, that are held at once
 _TRIES = 20  # halvings of the residual
 _UNKNOWN = Estimate.between(0, np.inf, "not found")
@@ -155,15 +154,7 @@ class AnyOrderCertificate:
         Raises:
             ValueError: as `enclosure`.
         """
-        outputs = self.enclosure(x)
-        answer = np.full(len(outputs.value), OPEN, object)
-        if outputs.value.size == len(answer):
-            answer[outputs.lo.reshape(-1) > 0], answer[outputs.hi.reshape(-1) < 0] = 1, -1
-            return answer
-        for k in range(outputs.value.shape[1]):
-            others = np.delete(outputs.hi, k, axis=1)
-            answer[(outputs.lo[:, [k]] > others).all(axis=1)] = k
-        return answer
+        return settled(self.enclosure(x))
 
     @cached_property
     def shortfall(self) -> float | None:

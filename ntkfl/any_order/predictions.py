@@ -10,6 +10,20 @@ from ntkfl.connectivity.paths.long_sums import LONG, LONG_EPS
 from ntkfl.estimate import Estimate
 from ntkfl.gram.error_free import SMALLEST, row_norms
 
+OPEN = "open"
+
+
+def settled(outputs: Estimate) -> np.ndarray:
+    """The sign (one output, (k,) or (k, 1)) or the class ((k, C)) that is sure, or "open", (k,)."""
+    answer = np.full(len(outputs.value), OPEN, object)
+    if outputs.value.size == len(answer):
+        answer[outputs.lo.reshape(-1) > 0], answer[outputs.hi.reshape(-1) < 0] = 1, -1
+        return answer
+    for k in range(outputs.value.shape[1]):
+        others = np.delete(outputs.hi, k, axis=1)
+        answer[(outputs.lo[:, [k]] > others).all(axis=1)] = k
+    return answer
+
 
 def future_outputs(rows: ConstraintRows, nearest: Nearest, x: Float[np.ndarray, "k d"]) -> Estimate:
     """An enclosure of f_W(x_i) for every W with |W - W*|_F <= D, (k, C).

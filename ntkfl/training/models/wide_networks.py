@@ -152,7 +152,7 @@ class WideNetwork:
         sizes, scales, phi = self._sizes(shape, width, outputs), self._scales(width), PHI[self.activation]
         name = f"{self.name}, width {width}"
         require_parameters(name, sum(math.prod(size) for size in sizes.values()), dtype, device)
-        inside = {key: 1.0 if self.standard else scale for key, scale in scales.items()}
+        inside = self.inner_scales(width)
         drawn = {key: scale if self.standard else 1.0 for key, scale in scales.items()}
         window = (SIDE - 1) // 2
 
@@ -183,6 +183,10 @@ class WideNetwork:
         takes in NTK parametrisation: 1 there, the square of a parameter's scale in the standard one. For `SGD(of=...)`.
         """
         return {key: scale**2 if self.standard else 1.0 for key, scale in self._scales(width).items()}
+
+    def inner_scales(self, width: int) -> dict[str, float]:
+        """By which the network multiplies each parameter: 1 in the standard parametrisation."""
+        return {key: 1.0 if self.standard else scale for key, scale in self._scales(width).items()}
 
     def _sizes(self, shape: tuple[int, ...], width: int, outputs: int | None) -> dict[str, tuple[int, ...]]:
         window = () if self.kind == "fc" else (SIDE, SIDE)

@@ -1,0 +1,259 @@
+"""`certify_network`, and the certificate that it gives: what is proved of a smooth network, or what is in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.any_order.predictions import settled
+from ntkfl.any_order.rounding import above, below
+from ntkfl.estimate import Estimate
+from ntkfl.gram.spectrum import largest_eigenvalue, smallest_eigenvalue
+from ntkfl.memory import require
+from ntkfl.problem import Problem, checked_rows
+from ntkfl.smooth_networks.curvature import Curvature, largest_nonnegative, sizes_of_all, sizes_of_each, weight_norms
+from ntkfl.smooth_networks.layers import Layer, layers_of
+from ntkfl.smooth_networks.passes import passed
+from ntkfl.smooth_networks.window import Start, Window, largest_step, needed_residual, window
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ntkfl.training.models.wide_networks import WideNetwork
+
+HALVINGS = 20  # of the step, where none is given
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkCertificate:
+    """Whether the theorem of `ntkfl.smooth_networks` holds for a network on its data, and with which numbers.
+
+    Args:
+        certified: whether it is proved. why: what is in the way; empty if certified.
+        residual: |y - f| over all samples and outputs, enclosed. smallest_eigenvalue: of J J', enclosed.
+        visits: v, by which factor the samples' steps in a window may differ. depth, width: layers of weights, and the
+            neurons of the narrowest hidden layer. problem: what was given.
+    """
+
+    certified: bool
+    why: str
+    residual: Estimate
+    smallest_eigenvalue: Estimate
+    visits: float
+    depth: int
+    width: int
+    problem: Problem = field(repr=False)
+    _layers: tuple[Layer, ...] = field(repr=False)
+    _start: Start = field(repr=False)
+    _window: Window | None = field(repr=False, default=None)
+    _step: float | None = field(repr=False, default=None)
+
+    @property
+    def distance(self) -> float:
+        """No farther than this from the weights there are weights that fit every label; infinite if not certified."""
+        return float("inf") if self._window is None else self._window.distance
+
+    @property
+    def reach(self) -> float:
+        """No later model is farther than this from the weights; infinite if not certified."""
+        return float("inf") if self._window is None else self._window.reach
+
+    @property
+    def step_limit(self) -> float:
+        """Every step up to it is allowed, on any batch of distinct samples; 0 if not certified.
+
+        A step is a multiple of the gradient of half the sum of squares, (1/2) sum_B |y_i - f(x_i)|^2.
+        """
+        return 0.0 if self._window is None else self._window.step
+
+    @property
+    def window_factor(self) -> float:
+        """By which a window without means, at `step_limit`, multiplies the squared distance to the fits, at most.
+
+        At smaller steps eta, with means in which every model that trains weighs p or more, the factor is at most
+        1 - (1 - window_factor) p eta / step_limit. It is 1 if not certified.
+        """
+        if self._window is None:
+            return 1.0
+        return float(above(1 - below(self._window.step * (self._window.gain * (1 - 1e-9) - self._window.loss))))
+
+    @cached_property
+    def needed_residual(self) -> float | None:
+        """About the largest |y - f| that would certify, were kernel and curvature as here, an ESTIMATE; None: none."""
+        if self.certified:
+            return float(self.residual.hi)
+        found = needed_residual(self._start, self.visits, self._step, HALVINGS, float(self.residual.hi))
+        return found or None
+
+    def enclosure(self, x: Float[np.ndarray, "k d"]) -> Estimate:
+        """The outputs on these inputs of this model and all later ones, (k,) or (k, C); infinite errors if unproved.
+
+        Raises:
+            ValueError: inputs of another number of features, or not finite.
+        """
+        x = checked_rows("x", x)
+        if x.shape[1] != self.problem.d:
+            raise ValueError(f"x has shape {x.shape}; it must be (k, {self.problem.d})")
+        shape = (len(x), *self.problem.y.shape[1:])
+        if self._window is None:
+            return Estimate(np.zeros(shape), np.full(shape, np.inf), "not certified")
+        done = passed(self._layers, x)
+        curvature = Curvature(self._layers, self._start.curvature.norms, sizes_of_each(done), None)
+        turned = curvature.of_each(self.reach).reshape(done.outputs.value.shape) * self.reach / 2
+        moved = above((done.gradient_lengths() + turned) * self.reach)
+        found = done.outputs + Estimate(np.zeros(moved.shape), moved, "moved at most", done.outputs.rigour)
+        return Estimate(found.value.reshape(shape), found.error.reshape(shape), "rounding bound", found.rigour)
+
+    def final(self, x: Float[np.ndarray, "k d"]) -> np.ndarray:
+        """The sign (one output) or the class (several) that this model and all later ones give, or "open", (k,).
+
+        Raises:
+            ValueError: as `enclosure`.
+        """
+        return settled(self.enclosure(x))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON-safe values, `certified` first; what has no number is None."""
+        numbers = {
+            "residual": float(self.residual.hi),
+            "needed_residual": self.needed_residual,
+            "smallest_eigenvalue": float(self.smallest_eigenvalue.lo),
+            "distance": self.distance,
+            "reach": self.reach,
+            "step_limit": self.step_limit,
+            "window_factor": self.window_factor,
+            "visits": self.visits,
+        }
+        finite = {name: value if value is not None and np.isfinite(value) else None for name, value in numbers.items()}
+        sizes = {"depth": self.depth, "width": self.width, "n": self.problem.n}
+        return {"certified": self.certified, "why": self.why} | finite | sizes
+
+    def __str__(self) -> str:
+        lines = [
+            *sentences(self),
+            "",
+            f"  {'samples, layers, width':<28}{self.problem.n}, {self.depth}, {self.width}",
+            f"  {'|y - f|':<28}{float(self.residual.hi):.6g}",
+            f"  {'lambda_min of the kernel':<28}{float(self.smallest_eigenvalue.lo):.6g}",
+        ]
+        if self.certified:
+            lines += [
+                f"  {'distance to a fit':<28}{self.distance:.6g}",
+                f"  {'steps up to':<28}{self.step_limit:.6g}",
+                f"  {'a window at that step':<28}1 - {1 - self.window_factor:.3g}",
+            ]
+        return "\n".join(lines)
+
+
+def sentences(found: NetworkCertificate) -> tuple[str, str]:
+    """What is proved, in two sentences; or that nothing is, and what is in the way."""
+    if not found.certified:
+        needed = found.needed_residual
+        hint = f" A residual of about {needed:.3g} would certify (an estimate)." if needed else ""
+        return "NOT CERTIFIED for any order.", f"In the way: {found.why}.{hint}"
+    return (
+        f"CERTIFIED for any order: from these weights on plain gradient steps up to {found.step_limit:.4g} bring the "
+        f"training loss to 0, if in each window the samples' steps differ by a factor of {found.visits:g} at most.",
+        f"No later model is farther than {found.reach:.4g} from this one.",
+    )
+
+
+def certify_network(
+    network: nn.Module | WideNetwork,
+    params: Mapping[str, Any] | None,
+    problem: Problem,
+    *,
+    visits: float = 1.0,
+    step: float | None = None,
+    memory: float | None = None,
+) -> NetworkCertificate:
+    """Whether all layers of a smooth network can be trained on in any order: see `ntkfl.smooth_networks`.
+
+    Args:
+        network: a torch Sequential of Linear and Tanh, GELU, Softplus, Sigmoid or SiLU; or `ntkfl.networks.wide` of
+            "fc:L:erf" or "fc:L:gelu". Parameters without requires_grad are not trained.
+        params: its parameters by name, arrays or tensors; None: those that the module has.
+        problem: data, labels (n,) or (n, C).
+        visits: v. A window is a run of steps in which, for some eta up to the step, each sample's steps sum to between
+            eta and v eta; 1 for shuffled epochs.
+        step: the longest step that training will take; None: the largest 2^-k / lambda_max(J J') that is certified.
+        memory: bytes that may be taken; None: what is free.
+
+    Raises:
+        ValueError: a layer that is not covered, by its name; weights that do not fit or are not finite; visits below
+            1, a step that is not positive. TooLittleMemory: it does not fit.
+    Source: docs/proofs/smooth_networks.md#the-theorem
+    """
+    if not 1 <= visits < np.inf:
+        raise ValueError(f"visits is {visits!r}; it must be 1 or more")
+    if step is not None and not 0 < step < np.inf:
+        raise ValueError(f"step is {step!r}; it must be a positive number, or None")
+    layers = layers_of(network, params)
+    _require_fit(layers, problem)
+    widths = [len(layer.weight) for layer in layers]
+    outputs = widths[-1]
+
+    def needs(n: int) -> float:
+        square = max(len(layer.weight) * layer.weight.shape[1] for layer in layers)
+        return 8.0 * (6 * n * (outputs + 1) * (problem.d + sum(widths)) + 16 * (n * outputs) ** 2 + 8 * square)
+
+    require("the certificate of a smooth network", needs, memory, n=problem.n)
+    done = passed(layers, problem.x)
+    residual = (done.outputs - problem.y.reshape(problem.n, -1)).norm()
+    products = [done.input_products(k) for k in range(len(layers))]
+    kernel = done.kernel(products)
+    smallest = smallest_eigenvalue(kernel)
+    curvature = Curvature(layers, weight_norms(layers), sizes_of_each(done), sizes_of_all(done, products))
+    start = Start(
+        least_root=float(below(np.sqrt(np.maximum(smallest.lo, 0.0)))),
+        largest=float(largest_eigenvalue(kernel).hi),
+        entries=float(largest_nonnegative(above(np.abs(kernel.value) + kernel.error)[None])[0]),
+        gradients=float(np.sqrt(above((done.gradient_lengths() ** 2).sum()))),
+        curvature=curvature,
+    )
+    if start.least_root == 0:
+        judged: Window | str = _singular(kernel, smallest, outputs)
+    elif step is None:
+        judged = largest_step(start, float(residual.hi), visits, HALVINGS)
+    else:
+        judged = window(start, float(residual.hi), step, visits)
+    proved = judged if isinstance(judged, Window) else None
+    return NetworkCertificate(
+        certified=proved is not None,
+        why=judged if isinstance(judged, str) else "",
+        residual=residual,
+        smallest_eigenvalue=smallest,
+        visits=float(visits),
+        depth=len(layers),
+        width=min(widths[:-1], default=outputs),
+        problem=problem,
+        _layers=layers,
+        _start=start,
+        _window=proved,
+        _step=step,
+    )
+
+
+def _require_fit(layers: tuple[Layer, ...], problem: Problem) -> None:
+    features, outputs = layers[0].weight.shape[1], len(layers[-1].weight)
+    if features != problem.d:
+        raise ValueError(f"the network takes {features} features; {problem.name} has {problem.d}")
+    labels = problem.y[0].size
+    if outputs != labels:
+        raise ValueError(f"the network has {outputs} outputs; {problem.name} has {labels} labels a sample")
+
+
+def _singular(kernel: Estimate, smallest: Estimate, outputs: int) -> str:
+    """Why there is no certificate where J J' may be singular: the samples with the largest part in its null vector."""
+    lowest = np.abs(np.linalg.eigh((kernel.value + kernel.value.T) / 2)[1][:, 0])
+    samples = np.unique(np.argsort(lowest)[::-1][:2] // outputs)
+    named = " and ".join(map(str, samples))
+    return (
+        f"the smallest eigenvalue of J J' may be 0 ({smallest}): the gradients are dependent, most of all those of "
+        f"sample{'s' if len(samples) > 1 else ''} {named}"
+    )

@@ -1,0 +1,126 @@
+"""How fast gradients can turn in a ball: bounds of the second derivatives of every output, and of all together.
+
+Source: docs/proofs/smooth_networks.md#second-derivatives
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.any_order.rounding import above, length
+from ntkfl.gram.spectrum import largest_eigenvalue
+from ntkfl.smooth_networks.layers import Layer
+from ntkfl.smooth_networks.passes import Pass, spectral_norm
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """Norms at the checkpoint, of g groups of outputs, for each of L layers; upper bounds.
+
+    Args:
+        each: |(scale h, bias_scale)| of the longest sample of the group. together: the spectral norm of the matrix of
+            these vectors for all its samples. before: the spectral norm of the rows B_k of a sample.
+        after: the largest column norm of the rows b_k of a sample, for each layer but the last.
+    """
+
+    each: list[Float[np.ndarray, " g"]]
+    together: list[Float[np.ndarray, " g"]]
+    before: list[Float[np.ndarray, " g"]]
+    after: list[Float[np.ndarray, " g"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Bounds of second derivatives in the trained parameters, for any ball about the checkpoint.
+
+    Args:
+        layers: of the network. norms: spectral norms of scale W. alone: sizes of each output of each sample, n C
+            groups. all: of all outputs of all samples, one group; None where no bound of them together is wanted.
+    """
+
+    layers: tuple[Layer, ...]
+    norms: tuple[float, ...]
+    alone: Sizes
+    all: Sizes | None
+
+    def of_each(self, radius: float) -> Float[np.ndarray, " nC"]:
+        """L_i: at least the norm of the Hessian of each output in the ball."""
+        return self._bounds(self.alone, radius)
+
+    def of_all(self, radius: float) -> float:
+        """L_J: at least |J(t) - J(t')| / |t - t'| in the ball, J the Jacobian of all outputs of all samples."""
+        assert self.all is not None
+        return float(min(self._bounds(self.all, radius)[0], length(self.of_each(radius))))
+
+    def _bounds(self, at: Sizes, radius: float) -> Float[np.ndarray, " g"]:
+        layers, last, groups = self.layers, len(self.layers), len(at.before[0])
+        tall: list[np.ndarray] = []  # how fast z_k of a sample moves with each layer's parameters, (g, L)
+        wide: list[np.ndarray] = []  # and that of all samples
+        for rows, start in ((tall, at.each), (wide, at.together)):
+            moved = np.zeros(groups)  # of h_(k-1), at most, over the radius
+            row = np.zeros((groups, last))
+            for k, layer in enumerate(layers):
+                row = self._norm(k, radius) * (layers[k - 1].activation.slope if k else 0.0) * row
+                row[:, k] = (start[k] + layer.scale * moved * radius) * layer.trained
+                rows.append(row)
+                moved = layer.activation.slope * np.linalg.norm(row, axis=1)
+        form = np.zeros((groups, last, last))
+        top = layers[-1].activation
+        turned = top.bend * radius * np.linalg.norm(tall[-1], axis=1)  # how far B_k may get from its value at the start
+        before = at.before[-1] + turned
+        form += top.bend * tall[-1][:, :, None] * wide[-1][:, None, :]
+        for k in range(last - 1, 0, -1):
+            below = layers[k - 1].activation
+            if layers[k].trained:
+                form[:, k, :] += (2 * layers[k].scale * before * below.slope)[:, None] * wide[k - 1]
+            carried = layers[k].scale * radius * before * layers[k].trained + self.norms[k] * turned
+            after = at.after[k - 1] + carried
+            form += (after * below.bend)[:, None, None] * tall[k - 1][:, :, None] * wide[k - 1][:, None, :]
+            turned = below.bend * radius * np.linalg.norm(tall[k - 1], axis=1) * at.after[k - 1] + below.slope * carried
+            before = at.before[k - 1] + turned
+        return largest_nonnegative(above((form + form.transpose(0, 2, 1)) / 2))
+
+    def _norm(self, layer: int, radius: float) -> float:
+        return self.norms[layer] + self.layers[layer].scale * radius * self.layers[layer].trained
+
+
+def weight_norms(layers: tuple[Layer, ...]) -> tuple[float, ...]:
+    """At least the spectral norms of scale W; that of the first is not needed, and 0."""
+    return 0.0, *(float(above(layer.scale * spectral_norm(layer.weight))) for layer in layers[1:])
+
+
+def sizes_of_each(done: Pass) -> Sizes:
+    """Of each output of each sample."""
+    outputs = done.outputs.value.shape[1]
+    lengths = [np.repeat(done.input_lengths(k), outputs) for k in range(len(done.layers))]
+    before = [one.norm(axis=2).hi.reshape(-1) for one in done.before]
+    after = [(np.abs(one.value) + one.error).max(axis=2).reshape(-1) for one in done.after]
+    return Sizes(lengths, lengths, before, after)
+
+
+def sizes_of_all(done: Pass, products: list) -> Sizes:
+    """Of all outputs of all samples, one group; products: `Pass.input_products` of each layer."""
+    each = [done.input_lengths(k).max(keepdims=True) for k in range(len(done.layers))]
+    together = [np.sqrt(above(np.maximum(largest_eigenvalue(one).hi, 0.0)))[None] for one in products]
+    before = []
+    for one in done.before:  # the spectral norm of C rows: of their products the largest absolute row sum
+        inner = one @ type(one)(one.value.transpose(0, 2, 1), one.error.transpose(0, 2, 1), one.method, one.rigour)
+        before.append(np.sqrt(above((np.abs(inner.value) + inner.error).sum(axis=2).max(keepdims=True).reshape(1))))
+    after = [one.norm(axis=1).hi.max(keepdims=True).reshape(1) for one in done.after]
+    return Sizes(each, together, before, after)
+
+
+def largest_nonnegative(forms: Float[np.ndarray, "g L L"]) -> Float[np.ndarray, " g"]:
+    """At least the largest eigenvalues of symmetric matrices without negative entries.
+
+    max_i (A v)_i / v_i for a positive v (Collatz and Wielandt), and the largest row sum.
+    """
+    sums = forms.sum(axis=2).max(axis=1)
+    shift = np.linalg.eigvalsh(forms)[:, -1] * (1 + 1e-6) + 1e-12 * sums + 1e-300
+    inverse = shift[:, None, None] * np.eye(forms.shape[1]) - forms
+    v = np.linalg.solve(inverse, np.ones((*forms.shape[:2], 1)))[:, :, 0]
+    good = ((v > 0) & np.isfinite(v)).all(axis=1, keepdims=True)
+    v = np.where(good, v, 1.0)
+    ratio = ((forms @ v[:, :, None])[:, :, 0] / v).max(axis=1)
+    return above(np.minimum(ratio, sums))

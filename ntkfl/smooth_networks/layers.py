@@ -1,0 +1,187 @@
+"""Fully connected networks as lists of layers, read from a torch module or from a network of any width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl.problem import finite_array
+from ntkfl.smooth_networks.activations import IDENTITY, SMOOTH, Smooth
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ntkfl.training.models.wide_networks import WideNetwork
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """h -> phi(scale W h + bias_scale b).
+
+    Args:
+        name: what messages call it. weight: W. bias: b; None: none. scale, bias_scale: numbers that are not trained.
+        activation: phi. trained: whether W and b are.
+
+    Raises:
+        ValueError: an entry that is not finite.
+    """
+
+    name: str
+    weight: Float[np.ndarray, "m k"]
+    bias: Float[np.ndarray, " m"] | None
+    scale: float
+    bias_scale: float
+    activation: Smooth
+    trained: bool
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", finite_array(f"the weight of layer {self.name}", self.weight))
+        if self.bias is not None:
+            object.__setattr__(self, "bias", finite_array(f"the bias of layer {self.name}", self.bias))
+
+    @property
+    def shift(self) -> float:
+        """By which a trained bias moves the layer's input to phi; 0 without one."""
+        return 0.0 if self.bias is None else self.bias_scale
+
+
+def layers_of(network: nn.Module | WideNetwork, params: Mapping[str, Any] | None) -> tuple[Layer, ...]:
+    """The layers of a network, the input's first; the last has no activation, or is followed by one.
+
+    Args:
+        network: a torch Sequential of Linear and smooth activations, or "fc" of `ntkfl.networks.wide`. params: by name;
+            None: the module's own.
+
+    Raises:
+        ValueError: what has no such layers, with the first that is none; parameters that do not fit.
+    """
+    from torch import nn
+
+    from ntkfl.training.models.wide_networks import WideNetwork
+
+    if isinstance(network, WideNetwork):
+        found = _of_wide(network, params)
+    elif isinstance(network, nn.Sequential):
+        found = _of_module(network, params)
+    else:
+        raise ValueError(
+            f"network is a {type(network).__name__}; it must be a torch Sequential or ntkfl.networks.wide('fc:...')"
+        )
+    for before, after in pairwise(found):
+        if before.weight.shape[0] != after.weight.shape[1]:
+            raise ValueError(
+                f"layer {after.name} takes {after.weight.shape[1]} numbers; layer {before.name} gives "
+                f"{before.weight.shape[0]}"
+            )
+    if not any(layer.trained for layer in found):
+        raise ValueError("no layer of the network is trained: nothing can change")
+    return found
+
+
+def _smooth(name: str, where: str) -> Smooth:
+    if name not in SMOOTH:
+        known = ", ".join(SMOOTH)
+        raise ValueError(f"{where} is {name}, whose second derivative is not bounded; smooth ones are {known}")
+    return SMOOTH[name]
+
+
+def _of_wide(network: WideNetwork, params: Mapping[str, Any] | None) -> tuple[Layer, ...]:
+    if network.kind != "fc":
+        raise ValueError(f"the network {network.name} is convolutional; fully connected ones are covered, as fc:3:erf")
+    if params is None:
+        raise ValueError(f"params are missing; {network.name} has none of its own, network.model(...).initial(0) draws")
+    phi = _smooth(network.activation, f"the activation of {network.name}")
+    given = dict(params)
+    last = np.atleast_2d(_taken(given, "readout.weight"))
+    width = last.shape[1]
+    inside = network.inner_scales(width)
+    found = []
+    for number in range(1, network.depth):
+        key = f"layer{number}"
+        weight = _taken(given, f"{key}.weight")
+        bias = _taken(given, f"{key}.bias") if network.bias else None
+        scales = inside[f"{key}.weight"], inside.get(f"{key}.bias", 0.0)
+        found.append(Layer(key, weight, bias, *scales, phi, True))
+    found.append(Layer("readout", last, None, inside["readout.weight"], 0.0, IDENTITY, True))
+    _require_all_taken(given)
+    return tuple(found)
+
+
+def _of_module(module: nn.Module, params: Mapping[str, Any] | None) -> tuple[Layer, ...]:
+    from torch import nn
+
+    own = dict(module.named_parameters())
+    given: dict[str, Any] = dict(own if params is None else params)
+    found: list[Layer] = []
+    met: dict[int, str] = {}
+    for where, part in _parts(module, ""):
+        kind = type(part)
+        if kind is nn.Identity or (kind is nn.Flatten and (part.start_dim, part.end_dim) == (1, -1)):
+            continue
+        if kind is nn.Linear:
+            for value in part.parameters():
+                if id(value) in met:
+                    raise ValueError(f"layer {where} has the weights of layer {met[id(value)]}; they must be its own")
+                met[id(value)] = where
+            trained = {value.requires_grad for value in part.parameters()}
+            if len(trained) > 1:
+                raise ValueError(f"layer {where} trains its weight or its bias alone; it must be both or neither")
+            bias = None if part.bias is None else _taken(given, f"{where}.bias")
+            found.append(Layer(where, _taken(given, f"{where}.weight"), bias, 1.0, 1.0, IDENTITY, trained.pop()))
+            continue
+        name = _activation(part)
+        if name is None:
+            raise ValueError(
+                f"layer {where} is {part!r:.60}; the certificate covers Linear and smooth activations: Tanh, GELU, "
+                "Softplus, Sigmoid, SiLU"
+            )
+        if not found or found[-1].activation is not IDENTITY:
+            raise ValueError(f"layer {where} ({kind.__name__}) must follow a Linear layer")
+        found[-1] = Layer(**(vars(found[-1]) | {"activation": SMOOTH[name]}))
+    if not found:
+        raise ValueError(f"the network {type(module).__name__} has no Linear layer")
+    _require_all_taken(given)
+    return tuple(found)
+
+
+def _parts(module: nn.Module, path: str) -> Iterator[tuple[str, nn.Module]]:
+    from torch import nn
+
+    if module._forward_hooks or module._forward_pre_hooks:
+        raise ValueError(
+            f"layer {path or 'network'} ({type(module).__name__}) has hooks, which may change what it computes"
+        )
+    if type(module) is not nn.Sequential:
+        yield path or "network", module
+        return
+    for name, part in module._modules.items():  # named_children leaves out what comes again
+        if part is not None:
+            yield from _parts(part, f"{path}.{name}" if path else name)
+
+
+def _activation(part: nn.Module) -> str | None:
+    """The name of a smooth activation of torch; None for anything else."""
+    from torch import nn
+
+    if type(part) is nn.GELU:
+        return "gelu" if part.approximate == "none" else None
+    if type(part) is nn.Softplus:
+        return "softplus" if part.beta == 1 else None
+    return {nn.Tanh: "tanh", nn.Sigmoid: "sigmoid", nn.SiLU: "silu"}.get(type(part))
+
+
+def _taken(params: dict[str, Any], name: str) -> np.ndarray:
+    """The parameter of this name in float64, which is taken out."""
+    if name not in params:
+        raise ValueError(f"params have no {name!r}; found: {', '.join(params) or 'none'}")
+    return finite_array(f"the parameter {name!r}", params.pop(name))
+
+
+def _require_all_taken(params: dict[str, Any]) -> None:
+    if params:
+        raise ValueError(f"params have {', '.join(params)}, which the network has not")

@@ -1,0 +1,99 @@
+"""One pass forward and one backward through a network, enclosed, and the tangent kernel that they give."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ntkfl import interruption
+from ntkfl.any_order.rounding import above
+from ntkfl.estimate import Estimate
+from ntkfl.gram.spectrum import largest_eigenvalue
+from ntkfl.smooth_networks.layers import Layer
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """What each layer k gets from n samples, and how the C outputs depend on what it gives.
+
+    Args:
+        layers: of the network. outputs: (n, C). inputs: h_(k-1), (n, m_(k-1)), for each layer.
+        before: B_k, derivatives of the outputs in z_k, before the activation, (n, C, m_k), for each layer.
+        after: b_k, derivatives in h_k, behind the activation, (n, C, m_k), for each layer but the last.
+    """
+
+    layers: tuple[Layer, ...]
+    outputs: Estimate
+    inputs: tuple[Estimate, ...]
+    before: tuple[Estimate, ...]
+    after: tuple[Estimate, ...]
+
+    def input_lengths(self, layer: int) -> Float[np.ndarray, " n"]:
+        """At least |(scale h, bias_scale)| of each sample: what W and b of this layer are multiplied with."""
+        of = self.layers[layer]
+        return above(np.hypot(of.scale * self.inputs[layer].norm(axis=1).hi, of.shift))
+
+    def input_products(self, layer: int) -> Estimate:
+        """scale^2 h_i.h_j + bias_scale^2, (n, n)."""
+        of, h = self.layers[layer], self.inputs[layer]
+        return h @ _transposed(h) * of.scale * of.scale + Estimate.exact(of.shift).squared()
+
+    def gradient_lengths(self) -> Float[np.ndarray, "n C"]:
+        """At least the norms of the gradients of all outputs in all trained parameters."""
+        total = np.zeros(self.outputs.value.shape)
+        for k, layer in enumerate(self.layers):
+            if layer.trained:
+                total = total + (self.before[k].norm(axis=2).hi * self.input_lengths(k)[:, None]) ** 2
+        return np.sqrt(above(total))
+
+    def kernel(self, products: Sequence[Estimate]) -> Estimate:
+        """J J' in the trained parameters, (n C, n C), sample by sample; products: `input_products` of each layer."""
+        n, outputs = self.outputs.value.shape
+        row = np.repeat(np.arange(n), outputs)
+        total = Estimate.exact(np.zeros((n * outputs, n * outputs)))
+        for layer, before, inner in zip(self.layers, self.before, products, strict=True):
+            interruption.check()
+            if layer.trained:
+                flat = _reshaped(before, (n * outputs, -1))
+                total = total + flat @ _transposed(flat) * inner[np.ix_(row, row)]
+        return total
+
+
+def passed(layers: tuple[Layer, ...], x: Float[np.ndarray, "n d"]) -> Pass:
+    """Both passes for these samples."""
+    h = Estimate.exact(x)
+    inputs, slopes = [], []
+    for layer in layers:
+        interruption.check()
+        inputs.append(h)
+        z = h @ layer.weight.T * layer.scale
+        if layer.bias is not None:
+            z = z + Estimate.exact(layer.bias) * layer.bias_scale
+        h = layer.activation.values(z)
+        slopes.append(layer.activation.slopes(z))
+    n, outputs = h.value.shape
+    b = Estimate.exact(np.broadcast_to(np.eye(outputs), (n, outputs, outputs)))
+    before: list[Estimate] = []
+    after: list[Estimate] = []
+    for k in range(len(layers) - 1, -1, -1):
+        interruption.check()
+        before.append(b * slopes[k][:, None])
+        if k:
+            b = before[-1] @ layers[k].weight * layers[k].scale
+            after.append(b)
+    return Pass(layers, h, tuple(inputs), tuple(before[::-1]), tuple(after[::-1]))
+
+
+def spectral_norm(matrix: Float[np.ndarray, "m k"]) -> float:
+    """At least the largest singular value."""
+    small = Estimate.exact(matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T)
+    return float(above(np.sqrt(np.maximum(largest_eigenvalue(small @ _transposed(small)).hi, 0.0))))
+
+
+def _transposed(h: Estimate) -> Estimate:
+    return Estimate(h.value.T, h.error.T, h.method, h.rigour)
+
+
+def _reshaped(h: Estimate, shape: tuple[int, ...]) -> Estimate:
+    return Estimate(h.value.reshape(shape), h.error.reshape(shape), h.method, h.rigour)

@@ -1,0 +1,188 @@
+"""The inequalities of the theorem, in balls: from a few norms to what every window of training does.
+
+Source: docs/proofs/smooth_networks.md#the-certificate
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb
+
+from ntkfl.balls import ball, precision
+from ntkfl.smooth_networks.curvature import Curvature
+
+GROWTH = 1.02  # of the ball that a try has shown to be too small
+TRIES = 400
+
+
+@dataclass(frozen=True)
+class Start:
+    """What is known at the checkpoint; all rounded to the side that claims less.
+
+    Args:
+        least_root: at most the smallest singular value of J. largest: at least the largest eigenvalue of J J'.
+        entries: at least that of the matrix of the absolute values of J J'. gradients: at least |J| (Frobenius).
+        curvature: bounds of the second derivatives.
+    """
+
+    least_root: float
+    largest: float
+    entries: float
+    gradients: float
+    curvature: Curvature
+
+
+@dataclass(frozen=True)
+class Window:
+    """What is proved for all windows of training whose steps are at most `step`, floats rounded to the safe side.
+
+    Args:
+        step: eta. ball: rho, in which curvature is bounded. distance: d, in which a fit lies.
+        reach: no model goes farther. gain, loss: alpha and beta; the squared distance to the fits falls by the factor
+            1 - step (gain - loss) or more.
+    """
+
+    step: float
+    ball: float
+    distance: float
+    reach: float
+    gain: float
+    loss: float
+
+
+def window(start: Start, residual: float, step: float, visits: float) -> Window | str:
+    """The smallest ball found in which the theorem holds; else what fails in the last ball tried.
+
+    Args:
+        start: norms at the checkpoint. residual: at least |y - f|. step: eta. visits: v, at least 1.
+    """
+    if not start.least_root > 0:
+        return "the smallest eigenvalue of J J' is not known to be positive"
+    radius = 3 * residual / start.least_root * (1 + 1e-9) + 1e-150
+    why = ""
+    for _ in range(TRIES):
+        found = in_ball(start, residual, step, visits, radius)
+        if isinstance(found, Window) or not found.larger:
+            return found if isinstance(found, Window) else found.why
+        why, radius = found.why, found.larger * GROWTH
+    return why
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Why the theorem does not hold in a ball, and the radius that it asked for; 0 where a larger one is no help."""
+
+    why: str
+    larger: float = 0.0
+
+
+def in_ball(start: Start, residual: float, step: float, visits: float, radius: float) -> Window | Failed:
+    """Whether the theorem holds with this ball.
+
+    Args:
+        start, residual, step, visits: as of `window`. radius: rho.
+    """
+    each, together = start.curvature.of_each(radius), start.curvature.of_all(radius)
+    return inequalities(start, float(np.sqrt((each**2).sum()) * (1 + 1e-9)), together, residual, step, visits, radius)
+
+
+def inequalities(
+    start: Start, each: float, together: float, residual: float, step: float, visits: float, radius: float
+) -> Window | Failed:
+    """The certificate's inequalities for given curvatures.
+
+    Args:
+        start: norms at the checkpoint. each: at least (sum L_i^2)^(1/2). together: L_J.
+        residual: at least |y - f|. step: eta. visits: v. radius: rho.
+    """
+    if not np.isfinite([each, together, residual, radius]).all():
+        return Failed("the bounds overflow")
+    with precision():
+        rho, eta, v, bend, turn = map(ball, (radius, step, visits, each, together))
+        s = ball(start.least_root) - turn * rho
+        if not s > 0:
+            return Failed(
+                f"gradients may turn by {together * radius:.3g} in the ball of radius {radius:.3g}, and the smallest "
+                f"singular value of J is only {start.least_root:.3g}"
+            )
+        eps = 2 - eta * (ball(start.largest).sqrt() + turn * rho) ** 2
+        if not eps > 0:
+            return Failed(f"the step {step:.3g} is too long: it must be below {2 / start.largest:.3g}")
+        moves = ball(start.entries) + 2 * rho * ball(start.gradients) * bend + (rho * bend) ** 2
+        kappa = 1 + v.sqrt() * eta * moves
+        d = ball(residual) / s
+        bent = v * bend**2 / (2 * eps)
+        root = 1 - 4 * eta * bent * d**2
+        if not root > 0:
+            return Failed(f"models may be {float(d):.3g} from a fit, too far for so much curvature")
+        away = 2 / (1 + root.sqrt())  # E^2 / d^2
+        gain, loss = eps / 2 * (s / kappa) ** 2, bent * (away * d) ** 2
+        if not gain > loss:
+            return Failed(
+                f"a window may raise the squared distance to the fits by {float(eta * loss):.3g} of itself, and is "
+                f"sure to lower it by {float(eta * gain):.3g} only"
+            )
+        farthest = d * away.sqrt()
+        turning = 1 - 2 * turn * farthest / s
+        if not turning > 0:
+            return Failed(f"models may be {float(farthest):.3g} from a fit, where fits turn too fast")
+        drift = (v * away * 2 / eps).sqrt() * bend * d**2 * gain.sqrt() / (gain - loss) / turning
+        reach, wanted = d + drift + farthest, d + drift + 2 * farthest
+        if not wanted < rho:
+            return Failed(f"models may move farther than {radius:.3g}", _up(wanted))
+        return Window(step, radius, _up(d), _up(reach), -_up(-gain), _up(loss))
+
+
+def largest_step(start: Start, residual: float, visits: float, halvings: int) -> Window | str:
+    """With the largest step 2^-k / `largest`, k up to `halvings`, for which the theorem holds; it then does for all
+    smaller ones too.
+
+    Args:
+        start, residual, visits: as of `window`. halvings: of the step.
+    """
+    return _first(lambda k: window(start, residual, _step(start, k), visits), halvings)
+
+
+def needed_residual(start: Start, visits: float, step: float | None, halvings: int, below: float) -> float:
+    """About the largest residual with which a checkpoint of this kernel and curvature would be certified.
+
+    Args:
+        start: norms. visits: v. step: eta; None: the shortest of `largest_step`. halvings: as there.
+        below: a residual that is too large.
+    """
+    eta = _step(start, halvings) if step is None else step
+    if isinstance(window(start, 0.0, eta, visits), str):
+        return 0.0
+    low, high = 0.0, below
+    for _ in range(60):
+        middle = np.sqrt(low * high) if low else high / 1024
+        if middle <= 1e-140 or high <= 1.01 * low:
+            break
+        fine = not isinstance(window(start, float(middle), eta, visits), str)
+        low, high = (middle, high) if fine else (low, middle)
+    return float(low)
+
+
+def _step(start: Start, halvings: int) -> float:
+    return float(np.ldexp(1 / start.largest, -halvings))
+
+
+def _first(attempt: Callable[[int], Window | str], last: int) -> Window | str:
+    """The first success; steps only help as they get shorter, so halves of the range can be dropped."""
+    found = attempt(last)
+    if isinstance(found, str):
+        return found
+    low, high = -1, last
+    while high - low > 1:
+        middle = (low + high) // 2
+        tried = attempt(middle)
+        if isinstance(tried, str):
+            low = middle
+        else:
+            high, found = middle, tried
+    return found
+
+
+def _up(x: arb) -> float:
+    return float(np.nextafter(float(x.upper()), np.inf))

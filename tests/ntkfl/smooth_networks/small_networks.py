@@ -1,0 +1,104 @@
+"""Small smooth networks, their derivatives by torch, and the nearest weights that fit."""
+
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import nn
+
+from ntkfl import Problem
+from ntkfl.smooth_networks.activations import IDENTITY, SMOOTH
+from ntkfl.smooth_networks.layers import Layer
+
+TORCH = {
+    "erf": torch.erf,
+    "gelu": nn.functional.gelu,
+    "tanh": torch.tanh,
+    "softplus": nn.functional.softplus,
+    "sin": torch.sin,
+    "sigmoid": torch.sigmoid,
+    "silu": nn.functional.silu,
+    "identity": lambda z: z,
+}
+
+
+def network(seed, widths, activations, biases=True, frozen=()):
+    """Layers of these widths, inputs first, in NTK parametrisation with scaled biases; the last may have an
+    activation."""
+    rng = np.random.default_rng(seed)
+    return tuple(
+        Layer(
+            f"layer {k}",
+            rng.standard_normal((m, before)),
+            rng.standard_normal(m) if biases else None,
+            1 / np.sqrt(before),
+            0.3,
+            SMOOTH[activations[k]] if k < len(activations) else IDENTITY,
+            k not in frozen,
+        )
+        for k, (before, m) in enumerate(pairwise(widths))
+    )
+
+
+def trained(layers):
+    """The trained parameters, one vector."""
+    parts = []
+    for layer in layers:
+        if layer.trained:
+            parts += [layer.weight.ravel()] + ([] if layer.bias is None else [layer.bias])
+    return torch.tensor(np.concatenate(parts))
+
+
+def outputs(layers, theta, x):
+    """f at these trained parameters, (n C,), a function that torch differentiates."""
+    h, first = torch.tensor(x), 0
+    for layer in layers:
+        weight, bias = torch.tensor(layer.weight), None if layer.bias is None else torch.tensor(layer.bias)
+        if layer.trained:
+            weight = theta[first : first + weight.numel()].reshape(weight.shape)
+            first += weight.numel()
+            if bias is not None:
+                bias = theta[first : first + len(bias)]
+                first += len(bias)
+        h = layer.scale * h @ weight.T + (0 if bias is None else layer.bias_scale * bias)
+        h = TORCH[layer.activation.name](h)
+    return h.reshape(-1)
+
+
+def jacobian(layers, theta, x):
+    return torch.func.jacrev(lambda t: outputs(layers, t, x))(theta)
+
+
+def hessians(layers, theta, x):
+    """(n C, P, P)."""
+    return torch.func.jacrev(torch.func.jacrev(lambda t: outputs(layers, t, x)))(theta)
+
+
+def nearest_fit(layers, theta, x, y):
+    """Weights that fit y, reached with a difference to theta in the span of their own gradients."""
+    at = theta
+    for _ in range(6):
+        j, f = jacobian(layers, at, x), outputs(layers, at, x)
+        at = theta + j.T @ torch.linalg.solve(j @ j.T, y - f + j @ (at - theta))
+    return at
+
+
+def module(seed=0, outputs=1, activation=nn.Tanh, width=30, features=4):
+    """A torch network of three layers in float64."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.Linear(features, width), activation(), nn.Linear(width, width), activation(), nn.Linear(width, outputs)
+        ).double()
+
+
+def near(net, n, residual, seed=0, features=4):
+    """Random unit inputs with labels so far from the network's outputs, |y - f|."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, features))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    with torch.no_grad():
+        f = net(torch.tensor(x)).numpy()
+    off = rng.standard_normal(f.shape)
+    y = f + residual * off / np.linalg.norm(off)
+    return Problem(x, y[:, 0] if y.shape[1] == 1 else y)

@@ -1,0 +1,201 @@
+"""`certify_network`: adversarial windows stay inside what it claims, and what it refuses."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from small_networks import jacobian, module, near, nearest_fit, outputs, trained
+from torch import nn
+
+from ntkfl import Problem, certify_network
+from ntkfl.memory import TooLittleMemory
+from ntkfl.networks import wide
+from ntkfl.smooth_networks.layers import layers_of
+
+CERTIFIED = 2e-5
+
+
+def batches(rng, layers, theta, x, y, step, mode):
+    """One window: every sample once, in batches of any size, in random order or that of the residuals."""
+    n = len(x)
+    size, shape = len(outputs(layers, theta, x[:1])), int(rng.integers(1, n + 1))
+    left = list(range(n))
+    while left:
+        r = (y - outputs(layers, theta, x)).reshape(n, -1).norm(dim=1).numpy()
+        order = {"random": rng.permutation(len(left)), "largest": np.argsort(-r[left]), "smallest": np.argsort(r[left])}
+        chosen = [left[k] for k in order[mode][:shape]]
+        left = [i for i in left if i not in chosen]
+        rows = x[chosen]
+        labels = y.reshape(n, size)[chosen].reshape(-1)
+        theta = theta + step * jacobian(layers, theta, rows).T @ (labels - outputs(layers, theta, rows))
+    return theta
+
+
+@pytest.mark.parametrize("mode", ["random", "largest", "smallest"])
+@pytest.mark.parametrize(("activation", "count"), [(nn.Tanh, 1), (nn.GELU, 2)])
+def test_windows_keep_to_the_certificate(activation, count, mode):
+    net = module(1, count, activation)
+    problem = near(net, 4, CERTIFIED)
+    found = certify_network(net, None, problem)
+    assert found.certified, found.why
+    layers, rng = layers_of(net, None), np.random.default_rng(0)
+    start = theta = trained(layers)
+    x, y = problem.x, torch.tensor(problem.y.reshape(-1))
+    probes = rng.standard_normal((5, problem.d))
+    claimed = found.enclosure(probes)
+    before = (theta - nearest_fit(layers, theta, x, y)).norm()
+    assert before <= found.distance
+    for _ in range(4):
+        if mode == "random":  # two clients with half of the samples each, and their mean; p = 1/2
+            halves = [
+                batches(rng, layers, theta, x[k::2], y.reshape(len(x), -1)[k::2].reshape(-1), found.step_limit, mode)
+                for k in (0, 1)
+            ]
+            theta, share = (halves[0] + halves[1]) / 2, 0.5
+        else:
+            theta, share = batches(rng, layers, theta, x, y, found.step_limit, mode), 1.0
+        after = (theta - nearest_fit(layers, theta, x, y)).norm()
+        assert (after / before) ** 2 <= 1 - share * (1 - found.window_factor)
+        assert (theta - start).norm() <= found.reach
+        now = outputs(layers, theta, probes).numpy().reshape(claimed.value.shape)
+        assert (claimed.lo <= now).all() and (now <= claimed.hi).all()
+        before = after
+
+
+def test_the_claim_is_no_looser_than_it_has_to_be():
+    """The distance is nearly that of the nearest fit, and nearly every model far from the boundary is final."""
+    net = module(1)
+    problem = near(net, 4, CERTIFIED)
+    found = certify_network(net, None, problem)
+    theta = trained(layers_of(net, None))
+    fit = nearest_fit(layers_of(net, None), theta, problem.x, torch.tensor(problem.y))
+    r = float(found.residual.value)
+    assert found.distance <= 1.05 * r / np.sqrt(found.smallest_eigenvalue.lo)
+    assert float((theta - fit).norm()) > 0.1 * found.distance
+    final = found.final(np.random.default_rng(1).standard_normal((50, 4)))
+    assert (final != "open").mean() > 0.8
+
+
+def test_what_is_needed_would_do():
+    net = module(1)
+    far = certify_network(net, None, near(net, 4, 0.1))
+    assert not far.certified and "NOT CERTIFIED" in str(far) and far.step_limit == 0 and far.window_factor == 1
+    assert np.isinf(far.enclosure(np.ones((1, 4))).error).all() and far.final(np.ones((1, 4)))[0] == "open"
+    x = near(net, 4, 0.1).x
+    for share, certified in ((0.99, True), (1.05, False)):
+        y = net(torch.tensor(x)).detach().numpy()[:, 0] + share * far.needed_residual / 2
+        assert certify_network(net, None, Problem(x, y)).certified is certified
+    assert far.to_dict()["distance"] is None and far.to_dict()["certified"] is False
+
+
+def test_visits_and_shorter_steps():
+    net = module(1)
+    problem = near(net, 4, CERTIFIED)
+    once, thrice = certify_network(net, None, problem), certify_network(net, None, problem, visits=3)
+    assert thrice.reach > once.reach and thrice.window_factor > once.window_factor
+    short = certify_network(net, None, problem, step=once.step_limit / 8)
+    assert short.certified and short.step_limit == once.step_limit / 8 and short.reach < once.reach
+    long = certify_network(net, None, problem, step=100.0)
+    assert not long.certified and "the step 100 is too long" in long.why
+
+
+def test_a_network_of_any_width_is_read_as_it_is_trained():
+    x = np.random.default_rng(0).standard_normal((5, 6))
+    for spec in ("fc:3:erf", "fc:4:gelu:bias=0.2", "fc:2:erf:standard"):
+        network = wide(spec)
+        model = network.model((6,), 20, 2)
+        params = model.initial(3)
+        found = certify_network(network, params, Problem(x, np.zeros((5, 2))))
+        exact = model.outputs(params, torch.tensor(x)).numpy()
+        np.testing.assert_allclose(found.residual.value, np.linalg.norm(exact), rtol=1e-12)
+        j = model.jacobian(params, torch.tensor(x)).reshape(10, -1).numpy()
+        np.testing.assert_allclose(found.smallest_eigenvalue.value, np.linalg.eigvalsh(j @ j.T)[0], rtol=1e-6)
+
+
+def test_a_frozen_layer_is_no_part_of_the_kernel():
+    net = module(1)
+    net[4].weight.requires_grad_(False)
+    net[4].bias.requires_grad_(False)
+    problem = near(net, 4, CERTIFIED)
+    found, j = (
+        certify_network(net, None, problem),
+        jacobian(layers_of(net, None), trained(layers_of(net, None)), problem.x),
+    )
+    assert j.shape[1] == sum(p.numel() for p in net.parameters() if p.requires_grad)
+    np.testing.assert_allclose(found.smallest_eigenvalue.value, torch.linalg.eigvalsh(j @ j.T)[0], rtol=1e-6)
+
+
+def test_samples_that_depend_on_each_other_are_named():
+    net = module(1)
+    problem = near(net, 5, CERTIFIED)
+    x = problem.x.copy()
+    x[3] = x[1]
+    found = certify_network(net, None, Problem(x, problem.y))
+    assert not found.certified and found.why.endswith("most of all those of samples 1 and 3")
+    assert found.needed_residual is None
+
+
+def linear(*sizes):
+    return nn.Linear(*sizes).double()
+
+
+@pytest.mark.parametrize(
+    ("network", "why"),
+    [
+        (nn.Sequential(linear(4, 3), nn.ReLU(), linear(3, 1)), r"layer 1 is ReLU\(\); the certificate covers Linear"),
+        (nn.Sequential(linear(4, 3), nn.BatchNorm1d(3), linear(3, 1)), r"layer 1 is BatchNorm1d"),
+        (nn.Sequential(linear(4, 3), nn.Sequential(nn.Dropout(0.1))), r"layer 1.0 is Dropout"),
+        (nn.Sequential(nn.MultiheadAttention(4, 1)), r"layer 0 is MultiheadAttention"),
+        (nn.Sequential(linear(4, 3), nn.GELU("tanh")), r"layer 1 is GELU\(approximate='tanh'\)"),
+        (nn.Sequential(linear(4, 3), nn.Softplus(2.0)), r"layer 1 is Softplus"),
+        (nn.Sequential(nn.Tanh(), linear(4, 1)), r"layer 0 \(Tanh\) must follow a Linear layer"),
+        (nn.Sequential(linear(4, 3), linear(2, 1)), r"layer 1 takes 2 numbers; layer 0 gives 3"),
+        (nn.Sequential(nn.Flatten()), "the network Sequential has no Linear layer"),
+        (nn.Sequential(linear(5, 1)), "the network takes 5 features; data has 4"),
+        (nn.Sequential(linear(4, 2)), "the network has 2 outputs; data has 1 labels a sample"),
+        (nn.Sequential(nn.Flatten(0), linear(4, 1)), r"layer 0 is Flatten\(start_dim=0"),
+        (linear(4, 1), "network is a Linear; it must be a torch Sequential"),
+        (lambda x: x, "network is a function; it must be a torch Sequential"),
+        (wide("conv:3:erf"), "the network conv:3:erf is convolutional"),
+        (wide("fc:3:relu"), "the activation of fc:3:relu is relu, whose second derivative is not bounded"),
+    ],
+)
+def test_a_network_that_is_not_covered_is_refused_by_name(network, why):
+    params = {} if not isinstance(network, nn.Module) else None
+    with pytest.raises(ValueError, match=why):
+        certify_network(network, params, Problem(np.eye(4), np.zeros(4)))
+
+
+def test_weights_that_do_not_fit_are_refused():
+    net, problem = module(1), near(module(1), 4, CERTIFIED)
+    given = {name: value.detach() for name, value in net.named_parameters()}
+    tied = nn.Sequential(one := linear(4, 4), nn.Tanh(), one)
+    half = module(1)
+    half[0].bias.requires_grad_(False)
+    fixed = module(1).requires_grad_(False)
+    hooked = module(1)
+    hooked[2].register_forward_hook(lambda *_: None)
+    for network, params, why in (
+        (net, given | {"more": torch.zeros(1)}, "params have more, which the network has not"),
+        (net, {name: value for name, value in given.items() if name != "2.bias"}, "params have no '2.bias'"),
+        (net, given | {"0.bias": torch.full((30,), np.nan)}, re.escape("the parameter '0.bias'[0] is nan")),
+        (wide("fc:3:erf"), None, "params are missing"),
+        (tied, None, "layer 2 has the weights of layer 0"),
+        (half, None, "layer 0 trains its weight or its bias alone"),
+        (fixed, None, "no layer of the network is trained"),
+        (hooked, None, r"layer 2 \(Linear\) has hooks"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            certify_network(network, params, problem)
+    for options, why in (
+        ({"visits": 0.5}, "visits is 0.5"),
+        ({"step": 0.0}, "step is 0.0"),
+        ({"step": np.nan}, "step"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            certify_network(net, None, problem, **options)
+    with pytest.raises(TooLittleMemory, match="the certificate of a smooth network takes"):
+        certify_network(net, None, problem, memory=1e3)
+    with pytest.raises(ValueError, match=r"x has shape \(1, 3\); it must be \(k, 4\)"):
+        certify_network(net, None, problem).enclosure(np.ones((1, 3)))

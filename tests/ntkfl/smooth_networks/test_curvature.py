@@ -1,0 +1,154 @@
+"""Activations, passes and second derivatives against torch's derivatives and balls."""
+
+import numpy as np
+import pytest
+import torch
+from flint import arb
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_networks import TORCH, hessians, jacobian, network, outputs, trained
+
+from ntkfl.balls import precision
+from ntkfl.estimate import Estimate
+from ntkfl.smooth_networks.activations import LIBRARY, SMOOTH
+from ntkfl.smooth_networks.curvature import (
+    Curvature,
+    largest_nonnegative,
+    sizes_of_all,
+    sizes_of_each,
+    weight_norms,
+)
+from ntkfl.smooth_networks.passes import passed
+
+BALLS = {
+    "erf": lambda z: z.erf(),
+    "gelu": lambda z: z * (1 + (z / arb(2).sqrt()).erf()) / 2,
+    "tanh": lambda z: z.tanh(),
+    "softplus": lambda z: (1 + z.exp()).log(),
+    "sin": lambda z: z.sin(),
+    "sigmoid": lambda z: 1 / (1 + (-z).exp()),
+    "silu": lambda z: z / (1 + (-z).exp()),
+    "identity": lambda z: z,
+}
+NAMES = [name for name in SMOOTH if name != "identity"]
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_derivatives_of_an_activation_are_bounded_and_the_bounds_are_sharp(name):
+    z = torch.linspace(-12, 12, 20001, dtype=torch.float64)
+    first = torch.func.vmap(torch.func.grad(TORCH[name]))(z)
+    second = torch.func.vmap(torch.func.grad(torch.func.grad(TORCH[name])))(z)
+    for found, bound in ((first, SMOOTH[name].slope), (second, SMOOTH[name].bend)):
+        assert bound * (1 - 1e-4) <= found.abs().max() <= bound
+    np.testing.assert_allclose(SMOOTH[name].derivative(z.numpy()), first, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_the_library_is_a_hundred_times_closer_than_it_is_taken_to_be(name):
+    z = np.random.default_rng(0).normal(0, 4, 500)
+    found = SMOOTH[name].function(z)
+    with precision():
+        off = [abs(BALLS[name](arb(at)) - arb(value)) for at, value in zip(z.tolist(), found.tolist(), strict=True)]
+        assert all(one < LIBRARY / 100 * (1 + abs(at)) for one, at in zip(off, z.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_activation_of_an_interval_contains_that_of_its_points(name):
+    z = np.linspace(-3, 3, 101)
+    inside = np.clip(z + 0.3 * np.sin(7 * z), z - 0.3, z + 0.3)
+    for of, exact in ((SMOOTH[name].values, SMOOTH[name].function), (SMOOTH[name].slopes, SMOOTH[name].derivative)):
+        found = of(Estimate(z, np.full(z.shape, 0.3)))
+        assert (found.lo <= exact(inside)).all() and (exact(inside) <= found.hi).all()
+
+
+def bounds(layers, x):
+    done = passed(layers, x)
+    products = [done.input_products(k) for k in range(len(layers))]
+    return done, products, Curvature(layers, weight_norms(layers), sizes_of_each(done), sizes_of_all(done, products))
+
+
+NETWORKS = st.tuples(
+    st.integers(0, 2**31),
+    st.lists(st.integers(1, 4), min_size=2, max_size=5),
+    st.lists(st.sampled_from(NAMES), min_size=4, max_size=4),
+    st.booleans(),
+    st.sampled_from([(), (0,), (1,)]),
+)
+
+
+def drawn(made, last):
+    """A network of a draw; `last`: whether its outputs go through an activation too."""
+    seed, widths, activations, biases, frozen = made
+    frozen = frozen if len(widths) > 2 else ()
+    count = len(widths) - 1 if last else len(widths) - 2
+    return network(seed, widths, activations[:count], biases, frozen)
+
+
+@settings(max_examples=15, deadline=None)
+@given(NETWORKS, st.booleans())
+def test_passes_enclose_outputs_gradients_and_the_kernel(made, last):
+    layers = drawn(made, last)
+    x = np.random.default_rng(made[0]).standard_normal((3, made[1][0]))
+    done, products, _ = bounds(layers, x)
+    theta = trained(layers)
+    j = jacobian(layers, theta, x).numpy()
+    for found, exact in (
+        (done.outputs, outputs(layers, theta, x).numpy().reshape(3, -1)),
+        (done.kernel(products), j @ j.T),
+    ):
+        assert (np.abs(found.value - exact) <= found.error + 1e-13).all()
+        assert found.error.max() < 1e-10 * (1 + np.abs(exact).max())
+    lengths = np.linalg.norm(j, axis=1)
+    assert (lengths <= done.gradient_lengths().ravel() + 1e-14).all()
+    np.testing.assert_allclose(done.gradient_lengths().ravel(), lengths, rtol=1e-8, atol=1e-10)
+
+
+@settings(max_examples=20, deadline=None)
+@given(NETWORKS, st.booleans(), st.floats(0.01, 2))
+def test_no_sampled_hessian_is_above_its_bound(made, last, radius):
+    layers = drawn(made, last)
+    rng = np.random.default_rng(made[0])
+    x = rng.standard_normal((3, made[1][0]))
+    _, _, curvature = bounds(layers, x)
+    each, together, theta = curvature.of_each(radius), curvature.of_all(radius), trained(layers)
+    for share in (0, 0.5, 1):
+        step = torch.tensor(rng.standard_normal(len(theta)))
+        found = hessians(layers, theta + share * radius * step / step.norm(), x)
+        assert (torch.linalg.matrix_norm(found, 2).numpy() <= each * (1 + 1e-12) + 1e-13).all()
+        mixes = torch.tensor(rng.standard_normal((8, len(found))))
+        mixed = torch.einsum("ki,ipq->kpq", mixes / mixes.norm(dim=1, keepdim=True), found)
+        assert torch.linalg.matrix_norm(mixed, 2).max() <= together * (1 + 1e-12) + 1e-13
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_neuron_comes_close_to_its_bound(name):
+    """f = phi(w x) or v phi(w x) of one neuron: half of the bound would be wrong, and so would one that does not grow
+    with the ball."""
+    theta = torch.linspace(-12, 12, 4001, dtype=torch.float64)
+    second = torch.func.vmap(torch.func.grad(torch.func.grad(TORCH[name])))(theta)
+    layers = network(0, [1, 1], [name], biases=False)
+    _, _, curvature = bounds(layers, np.array([[3.0]]))
+    assert 9 * second.abs().max() >= 0.999 * curvature.of_each(0.0)[0]
+    two = network(1, [1, 1, 1], [name], biases=False)
+    _, _, curvature = bounds(two, np.array([[3.0]]))
+    at = [torch.tensor([w, v], dtype=torch.float64) for w in theta[::40].tolist() for v in (-2.0, 2.0)]
+    start, radius = trained(two), 2.0
+    near = [t for t in at if (t - start).norm() <= radius]
+    largest = max(torch.linalg.matrix_norm(hessians(two, t, np.array([[3.0]])), 2).max() for t in near)
+    assert largest > 0.3 * curvature.of_each(radius)[0]
+
+
+def test_the_bound_of_all_outputs_together_is_below_that_of_each():
+    x = np.random.default_rng(0).standard_normal((40, 10))
+    _, _, curvature = bounds(network(0, [10, 200, 200, 2], ["erf", "erf"]), x)
+    assert curvature.of_all(0.1) < 0.8 * np.linalg.norm(curvature.of_each(0.1))
+
+
+@given(st.integers(0, 2**31), st.integers(1, 6), st.sampled_from([0.0, 0.5]))
+def test_the_largest_eigenvalue_without_negative_entries_is_bounded_sharply(seed, size, zeros):
+    rng = np.random.default_rng(seed)
+    form = rng.uniform(0, 1, (size, size)) * (rng.uniform(size=(size, size)) >= zeros)
+    form = form + form.T
+    exact = np.linalg.eigvalsh(form)[-1]
+    found = largest_nonnegative(form[None])[0]
+    assert exact * (1 - 1e-13) <= found <= exact * (1 + 1e-4) + 1e-280

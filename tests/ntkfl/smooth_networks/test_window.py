@@ -1,0 +1,135 @@
+"""The inequalities of the certificate: against the same formulas in mpmath, their mutants, and their own tightness."""
+
+import re
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ntkfl.smooth_networks.window import Failed, Start, Window, inequalities
+
+START = Start(least_root=0.3, largest=9.0, entries=11.0, gradients=7.0, curvature=None)
+GIVEN = {"each": 7.0, "together": 3.0, "residual": 8e-4, "step": 0.1, "visits": 2.0, "radius": 0.012}
+
+
+def recomputed(start, each, together, residual, step, visits, radius):
+    """What docs/proofs/smooth_networks.md says, in 60 digits: d, R, what the ball has to hold, alpha, beta; None where
+    it fails."""
+    with mpmath.workdps(60):
+        m = mpmath.mpf
+        s = m(start.least_root) - m(together) * m(radius)
+        eps = 2 - m(step) * (mpmath.sqrt(m(start.largest)) + m(together) * m(radius)) ** 2
+        if s <= 0 or eps <= 0:
+            return None
+        moves = m(start.entries) + 2 * m(radius) * m(start.gradients) * m(each) + m(radius) ** 2 * m(each) ** 2
+        kappa, d = 1 + mpmath.sqrt(visits) * m(step) * moves, m(residual) / s
+        c = m(visits) * m(step) * m(each) ** 2 / (2 * eps)
+        if 4 * c * d**2 >= 1:
+            return None
+        square = (1 - mpmath.sqrt(1 - 4 * c * d**2)) / (2 * c)  # E^2, the smaller root of E^2 = d^2 + c E^4
+        farthest = mpmath.sqrt(square)
+        alpha, beta = eps * s**2 / (2 * kappa**2), c / m(step) * square**2 / d**2
+        slack = 1 - 2 * m(together) * farthest / s
+        if alpha <= beta or slack <= 0:
+            return None
+        turned = mpmath.sqrt(m(visits)) * m(each) * farthest / d / slack
+        drift = turned * mpmath.sqrt(2 / eps * d**2 * alpha / (alpha - beta)) * mpmath.sqrt(d**2 / (alpha - beta))
+        return [float(one) for one in (d, d + drift + farthest, d + drift + 2 * farthest, alpha, beta)]
+
+
+@given(
+    st.floats(0.05, 1),
+    st.floats(1, 20),
+    st.floats(1, 2),
+    st.floats(1, 10),
+    st.floats(0.1, 10),
+    st.floats(0.1, 5),
+    st.floats(1e-6, 1e-2),
+    st.floats(0.001, 0.3),
+    st.floats(1, 5),
+    st.floats(3, 8),
+)
+def test_the_inequalities_are_those_of_the_proof(least, largest, more, gradients, each, turn, r, step, visits, wider):
+    start, radius = Start(least, largest, more * largest, gradients, None), wider * r / least
+    found = inequalities(start, each, turn, r, step, visits, radius)
+    exact = recomputed(start, each, turn, r, step, visits, radius)
+    if isinstance(found, Failed):
+        assert exact is None or not exact[2] < radius * (1 - 1e-12)
+        if found.larger:
+            assert found.larger == pytest.approx(exact[2], rel=1e-12)
+        return
+    assert exact is not None and exact[2] < radius
+    np.testing.assert_allclose((found.distance, found.reach, found.gain, found.loss), exact[:2] + exact[3:], rtol=1e-12)
+    assert found.distance >= exact[0] and found.reach >= exact[1] and found.loss >= exact[4] * (1 - 1e-15)
+
+
+def test_an_example_holds():
+    found, exact = inequalities(START, **GIVEN), recomputed(START, **GIVEN)
+    np.testing.assert_allclose((found.distance, found.reach, found.gain, found.loss), exact[:2] + exact[3:], rtol=1e-13)
+
+
+def test_each_number_that_grows_makes_the_claim_weaker():
+    """Every input matters: a formula that has lost one would not see it change."""
+    found = inequalities(START, **GIVEN)
+    assert isinstance(found, Window)
+    for name in ("each", "together", "residual", "visits"):
+        worse = inequalities(START, **(GIVEN | {name: GIVEN[name] * 1.01}))
+        assert worse.reach > found.reach and worse.gain - worse.loss < found.gain - found.loss, name
+    for name, factor in (("least_root", 0.99), ("largest", 1.01), ("entries", 1.01), ("gradients", 1.01)):
+        worse = inequalities(replace(START, **{name: getattr(START, name) * factor}), **GIVEN)
+        assert worse.reach > found.reach and worse.gain < found.gain, name
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"together": 30.0}, "gradients may turn by 0.36 in the ball of radius 0.012, and the smallest singular"),
+        ({"step": 0.3}, "the step 0.3 is too long: it must be below 0.222"),
+        ({"each": 1000.0}, "models may be .* from a fit, too far for so much curvature"),
+        ({"each": 60.0}, "a window may raise the squared distance to the fits by .* and is sure to lower it by"),
+        ({"residual": 2e-3}, "models may move farther than 0.012"),
+        ({"residual": np.inf}, "the bounds overflow"),
+    ],
+)
+def test_what_fails_is_said(changed, why):
+    found = inequalities(START, **(GIVEN | changed))
+    assert isinstance(found, Failed)
+    assert re.match(why, found.why), found.why
+
+
+def curved(bend):
+    """Two parameters, f = t_0 + bend t_1^2 / 2 - bend t_0^2 / 2 about (0, 0): |Hessian| = bend everywhere."""
+
+    def f(t):
+        return t[0] + bend * (t[1] ** 2 - t[0] ** 2) / 2
+
+    def gradient(t):
+        return np.array([1 - bend * t[0], bend * t[1]])
+
+    return f, gradient
+
+
+@given(st.floats(0.1, 3), st.floats(1e-3, 0.2), st.floats(0.05, 1.9), st.floats(0, 2 * np.pi), st.booleans())
+def test_one_step_keeps_to_the_lemma(bend, size, step, angle, late):
+    """|e+|^2 <= |e|^2 - (eps/2) eta r^2 + eta L^2 |e|^4 / (2 eps), with y = 0 and the fit (0, 0)."""
+    f, gradient = curved(bend)
+    t = size * np.array([np.cos(angle), np.sin(angle)])
+    g = gradient(t)
+    eps = 2 - step * (g @ g)
+    if eps <= 0:
+        return
+    r = -f(t)
+    after = t + step * r * g
+    bound = t @ t - eps / 2 * step * r**2 + step * bend**2 * (t @ t) ** 2 / (2 * eps)
+    assert after @ after <= bound * (1 + 1e-12)
+
+
+def test_the_lemma_needs_its_last_term():
+    """Along the curve of fits no residual is left to pay for what a step adds to the distance to one of them."""
+    f, gradient = curved(1.0)
+    t = np.array([-0.05, 0.3])  # r > 0 and the gradient points away from (0, 0)
+    after = t - 0.5 * f(t) * gradient(t)
+    assert after @ after > t @ t
